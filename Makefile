@@ -96,7 +96,7 @@ clean:
 
 # What an installation of the project depends on.
 PROJECT := pyproject.toml constraints.txt hatch_build.py rmqserver/store/index/_index.c rmqserver/store/log/_dispatch.c \
-	rmqserver/store/queues/_properties.c rmqproto/_signed_fields.c
+	rmqserver/store/queues/_properties.c rmqproto/wire/_signed_fields.c
 
 # A stamp says that a group is installed, as the files on its right were then. Old releases of pip know no groups. What
 # builds the project is installed once: an environment of its own for each build would take seconds.

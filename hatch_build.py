@@ -17,7 +17,7 @@ SOURCES = (
     Path("rmqserver/store/index/_index.c"),
     Path("rmqserver/store/log/_dispatch.c"),
     Path("rmqserver/store/queues/_properties.c"),
-    Path("rmqproto/_signed_fields.c"),
+    Path("rmqproto/wire/_signed_fields.c"),
 )
 
 

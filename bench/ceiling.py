@@ -29,7 +29,7 @@ DIR = sys.argv[2]
 SEGMENT = 1 << 30
 BUDGET_S = 0.001
 
-# the record of rmqproto/record.py with IPv4 hosts
+# the record of rmqproto/message/record.py with IPv4 hosts
 RECORD = struct.Struct(">iiIiiqqiq8sq8siqi")
 UNIT = struct.Struct(">qiq")  # log offset, size, tag hash
 BATCH_ITEM = struct.Struct(">iiIii")

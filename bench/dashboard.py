@@ -40,8 +40,8 @@ from rmqadmin.tui.widgets.row_table import RowTable
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
-from rmqproto.crc import body_crc
-from rmqproto.record import StoredMessage, host_bytes
+from rmqproto.message.crc import body_crc
+from rmqproto.message.record import StoredMessage, host_bytes
 from tests.support import servers
 
 INTERVAL_S = 2.0

@@ -20,11 +20,11 @@ from rmqclient.admin import AdminClient
 from rmqproto.bodies.acl import AclEntry, AclInfo, AclPolicy, UserAccount
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import RequestCode
-from rmqproto.command import Command, encode_frame
 from rmqproto.headers.base import Header, to_ext
 from rmqproto.headers.consuming import PULL_SUBSCRIPTION, PullHeader
 from rmqproto.headers.sending import SendHeaderV2
-from rmqproto.signing import Credentials, sign
+from rmqproto.wire.command import Command, encode_frame
+from rmqproto.wire.signing import Credentials, sign
 
 ROOT_USER, USER = Credentials("root", "root-secret"), Credentials("orders", "orders-secret")
 GROUP = "CID_guarded"

@@ -17,11 +17,11 @@ from bench.rows import COUNTED_DIGITS, pull, send
 from bench.servers import apache, ours
 from bench.table import alone, settle
 from rmqclient.admin import AdminClient
-from rmqproto import properties as props
 from rmqproto.codes import ResponseCode
 from rmqproto.headers.base import from_ext
 from rmqproto.headers.consuming import PullAnswer
-from rmqproto.record import StoredMessage, decode_records_untrusted
+from rmqproto.message import properties as props
+from rmqproto.message.record import StoredMessage, decode_records_untrusted
 from tests.support.wire import Wire
 
 CROWD, OTHERS, LATER = "compare_crowd", "compare_others", "compare_later"

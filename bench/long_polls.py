@@ -20,7 +20,7 @@ from bench.servers import ours
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import ResponseCode
-from rmqproto.command import FrameReader
+from rmqproto.wire.command import FrameReader
 
 CONSUMERS = 5000
 QUEUES = 100

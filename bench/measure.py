@@ -18,8 +18,8 @@ from typing import Any
 from bench.rows import LARGE, SMALL, Row, send
 from rmqclient.admin import AdminClient
 from rmqproto.codes import ResponseCode
-from rmqproto.command import FrameReader
 from rmqproto.errors import RefusedError
+from rmqproto.wire.command import FrameReader
 
 SEED_MESSAGES = 64
 PUT_AT_ONCE = 128

@@ -7,13 +7,13 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rmqproto import properties
 from rmqproto.codes import RequestCode
-from rmqproto.command import Command, encode_frame
 from rmqproto.headers.base import Header, to_ext
 from rmqproto.headers.consuming import PULL_SUBSCRIPTION, PULL_SUSPEND, PullHeader, QueueHeader
 from rmqproto.headers.sending import SendHeaderV2
-from rmqproto.record import BatchItem, encode_batch
+from rmqproto.message import properties
+from rmqproto.message.record import BatchItem, encode_batch
+from rmqproto.wire.command import Command, encode_frame
 
 COUNTED_DIGITS = "1000000000"
 """``load.c`` replaces each of these by the request's number."""

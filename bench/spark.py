@@ -174,7 +174,7 @@ def parse(store: Store, columns: list[str], *, properties: str = "map") -> None:
 
 def parse_one_by_one(store: Store) -> None:
     """How every other part of this project reads stored records."""
-    from rmqproto.record import MAGIC_BLANK, RECORD_SIZE_MIN_BYTES, decode_record_untrusted
+    from rmqproto.message.record import MAGIC_BLANK, RECORD_SIZE_MIN_BYTES, decode_record_untrusted
 
     blank = MAGIC_BLANK.to_bytes(4, "big", signed=True)
     left = store.message_count

@@ -12,15 +12,15 @@ from bench.measure import SEED_MESSAGES, WARM_UP_S, Broker, Load, put_all, seed
 from bench.rows import PRODUCER_GROUP, SMALL, UNIQUE_KEY, Row, batch_of, pull, request, send
 from bench.servers import apache, ours
 from bench.table import Line
-from rmqproto import fastjson
-from rmqproto import properties as props
 from rmqproto.bodies.popping import BatchAck, BatchAcks
 from rmqproto.codes import RequestCode
 from rmqproto.headers.base import NoFields
 from rmqproto.headers.popping import INIT_FROM_MIN, PopHeader
 from rmqproto.headers.transactions import COMMIT, EndTransactionHeader
+from rmqproto.message import properties as props
+from rmqproto.message.sys_flag import TRANSACTION_PREPARED
 from rmqproto.pop import NORMAL, bits_of
-from rmqproto.sys_flag import TRANSACTION_PREPARED
+from rmqproto.wire import fastjson
 
 OF_APACHE = 1.5
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from rmqproto.access.users import User
 from rmqproto.bodies.acl import AclEntry, AclInfo, AclPolicy, UserAccount
-from rmqproto.command import Command, encode_frame
-from rmqproto.frames import FrameCutter
 from rmqproto.names import RETRY_PREFIX
-from rmqproto.signing import Credentials, sign
+from rmqproto.wire.command import Command, encode_frame
+from rmqproto.wire.frames import FrameCutter
+from rmqproto.wire.signing import Credentials, sign
 from rmqserver.auth.auth_gate import AuthGate
 from rmqserver.auth.auth_settings import AuthSettings
 from rmqserver.auth.auth_table import AuthTable

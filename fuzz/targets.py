@@ -11,26 +11,29 @@ from pathlib import Path
 from fuzz.gate_target import gate
 from rmqadmin.core.messages.files import message_pack
 from rmqadmin.core.messages.files.json_lines import decode_line_untrusted
-from rmqproto import fastjson, header_binary, header_json, header_msgpack, java_properties, properties, subscription
 from rmqproto.bodies.groups import Heartbeat, LockRequest, SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfigList, TopicRoute
 from rmqproto.bodies.statistics import ConsumerRunningInfo, ConsumerStatus
-from rmqproto.command import FrameReader, HeaderCodec, decode_frame_untrusted, encode_frame
 from rmqproto.errors import ProtocolError, UsageError
+from rmqproto.filters import subscription
+from rmqproto.filters.sql92 import compile_sql92
 from rmqproto.headers.base import from_ext, to_ext
 from rmqproto.headers.table import REQUEST_HEADERS
-from rmqproto.java_hash import tag_code
-from rmqproto.message_id import parse_offset_id_untrusted
-from rmqproto.recall_handle import parse_untrusted
-from rmqproto.record import (
+from rmqproto.java import java_properties
+from rmqproto.java.java_hash import tag_code
+from rmqproto.message import properties
+from rmqproto.message.message_id import parse_offset_id_untrusted
+from rmqproto.message.recall_handle import parse_untrusted
+from rmqproto.message.record import (
     decode_record_untrusted,
     decode_records_untrusted,
     encode_batch,
     encode_record,
     split_batch_untrusted,
 )
-from rmqproto.sql92 import compile_sql92
 from rmqproto.trace import parse_trace_untrusted
+from rmqproto.wire import fastjson, header_binary, header_json, header_msgpack
+from rmqproto.wire.command import FrameReader, HeaderCodec, decode_frame_untrusted, encode_frame
 from rmqserver.broker.tables import attributes
 from rmqserver.config import BrokerConfig, NamesrvConfig
 from rmqserver.namesrv import register_body

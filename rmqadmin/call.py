@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rmqadmin.session import Session
     from rmqclient.admin import AdminClient
     from rmqclient.blocking import BlockingClient
-    from rmqproto.signing import Credentials
+    from rmqproto.wire.signing import Credentials
 
 C = TypeVar("C", bound="AdminClient")
 R = TypeVar("R", bound=Result)

@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from rmqclient.transaction_producer import TransactionSendResult as TransactionSendResult
     from rmqproto.bodies.base import MessageQueue as MessageQueue
     from rmqproto.bodies.lite import OffsetOption as OffsetOption
-    from rmqproto.signing import Credentials as Credentials
-    from rmqproto.subscription import Sql92 as Sql92
+    from rmqproto.filters.subscription import Sql92 as Sql92
+    from rmqproto.wire.signing import Credentials as Credentials
 
 _HOMES = {
     "rmqclient.admin": ("AdminClient",),
@@ -71,8 +71,8 @@ _HOMES = {
     ),
     "rmqproto.bodies.base": ("MessageQueue",),
     "rmqproto.bodies.lite": ("OffsetOption",),
-    "rmqproto.signing": ("Credentials",),
-    "rmqproto.subscription": ("Sql92",),
+    "rmqproto.wire.signing": ("Credentials",),
+    "rmqproto.filters.subscription": ("Sql92",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

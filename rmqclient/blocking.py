@@ -27,9 +27,9 @@ from rmqclient.remoting.requests import (
     request_label,
 )
 from rmqproto.codes import SUCCESS_ALONE
-from rmqproto.command import Command, FrameReader
 from rmqproto.errors import ConnectError, ProtocolError, RequestTimeoutError
-from rmqproto.signing import Credentials
+from rmqproto.wire.command import Command, FrameReader
+from rmqproto.wire.signing import Credentials
 
 if TYPE_CHECKING:
     import ssl  # 10 ms, which plain connections do not need

@@ -5,17 +5,17 @@ from __future__ import annotations
 import time
 
 from rmqclient.pop import PoppedMessage
-from rmqproto import properties as props
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import ResponseCode
-from rmqproto.command import Command
 from rmqproto.errors import ProtocolError
 from rmqproto.headers.base import from_ext
 from rmqproto.headers.lite import PopLiteAnswer, PopLiteHeader
-from rmqproto.light_queues import LIGHT_QUEUE_ID, light_queue_offset_untrusted
+from rmqproto.message import properties as props
+from rmqproto.message.light_queues import LIGHT_QUEUE_ID, light_queue_offset_untrusted
+from rmqproto.message.record import StoredMessage, decode_records_untrusted
 from rmqproto.names import lite_names_of
 from rmqproto.pop import NORMAL, Handle
-from rmqproto.record import StoredMessage, decode_records_untrusted
+from rmqproto.wire.command import Command
 
 COUNT_DIGITS_MAX = 9
 

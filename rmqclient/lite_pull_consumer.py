@@ -22,18 +22,18 @@ from rmqclient.consuming.subscribing import check_expressions, subscription_of
 from rmqclient.lifetime import Lifetime
 from rmqclient.message import ReceivedMessage
 from rmqclient.remoting.client_instance import ClientInstance
-from rmqproto import fastjson
 from rmqproto.allocate import Strategy, averagely
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import ConsumerData, Heartbeat, SubscriptionData
 from rmqproto.bodies.statistics import ConsumerRunningInfo
 from rmqproto.codes import VERSION, RequestCode, version_name
-from rmqproto.command import Command
 from rmqproto.errors import RocketMQError, UsageError
-from rmqproto.fastjson import ObjectMap
+from rmqproto.filters.subscription import ALL, Sql92
 from rmqproto.names import group_problem
-from rmqproto.signing import Credentials
-from rmqproto.subscription import ALL, Sql92
+from rmqproto.wire import fastjson
+from rmqproto.wire.command import Command
+from rmqproto.wire.fastjson import ObjectMap
+from rmqproto.wire.signing import Credentials
 
 log = logging.getLogger(__name__)
 

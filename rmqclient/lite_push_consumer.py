@@ -16,12 +16,12 @@ from rmqclient.consuming.group_member import (
     RECONSUME_BY_GROUP,
     GroupMember,
 )
-from rmqclient.consuming.lite_deliveries import LiteDeliveries
-from rmqclient.consuming.lite_popper import LitePopper
-from rmqclient.consuming.lite_topics import LiteTopics
 from rmqclient.consuming.message_model import MessageModel
-from rmqclient.consuming.popped_queues import IN_FLIGHT_MAX_COUNT, INVISIBLE_S, PoppedQueues
-from rmqclient.consuming.queue_popper import PopConsumption
+from rmqclient.consuming.popping.lite_deliveries import LiteDeliveries
+from rmqclient.consuming.popping.lite_popper import LitePopper
+from rmqclient.consuming.popping.lite_topics import LiteTopics
+from rmqclient.consuming.popping.popped_queues import IN_FLIGHT_MAX_COUNT, INVISIBLE_S, PoppedQueues
+from rmqclient.consuming.popping.queue_popper import PopConsumption
 from rmqclient.consuming.rebalance import Rebalance
 from rmqclient.consuming.start import ConsumeFrom, Start
 from rmqclient.listener import Listener
@@ -30,13 +30,13 @@ from rmqproto.allocate import POP_ALL_QUEUES
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.lite import OffsetOption
 from rmqproto.codes import RequestCode
-from rmqproto.command import Command
+from rmqproto.filters.subscription import ALL
 from rmqproto.headers.base import from_ext
 from rmqproto.headers.lite import UnsubscribeLiteHeader
 from rmqproto.headers.popping import INIT_FROM_MAX
 from rmqproto.names import lite_queue_name
-from rmqproto.signing import Credentials
-from rmqproto.subscription import ALL
+from rmqproto.wire.command import Command
+from rmqproto.wire.signing import Credentials
 
 
 class LitePushConsumer(GroupMember):

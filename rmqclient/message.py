@@ -9,11 +9,11 @@ from functools import cached_property
 
 import msgspec
 
-from rmqproto import properties as props
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import ResponseCode
-from rmqproto.light_queues import queue_offset_in_untrusted
-from rmqproto.record import StoredMessage
+from rmqproto.message import properties as props
+from rmqproto.message.light_queues import queue_offset_in_untrusted
+from rmqproto.message.record import StoredMessage
 
 
 @dataclass(slots=True)

@@ -11,12 +11,10 @@ from dataclasses import dataclass
 
 from rmqclient.consuming.start import ConsumeFrom
 from rmqclient.message import ReceivedMessage
-from rmqproto import properties as props
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionData
 from rmqproto.bodies.popping import BatchAck, BatchAcks
 from rmqproto.codes import ResponseCode
-from rmqproto.command import Command
 from rmqproto.errors import ProtocolError, UsageError
 from rmqproto.headers.base import from_ext
 from rmqproto.headers.popping import (
@@ -28,7 +26,9 @@ from rmqproto.headers.popping import (
     PopAnswer,
     PopHeader,
 )
-from rmqproto.light_queues import LIGHT_QUEUE_ID, is_light_queue
+from rmqproto.message import properties as props
+from rmqproto.message.light_queues import LIGHT_QUEUE_ID, is_light_queue
+from rmqproto.message.record import decode_records_untrusted
 from rmqproto.pop import (
     NORMAL,
     Handle,
@@ -38,7 +38,7 @@ from rmqproto.pop import (
     real_topic,
     retry_kind,
 )
-from rmqproto.record import decode_records_untrusted
+from rmqproto.wire.command import Command
 
 POP_BATCH_COUNT = 32
 """Messages asked for at once: what a broker gives at most."""

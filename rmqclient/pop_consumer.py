@@ -23,10 +23,10 @@ from rmqclient.consuming.group_member import (
 )
 from rmqclient.consuming.message_model import MessageModel
 from rmqclient.consuming.offset_store import BrokerOffsetStore
-from rmqclient.consuming.popped_queues import IN_FLIGHT_MAX_COUNT, INVISIBLE_S, PoppedQueues
+from rmqclient.consuming.popping.popped_queues import IN_FLIGHT_MAX_COUNT, INVISIBLE_S, PoppedQueues
+from rmqclient.consuming.popping.queue_popper import PopConsumption, QueuePopper
 from rmqclient.consuming.pulled_queues import PulledQueues
 from rmqclient.consuming.queue_consumer import Consumption
-from rmqclient.consuming.queue_popper import PopConsumption, QueuePopper
 from rmqclient.consuming.rebalance import Rebalance
 from rmqclient.consuming.start import ConsumeFrom, Start
 from rmqclient.listener import ConsumeStatus, Listener
@@ -35,9 +35,9 @@ from rmqclient.pop import PoppedMessage, init_mode
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.popping import QueueAssignment
 from rmqproto.errors import UsageError
+from rmqproto.filters.subscription import Sql92
 from rmqproto.names import retry_topic
-from rmqproto.signing import Credentials
-from rmqproto.subscription import Sql92
+from rmqproto.wire.signing import Credentials
 
 log = logging.getLogger(__name__)
 

@@ -9,10 +9,10 @@ import msgspec
 
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import ResponseCode
-from rmqproto.command import Command
 from rmqproto.headers.base import from_ext
 from rmqproto.headers.consuming import PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION, PULL_SUSPEND, PullAnswer, PullHeader
-from rmqproto.record import StoredMessage, decode_records_untrusted
+from rmqproto.message.record import StoredMessage, decode_records_untrusted
+from rmqproto.wire.command import Command
 
 PULL_BATCH_COUNT = 32
 """Messages asked for at once: Apache's client default, and what a broker gives at most from memory."""

@@ -16,8 +16,8 @@ from rmqclient.remoting.routes import MASTER_ID
 from rmqclient.sending import lite_topic_queue
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import RequestCode, ResponseCode
-from rmqproto.command import Command
 from rmqproto.errors import UsageError
+from rmqproto.filters.subscription import ALL, SQL92, TAG, Sql92, parse_tags
 from rmqproto.headers.base import Header, from_ext
 from rmqproto.headers.consuming import (
     OffsetAnswer,
@@ -26,10 +26,10 @@ from rmqproto.headers.consuming import (
     SearchOffsetHeader,
     UpdateConsumerOffsetHeader,
 )
-from rmqproto.light_queues import LIGHT_QUEUE_ID, is_light_queue
+from rmqproto.message.light_queues import LIGHT_QUEUE_ID, is_light_queue
 from rmqproto.names import group_problem, lite_queue_name
-from rmqproto.signing import Credentials
-from rmqproto.subscription import ALL, SQL92, TAG, Sql92, parse_tags
+from rmqproto.wire.command import Command
+from rmqproto.wire.signing import Credentials
 
 ANSWER_TIMEOUT_S = 10.0
 """What a broker gets on top of the time it may hold a pull; it looks at held ones every 5 s."""

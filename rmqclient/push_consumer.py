@@ -31,8 +31,8 @@ from rmqclient.consuming.start import ConsumeFrom, Start
 from rmqclient.listener import Listener
 from rmqproto.allocate import Strategy, averagely
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.signing import Credentials
-from rmqproto.subscription import Sql92
+from rmqproto.filters.subscription import Sql92
+from rmqproto.wire.signing import Credentials
 
 
 class PushConsumer(GroupMember):

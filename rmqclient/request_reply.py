@@ -14,14 +14,14 @@ import trio
 
 from rmqclient.addresses import split_address
 from rmqclient.message import Message, ReceivedMessage
-from rmqproto import properties as props
-from rmqproto.command import Command
-from rmqproto.crc import body_crc
 from rmqproto.errors import ProtocolError, UsageError
 from rmqproto.headers.base import from_ext
 from rmqproto.headers.client_calls import PushReplyHeader
+from rmqproto.message import properties as props
+from rmqproto.message.crc import body_crc
+from rmqproto.message.record import StoredMessage, host_bytes
 from rmqproto.names import reply_topic
-from rmqproto.record import StoredMessage, host_bytes
+from rmqproto.wire.command import Command
 
 log = logging.getLogger(__name__)
 

@@ -15,20 +15,20 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from rmqclient.message import Message, SendResult, SendStatus
-from rmqproto import properties as props
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import ResponseCode
-from rmqproto.command import Command
 from rmqproto.errors import UsageError
 from rmqproto.headers.base import from_ext, to_ext
 from rmqproto.headers.sending import SendAnswer, SendHeaderV2
-from rmqproto.java_hash import java_hash
-from rmqproto.jump_hash import jump_hash
-from rmqproto.message_id import UniqueIds
+from rmqproto.java.java_hash import java_hash
+from rmqproto.java.jump_hash import jump_hash
+from rmqproto.message import properties as props
+from rmqproto.message.message_id import UniqueIds
+from rmqproto.message.producer_sequence import ProducerSequence
+from rmqproto.message.record import BatchItem, encode_batch
+from rmqproto.message.sys_flag import COMPRESSED, COMPRESSION_ZLIB
 from rmqproto.names import AUTO_CREATE_TOPIC, RETRY_PREFIX, SEND_FORBIDDEN_TOPICS, lite_topic_problem, topic_problem
-from rmqproto.producer_sequence import ProducerSequence
-from rmqproto.record import BatchItem, encode_batch
-from rmqproto.sys_flag import COMPRESSED, COMPRESSION_ZLIB
+from rmqproto.wire.command import Command
 
 BUSY_CODES = frozenset({ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE})
 """Codes of a send that was refused before anything was appended; another time it may be taken."""

@@ -14,7 +14,7 @@ import trio
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import RefusedError, RocketMQError
-from rmqproto.producer_sequence import REPEATS_KNOWN, ProducerSequence
+from rmqproto.message.producer_sequence import REPEATS_KNOWN, ProducerSequence
 
 UNDER_WAY_MAX = REPEATS_KNOWN // 2
 """Messages of one queue at a time: the broker must still know where each of them is when it comes again."""

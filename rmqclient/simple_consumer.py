@@ -9,8 +9,8 @@ from collections.abc import Iterable
 
 import trio
 
-from rmqclient.consuming.acks import acknowledge
-from rmqclient.consuming.held_messages import change_invisible_time
+from rmqclient.consuming.popping.acks import acknowledge
+from rmqclient.consuming.popping.held_messages import change_invisible_time
 from rmqclient.consuming.start import ConsumeFrom
 from rmqclient.consuming.subscribing import subscription_of, tag_filter
 from rmqclient.lifetime import Lifetime
@@ -28,10 +28,10 @@ from rmqproto.allocate import POP_ALL_QUEUES
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import RequestCode
 from rmqproto.errors import NotFoundError, UsageError
-from rmqproto.light_queues import is_light_queue
+from rmqproto.filters.subscription import ALL, Sql92
+from rmqproto.message.light_queues import is_light_queue
 from rmqproto.names import group_problem
-from rmqproto.signing import Credentials
-from rmqproto.subscription import ALL, Sql92
+from rmqproto.wire.signing import Credentials
 
 ANSWER_TIMEOUT_S = 10.0
 """What a broker gets on top of the time it may hold a pop."""

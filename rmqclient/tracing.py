@@ -15,10 +15,10 @@ import trio
 from rmqclient.message import Message, ReceivedMessage, SendResult
 from rmqclient.remoting.client_instance import ClientInstance
 from rmqclient.sending import STORED_CODES, SendRequests
-from rmqproto import properties as props
 from rmqproto.codes import RequestCode
 from rmqproto.errors import NotFoundError, RocketMQError
-from rmqproto.message_id import UniqueIds
+from rmqproto.message import properties as props
+from rmqproto.message.message_id import UniqueIds
 from rmqproto.names import TRACE_TOPIC
 from rmqproto.trace import (
     COMMITTED_MESSAGE,

@@ -16,17 +16,17 @@ import trio
 from rmqclient.message import Message, ReceivedMessage, SendResult, SendStatus
 from rmqclient.producer import SEND_TIMEOUT_S, Producer
 from rmqclient.remoting.channels import BrokerRequestHandler
-from rmqproto import properties as props
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import RequestCode
-from rmqproto.command import Command
 from rmqproto.errors import RocketMQError, UsageError
 from rmqproto.headers.base import from_ext
 from rmqproto.headers.transactions import COMMIT, ROLLBACK, UNKNOWN, CheckTransactionHeader, EndTransactionHeader
-from rmqproto.message_id import parse_offset_id_untrusted
-from rmqproto.record import decode_record_untrusted
-from rmqproto.signing import Credentials
-from rmqproto.sys_flag import TRANSACTION_PREPARED
+from rmqproto.message import properties as props
+from rmqproto.message.message_id import parse_offset_id_untrusted
+from rmqproto.message.record import decode_record_untrusted
+from rmqproto.message.sys_flag import TRANSACTION_PREPARED
+from rmqproto.wire.command import Command
+from rmqproto.wire.signing import Credentials
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ import socket
 from dataclasses import dataclass
 
 from rmqproto.errors import UsageError
-from rmqproto.record import host_bytes
+from rmqproto.message.record import host_bytes
 
 _WILDCARDS = ("", "0.0.0.0", "::")
 _ELSEWHERE = ("192.0.2.1", 9)

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rmqproto import java_properties
 from rmqproto.errors import ProtocolError, UsageError
 from rmqproto.hosts import is_loopback
+from rmqproto.java import java_properties
 from rmqserver.auth.auth_settings import (
     AUTH_KEYS,
     AUTHENTICATION,

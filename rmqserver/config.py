@@ -20,10 +20,10 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from rmqproto import java_properties
 from rmqproto.bodies.base import DataVersion
 from rmqproto.errors import ProtocolError, UsageError
-from rmqproto.java_numbers import LONG_MAX
+from rmqproto.java import java_properties
+from rmqproto.java.java_numbers import LONG_MAX
 from rmqserver import guards
 from rmqserver.auth.auth_settings import ACL_1, AUTH_KEYS, AUTHENTICATION
 from rmqserver.guards import VALUE_SHOWN_MAX

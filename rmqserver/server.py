@@ -20,7 +20,7 @@ import trio
 
 from rmqproto.errors import RocketMQError, UsageError
 from rmqproto.ha import HA_PORT_DISTANCE
-from rmqproto.record import host_bytes
+from rmqproto.message.record import host_bytes
 from rmqserver import temporary_store
 from rmqserver.advertise import Advertise, join, local_host
 from rmqserver.command_line import ServerPlan, store_paths

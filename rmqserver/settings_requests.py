@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rmqproto import java_properties
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import UsageError
+from rmqproto.java import java_properties
 from rmqserver.config import Settings
 from rmqserver.remoting.answer import Refused
 

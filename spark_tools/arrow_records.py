@@ -14,12 +14,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rmqproto import properties as props
-from rmqproto.crc import body_crc
 from rmqproto.errors import ProtocolError
-from rmqproto.message_id import offset_id
-from rmqproto.record import host_text
-from rmqproto.sys_flag import (
+from rmqproto.message import properties as props
+from rmqproto.message.crc import body_crc
+from rmqproto.message.message_id import offset_id
+from rmqproto.message.record import host_text
+from rmqproto.message.sys_flag import (
     BORN_HOST_V6,
     COMPRESSED,
     COMPRESSION_LZ4,

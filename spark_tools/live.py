@@ -15,11 +15,11 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData, QueueData
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import ConnectError, NotFoundError, RefusedError, RequestTimeoutError
+from rmqproto.filters.subscription import SQL92, subscription_data
 from rmqproto.headers.base import from_ext
 from rmqproto.headers.consuming import OffsetAnswer, PullAnswer, QueueHeader
 from rmqproto.perm import PERM_READ
-from rmqproto.signing import Credentials
-from rmqproto.subscription import SQL92, subscription_data
+from rmqproto.wire.signing import Credentials
 from spark_tools.offset_ranges import OffsetRange, queue_text
 from spark_tools.ranges import DataLossError, cut_range, resolve
 from spark_tools.source_options import ReadOptions

@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rmqproto.errors import ProtocolError
-from rmqproto.record import MAGIC_V2, RECORD_SIZE_MIN_BYTES
-from rmqproto.sys_flag import BORN_HOST_V6, STORE_HOST_V6
+from rmqproto.message.record import MAGIC_V2, RECORD_SIZE_MIN_BYTES
+from rmqproto.message.sys_flag import BORN_HOST_V6, STORE_HOST_V6
 from spark_tools.property_columns import PropertyColumns
 from spark_tools.record_scan import Bytes, Offsets
 
@@ -32,7 +32,7 @@ Rows = npt.NDArray[np.intp]
 @functools.cache
 def _layout(born_v6: bool, store_v6: bool) -> np.dtype[Any]:
     """The fixed fields, from the size to the body's length: 88 bytes with IPv4 hosts. The drawing is in
-    ``rmqproto.record``. Hosts are bytes, four at a time because numpy copies those faster."""
+    ``rmqproto.message.record``. Hosts are bytes, four at a time because numpy copies those faster."""
     return np.dtype([
         ("size", ">i4"), ("magic", ">i4"), ("crc", ">u4"), ("queueId", ">i4"), ("flag", ">i4"),
         ("queueOffset", ">i8"), ("logOffset", ">i8"), ("sysFlag", ">i4"), ("bornTimestamp", ">i8"),

@@ -11,7 +11,7 @@ import numpy as np
 
 from rmqclient.blocking import BlockingClient
 from rmqproto.errors import ProtocolError
-from rmqproto.sql92 import compile_sql92_for_records
+from rmqproto.filters.sql92 import compile_sql92_for_records
 from spark_tools.arrow_records import BatchMaker, BatchOptions
 from spark_tools.hints import hints_in_text
 from spark_tools.live import LivePart, PullRules, pull_range

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from rmqclient.addresses import split_address
 from rmqclient.remoting.requests import OPAQUE_MASK, encode_not_supported, encode_request
-from rmqproto.command import Command, FrameReader
 from rmqproto.errors import ConnectError, ProtocolError
 from rmqproto.headers.base import Header
-from rmqproto.signing import Credentials
+from rmqproto.wire.command import Command, FrameReader
+from rmqproto.wire.signing import Credentials
 
 if TYPE_CHECKING:
     import ssl

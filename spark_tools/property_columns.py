@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from rmqproto import properties as props
+from rmqproto.message import properties as props
 
 Ints = npt.NDArray[np.int64]
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rmqproto.record import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, RECORD_SIZE_MIN_BYTES
+from rmqproto.message.record import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, RECORD_SIZE_MIN_BYTES
 
 Offsets = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]

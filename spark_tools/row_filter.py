@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rmqproto import properties as props
+from rmqproto.message import properties as props
 from spark_tools.located import Located, Mask, is_one_of
 
 NUMBERS = frozenset({

@@ -14,12 +14,12 @@ from rmqclient.tls_files import TlsFiles
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import RequestCode
 from rmqproto.codes import ResponseCode as Code
-from rmqproto.command import Command
 from rmqproto.errors import ConnectError
 from rmqproto.headers.sending import SendHeaderV2
-from rmqproto.record import BatchItem, encode_batch
-from rmqproto.signing import Credentials
-from rmqproto.sys_flag import COMPRESSED
+from rmqproto.message.record import BatchItem, encode_batch
+from rmqproto.message.sys_flag import COMPRESSED
+from rmqproto.wire.command import Command
+from rmqproto.wire.signing import Credentials
 from spark_tools.pipeline import Answered, Pipeline, wait_for_answers
 from spark_tools.replay.delivery import Answer, Batch, BatchOutcome, DeliveryError, Outgoing
 

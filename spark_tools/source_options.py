@@ -14,8 +14,8 @@ import msgspec
 
 from rmqclient.tls_files import TlsFiles
 from rmqproto.errors import UsageError
-from rmqproto.signing import Credentials
-from rmqproto.sql92 import Sql92Error, compile_sql92
+from rmqproto.filters.sql92 import Sql92Error, compile_sql92
+from rmqproto.wire.signing import Credentials
 
 EARLIEST = -2
 LATEST = -1

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 
-from rmqproto import fastjson
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.statistics import ConsumerOffsetsBody
 from rmqproto.errors import NotFoundError, ProtocolError, StorageError
 from rmqproto.names import is_system_topic
 from rmqproto.perm import PERM_INHERIT
+from rmqproto.wire import fastjson
 from rmqserver.store.disk.directory import StoreDirectory
 from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.message_store import MessageStore

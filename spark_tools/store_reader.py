@@ -17,13 +17,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rmqproto import properties as props
 from rmqproto.errors import StorageError
-from rmqproto.java_hash import tag_code
-from rmqproto.message_filter import AcceptsRawProperties
+from rmqproto.filters.message_filter import AcceptsRawProperties
+from rmqproto.filters.subscription import parse_tags
+from rmqproto.java.java_hash import tag_code
+from rmqproto.message import properties as props
+from rmqproto.message.record import RECORD_SIZE_MIN_BYTES
 from rmqproto.names import is_system_topic
-from rmqproto.record import RECORD_SIZE_MIN_BYTES
-from rmqproto.subscription import parse_tags
 from rmqserver.store.fate import BATCH_QUEUED, FATE_MASK, QUEUED, fates
 from rmqserver.store.queues.consume_queue import PRE_BLANK_SIZE
 from spark_tools.arrow_records import BatchMaker

@@ -13,10 +13,10 @@ import msgspec
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from rmqproto import properties as props
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import NotFoundError, RocketMQError, UsageError
-from rmqproto.message_id import UniqueIds
+from rmqproto.message import properties as props
+from rmqproto.message.message_id import UniqueIds
 from rmqproto.names import RETRY_PREFIX, topic_problem
 from rmqproto.perm import PERM_WRITE
 from spark_tools.hints import hints_in_text

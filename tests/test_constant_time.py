@@ -23,7 +23,7 @@ HAS_ANY = re.compile("secret|password|signature|digest|token|hmac")
 """What a file has in it that knows of proofs; the others need not be parsed."""
 
 COMPARING = {
-    "rmqproto/signing.py": {"has_signed", "has_signed_content"},
+    "rmqproto/wire/signing.py": {"has_signed", "has_signed_content"},
     "rmqadmin/tui/browser/browser_gate.py": {"knows"},
     "spark_tools/replay/permit_service.py": {"answer"},
 }

@@ -83,7 +83,7 @@ def test_a_release_has_its_hashes_and_is_the_same_each_time(sources: Path, tmp_p
         assert {f"{top}/{name}" for name in (*native, "pyproject.toml", "hatch_build.py")} <= {
             *source_package.getnames()
         }
-        assert {"rmqserver/auth/auth_gate.py", "rmqproto/signed_fields.py"} <= {*package.namelist()}
+        assert {"rmqserver/auth/auth_gate.py", "rmqproto/wire/signed_fields.py"} <= {*package.namelist()}
     with wheel.open("ab") as file:
         file.write(b"x")
     assert checked(dist) != 0

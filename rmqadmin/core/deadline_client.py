@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from rmqclient.admin import AdminClient
 from rmqproto.codes import SUCCESS_ALONE, RequestCode
-from rmqproto.command import Command
 from rmqproto.errors import RequestTimeoutError
+from rmqproto.wire.command import Command
 
 if TYPE_CHECKING:
     from rmqclient.remoting.requests import Fields

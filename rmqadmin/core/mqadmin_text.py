@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.java_hash import java_hash
+from rmqproto.java.java_hash import java_hash
 
 K = TypeVar("K")
 

@@ -15,7 +15,7 @@ from rmqadmin.core.times import TimeRange, time_range
 from rmqadmin.options.command_options import Texts, TrueFalse, pairs
 from rmqadmin.options.common_options import OptionGroup
 from rmqproto.errors import UsageError
-from rmqproto.subscription import ALL
+from rmqproto.filters.subscription import ALL
 
 Begin = Annotated[
     str | None, typer.Option("-b", "--beginTimestamp", metavar="TIME", help="Stored at or after; or a range A..B.")

@@ -11,8 +11,8 @@ from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqclient.admin.caller import READING_CODES
 from rmqclient.remoting.requests import request_label
 from rmqproto.codes import SUCCESS_ALONE
-from rmqproto.command import Command
 from rmqproto.errors import RocketMQError
+from rmqproto.wire.command import Command
 
 if TYPE_CHECKING:
     from rmqclient.remoting.requests import Fields

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TypeVar
 
 from rmqclient.admin.caller import AdminCaller
-from rmqproto import fastjson
 from rmqproto.bodies.acl import AclInfo, UserAccount, UserInfo
 from rmqproto.codes import RequestCode
-from rmqproto.command import Command
 from rmqproto.headers.auth import DeleteAclHeader, ListAclsHeader, ListUsersHeader, SubjectHeader, UserHeader
+from rmqproto.wire import fastjson
+from rmqproto.wire.command import Command
 
 T = TypeVar("T")
 

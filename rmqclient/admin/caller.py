@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Generic, Self, TypeVar
 from rmqclient.addresses import parse_addresses
 from rmqclient.blocking import OUTCOME_UNKNOWN, TIMEOUT_S, BlockingClient
 from rmqclient.remoting.requests import Fields, request_label
-from rmqproto import fastjson
 from rmqproto.codes import SUCCESS_ALONE, OwnRequestCode, RequestCode
-from rmqproto.command import Command
 from rmqproto.errors import ConnectError, ProtocolError, RefusedError, RequestTimeoutError, UsageError
-from rmqproto.signing import Credentials
+from rmqproto.wire import fastjson
+from rmqproto.wire.command import Command
+from rmqproto.wire.signing import Credentials
 
 if TYPE_CHECKING:
     import ssl

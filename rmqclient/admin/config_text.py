@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 
 from rmqproto.errors import ProtocolError
-from rmqproto.java_properties import COMMENT
+from rmqproto.java.java_properties import COMMENT
 
 _ESCAPES = {"\t": "\\t", "\n": "\\n", "\r": "\\r", "\f": "\\f", "\\": "\\\\"}
 _ESCAPED_IN_VALUE = re.compile(r"[\t\n\r\f\\]|^ |[^\x20-\x7e]")

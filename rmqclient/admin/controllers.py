@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 from rmqclient.admin.caller import AdminCaller
 from rmqclient.admin.config_text import config_request, config_values_untrusted
-from rmqproto import fastjson
 from rmqproto.bodies.replication import ElectedMaster, ReplicaSets
 from rmqproto.codes import RequestCode
 from rmqproto.headers.base import from_ext
@@ -18,6 +17,7 @@ from rmqproto.headers.controller import (
     ElectMasterHeader,
     RemoveBrokerHeader,
 )
+from rmqproto.wire import fastjson
 
 _CONTAINER_TIMEOUT_S = 20.0
 """A container answers when the broker has started or stopped."""

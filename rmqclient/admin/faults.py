@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rmqclient.admin.caller import AdminCaller, body_of
-from rmqproto import fastjson
 from rmqproto.bodies.faults import FaultRules, FaultState, FaultStates
 from rmqproto.codes import OwnRequestCode
+from rmqproto.wire import fastjson
 
 
 class FaultCalls(AdminCaller):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from rmqclient.admin.caller import PAGE_COUNT, AdminCaller, Page, body_of, read_pages
-from rmqproto import fastjson
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import (
     CheckClientRequest,
@@ -37,6 +36,7 @@ from rmqproto.headers.tables import (
     GroupHeader,
     SubscriptionQueryHeader,
 )
+from rmqproto.wire import fastjson
 
 _FROM_CLIENT_TIMEOUT_S = 12.0
 """A broker waits 10 s for the client before it says that the client did not answer (207)."""

@@ -10,9 +10,9 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.headers.consuming import QueryMessageHeader, ViewMessageHeader
 from rmqproto.headers.sending import SendBackHeader
-from rmqproto.java_numbers import LONG_MAX
+from rmqproto.java.java_numbers import LONG_MAX
+from rmqproto.message.record import StoredMessage, decode_record_untrusted, decode_records_untrusted
 from rmqproto.names import TOOLS_CONSUMER_GROUP
-from rmqproto.record import StoredMessage, decode_record_untrusted, decode_records_untrusted
 
 TOOLS_PRODUCER_GROUP = "TOOLS_PRODUCER"
 

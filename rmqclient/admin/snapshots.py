@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from rmqclient.admin.caller import AdminCaller, body_of
-from rmqproto import fastjson
 from rmqproto.bodies.snapshots import SnapshotName, SnapshotNames
 from rmqproto.codes import OwnRequestCode
+from rmqproto.wire import fastjson
 
 TIMEOUT_S = 60.0
 """Stores are copied."""

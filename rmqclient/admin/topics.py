@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from rmqclient.admin.caller import PAGE_COUNT, AdminCaller, Page, body_of, read_pages
-from rmqproto import fastjson
 from rmqproto.bodies.routes import TopicConfig, TopicConfigs, TopicList
 from rmqproto.bodies.static_topics import TopicConfigAndQueueMapping, TopicQueueMappingDetail
 from rmqproto.bodies.statistics import ConsumeQueueAnswer, GroupList, TopicStats
@@ -12,6 +11,7 @@ from rmqproto.headers.base import from_ext
 from rmqproto.headers.statistics import QueryConsumeQueueHeader
 from rmqproto.headers.tables import AllTopicsAnswer, AllTopicsHeader, TopicConfigHeader, TopicHeader
 from rmqproto.names import AUTO_CREATE_TOPIC
+from rmqproto.wire import fastjson
 
 
 class TopicCalls(AdminCaller):

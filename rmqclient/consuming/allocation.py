@@ -8,7 +8,6 @@ from typing import Final
 
 from rmqclient.remoting.client_instance import ClientInstance
 from rmqclient.remoting.routes import MASTER_ID
-from rmqproto import fastjson
 from rmqproto.allocate import Strategy, sticky
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import ConsumerIds
@@ -16,6 +15,7 @@ from rmqproto.bodies.statistics import ConsumerRunningInfo
 from rmqproto.codes import RequestCode
 from rmqproto.headers.client_calls import RunningInfoHeader
 from rmqproto.headers.consuming import ConsumerGroupHeader
+from rmqproto.wire import fastjson
 
 
 class Sticky:

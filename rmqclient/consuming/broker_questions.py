@@ -10,21 +10,21 @@ from dataclasses import dataclass, field
 import trio
 
 from rmqclient.consuming.listener_call import ListenerCall
+from rmqclient.consuming.popping.queue_popper import QueuePopper
 from rmqclient.consuming.queue_consumer import QueueConsumer
-from rmqclient.consuming.queue_popper import QueuePopper
 from rmqclient.consuming.rates import Rates
 from rmqclient.message import ReceivedMessage
 from rmqclient.remoting.channels import BrokerRequestHandler
-from rmqproto import fastjson
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionData
 from rmqproto.bodies.statistics import ConsumeDirectlyResult, ConsumerRunningInfo, ConsumerStatus, ResetOffsets
 from rmqproto.codes import VERSION, RequestCode, version_name
-from rmqproto.command import Command
-from rmqproto.fastjson import ObjectMap
 from rmqproto.headers.base import from_ext
 from rmqproto.headers.client_calls import ConsumeDirectlyHeader, TopicGroupHeader
-from rmqproto.record import decode_record_untrusted
+from rmqproto.message.record import decode_record_untrusted
+from rmqproto.wire import fastjson
+from rmqproto.wire.command import Command
+from rmqproto.wire.fastjson import ObjectMap
 
 
 @dataclass(kw_only=True)

@@ -15,7 +15,7 @@ from rmqclient.listener import ConsumeStatus
 from rmqclient.message import ReceivedMessage
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import RocketMQError
-from rmqproto.record import StoredMessage
+from rmqproto.message.record import StoredMessage
 
 log = logging.getLogger(__name__)
 

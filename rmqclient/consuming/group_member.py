@@ -13,8 +13,8 @@ import trio
 from rmqclient.consuming.broker_questions import BrokerQuestions
 from rmqclient.consuming.listener_call import ListenerCall
 from rmqclient.consuming.message_model import MessageModel
+from rmqclient.consuming.popping.queue_popper import QueuePopper
 from rmqclient.consuming.queue_consumer import QueueConsumer
-from rmqclient.consuming.queue_popper import QueuePopper
 from rmqclient.consuming.rates import Rates
 from rmqclient.consuming.rebalance import Rebalance
 from rmqclient.consuming.start import Start
@@ -28,9 +28,9 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import ConsumerData, Heartbeat
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import RefusedError, RequestTimeoutError, UsageError
+from rmqproto.filters.subscription import Sql92
 from rmqproto.names import group_problem, retry_topic
-from rmqproto.signing import Credentials
-from rmqproto.subscription import Sql92
+from rmqproto.wire.signing import Credentials
 
 FINISH_TIMEOUT_S = 3.0
 """What a listener gets to finish what it has begun when the consumer leaves."""

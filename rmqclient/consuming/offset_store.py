@@ -12,14 +12,14 @@ import trio
 from rmqclient.consuming.message_model import MessageModel
 from rmqclient.remoting.client_instance import ClientInstance
 from rmqclient.remoting.routes import MASTER_ID
-from rmqproto import fastjson
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.statistics import LocalOffsets
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import ProtocolError, StorageError
-from rmqproto.fastjson import ObjectMap
 from rmqproto.headers.base import from_ext
 from rmqproto.headers.consuming import OffsetAnswer, QueryConsumerOffsetHeader, UpdateConsumerOffsetHeader
+from rmqproto.wire import fastjson
+from rmqproto.wire.fastjson import ObjectMap
 
 DIRECTORY = ".rocketmq_offsets"
 """Below the user's home: ``rocketmq.client.localOffsetStoreDir``."""

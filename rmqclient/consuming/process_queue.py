@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-from rmqproto.record import StoredMessage
+from rmqproto.message.record import StoredMessage
 
 
 class ProcessQueue:

@@ -19,8 +19,8 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionData
 from rmqproto.codes import RequestCode
 from rmqproto.errors import ConnectError, RequestTimeoutError, RocketMQError
+from rmqproto.filters.subscription import TAG
 from rmqproto.headers.consuming import PULL_LITE
-from rmqproto.subscription import TAG
 
 SUSPEND_MS = 15_000
 """How long a broker may hold a pull for which it has nothing."""

@@ -11,11 +11,11 @@ from collections.abc import Collection, Iterable
 import trio
 
 from rmqclient.remoting.client_instance import ClientInstance
-from rmqproto import fastjson
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import LockAnswer, LockRequest
 from rmqproto.codes import RequestCode
 from rmqproto.errors import ConnectError, RocketMQError
+from rmqproto.wire import fastjson
 
 log = logging.getLogger(__name__)
 

@@ -6,12 +6,12 @@ import time
 from collections.abc import Iterable, Mapping
 
 from rmqclient.remoting.client_instance import ClientInstance
-from rmqproto import fastjson
 from rmqproto.bodies.groups import CheckClientRequest, SubscriptionData
 from rmqproto.codes import RequestCode
 from rmqproto.errors import UsageError
+from rmqproto.filters.subscription import ALL, EVERYTHING, SQL92, TAG, Sql92, TagFilter, parse_tags, subscription_data
 from rmqproto.names import retry_topic
-from rmqproto.subscription import ALL, EVERYTHING, SQL92, TAG, Sql92, TagFilter, parse_tags, subscription_data
+from rmqproto.wire import fastjson
 
 
 def subscription_of(topic: str, expression: str | Sql92) -> SubscriptionData:

@@ -19,8 +19,8 @@ import trio
 from rmqclient.addresses import split_address
 from rmqclient.remoting.requests import Codec
 from rmqclient.remoting.tls_socket import TlsSocket, secured
-from rmqproto.command import Command, FrameReader
 from rmqproto.errors import ConnectError, ProtocolError, RequestTimeoutError, RocketMQError
+from rmqproto.wire.command import Command, FrameReader
 
 RECEIVE_SIZE_BYTES = 256 * 1024
 UNSENT_MAX_BYTES = 32 * 1024 * 1024

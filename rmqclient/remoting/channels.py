@@ -18,9 +18,9 @@ from rmqclient.remoting.requests import (
     request_label,
 )
 from rmqproto.codes import SUCCESS_ALONE, RequestCode, ResponseCode
-from rmqproto.command import Command
 from rmqproto.errors import ConnectError, RequestTimeoutError, RocketMQError
-from rmqproto.signing import Credentials
+from rmqproto.wire.command import Command
+from rmqproto.wire.signing import Credentials
 
 log = logging.getLogger(__name__)
 

@@ -14,12 +14,12 @@ import trio
 from rmqclient.addresses import parse_addresses, split_address
 from rmqclient.remoting.channels import BrokerRequestHandler, Channels
 from rmqclient.remoting.routes import Routes
-from rmqproto import fastjson
 from rmqproto.bodies.groups import Heartbeat
 from rmqproto.codes import RequestCode
 from rmqproto.errors import RocketMQError
 from rmqproto.headers.consuming import UnregisterClientHeader
-from rmqproto.signing import Credentials
+from rmqproto.wire import fastjson
+from rmqproto.wire.signing import Credentials
 
 log = logging.getLogger(__name__)
 

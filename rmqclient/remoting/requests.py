@@ -3,13 +3,13 @@ signature if there are credentials."""
 
 from __future__ import annotations
 
-from rmqproto import header_msgpack
 from rmqproto.codes import ONEWAY_FLAG, RESPONSE_FLAG, VERSION, RequestCode, ResponseCode
-from rmqproto.command import Command, HeaderCodec, encode_frame
 from rmqproto.errors import RefusedError
-from rmqproto.frames import frame
 from rmqproto.headers.base import Header, to_ext
-from rmqproto.signing import Credentials, sign
+from rmqproto.wire import header_msgpack
+from rmqproto.wire.command import Command, HeaderCodec, encode_frame
+from rmqproto.wire.frames import frame
+from rmqproto.wire.signing import Credentials, sign
 
 LANGUAGE = "PYTHON"
 OPAQUE_MASK = 0x7FFFFFFF

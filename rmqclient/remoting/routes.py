@@ -15,16 +15,16 @@ import trio
 
 from rmqclient.remoting.channels import Channels
 from rmqclient.sending import DEFAULT_TOPIC_QUEUE_NUMS
-from rmqproto import fastjson
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicRoute
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import ConnectError, ProtocolError, RefusedError, RequestTimeoutError, RocketMQError
 from rmqproto.headers.nameserver import RouteHeader
-from rmqproto.light_queues import LIGHT_QUEUE_ID
+from rmqproto.message.light_queues import LIGHT_QUEUE_ID
 from rmqproto.names import AUTO_CREATE_TOPIC
 from rmqproto.perm import PERM_READ, PERM_WRITE
 from rmqproto.queue_mapping import is_mock_broker, leaders_untrusted
+from rmqproto.wire import fastjson
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from rmqproto.java_numbers import Int32, Int64
+from rmqproto.java.java_numbers import Int32, Int64
 
 
 class Body(msgspec.Struct, kw_only=True, rename="camel"):

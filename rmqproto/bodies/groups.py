@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from rmqproto.bodies.base import Body, DataVersion, MessageQueue
-from rmqproto.java_numbers import Int32, Int64
+from rmqproto.java.java_numbers import Int32, Int64
 
 
 class GroupRetryPolicy(Body, kw_only=True):

@@ -7,7 +7,7 @@ import msgspec
 
 from rmqproto.bodies.base import Body
 from rmqproto.bodies.statistics import ConsumeOffset, TopicOffset
-from rmqproto.java_numbers import Int32, Int64
+from rmqproto.java.java_numbers import Int32, Int64
 
 
 class BrokerLiteInfo(Body, kw_only=True):

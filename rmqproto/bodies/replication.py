@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rmqproto.bodies.base import Body
 from rmqproto.bodies.routes import BrokerMemberGroup
-from rmqproto.java_numbers import Int32, Int64
+from rmqproto.java.java_numbers import Int32, Int64
 
 
 class EpochEntry(Body, kw_only=True):

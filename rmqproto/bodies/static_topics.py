@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from rmqproto.bodies.base import Body
 from rmqproto.bodies.routes import TopicConfig
-from rmqproto.java_numbers import Int32, Int64
+from rmqproto.java.java_numbers import Int32, Int64
 
 GLOBAL_SCOPE = "__global__"
 

@@ -8,8 +8,8 @@ import msgspec
 
 from rmqproto.bodies.base import Body, DataVersion, MessageQueue
 from rmqproto.bodies.groups import SubscriptionData
-from rmqproto.fastjson import ObjectMap
-from rmqproto.java_numbers import Int32, Int64
+from rmqproto.java.java_numbers import Int32, Int64
+from rmqproto.wire.fastjson import ObjectMap
 
 
 class TopicOffset(Body, kw_only=True):

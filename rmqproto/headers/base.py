@@ -14,7 +14,7 @@ from typing import Annotated, Any, TypeVar, get_args
 import msgspec
 
 from rmqproto.errors import ProtocolError
-from rmqproto.java_numbers import Int32, Int64
+from rmqproto.java.java_numbers import Int32, Int64
 
 
 class Header(msgspec.Struct, kw_only=True, gc=False, rename="camel"):

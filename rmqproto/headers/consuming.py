@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from rmqproto.headers.base import Header
-from rmqproto.java_numbers import Int32, Int64
+from rmqproto.java.java_numbers import Int32, Int64
 
 PULL_COMMIT_OFFSET = 1
 PULL_SUSPEND = 2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rmqproto.headers.base import Header
-from rmqproto.java_numbers import Int32, Int64
+from rmqproto.java.java_numbers import Int32, Int64
 
 
 class AlterSyncStateSetHeader(Header, kw_only=True):

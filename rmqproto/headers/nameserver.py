@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from rmqproto.headers.base import Header
-from rmqproto.java_numbers import Int32, Int64
+from rmqproto.java.java_numbers import Int32, Int64
 
 
 class RouteHeader(Header, kw_only=True):

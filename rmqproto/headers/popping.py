@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from rmqproto.headers.base import Header
-from rmqproto.java_numbers import Int32, Int64
+from rmqproto.java.java_numbers import Int32, Int64
 
 INIT_FROM_MIN, INIT_FROM_MAX = 0, 1
 """initMode of a group that has no offset yet: from the queue's first message. Anything else: from its last one."""

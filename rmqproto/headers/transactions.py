@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from rmqproto.headers.base import Header
-from rmqproto.java_numbers import Int32, Int64
-from rmqproto.sys_flag import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
+from rmqproto.java.java_numbers import Int32, Int64
+from rmqproto.message.sys_flag import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
 
 COMMIT = TRANSACTION_COMMIT
 ROLLBACK = TRANSACTION_ROLLBACK

@@ -8,7 +8,7 @@ from collections.abc import Container, Mapping
 from typing import Any
 
 from rmqproto.access.users import User
-from rmqproto.signing import ACCESS_KEY
+from rmqproto.wire.signing import ACCESS_KEY
 from rmqserver.auth.auth_settings import AuthSettings
 from rmqserver.auth.auth_table import AuthTable
 from rmqserver.auth.authentication import Authentication

@@ -20,7 +20,7 @@ from rmqproto.access.resources import PolicyType, ResourcePattern, by_name
 from rmqproto.access.users import SUBJECT_PREFIX, AccountStatus, AccountType, User
 from rmqproto.bodies.acl import AclInfo, UserAccount
 from rmqproto.errors import RocketMQError, StorageError
-from rmqproto.signing import Credentials
+from rmqproto.wire.signing import Credentials
 from rmqserver.store.disk.config_files import ConfigFiles
 
 FILE_NAME = "auth.json"

@@ -10,7 +10,7 @@ from typing import Any
 from rmqproto.access.decision import barred
 from rmqproto.access.users import User
 from rmqproto.codes import ResponseCode
-from rmqproto.signing import ACCESS_KEY, SigningKey
+from rmqproto.wire.signing import ACCESS_KEY, SigningKey
 from rmqserver.auth.auth_settings import AuthSettings
 from rmqserver.auth.auth_table import AuthTable
 from rmqserver.remoting.answer import Refused, Request

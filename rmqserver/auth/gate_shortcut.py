@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Mapping
 from typing import Any, NamedTuple
 
-from rmqproto.command import HeaderCodec
-from rmqproto.signed_fields import OTHER_FIELDS, Cut, SignedFields, has_signed_fields
-from rmqproto.signing import SigningKey
+from rmqproto.wire.command import HeaderCodec
+from rmqproto.wire.signed_fields import OTHER_FIELDS, Cut, SignedFields, has_signed_fields
+from rmqproto.wire.signing import SigningKey
 from rmqserver.auth.needs import HotNames
 from rmqserver.remoting.answer import Request
 from rmqserver.remoting.connection import Connection

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from rmqproto import fastjson
 from rmqproto.access.resources import Action, Resource, ResourceType, group_resource, topic_resource
 from rmqproto.bodies.groups import Heartbeat, LockRequest
 from rmqproto.bodies.lite import LiteSubscriptionCtl
@@ -24,6 +23,7 @@ from rmqproto.codes import RequestCode as R
 from rmqproto.headers.base import ext_names
 from rmqproto.headers.table import REQUEST_HEADERS
 from rmqproto.names import RETRY_PREFIX
+from rmqproto.wire import fastjson
 from rmqserver.remoting.answer import Request
 
 PUB, SUB, CREATE, UPDATE, DELETE, GET = (

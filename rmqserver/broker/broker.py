@@ -13,11 +13,11 @@ import trio
 
 from rmqproto.bodies.routes import TopicRoute
 from rmqproto.codes import RequestCode
-from rmqproto.command import Command
 from rmqproto.errors import StorageError
 from rmqproto.headers.base import Header
-from rmqproto.message_id import UniqueIds
+from rmqproto.message.message_id import UniqueIds
 from rmqproto.names import TIMER_TOPIC
+from rmqproto.wire.command import Command
 from rmqserver.auth.auth_gate import AuthGate
 from rmqserver.auth.auth_settings import AuthSettings
 from rmqserver.auth.auth_table import AuthTable

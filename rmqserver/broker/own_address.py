@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqproto.record import host_text
+from rmqproto.message.record import host_text
 
 if TYPE_CHECKING:
     from rmqserver.config import BrokerConfig

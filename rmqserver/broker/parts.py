@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rmqproto.message_id import UniqueIds
+    from rmqproto.message.message_id import UniqueIds
     from rmqserver.broker.clients.clients import Clients
     from rmqserver.broker.clients.locks import QueueLocks
     from rmqserver.broker.consuming.filters import Filters

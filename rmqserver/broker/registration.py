@@ -14,13 +14,10 @@ from typing import Protocol
 import msgspec
 import trio
 
-from rmqproto import fastjson
 from rmqproto.bodies.base import DataVersion
 from rmqproto.bodies.routes import QueueData, RegisterBrokerBody, TopicConfig, TopicConfigs, TopicRoute
 from rmqproto.bodies.static_topics import TopicQueueMappingInfo
 from rmqproto.codes import RequestCode, ResponseCode
-from rmqproto.command import Command
-from rmqproto.crc import body_crc
 from rmqproto.headers.base import Header, from_ext
 from rmqproto.headers.nameserver import (
     BrokerIdentityHeader,
@@ -29,7 +26,10 @@ from rmqproto.headers.nameserver import (
     RouteHeader,
 )
 from rmqproto.headers.tables import TopicHeader
-from rmqproto.signing import Credentials
+from rmqproto.message.crc import body_crc
+from rmqproto.wire import fastjson
+from rmqproto.wire.command import Command
+from rmqproto.wire.signing import Credentials
 from rmqserver.config import BrokerConfig, BrokerRole
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.loop import Loop

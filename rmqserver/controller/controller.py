@@ -10,7 +10,6 @@ from typing import Any
 
 import trio
 
-from rmqproto import fastjson
 from rmqproto.bodies.replication import SyncStateSet
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import StorageError
@@ -27,6 +26,7 @@ from rmqproto.headers.controller import (
     ReplicaInfoHeader,
 )
 from rmqproto.headers.nameserver import BrokerHeartbeatHeader
+from rmqproto.wire import fastjson
 from rmqserver.config import ControllerConfig
 from rmqserver.controller import elections, in_sync_sets, replica_ids
 from rmqserver.controller.controller_state import BrokerSet, BrokerSets, MasterElected

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from rmqproto.java_numbers import Int32, Int64
+from rmqproto.java.java_numbers import Int32, Int64
 
 
 class KnownReplica(msgspec.Struct, frozen=True, rename="camel"):

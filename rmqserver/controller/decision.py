@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from rmqproto import fastjson
 from rmqproto.bodies.replication import SyncStateSet
 from rmqproto.headers.base import Header
+from rmqproto.wire import fastjson
 from rmqserver.controller.controller_state import BrokerSet, BrokerSets, ControllerEvent
 
 

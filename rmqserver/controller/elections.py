@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from rmqproto import fastjson
 from rmqproto.bodies.replication import ElectedMaster
 from rmqproto.bodies.routes import BrokerMemberGroup
 from rmqproto.codes import ResponseCode
 from rmqproto.headers.controller import ElectMasterAnswer, ElectMasterHeader
+from rmqproto.wire import fastjson
 from rmqserver.controller.controller_state import BrokerSet, MasterElected, apply
 from rmqserver.controller.decision import STARTED_LATELY, ControllerDecision, Situation
 

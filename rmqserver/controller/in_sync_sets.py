@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rmqproto import fastjson
 from rmqproto.bodies.replication import ReplicaIdentity, ReplicaSet, ReplicaSets, SyncStateSet
 from rmqproto.codes import ResponseCode
 from rmqproto.headers.controller import AlterSyncStateSetAnswer, AlterSyncStateSetHeader, ReplicaInfoAnswer
+from rmqproto.wire import fastjson
 from rmqserver.controller.controller_state import BrokerSet, SyncStateSetAltered, apply
 from rmqserver.controller.decision import ControllerDecision, Situation, set_body
 

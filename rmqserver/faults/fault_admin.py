@@ -7,8 +7,8 @@ from typing import Any
 from rmqproto.bodies.faults import FaultRules, FaultState, FaultStates
 from rmqproto.codes import OwnRequestCode, ResponseCode
 from rmqproto.errors import UsageError
-from rmqproto.fastjson import dumps, loads_untrusted
 from rmqproto.fault_rules import parse_rule
+from rmqproto.wire.fastjson import dumps, loads_untrusted
 from rmqserver.faults.fault_gate import FaultGate
 from rmqserver.remoting.answer import Refused, Request, success
 from rmqserver.remoting.connection import Connection

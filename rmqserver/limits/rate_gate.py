@@ -9,7 +9,7 @@ from typing import Any, NoReturn, Protocol
 
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
-from rmqproto.signing import ACCESS_KEY
+from rmqproto.wire.signing import ACCESS_KEY
 from rmqserver.limits.rates import Meter, NamedRates
 from rmqserver.limits.refusals import REJECTED, Refusals
 from rmqserver.remoting.answer import Request

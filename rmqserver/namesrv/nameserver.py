@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import trio
 
-from rmqproto import fastjson
 from rmqproto.bodies.base import DataVersion
 from rmqproto.bodies.routes import (
     BrokerData,
@@ -21,7 +20,6 @@ from rmqproto.bodies.routes import (
     TopicRoute,
 )
 from rmqproto.codes import FIRST_STANDARD_JSON_ROUTE_VERSION, RequestCode, ResponseCode
-from rmqproto.crc import body_crc
 from rmqproto.headers.base import NoFields
 from rmqproto.headers.nameserver import (
     AddWritePermAnswer,
@@ -43,6 +41,8 @@ from rmqproto.headers.nameserver import (
     WipeWritePermAnswer,
 )
 from rmqproto.headers.tables import TopicHeader
+from rmqproto.message.crc import body_crc
+from rmqproto.wire import fastjson
 from rmqserver.advertise import join
 from rmqserver.config import NamesrvConfig
 from rmqserver.namesrv import register_body

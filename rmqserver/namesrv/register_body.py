@@ -6,10 +6,10 @@ from __future__ import annotations
 import zlib
 from typing import Any
 
-from rmqproto import fastjson
 from rmqproto.bodies.base import DataVersion
 from rmqproto.bodies.routes import RegisterBrokerBody, TopicConfig, TopicConfigs
 from rmqproto.errors import ProtocolError
+from rmqproto.wire import fastjson
 
 FIRST_VERSION_WITH_MAPPINGS = 413
 """Peers from this version on (5.0.0) end the compressed form with their static topics."""

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
-from rmqproto import header_msgpack
 from rmqproto.codes import ONEWAY_FLAG, RESPONSE_FLAG, VERSION
-from rmqproto.command import ENCODERS
-from rmqproto.frames import frame
 from rmqproto.headers.base import Header, to_ext
-from rmqproto.java_numbers import Int32
+from rmqproto.java.java_numbers import Int32
+from rmqproto.wire import header_msgpack
+from rmqproto.wire.command import ENCODERS
+from rmqproto.wire.frames import frame
 
 if TYPE_CHECKING:
     from rmqserver.remoting.connection import Connection

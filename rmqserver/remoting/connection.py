@@ -15,11 +15,11 @@ from collections.abc import Callable
 from typing import Protocol
 
 from rmqproto.codes import ONEWAY_FLAG
-from rmqproto.command import Command, encode_frame
 from rmqproto.errors import OtherProtocolError, ProtocolError
-from rmqproto.frames import FrameCutter
 from rmqproto.headers.base import Header, to_ext
-from rmqproto.record import host_bytes
+from rmqproto.message.record import host_bytes
+from rmqproto.wire.command import Command, encode_frame
+from rmqproto.wire.frames import FrameCutter
 from rmqserver.remoting.connection_limits import ConnectionLimits
 from rmqserver.remoting.pump import PLAIN, Pump, PumpError
 

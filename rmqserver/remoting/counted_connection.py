@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 
-from rmqproto.frames import HEAD_SIZE_BYTES
+from rmqproto.wire.frames import HEAD_SIZE_BYTES
 from rmqserver.remoting.connection import Connection, ConnectionLoop, FrameHandler
 from rmqserver.remoting.pump import PLAIN, Pump
 

@@ -9,9 +9,9 @@ from collections.abc import Callable
 import trio
 
 from rmqproto.codes import ONEWAY_FLAG
-from rmqproto.command import Command, encode_frame
 from rmqproto.headers.base import Header
-from rmqproto.signing import Credentials
+from rmqproto.wire.command import Command, encode_frame
+from rmqproto.wire.signing import Credentials
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.loop import Loop
 from rmqserver.remoting.outward import connect, signed

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Protocol
 import trio
 
 from rmqproto.headers.base import Header, to_ext
-from rmqproto.signing import Credentials, sign
+from rmqproto.wire.signing import Credentials, sign
 
 if TYPE_CHECKING:
-    from rmqproto.command import Command
+    from rmqproto.wire.command import Command
     from rmqserver.remoting.connection import Connection
     from rmqserver.remoting.loop import Loop
     from rmqserver.remoting.pump import Pump

@@ -16,12 +16,12 @@ from typing import Any
 
 import msgspec
 
-from rmqproto import header_msgpack
 from rmqproto.codes import RESPONSE_FLAG, ResponseCode
-from rmqproto.command import Command, HeaderCodec, decode_ext_untrusted, decode_header_untrusted
 from rmqproto.errors import ProtocolError
 from rmqproto.headers.base import Header, NoFields, from_ext, java_bools
 from rmqproto.headers.table import REQUEST_HEADERS
+from rmqproto.wire import header_msgpack
+from rmqproto.wire.command import Command, HeaderCodec, decode_ext_untrusted, decode_header_untrusted
 from rmqserver.logs import Seldom
 from rmqserver.remoting.answer import Refused, Request, refusal, send_answer
 from rmqserver.remoting.connection import Connection

@@ -18,10 +18,10 @@ from typing import Any, TypeVar
 
 import yaml
 
-from rmqproto import properties as props
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import UsageError
+from rmqproto.message import properties as props
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ import trio
 from rmqproto.codes import VERSION
 from rmqproto.errors import ProtocolError, StorageError
 from rmqproto.headers.sending import SendHeader
-from rmqproto.record import host_bytes
+from rmqproto.message.record import host_bytes
 from rmqserver.broker.admin.group_admin import GroupAdmin
 from rmqserver.broker.admin.topic_admin import TopicAdmin
 from rmqserver.broker.broker import Broker

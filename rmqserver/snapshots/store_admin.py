@@ -12,7 +12,7 @@ import trio
 from rmqproto.bodies.snapshots import SnapshotName, SnapshotNames
 from rmqproto.codes import OwnRequestCode, ResponseCode
 from rmqproto.errors import UsageError
-from rmqproto.fastjson import dumps, loads_untrusted
+from rmqproto.wire.fastjson import dumps, loads_untrusted
 from rmqserver.remoting.answer import Refused, Request, refusal, send_answer, success
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.service import Handler

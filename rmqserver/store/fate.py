@@ -4,8 +4,8 @@ when it is read back from the log."""
 
 from __future__ import annotations
 
+from rmqproto.message.sys_flag import INNER_BATCH, TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from rmqproto.names import SCHEDULE_TOPIC
-from rmqproto.sys_flag import INNER_BATCH, TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 
 QUEUED = 0x1
 """It takes the next offset of its queue and has a unit there."""

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import ParamSpec, TypeVar
 
 from rmqproto.errors import StorageError
-from rmqproto.message_filter import MessageFilter
-from rmqproto.properties import MULTI_DISPATCH, MULTI_QUEUE_OFFSET, TAGS
+from rmqproto.filters.message_filter import MessageFilter
+from rmqproto.message.properties import MULTI_DISPATCH, MULTI_QUEUE_OFFSET, TAGS
 from rmqserver.store.confirmation import Confirmation, OnVisible
 from rmqserver.store.disk.directory import StoreDirectory
 from rmqserver.store.disk.disk import Disk, File, OsDisk, storage_error

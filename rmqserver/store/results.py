@@ -12,7 +12,7 @@ import msgspec
 from rmqproto.errors import RocketMQError
 
 if TYPE_CHECKING:
-    from rmqproto.message_filter import MessageFilter
+    from rmqproto.filters.message_filter import MessageFilter
     from rmqserver.store.queues.consume_queue import ConsumeQueue
 
 

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
 
-from rmqproto import java_properties
 from rmqproto.errors import ProtocolError, UsageError
+from rmqproto.java import java_properties
 
 _FILE = "tls.config.file"
 _MODE = "tls.server.mode"

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from rmqproto import properties as props
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import UsageError
-from rmqproto.message_conditions import compile_conditions
-from rmqproto.record import StoredMessage, decode_records_untrusted
-from rmqproto.signing import Credentials
+from rmqproto.filters.message_conditions import compile_conditions
+from rmqproto.message import properties as props
+from rmqproto.message.record import StoredMessage, decode_records_untrusted
+from rmqproto.wire.signing import Credentials
 from spark_tools.live import LiveCluster, LivePart, OpenCluster, PullRules, pull_range
 from spark_tools.offset_ranges import OffsetRange, OffsetSet, hulls
 from spark_tools.replay.delivery import Place

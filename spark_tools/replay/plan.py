@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from rmqproto.errors import StorageError, UsageError
-from rmqproto.message_conditions import MessageConditions
+from rmqproto.filters.message_conditions import MessageConditions
 from spark_tools.offset_ranges import OffsetRange, split_ranges, wave_slice
 from spark_tools.replay.durable import replace_file
 from spark_tools.replay.user_function import UserFunction

@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rmqproto import properties as props
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import UsageError
-from rmqproto.message_id import UniqueIds
+from rmqproto.message import properties as props
+from rmqproto.message.message_id import UniqueIds
+from rmqproto.message.sys_flag import COMPRESSED, COMPRESSION_TYPE_MASK
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX, SEND_FORBIDDEN_TOPICS, retry_topic, topic_problem
-from rmqproto.sys_flag import COMPRESSED, COMPRESSION_TYPE_MASK
 from spark_tools.replay.delivery import Outgoing, Rejected
 from spark_tools.replay.plan import TargetRule, Transform
 from spark_tools.replay.replay_ids import REPLAY_ID, REPLAY_ROUND, replay_id

@@ -15,11 +15,11 @@ from msgspec.structs import replace
 from rmqclient.blocking import BlockingClient
 from rmqclient.tls_files import TlsFiles
 from rmqproto.errors import NotFoundError, UsageError
-from rmqproto.json_path import parse_path
-from rmqproto.message_conditions import compile_pattern
+from rmqproto.filters.json_path import parse_path
+from rmqproto.filters.message_conditions import compile_pattern
 from rmqproto.names import dlq_topic
 from rmqproto.perm import PERM_READ
-from rmqproto.signing import Credentials
+from rmqproto.wire.signing import Credentials
 from spark_tools.live import LiveCluster
 from spark_tools.offset_ranges import OffsetRange
 from spark_tools.ranges import resolve

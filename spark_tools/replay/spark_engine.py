@@ -14,10 +14,10 @@ import msgspec
 
 from rmqclient.tls_files import TlsFiles
 from rmqproto.errors import RocketMQError, UsageError
-from rmqproto.json_path import has_texts, parse_values
-from rmqproto.message_conditions import compile_pattern, has_pattern
-from rmqproto.signing import Credentials
-from rmqproto.sys_flag import COMPRESSED, COMPRESSION_TYPE_MASK
+from rmqproto.filters.json_path import has_texts, parse_values
+from rmqproto.filters.message_conditions import compile_pattern, has_pattern
+from rmqproto.message.sys_flag import COMPRESSED, COMPRESSION_TYPE_MASK
+from rmqproto.wire.signing import Credentials
 from spark_tools.live import LiveCluster, OpenCluster
 from spark_tools.offset_ranges import OffsetRange, OffsetSet, hulls
 from spark_tools.part_reader import PartReader

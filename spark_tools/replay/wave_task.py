@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from rmqproto import properties as props
-from rmqproto.signing import Credentials
+from rmqproto.message import properties as props
+from rmqproto.wire.signing import Credentials
 from spark_tools.live import OpenCluster
 from spark_tools.offset_ranges import OffsetSet
 from spark_tools.replay.delivery import (

@@ -19,7 +19,7 @@ from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import RequestCode
 from rmqproto.errors import RocketMQError
 from rmqproto.headers.base import to_ext
-from rmqproto.record import StoredMessage
+from rmqproto.message.record import StoredMessage
 from tests.support.servers import Server, standalone
 
 from .invariants import Violation

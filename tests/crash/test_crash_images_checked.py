@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from rmqproto.record import MAGIC_BLANK
+from rmqproto.message.record import MAGIC_BLANK
 from rmqserver.store.checks.findings.finding import Finding, FindingKind
 from rmqserver.store.checks.store_check import CheckReport, check_store
 from rmqserver.store.checks.survey import survey

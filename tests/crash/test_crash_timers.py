@@ -12,8 +12,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from rmqproto import properties as props
-from rmqproto.record import decode_record_untrusted
+from rmqproto.message import properties as props
+from rmqproto.message.record import decode_record_untrusted
 from rmqserver.broker.relays.timers import Timers
 from rmqserver.broker.sending.put import Put
 from rmqserver.store.disk.config_files import ConfigFiles

@@ -9,12 +9,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rmqproto import fastjson, names
+from rmqproto import names
 from rmqproto.bodies.groups import SubscriptionGroups
 from rmqproto.bodies.routes import TopicConfig, TopicConfigs
 from rmqproto.codes import RequestCode
 from rmqproto.headers.sending import SendBackHeader, SendHeader
 from rmqproto.headers.tables import TopicHeader
+from rmqproto.wire import fastjson
 from rmqserver.store.disk.config_files import IN_PLACE_FROM_COUNT
 from tests.rmqserver.broker.golden_state import consume, create_group, create_topic, ok, subscription
 from tests.support import servers

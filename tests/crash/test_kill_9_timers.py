@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from rmqproto.codes import RequestCode
-from rmqproto.command import Command, encode_frame
 from rmqproto.headers.base import to_ext
 from rmqproto.headers.sending import SendHeaderV2
-from rmqproto.record import decode_records_untrusted
+from rmqproto.message.record import decode_records_untrusted
+from rmqproto.wire.command import Command, encode_frame
 from tests.rmqserver.broker.messaging import pull, send_header, text
 from tests.support import servers
 from tests.support.servers import Server, standalone

@@ -14,7 +14,7 @@ from random import Random
 import pytest
 
 from rmqproto.errors import StorageError
-from rmqproto.record import decode_record_untrusted
+from rmqproto.message.record import decode_record_untrusted
 from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.message_store import DEFAULT_PARTS, MessageStore, StoreParts
 from rmqserver.store.options import FlushMode

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from random import Random
 
 from rmqproto.bodies.routes import TopicConfig
-from rmqproto.java_hash import tag_code
-from rmqproto.record import BatchItem, encode_batch, host_bytes
+from rmqproto.java.java_hash import tag_code
+from rmqproto.message.record import BatchItem, encode_batch, host_bytes
 from rmqserver.broker.tables.config_table import ConfigTable
 from rmqserver.broker.tables.offsets import ConsumerOffsets
 from rmqserver.store.disk.config_files import IN_PLACE_FROM_COUNT, ConfigFiles

@@ -13,8 +13,8 @@ import pytest
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.headers.consuming import PullHeader
 from rmqproto.headers.sending import SendHeaderV2
+from rmqproto.message.record import decode_records_untrusted
 from rmqproto.names import topic_problem
-from rmqproto.record import decode_records_untrusted
 from tests.hostile.hostile_requests import KNOWN_TOPIC
 from tests.support import servers
 from tests.support.servers import Server

@@ -9,12 +9,12 @@ from typing import Any
 
 import msgspec
 
-from rmqproto import header_binary
 from rmqproto.codes import RequestCode
-from rmqproto.command import Command, HeaderCodec, encode_frame
 from rmqproto.headers.base import NoFields
 from rmqproto.headers.table import REQUEST_HEADERS
-from rmqproto.java_numbers import Int32, Int64
+from rmqproto.java.java_numbers import Int32, Int64
+from rmqproto.wire import header_binary
+from rmqproto.wire.command import Command, HeaderCodec, encode_frame
 from rmqserver.broker.broker import Broker
 from rmqserver.config import BrokerConfig, NamesrvConfig
 from rmqserver.namesrv.kv import KvConfig

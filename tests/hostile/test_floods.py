@@ -11,10 +11,10 @@ from collections.abc import Iterator
 import pytest
 
 from rmqproto.codes import RequestCode
-from rmqproto.command import Command, encode_frame
 from rmqproto.headers.base import to_ext
 from rmqproto.headers.consuming import ConsumerGroupHeader, PullHeader
 from rmqproto.headers.sending import SendHeaderV2
+from rmqproto.wire.command import Command, encode_frame
 from tests.hostile.conftest import Victim
 from tests.support.wire import TIMEOUT_S, Wire
 

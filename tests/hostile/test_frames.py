@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from rmqproto.command import Command, HeaderCodec, encode_frame
-from rmqproto.frames import FRAME_SIZE_MAX_BYTES, frame
+from rmqproto.wire.command import Command, HeaderCodec, encode_frame
+from rmqproto.wire.frames import FRAME_SIZE_MAX_BYTES, frame
 from tests.hostile.conftest import Victim
 from tests.support.wire import TIMEOUT_S, Wire
 

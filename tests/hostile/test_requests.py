@@ -7,7 +7,7 @@ import contextlib
 import pytest
 
 from rmqproto.codes import RESPONSE_FLAG, RequestCode
-from rmqproto.command import Command, HeaderCodec, encode_frame
+from rmqproto.wire.command import Command, HeaderCodec, encode_frame
 from tests.hostile.conftest import Victim
 from tests.hostile.hostile_requests import requests, services
 from tests.support.wire import Wire

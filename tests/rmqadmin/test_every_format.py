@@ -21,10 +21,10 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import ConsumerData, Heartbeat, ProducerData, SubscriptionData
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.bodies.statistics import ConsumerRunningInfo, ProcessQueueInfo
-from rmqproto.fastjson import ObjectMap
+from rmqproto.message.record import encode_record
 from rmqproto.names import ORDER_TOPIC_NAMESPACE, dlq_topic, retry_topic
-from rmqproto.record import encode_record
 from rmqproto.trace import Published, encode_trace
+from rmqproto.wire.fastjson import ObjectMap
 from tests.rmqadmin.conftest import CLUSTER, Ran, Rmqadmin
 from tests.support import servers
 from tests.support.consumer import TalkingConsumer

@@ -27,10 +27,10 @@ from rmqproto.bodies.groups import ConsumerData, Heartbeat, ProducerData, Subscr
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.bodies.static_topics import LogicQueueMappingItem, TopicQueueMappingDetail
 from rmqproto.bodies.statistics import ConsumerRunningInfo, ProcessQueueInfo
-from rmqproto.fastjson import ObjectMap
+from rmqproto.message.record import encode_record
 from rmqproto.names import TRACE_TOPIC
-from rmqproto.record import encode_record
 from rmqproto.trace import Published, encode_trace
+from rmqproto.wire.fastjson import ObjectMap
 from tests.rmqadmin.conftest import Ran, Rmqadmin
 from tests.rmqclient.fake_broker import record
 from tests.support.consumer import TalkingConsumer

@@ -6,18 +6,18 @@ import threading
 from collections.abc import Callable
 from typing import Self
 
-from rmqproto import fastjson
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import ConsumerIds, Heartbeat
 from rmqproto.bodies.routes import BrokerData, QueueData, TopicRoute
 from rmqproto.codes import RequestCode, ResponseCode
-from rmqproto.command import Command
 from rmqproto.headers.base import Header, from_ext, to_ext
 from rmqproto.headers.consuming import OffsetAnswer, PullAnswer, PullHeader
 from rmqproto.headers.sending import SendBackHeader
+from rmqproto.message.properties import render
+from rmqproto.message.record import StoredMessage, encode_record
 from rmqproto.names import RETRY_PREFIX
-from rmqproto.properties import render
-from rmqproto.record import StoredMessage, encode_record
+from rmqproto.wire import fastjson
+from rmqproto.wire.command import Command
 from tests.support.peer import Peer, answer
 
 BROKER = "broker-a"

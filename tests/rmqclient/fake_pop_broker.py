@@ -8,14 +8,12 @@ from typing import Self
 
 import msgspec
 
-from rmqproto import fastjson
 from rmqproto.allocate import POP_ALL_QUEUES
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.popping import Assignments, BatchAcks, QueueAssignment
 from rmqproto.bodies.routes import BrokerData, QueueData, TopicRoute
 from rmqproto.codes import RequestCode, ResponseCode
-from rmqproto.command import Command
 from rmqproto.headers.base import from_ext
 from rmqproto.headers.popping import (
     AckHeader,
@@ -25,9 +23,11 @@ from rmqproto.headers.popping import (
     PopHeader,
 )
 from rmqproto.headers.sending import SendBackHeader
+from rmqproto.message.record import StoredMessage, encode_record
 from rmqproto.names import RETRY_PREFIX
 from rmqproto.pop import diffs_of_untrusted, parse_handle_untrusted
-from rmqproto.record import StoredMessage, encode_record
+from rmqproto.wire import fastjson
+from rmqproto.wire.command import Command
 from tests.rmqclient.fake_broker import BROKER, record
 from tests.support.peer import Peer, answer
 

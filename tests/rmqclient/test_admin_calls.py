@@ -6,13 +6,13 @@ import pytest
 
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
-from rmqproto import fastjson
 from rmqproto.bodies.base import DataVersion, MessageQueue
 from rmqproto.bodies.groups import SubscriptionGroups
 from rmqproto.bodies.routes import TopicConfig, TopicConfigs, TopicList
 from rmqproto.codes import RequestCode
-from rmqproto.command import Command
 from rmqproto.errors import ConnectError, ProtocolError, RefusedError, UsageError
+from rmqproto.wire import fastjson
+from rmqproto.wire.command import Command
 from tests.support import golden
 from tests.support.peer import Peer, answer
 

@@ -14,8 +14,8 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import RefusedError
-from rmqproto.message_id import parse_offset_id_untrusted
-from rmqproto.record import StoredMessage
+from rmqproto.message.message_id import parse_offset_id_untrusted
+from rmqproto.message.record import StoredMessage
 from tests.support.servers import Server
 
 INDEX_TIMEOUT_S = 20.0

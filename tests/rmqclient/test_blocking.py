@@ -11,10 +11,10 @@ import pytest
 
 from rmqclient.blocking import BlockingClient
 from rmqproto.codes import RequestCode
-from rmqproto.command import Command
 from rmqproto.errors import ConnectError, ProtocolError, RefusedError, RequestTimeoutError
 from rmqproto.headers.tables import GroupHeader
-from rmqproto.signing import Credentials, signature
+from rmqproto.wire.command import Command
+from rmqproto.wire.signing import Credentials, signature
 from tests.support.peer import CLOSE, Peer, answer
 
 CODE = RequestCode.GET_BROKER_RUNTIME_INFO

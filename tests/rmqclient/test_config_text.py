@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqclient.admin.config_text import config_request, config_values_untrusted
-from rmqproto import java_properties
+from rmqproto.java import java_properties
 
 
 @given(st.dictionaries(st.text(min_size=1), st.text()))

@@ -15,7 +15,7 @@ from rmqclient.deduplication import Deduplication, by_key
 from rmqclient.listener import LATER, SUCCESS, ConsumeStatus
 from rmqclient.message import ReceivedMessage
 from rmqproto.errors import StorageError
-from rmqproto.properties import render
+from rmqproto.message.properties import render
 from tests.rmqclient.collector import Collector
 from tests.rmqclient.consuming.test_process_queue import TEMPLATE
 

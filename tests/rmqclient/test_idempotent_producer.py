@@ -16,11 +16,11 @@ from rmqclient.admin import AdminClient
 from rmqclient.message import Message, SendResult, SendStatus
 from rmqclient.producer import Producer
 from rmqclient.sending import SendRequests
-from rmqproto import properties as props
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import ConnectError, RefusedError, RequestTimeoutError, RocketMQError, UsageError
-from rmqproto.producer_sequence import parse_untrusted
+from rmqproto.message import properties as props
+from rmqproto.message.producer_sequence import parse_untrusted
 from rmqserver.store.sequences.sequence_table import LineKey, OutOfSequence, SequenceTable, StoredPlace
 from tests.support import servers
 from tests.support.processes import free_ports

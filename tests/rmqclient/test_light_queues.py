@@ -13,7 +13,7 @@ from rmqclient.pull_consumer import PullConsumer
 from rmqclient.simple_consumer import SimpleConsumer
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import ProtocolError
-from rmqproto.light_queues import light_queue_offset_untrusted
+from rmqproto.message.light_queues import light_queue_offset_untrusted
 from tests.rmqclient.test_push_consumer_server import create_topic
 from tests.support import servers
 from tests.support.servers import Server

@@ -8,10 +8,10 @@ import pytest
 from rmqclient.lite_pop import popped_lite_untrusted
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import ResponseCode
-from rmqproto.command import Command
 from rmqproto.errors import ProtocolError
-from rmqproto.properties import render
-from rmqproto.record import encode_record
+from rmqproto.message.properties import render
+from rmqproto.message.record import encode_record
+from rmqproto.wire.command import Command
 from tests.rmqclient.fake_broker import BROKER, record
 
 PARENT = MessageQueue("P", BROKER, -1)

@@ -15,7 +15,7 @@ from rmqclient.message import Message
 from rmqclient.producer import Producer
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import RefusedError, UsageError
-from rmqproto.subscription import Sql92
+from rmqproto.filters.subscription import Sql92
 from tests.rmqclient.collector import TIMEOUT_S, until
 from tests.rmqclient.test_push_consumer_server import create_topic
 from tests.support.servers import Server

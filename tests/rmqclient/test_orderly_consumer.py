@@ -15,10 +15,10 @@ from rmqclient.producer import Producer
 from rmqclient.pull_consumer import PullConsumer
 from rmqclient.push_consumer import PushConsumer
 from rmqclient.remoting.channels import Channels
-from rmqproto import fastjson
 from rmqproto.bodies.groups import LockAnswer, LockRequest
 from rmqproto.codes import RequestCode
-from rmqproto.command import Command
+from rmqproto.wire import fastjson
+from rmqproto.wire.command import Command
 from tests.rmqclient.collector import Collector, until
 from tests.rmqclient.fake_broker import QUEUE, FakeBroker
 from tests.rmqclient.test_push_consumer_server import create_topic, dead_letters

@@ -5,19 +5,19 @@ from __future__ import annotations
 import pytest
 import trio
 
-from rmqclient.consuming.held_messages import GIVE_BACK_MS
+from rmqclient.consuming.popping.held_messages import GIVE_BACK_MS
 from rmqclient.listener import LATER, NEVER_AGAIN, ConsumeStatus, Listener, later, suspend
 from rmqclient.message import ReceivedMessage
 from rmqclient.pop import PoppedMessage
 from rmqclient.pop_consumer import PopConsumer
-from rmqproto import fastjson
 from rmqproto.bodies.popping import RequestMode
 from rmqproto.bodies.statistics import ConsumerRunningInfo
 from rmqproto.codes import RequestCode, ResponseCode
-from rmqproto.command import Command
 from rmqproto.errors import UsageError
 from rmqproto.headers.base import to_ext
 from rmqproto.headers.client_calls import RunningInfoHeader
+from rmqproto.wire import fastjson
+from rmqproto.wire.command import Command
 from tests.rmqclient.collector import Collector, until
 from tests.rmqclient.fake_pop_broker import POP_TIME_MS, RETRY_MAX_TIMES, FakePopBroker
 from tests.support.peer import CLOSE, answer
@@ -55,7 +55,7 @@ async def test_a_broker_older_than_batches_gets_one_acknowledgement_after_the_ot
 
 async def test_an_acknowledgement_that_was_cut_off_is_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Left out, a message that was consumed would come again."""
-    monkeypatch.setattr("rmqclient.consuming.acks.AGAIN_AFTER_S", 0.01)
+    monkeypatch.setattr("rmqclient.consuming.popping.acks.AGAIN_AFTER_S", 0.01)
     cut: list[int] = []
 
     def cut_once(request: Command) -> object:

@@ -10,19 +10,19 @@ import trio
 
 from rmqclient.message import Message, SendStatus
 from rmqclient.producer import ATTEMPTS_MAX, Producer
-from rmqproto import fastjson
-from rmqproto import properties as props
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import Heartbeat
 from rmqproto.bodies.routes import BrokerData, QueueData, TopicRoute
 from rmqproto.codes import RequestCode
-from rmqproto.command import Command
 from rmqproto.errors import ConnectError, NotFoundError, RefusedError, UsageError
 from rmqproto.headers.base import from_ext
 from rmqproto.headers.sending import SendAnswer, SendHeaderV2
-from rmqproto.recall_handle import RecallHandle
-from rmqproto.record import split_batch_untrusted
-from rmqproto.signing import Credentials
+from rmqproto.message import properties as props
+from rmqproto.message.recall_handle import RecallHandle
+from rmqproto.message.record import split_batch_untrusted
+from rmqproto.wire import fastjson
+from rmqproto.wire.command import Command
+from rmqproto.wire.signing import Credentials
 from tests.support.peer import CLOSE, Peer, answer
 from tests.support.servers import Server
 

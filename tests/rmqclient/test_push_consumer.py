@@ -9,17 +9,17 @@ from rmqclient.consuming.start import ConsumeFrom
 from rmqclient.listener import LATER, ConsumeStatus, Listener, later
 from rmqclient.message import ReceivedMessage
 from rmqclient.push_consumer import PushConsumer
-from rmqproto import fastjson
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.statistics import ConsumeDirectlyResult, ConsumerRunningInfo, ConsumerStatus, ResetOffsets
 from rmqproto.codes import RequestCode, ResponseCode
-from rmqproto.command import Command
 from rmqproto.errors import ConnectError, RefusedError, UsageError
-from rmqproto.fastjson import ObjectMap
+from rmqproto.filters.subscription import Sql92
 from rmqproto.headers.client_calls import ConsumeDirectlyHeader, ResetOffsetHeader, RunningInfoHeader, TopicGroupHeader
 from rmqproto.headers.consuming import PULL_COMMIT_OFFSET, PULL_SUSPEND, ConsumerGroupHeader, OffsetAnswer
-from rmqproto.record import encode_record
-from rmqproto.subscription import Sql92
+from rmqproto.message.record import encode_record
+from rmqproto.wire import fastjson
+from rmqproto.wire.command import Command
+from rmqproto.wire.fastjson import ObjectMap
 from tests.rmqclient.collector import Collector, until
 from tests.rmqclient.fake_broker import QUEUE, FakeBroker
 from tests.support.peer import Peer, answer

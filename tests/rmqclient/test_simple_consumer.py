@@ -9,8 +9,8 @@ import pytest
 
 from rmqclient.consuming.start import ConsumeFrom
 from rmqclient.simple_consumer import SimpleConsumer
-from rmqproto.command import Command
 from rmqproto.errors import RefusedError, UsageError
+from rmqproto.wire.command import Command
 from tests.rmqclient.fake_broker import QUEUE
 from tests.rmqclient.fake_pop_broker import FakePopBroker
 from tests.rmqclient.test_pull_consumer import filled

@@ -14,7 +14,7 @@ from rmqclient.pull_consumer import PullConsumer
 from rmqclient.push_consumer import PushConsumer
 from rmqclient.transaction_producer import LocalTransactionState, TransactionProducer
 from rmqproto.errors import RefusedError
-from rmqproto.recall_handle import parse_untrusted
+from rmqproto.message.recall_handle import parse_untrusted
 from rmqproto.trace import TraceRecord, parse_trace_untrusted
 from tests.rmqclient.collector import POLL_S, TIMEOUT_S, Collector, until
 from tests.rmqclient.test_push_consumer_server import create_topic

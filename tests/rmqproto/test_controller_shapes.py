@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqproto import fastjson
 from rmqproto.bodies.base import Body
 from rmqproto.bodies.replication import (
     ElectedMaster,
@@ -26,6 +25,7 @@ from rmqproto.headers import controller
 from rmqproto.headers.base import Header, from_ext, to_ext
 from rmqproto.headers.nameserver import BrokerHeartbeatHeader
 from rmqproto.headers.table import REQUEST_HEADERS
+from rmqproto.wire import fastjson
 from tests.support.controller_scenes import ControllerExchange, controller_exchanges
 
 ANSWER_HEADERS: dict[int, type[Header]] = {

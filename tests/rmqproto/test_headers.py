@@ -9,7 +9,7 @@ from rmqproto.headers.base import Header, NoFields, from_ext, to_ext
 from rmqproto.headers.consuming import PullHeader
 from rmqproto.headers.sending import SendHeader, SendHeaderV2
 from rmqproto.headers.table import REQUEST_HEADERS
-from rmqproto.java_numbers import Int32, Int64
+from rmqproto.java.java_numbers import Int32, Int64
 
 SEND = {"topic": "T", "queueId": "1", "bornTimestamp": "3"}
 

@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from rmqproto import fastjson, pop
+from rmqproto import pop
 from rmqproto.bodies.popping import AckMessage, CheckPoint, encode_entry
 from rmqproto.errors import ProtocolError
+from rmqproto.wire import fastjson
 
 I64 = st.integers(-(1 << 63) + 1, (1 << 63) - 1)
 KINDS = st.sampled_from([pop.NORMAL, pop.RETRY_V1, pop.RETRY_V2])

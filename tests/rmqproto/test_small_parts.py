@@ -4,11 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqproto import names, properties
+from rmqproto import names
 from rmqproto.codes import version_name
-from rmqproto.crc import body_crc
-from rmqproto.java_hash import extend_hash, java_hash, tag_code
-from rmqproto.signing import Credentials, sign, signature
+from rmqproto.java.java_hash import extend_hash, java_hash, tag_code
+from rmqproto.message import properties
+from rmqproto.message.crc import body_crc
+from rmqproto.wire.signing import Credentials, sign, signature
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqproto.command import decode_frame_untrusted
 from rmqproto.errors import ProtocolError
 from rmqproto.trace import (
     DELAYED_MESSAGE,
@@ -23,6 +22,7 @@ from rmqproto.trace import (
     encode_trace,
     parse_trace_untrusted,
 )
+from rmqproto.wire.command import decode_frame_untrusted
 from tests.support.golden import FILE
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from rmqproto.errors import UsageError
-from rmqproto.record import host_bytes
+from rmqproto.message.record import host_bytes
 from rmqserver.advertise import Advertise, local_host
 
 

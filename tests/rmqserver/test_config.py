@@ -5,8 +5,8 @@ import logging
 
 import pytest
 
-from rmqproto import java_properties
 from rmqproto.errors import UsageError
+from rmqproto.java import java_properties
 from rmqserver.config import BrokerConfig, NamesrvConfig, Settings
 from rmqserver.store.options import FlushMode, StoreOptions
 

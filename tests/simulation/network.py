@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from rmqproto.command import Command
+from rmqproto.wire.command import Command
 from tests.rmqserver.controller.seats import Seat
 from tests.simulation import tasks
 from tests.simulation.world import Machine, World

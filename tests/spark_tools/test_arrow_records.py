@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rmqproto import properties as props
 from rmqproto.errors import ProtocolError
-from rmqproto.record import StoredMessage, decode_records_untrusted, encode_record, host_bytes, host_text
+from rmqproto.message import properties as props
+from rmqproto.message.record import StoredMessage, decode_records_untrusted, encode_record, host_bytes, host_text
 from spark_tools.arrow_records import BatchMaker, BatchOptions, plain_body_untrusted
 from spark_tools.located import locate_untrusted
 from spark_tools.record_scan import PlaceState, first_certified, record_starts, state_at

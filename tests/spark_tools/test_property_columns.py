@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rmqproto import properties as props
+from rmqproto.message import properties as props
 from spark_tools.property_columns import PropertyColumns
 
 NAMES = ["a", "bb", "LONG_NAME_1", "LONG_NAME_2", "\u00e9"]

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from rmqproto.errors import StorageError, UsageError
-from rmqproto.record import StoredMessage, encode_record, host_bytes
-from rmqproto.sys_flag import TRANSACTION_COMMIT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
+from rmqproto.message.record import StoredMessage, encode_record, host_bytes
+from rmqproto.message.sys_flag import TRANSACTION_COMMIT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.options import StoreOptions
 from spark_tools.arrow_records import BatchMaker, BatchOptions

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from rmqproto import fastjson
 from rmqproto.bodies.acl import AclEntry, AclInfo, AclPolicy, UserAccount
 from rmqproto.bodies.base import Body
 from rmqproto.codes import RequestCode, ResponseCode
-from rmqproto.command import Command
 from rmqproto.headers.table import REQUEST_HEADERS
-from rmqproto.signing import Credentials, sign
+from rmqproto.wire import fastjson
+from rmqproto.wire.command import Command
+from rmqproto.wire.signing import Credentials, sign
 from tests.support.wire import Wire
 
 ROOT = Credentials("root", "root-secret")

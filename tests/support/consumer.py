@@ -6,11 +6,11 @@ import socket
 import threading
 from typing import Self
 
-from rmqproto import fastjson
 from rmqproto.bodies.groups import Heartbeat
 from rmqproto.bodies.statistics import ConsumerRunningInfo, ConsumerStatus
 from rmqproto.codes import RESPONSE_FLAG, RequestCode
-from rmqproto.command import Command, encode_frame
+from rmqproto.wire import fastjson
+from rmqproto.wire.command import Command, encode_frame
 from tests.support.wire import Wire
 
 

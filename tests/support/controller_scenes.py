@@ -10,7 +10,7 @@ import lzma
 from dataclasses import dataclass
 from pathlib import Path
 
-from rmqproto.command import Command, decode_frame_untrusted
+from rmqproto.wire.command import Command, decode_frame_untrusted
 
 DIRECTORY = Path(__file__).parent.parent / "golden/ha"
 

@@ -7,9 +7,9 @@ import os
 import signal
 
 from rmqproto.codes import RequestCode
-from rmqproto.command import Command, encode_frame
 from rmqproto.headers.base import to_ext
 from rmqproto.headers.sending import SendHeaderV2
+from rmqproto.wire.command import Command, encode_frame
 from tests.support.wire import Wire
 
 COUNT = 16

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rmqproto import fastjson
-from rmqproto.command import Command, decode_frame_untrusted
 from rmqproto.errors import ProtocolError
+from rmqproto.wire import fastjson
+from rmqproto.wire.command import Command, decode_frame_untrusted
 
 FILE = Path(__file__).parent.parent / "golden/frames.jsonl.xz"
 

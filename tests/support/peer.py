@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Self
 
 from rmqproto.codes import RESPONSE_FLAG
-from rmqproto.command import Command, FrameReader, encode_frame
 from rmqproto.headers.base import Header, to_ext
+from rmqproto.wire.command import Command, FrameReader, encode_frame
 
 CLOSE = object()
 """Instead of an answer: closes the connection."""

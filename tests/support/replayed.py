@@ -7,11 +7,11 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from rmqproto import fastjson, header_msgpack
 from rmqproto.bodies.routes import BrokerData, ClusterInfo, QueueData, TopicRoute
 from rmqproto.codes import RequestCode, ResponseCode
-from rmqproto.command import Command, FrameReader
 from rmqproto.errors import ProtocolError
+from rmqproto.wire import fastjson, header_msgpack
+from rmqproto.wire.command import Command, FrameReader
 from tests.support.golden import exchange
 from tests.support.peer import Peer, answer
 

@@ -6,10 +6,8 @@ from __future__ import annotations
 import threading
 from typing import Self
 
-from rmqproto import fastjson
 from rmqproto.bodies.replication import ElectedMaster, SyncStateSet
 from rmqproto.codes import ONEWAY_FLAG, RequestCode, ResponseCode
-from rmqproto.command import Command, encode_frame
 from rmqproto.headers.base import to_ext
 from rmqproto.headers.controller import (
     AlterSyncStateSetAnswer,
@@ -20,6 +18,8 @@ from rmqproto.headers.controller import (
     ReplicaInfoAnswer,
     RoleChangeHeader,
 )
+from rmqproto.wire import fastjson
+from rmqproto.wire.command import Command, encode_frame
 from tests.support.broker_set import BROKER_NAME
 from tests.support.peer import CLOSE, Peer, answer
 from tests.support.wire import Wire

@@ -6,13 +6,13 @@ import socket
 from collections.abc import Mapping
 from typing import Self
 
-from rmqproto import fastjson
 from rmqproto.bodies.routes import ClusterInfo, TopicRoute
 from rmqproto.codes import ONEWAY_FLAG, VERSION, RequestCode, ResponseCode
-from rmqproto.command import Command, FrameReader, HeaderCodec, encode_frame
 from rmqproto.headers.base import Header, to_ext
 from rmqproto.headers.nameserver import RouteHeader
 from rmqproto.headers.tables import TopicConfigHeader
+from rmqproto.wire import fastjson
+from rmqproto.wire.command import Command, FrameReader, HeaderCodec, encode_frame
 
 TIMEOUT_S = 20.0
 """Far past what any answer takes on a busy machine: a test that meets it fails anyway."""

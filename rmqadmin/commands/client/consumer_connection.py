@@ -11,7 +11,7 @@ from rmqadmin.core.mqadmin_text import hash_order
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.options.command_options import AskedBroker, ConsumerGroup
 from rmqproto.codes import version_name
-from rmqproto.java_hash import java_hash
+from rmqproto.java.java_hash import java_hash
 
 
 class ClientRow(Row, frozen=True):

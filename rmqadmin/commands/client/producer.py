@@ -12,7 +12,7 @@ from rmqadmin.core.mqadmin_text import hash_order, java_text
 from rmqadmin.core.results import TIME, Result, Row, doc
 from rmqproto.bodies.groups import ProducerInfo
 from rmqproto.codes import version_name
-from rmqproto.java_hash import java_hash
+from rmqproto.java.java_hash import java_hash
 
 
 class ProducerRow(Row, frozen=True):

@@ -27,7 +27,7 @@ from rmqproto.bodies.routes import BrokerData
 from rmqproto.bodies.statistics import ConsumeOffset
 from rmqproto.codes import version_name
 from rmqproto.errors import RocketMQError
-from rmqproto.java_hash import java_hash
+from rmqproto.java.java_hash import java_hash
 from rmqproto.names import RETRY_PREFIX, is_system_group, retry_topic
 from rmqproto.queue_mapping import MappingError
 

@@ -20,7 +20,7 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.bodies.statistics import ConsumeOffset
 from rmqproto.errors import RocketMQError
-from rmqproto.java_hash import java_hash
+from rmqproto.java.java_hash import java_hash
 from rmqproto.names import RETRY_PREFIX, is_system_group
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from rmqadmin.core.servers.replicas import leader_addr
 from rmqadmin.options.controller_options import ControllerAddr, EveryBrokerName, OneBrokerName
 from rmqproto.bodies.replication import ReplicaIdentity, ReplicaSet
 from rmqproto.errors import NotFoundError
-from rmqproto.java_hash import java_hash
+from rmqproto.java.java_hash import java_hash
 
 
 class ReplicaRow(Row, frozen=True):

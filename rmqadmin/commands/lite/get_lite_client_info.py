@@ -14,7 +14,7 @@ from rmqadmin.core.servers.broker_answers import BrokerAnswer, ask_brokers, mqad
 from rmqadmin.options.command_options import Group
 from rmqadmin.options.lite_options import ParentTopic, time_or
 from rmqproto.bodies.lite import LiteClientInfo
-from rmqproto.java_hash import java_hash
+from rmqproto.java.java_hash import java_hash
 
 _LINE = "{:<30} {:<20} {:<30} {:<30} \n"
 _UNKNOWN = "N/A"

@@ -11,7 +11,7 @@ from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.servers.broker_answers import BrokerAnswer, ask_brokers, mqadmin_error, problem_of
 from rmqadmin.options.lite_options import MQADMIN_NAME_WIDTH, ParentTopic
 from rmqproto.bodies.lite import ParentTopicInfo
-from rmqproto.java_hash import java_hash
+from rmqproto.java.java_hash import java_hash
 
 _LINE = "{:<50} {:<8} {:<14} {:<14} {:<100} \n"
 

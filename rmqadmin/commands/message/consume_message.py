@@ -29,7 +29,7 @@ from rmqclient.pull import PullStatus
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicRoute
 from rmqproto.errors import NotFoundError, UsageError
-from rmqproto.message_filter import AcceptsProperties
+from rmqproto.filters.message_filter import AcceptsProperties
 from rmqproto.names import TOOLS_CONSUMER_GROUP
 
 CONSUME_COUNT_DEFAULT = 128

@@ -11,7 +11,7 @@ import typer
 from rmqadmin.call import Call
 from rmqadmin.core.results import TIME, Result, Row, doc
 from rmqproto.errors import ProtocolError, UsageError
-from rmqproto.message_id import UniqueId, parse_unique_id_untrusted
+from rmqproto.message.message_id import UniqueId, parse_unique_id_untrusted
 
 
 class UniqueIdRow(Row, frozen=True):

@@ -13,7 +13,7 @@ from rmqadmin.core.messages.lookup import FoundMessage, found_message
 from rmqadmin.core.messages.message_rows import StoredMessageRow, message_ext_text, message_values, unpacked
 from rmqadmin.core.results import Result, Row
 from rmqproto.errors import ProtocolError, StorageError, UsageError
-from rmqproto.record import StoredMessage, decode_record_untrusted
+from rmqproto.message.record import StoredMessage, decode_record_untrusted
 
 FILE_SIZE_MAX_BYTES = 2 << 30
 """Apache maps the file, which takes at most this."""

@@ -30,10 +30,10 @@ from rmqadmin.options.message_options import (
     ReadExtent,
     Sql92,
 )
-from rmqproto import properties as props
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import UsageError
-from rmqproto.java_hash import java_hash
+from rmqproto.java.java_hash import java_hash
+from rmqproto.message import properties as props
 
 
 class TagRow(Row, frozen=True):

@@ -16,9 +16,9 @@ from rmqadmin.core.times import time_range
 from rmqadmin.core.topics.routes import topic_brokers
 from rmqadmin.options.command_options import Topic
 from rmqadmin.options.message_options import Begin, IndexCluster, Sql92
-from rmqproto import properties as props
 from rmqproto.errors import NotFoundError
-from rmqproto.java_numbers import LONG_MAX
+from rmqproto.java.java_numbers import LONG_MAX
+from rmqproto.message import properties as props
 
 KEY_COUNT_DEFAULT = 64
 

@@ -15,7 +15,7 @@ from rmqadmin.core.topics.routes import topic_brokers
 from rmqadmin.options.command_options import Topic
 from rmqadmin.options.message_options import IndexCluster, PushClient, PushGroup
 from rmqproto.errors import NotFoundError
-from rmqproto.java_numbers import LONG_MAX
+from rmqproto.java.java_numbers import LONG_MAX
 
 
 class UniqueMessages(Messages, frozen=True):

@@ -15,8 +15,8 @@ from rmqadmin.core.times import mqadmin_time, time_range
 from rmqadmin.options.message_options import Begin, EndBefore
 from rmqproto import trace
 from rmqproto.errors import NotFoundError
-from rmqproto.java_hash import java_hash
-from rmqproto.java_numbers import LONG_MAX
+from rmqproto.java.java_hash import java_hash
+from rmqproto.java.java_numbers import LONG_MAX
 from rmqproto.names import TRACE_TOPIC
 
 

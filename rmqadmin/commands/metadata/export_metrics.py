@@ -20,7 +20,7 @@ from rmqadmin.options.export_options import ExportedCluster, ExportFolder
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.codes import VERSION, version_name
 from rmqproto.errors import RocketMQError
-from rmqproto.java_hash import java_hash
+from rmqproto.java.java_hash import java_hash
 from rmqproto.names import SCHEDULE_TOPIC, TRANSACTION_HALF_TOPIC
 
 if TYPE_CHECKING:

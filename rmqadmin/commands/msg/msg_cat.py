@@ -18,7 +18,7 @@ from rmqadmin.core.messages.sifted import Extent, sifted
 from rmqadmin.core.results import Result, Row
 from rmqadmin.options.message_options import TAIL_DEFAULT, ConditionOptions, Follow, StopAfter, Tail, WindowOptions
 from rmqproto.errors import UsageError
-from rmqproto.message_conditions import MessageConditions, compile_conditions
+from rmqproto.filters.message_conditions import MessageConditions, compile_conditions
 
 
 class SiftedMessages(Result, frozen=True):

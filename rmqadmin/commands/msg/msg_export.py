@@ -21,7 +21,7 @@ from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.options.message_options import ConditionOptions, StopAfter, WindowOptions
 from rmqadmin.shared.replay_progress import StageLines
 from rmqproto.errors import UsageError
-from rmqproto.message_conditions import MessageConditions, compile_conditions
+from rmqproto.filters.message_conditions import MessageConditions, compile_conditions
 
 
 class ExportRow(Row, frozen=True):

@@ -12,11 +12,11 @@ from rmqadmin.core.mqadmin_text import hash_order, queue_hash
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.topics.routes import readable_queues
 from rmqadmin.options.command_options import Topic
-from rmqproto import fastjson
 from rmqproto.allocate import averagely, share_of
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import UsageError
-from rmqproto.java_hash import java_hash
+from rmqproto.java.java_hash import java_hash
+from rmqproto.wire import fastjson
 
 
 class AllocationRow(Row, frozen=True):

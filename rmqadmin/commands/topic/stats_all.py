@@ -17,7 +17,7 @@ from rmqadmin.core.servers.broker_counts import GROUP_GET, TOPIC_PUT, day_count,
 from rmqadmin.options.command_options import ShowAll, TopicOnly
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.errors import RocketMQError
-from rmqproto.java_hash import java_hash
+from rmqproto.java.java_hash import java_hash
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from rmqadmin.core import targets
 from rmqadmin.core.mqadmin_text import cut, hash_order
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.options.command_options import ShowAll
-from rmqproto.java_hash import java_hash
+from rmqproto.java.java_hash import java_hash
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX
 
 

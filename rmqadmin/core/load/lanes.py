@@ -20,9 +20,9 @@ from rmqadmin.core.load.templates import (
     send_template,
 )
 from rmqproto.codes import ResponseCode
-from rmqproto.command import Command, decode_frame_untrusted
 from rmqproto.errors import ProtocolError
-from rmqproto.frames import head_untrusted
+from rmqproto.wire.command import Command, decode_frame_untrusted
+from rmqproto.wire.frames import head_untrusted
 
 _RECEIVED = memoryview(bytearray(1 << 20))
 """Of all connections of the process: to make room for each answer anew costs 10 us."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from rmqproto.signing import Credentials
+from rmqproto.wire.signing import Credentials
 
 
 class LoadQueue(msgspec.Struct, frozen=True):

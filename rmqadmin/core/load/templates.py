@@ -10,16 +10,16 @@ import re
 import time
 
 from rmqadmin.core.load.load_plan import LoadPlan
-from rmqproto import properties as props
 from rmqproto.codes import RequestCode
-from rmqproto.command import Command, encode_frame
-from rmqproto.frames import HEAD_SIZE_BYTES, frame
 from rmqproto.headers.base import Header, to_ext
 from rmqproto.headers.consuming import PULL_SUBSCRIPTION, PULL_SUSPEND, PullHeader
 from rmqproto.headers.sending import SendHeaderV2
+from rmqproto.message import properties as props
+from rmqproto.message.record import BatchItem, encode_batch
 from rmqproto.names import AUTO_CREATE_TOPIC
-from rmqproto.record import BatchItem, encode_batch
-from rmqproto.signing import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE, Credentials, sign
+from rmqproto.wire.command import Command, encode_frame
+from rmqproto.wire.frames import HEAD_SIZE_BYTES, frame
+from rmqproto.wire.signing import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE, Credentials, sign
 
 FIRST_NUMBER, LAST_NUMBER = 1_000_000_000, 2_000_000_000
 """Numbers of requests: ten digits, and all of them fit into ``opaque``."""

@@ -17,10 +17,10 @@ from rmqadmin.core import targets
 from rmqadmin.core.messages import lookup
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.messages.queue_reading import QueuePlace, pulls
-from rmqproto import recall_handle
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.errors import ProtocolError, RocketMQError
+from rmqproto.message import recall_handle
 from rmqproto.names import TIMER_TOPIC, is_system_topic
 
 if TYPE_CHECKING:

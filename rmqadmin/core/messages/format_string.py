@@ -17,9 +17,9 @@ import msgspec
 
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.times import TIMESTAMP_MAX_MS, iso_local
-from rmqproto import properties as props
 from rmqproto.errors import UsageError
-from rmqproto.record import host_text
+from rmqproto.message import properties as props
+from rmqproto.message.record import host_text
 
 Part = bytes | Callable[[FoundMessage], bytes]
 

@@ -15,13 +15,13 @@ import msgspec
 
 from rmqadmin.core import targets
 from rmqadmin.core.groups.consumption import read_offsets
-from rmqproto import properties as props
 from rmqproto.bodies.routes import BrokerData, TopicRoute
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import ProtocolError, RefusedError
-from rmqproto.java_numbers import LONG_MAX
-from rmqproto.message_id import parse_offset_id_untrusted
-from rmqproto.record import StoredMessage
+from rmqproto.java.java_numbers import LONG_MAX
+from rmqproto.message import properties as props
+from rmqproto.message.message_id import parse_offset_id_untrusted
+from rmqproto.message.record import StoredMessage
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient

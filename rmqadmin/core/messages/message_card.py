@@ -10,8 +10,8 @@ from rmqadmin.core.messages.body_text import body_kind, lines_by_kind
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.terminal_text import printable
 from rmqadmin.core.times import iso_local
-from rmqproto import properties as props
-from rmqproto.record import host_text
+from rmqproto.message import properties as props
+from rmqproto.message.record import host_text
 
 TERMINAL_LINES_MAX = 200
 """Of a body, on a terminal. The whole is one option away."""

@@ -13,8 +13,8 @@ from rmqadmin.core.messages.lookup import FoundMessage, Track
 from rmqadmin.core.messages.message_rows import StoredMessageRow, message_values, unpacked
 from rmqadmin.core.mqadmin_text import java_text, properties_text
 from rmqadmin.core.results import Notice, Result, Row, doc
-from rmqproto import properties as props
-from rmqproto.record import host_text
+from rmqproto.message import properties as props
+from rmqproto.message.record import host_text
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient

@@ -10,10 +10,10 @@ import msgspec
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.mqadmin_text import java_text, properties_text
 from rmqadmin.core.results import TIME, Notice, Row, doc
-from rmqproto import properties as props
 from rmqproto.errors import ProtocolError, UsageError
-from rmqproto.record import host_text
-from rmqproto.sys_flag import COMPRESSED, compression_of
+from rmqproto.message import properties as props
+from rmqproto.message.record import host_text
+from rmqproto.message.sys_flag import COMPRESSED, compression_of
 
 
 class StoredMessageRow(Row, frozen=True):

@@ -15,11 +15,11 @@ from rmqadmin.core import targets
 from rmqadmin.core.messages.lookup import FoundMessage, found_message
 from rmqadmin.core.times import TimeRange
 from rmqclient.pull import PULL_BATCH_COUNT, PullStatus
-from rmqproto import properties as props
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicRoute
 from rmqproto.errors import NotFoundError, UsageError
-from rmqproto.message_filter import AcceptsProperties
+from rmqproto.filters.message_filter import AcceptsProperties
+from rmqproto.message import properties as props
 from rmqproto.names import TOOLS_CONSUMER_GROUP
 from rmqproto.perm import PERM_READ
 
@@ -167,7 +167,7 @@ def sql92_filter(expression: str | None) -> AcceptsProperties | None:
 def compiled_sql92(expression: str, named: str) -> AcceptsProperties:
     """The condition. UsageError, in the words of a broker, for what does not compile. ``named``: where the user wrote
     it."""
-    from rmqproto.sql92 import Sql92Error, compile_sql92  # 8 ms, which few calls need
+    from rmqproto.filters.sql92 import Sql92Error, compile_sql92  # 8 ms, which few calls need
 
     try:
         return compile_sql92(expression)

@@ -14,7 +14,7 @@ from rmqadmin.core.messages.queue_reading import MQADMIN_STATUS, QueuePlace, Que
 from rmqadmin.core.mqadmin_text import hash_order, queue_hash, queue_text
 from rmqadmin.core.results import Notice, Result, Row
 from rmqclient.pull import PullStatus
-from rmqproto.message_filter import AcceptsProperties
+from rmqproto.filters.message_filter import AcceptsProperties
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient

@@ -14,13 +14,13 @@ import msgspec
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.messages.replayed import Replayed, ReplayTotals
 from rmqadmin.core.results import Result, Row, doc
-from rmqproto import properties as props
 from rmqproto.bodies.base import MessageQueue
+from rmqproto.message import properties as props
 from rmqproto.names import dlq_topic
 
 if TYPE_CHECKING:
     from rmqclient.tls_files import TlsFiles
-    from rmqproto.signing import Credentials
+    from rmqproto.wire.signing import Credentials
     from spark_tools.replay.entry import ReplayOutcome
     from spark_tools.replay.hooks import Hooks
     from spark_tools.replay.request import ReplayRequest

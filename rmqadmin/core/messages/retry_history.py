@@ -14,9 +14,9 @@ import msgspec
 
 from rmqadmin.core.messages import lookup
 from rmqadmin.core.messages.lookup import FoundMessage
-from rmqproto import properties as props
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import RefusedError
+from rmqproto.message import properties as props
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX, dlq_topic, retry_topic
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import Annotated
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.results import Row, doc
 from rmqproto.errors import ProtocolError
-from rmqproto.message_conditions import TakesMessage
-from rmqproto.message_filter import AcceptsProperties
+from rmqproto.filters.message_conditions import TakesMessage
+from rmqproto.filters.message_filter import AcceptsProperties
 
 
 class SieveRow(Row, frozen=True):

@@ -12,8 +12,8 @@ from rmqadmin.core.messages.lookup import FoundMessage
 from rmqproto import trace
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.errors import ProtocolError
-from rmqproto.java_numbers import LONG_MAX
-from rmqproto.record import host_text
+from rmqproto.java.java_numbers import LONG_MAX
+from rmqproto.message.record import host_text
 from rmqproto.trace import TraceRecord
 
 if TYPE_CHECKING:

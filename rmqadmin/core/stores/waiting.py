@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqproto.errors import StorageError
+from rmqproto.message.record import decode_record_untrusted
 from rmqproto.names import (
     REVIVE_GROUP,
     SCHEDULE_TOPIC,
@@ -14,7 +15,6 @@ from rmqproto.names import (
     TRANSACTION_OP_TOPIC,
     revive_topic,
 )
-from rmqproto.record import decode_record_untrusted
 
 if TYPE_CHECKING:
     from rmqserver.store.checks.found_tables import FoundTables

@@ -13,7 +13,6 @@ import msgspec
 from rmqadmin.core import targets
 from rmqadmin.core.changes import ChangeRow, FieldChange, action, differences
 from rmqadmin.core.topics.static_mapping import Configs, detail_of, empty, epoch_of, logical_queues, plain
-from rmqproto import fastjson
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData, ClusterInfo
 from rmqproto.bodies.static_topics import LogicQueueMappingItem, TopicConfigAndQueueMapping, TopicRemappingDetail
@@ -29,6 +28,7 @@ from rmqproto.queue_mapping import (
     mock_broker_name,
     next_item,
 )
+from rmqproto.wire import fastjson
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient

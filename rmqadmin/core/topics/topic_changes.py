@@ -18,9 +18,9 @@ from rmqadmin.core.servers.key_values import read_value
 from rmqadmin.core.topics.topic_config import changed_attributes, read_topic, topic_fields
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import NotFoundError
-from rmqproto.java_hash import java_hash
+from rmqproto.java.java_hash import java_hash
+from rmqproto.message.sys_flag import UNIT, UNIT_SUBSCRIBED
 from rmqproto.names import ORDER_TOPIC_NAMESPACE
-from rmqproto.sys_flag import UNIT, UNIT_SUBSCRIBED
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient

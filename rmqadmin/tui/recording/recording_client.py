@@ -10,9 +10,9 @@ from rmqadmin.tui.recording.recording_file import RecordedAnswer, RecordingWrite
 from rmqclient.admin.caller import READING_CODES
 from rmqclient.remoting.requests import request_label
 from rmqproto.codes import SUCCESS_ALONE
-from rmqproto.command import Command
 from rmqproto.errors import ConnectError, RefusedError, RocketMQError, UsageError
 from rmqproto.headers.base import Header, to_ext
+from rmqproto.wire.command import Command
 
 if TYPE_CHECKING:
     from rmqclient.remoting.requests import Fields

@@ -42,11 +42,11 @@ from rmqadmin.tui.widgets.columns import MINOR, VITAL, Column
 from rmqadmin.tui.widgets.json_tree import JsonNode, json_tree, parse_json_untrusted
 from rmqadmin.tui.widgets.lines import Text, TextLines, hex_lines
 from rmqadmin.tui.widgets.row_table import RowTable
-from rmqproto import properties as props
-from rmqproto import sys_flag as sys_flags
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.errors import ProtocolError
-from rmqproto.record import host_text
+from rmqproto.message import properties as props
+from rmqproto.message import sys_flag as sys_flags
+from rmqproto.message.record import host_text
 
 _TABS = ("JSON", "Text", "Hex", "Properties", "Record", "Groups", "Trace", "History")
 _ASKING_TABS = ("groups", "trace", "history")

@@ -25,9 +25,9 @@ from rmqadmin.tui.widgets.columns import MINOR, VITAL, Column
 from rmqadmin.tui.widgets.marked_table import MarkedTable
 from rmqadmin.tui.widgets.preview import MessagePreview
 from rmqadmin.tui.widgets.row_table import RowTable
-from rmqproto import properties as props
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import ProtocolError
+from rmqproto.message import properties as props
 
 PREVIEW_SIZE_MAX_BYTES = 600
 """Of a body: what a wide terminal shows, in letters of three bytes."""

@@ -20,9 +20,9 @@ from rmqadmin.core.times import TimeRange
 from rmqadmin.tui.filters import parse_filter
 from rmqadmin.tui.sources.messages import WINDOW_SIZE_MAX_BYTES, key_of
 from rmqclient.pull import PullStatus
-from rmqproto import properties as props
 from rmqproto.errors import ProtocolError, RocketMQError, UsageError
-from rmqproto.json_path import Path, document_of, parse_path, text_at
+from rmqproto.filters.json_path import Path, document_of, parse_path, text_at
+from rmqproto.message import properties as props
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient

@@ -10,10 +10,10 @@ import msgspec
 from rmqadmin.core.messages import lookup
 from rmqadmin.core.messages.lookup import FoundMessage, Track
 from rmqadmin.core.messages.traces import TraceStep, find_traces, trace_steps
-from rmqproto import properties as props
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import RefusedError
+from rmqproto.message import properties as props
 from rmqproto.names import TRACE_TOPIC
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from rmqadmin.core.messages.retry_history import failure_facts
 from rmqadmin.core.units import size
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.widgets.lines import Text, TextLines
-from rmqproto import properties as props
 from rmqproto.errors import ProtocolError
+from rmqproto.message import properties as props
 
 SHOWN_SIZE_MAX_BYTES = 64 * 1024
 """Of a body. The message's own screen shows all of it."""

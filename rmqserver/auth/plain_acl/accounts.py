@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import Flag
 
 from rmqproto.access.resources import Resource, ResourceType
-from rmqproto.signing import SigningKey
+from rmqproto.wire.signing import SigningKey
 from rmqserver.auth.plain_acl.white_addresses import WhiteAddresses
 
 

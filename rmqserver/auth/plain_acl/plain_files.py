@@ -28,7 +28,7 @@ from typing import Any
 
 from rmqproto.access.resources import Resource, ResourceType
 from rmqproto.errors import UsageError
-from rmqproto.signing import SigningKey
+from rmqproto.wire.signing import SigningKey
 from rmqserver.auth.plain_acl.accounts import PERMS, Account, Perm
 from rmqserver.auth.plain_acl.white_addresses import WhiteAddresses
 from rmqserver.file_stamps import Stamps, stamps

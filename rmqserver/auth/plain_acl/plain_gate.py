@@ -19,7 +19,7 @@ from rmqproto.errors import ProtocolError, UsageError
 from rmqproto.headers.base import NoFields
 from rmqproto.headers.table import REQUEST_HEADERS
 from rmqproto.names import TRACE_TOPIC
-from rmqproto.signing import ACCESS_KEY
+from rmqproto.wire.signing import ACCESS_KEY
 from rmqserver.auth.needs import NEEDS
 from rmqserver.auth.plain_acl.accounts import Account, Perm
 from rmqserver.auth.plain_acl.plain_files import PlainFiles

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from rmqproto import fastjson
 from rmqproto.access.resources import by_name
 from rmqproto.access.users import AccountType, User, parse_subject
 from rmqproto.bodies.acl import AclInfo, UserAccount
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.headers.auth import DeleteAclHeader, ListAclsHeader, ListUsersHeader, SubjectHeader, UserHeader
+from rmqproto.wire import fastjson
 from rmqserver.auth.auth_settings import AuthSettings
 from rmqserver.auth.auth_table import AuthTable
 from rmqserver.remoting.answer import UNSET_REMARK, Refused, Request, success

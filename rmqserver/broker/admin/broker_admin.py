@@ -9,9 +9,9 @@ from typing import Any
 
 from rmqproto.bodies.routes import KvTable
 from rmqproto.codes import RequestCode, ResponseCode
-from rmqproto.fastjson import dumps
 from rmqproto.headers.statistics import BrokerConfigAnswer, ViewStatsHeader
 from rmqproto.names import LIGHT_QUEUE_PREFIX
+from rmqproto.wire.fastjson import dumps
 from rmqserver.broker.admin.runtime_info import RuntimeInfo
 from rmqserver.broker.parts import BrokerParts
 from rmqserver.remoting.answer import Refused, Request, success

@@ -10,9 +10,9 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.bodies.statistics import ConsumeOffset, ConsumeStats, ConsumeStatsList, QueueTimeSpan, QueueTimeSpans
 from rmqproto.codes import RequestCode, ResponseCode
-from rmqproto.fastjson import dumps
 from rmqproto.headers.client_calls import TopicGroupHeader
 from rmqproto.headers.statistics import BrokerConsumeStatsHeader, ConsumeStatsHeader
+from rmqproto.wire.fastjson import dumps
 from rmqserver.broker.parts import BrokerParts
 from rmqserver.broker.stats.queue_times import UNKNOWN_MS, store_time_ms
 from rmqserver.remoting.answer import Refused, Request, success

@@ -10,7 +10,6 @@ import msgspec
 from rmqproto.bodies.groups import GroupConfigList, SubscriptionGroupConfig, SubscriptionGroups
 from rmqproto.bodies.statistics import GroupForbidden
 from rmqproto.codes import RequestCode, ResponseCode
-from rmqproto.fastjson import dumps, loads_untrusted
 from rmqproto.headers.tables import (
     AllGroupsAnswer,
     AllGroupsHeader,
@@ -19,6 +18,7 @@ from rmqproto.headers.tables import (
     GroupHeader,
 )
 from rmqproto.names import group_problem
+from rmqproto.wire.fastjson import dumps, loads_untrusted
 from rmqserver.broker.admin.paging import page
 from rmqserver.broker.parts import BrokerParts
 from rmqserver.broker.tables.attributes import GROUP_ATTRIBUTES, alter

@@ -6,12 +6,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from rmqproto import java_properties
 from rmqproto.bodies.master import ColdDataFlow, RocksDbProgress
 from rmqproto.codes import RequestCode, ResponseCode
-from rmqproto.fastjson import dumps
 from rmqproto.headers.controller import HaInfoHeader
 from rmqproto.headers.tables import ExportConfigHeader, ReadModeHeader
+from rmqproto.java import java_properties
+from rmqproto.wire.fastjson import dumps
 from rmqserver.broker.errors import TableFull
 from rmqserver.remoting.answer import UNSET_REMARK, Refused, Request, success
 

@@ -9,9 +9,9 @@ import msgspec
 
 from rmqproto.bodies.statistics import ConsumeQueueAnswer, ConsumeQueueItem
 from rmqproto.codes import RequestCode, ResponseCode
-from rmqproto.fastjson import dumps
 from rmqproto.headers.consuming import QueryMessageAnswer, QueryMessageHeader, ViewMessageHeader
 from rmqproto.headers.statistics import QueryConsumeQueueHeader
+from rmqproto.wire.fastjson import dumps
 from rmqserver.broker.parts import BrokerParts
 from rmqserver.remoting.answer import UNSET_REMARK, Refused, Request, success
 from rmqserver.remoting.connection import Connection

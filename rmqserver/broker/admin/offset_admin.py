@@ -9,9 +9,9 @@ from rmqproto.bodies.base import DataVersion
 from rmqproto.bodies.routes import TopicList
 from rmqproto.bodies.statistics import CorrectionOffsets, DelayOffsets, GroupList, SubscriptionAnswer
 from rmqproto.codes import RequestCode
-from rmqproto.fastjson import dumps
 from rmqproto.headers.statistics import CloneGroupOffsetHeader, CorrectionOffsetHeader
 from rmqproto.headers.tables import GroupHeader, SubscriptionQueryHeader, TopicHeader
+from rmqproto.wire.fastjson import dumps
 from rmqserver.broker.parts import BrokerParts
 from rmqserver.broker.tables.offsets import SEPARATOR
 from rmqserver.remoting.answer import Request, success

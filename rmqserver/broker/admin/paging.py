@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from rmqproto.bodies.base import DataVersion
 from rmqproto.errors import ProtocolError
-from rmqproto.fastjson import loads_untrusted
+from rmqproto.wire.fastjson import loads_untrusted
 from rmqserver.config import BrokerConfig
 
 E = TypeVar("E")

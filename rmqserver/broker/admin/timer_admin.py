@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rmqproto.codes import RequestCode, ResponseCode
-from rmqproto.fastjson import dumps
 from rmqproto.headers.tables import SwitchTimerEngineHeader
+from rmqproto.wire.fastjson import dumps
 from rmqserver.remoting.answer import Refused, Request, success
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from rmqproto.bodies.static_topics import TopicQueueMappingDetail
 from rmqproto.bodies.statistics import TopicOffset, TopicStats
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import ProtocolError
-from rmqproto.fastjson import ObjectMap, dumps, loads_untrusted
 from rmqproto.headers.tables import AllTopicsAnswer, AllTopicsHeader, TopicConfigHeader, TopicHeader
 from rmqproto.queue_mapping import MappingError, succeeded
+from rmqproto.wire.fastjson import ObjectMap, dumps, loads_untrusted
 from rmqserver.broker.admin.paging import page
 from rmqserver.broker.parts import BrokerParts
 from rmqserver.broker.stats.queue_times import store_time_ms

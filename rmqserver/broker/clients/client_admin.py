@@ -11,9 +11,7 @@ from rmqproto.bodies.groups import ClientConnection as ConnectionBody
 from rmqproto.bodies.groups import ConsumerConnection, ProducerConnection, ProducerInfo, ProducerTable
 from rmqproto.bodies.statistics import ConsumerStatus
 from rmqproto.codes import RequestCode, ResponseCode, version_name
-from rmqproto.command import Command
 from rmqproto.errors import ProtocolError
-from rmqproto.fastjson import dumps, loads_untrusted
 from rmqproto.headers.base import Header
 from rmqproto.headers.client_calls import (
     ConsumeDirectlyHeader,
@@ -22,7 +20,9 @@ from rmqproto.headers.client_calls import (
     TopicGroupHeader,
 )
 from rmqproto.headers.consuming import ConsumerGroupHeader, ProducerGroupHeader
-from rmqproto.message_id import parse_offset_id_untrusted
+from rmqproto.message.message_id import parse_offset_id_untrusted
+from rmqproto.wire.command import Command
+from rmqproto.wire.fastjson import dumps, loads_untrusted
 from rmqserver.broker.clients.clients import Client
 from rmqserver.broker.consuming.reset_offset import refuse_older
 from rmqserver.broker.parts import BrokerParts

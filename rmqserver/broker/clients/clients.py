@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from rmqproto.bodies.groups import ConsumerData, SubscriptionData
 from rmqproto.codes import LANGUAGES
-from rmqproto.message_filter import MessageFilter
+from rmqproto.filters.message_filter import MessageFilter
 from rmqserver.broker.errors import NameTooLong, TooManyClients
 from rmqserver.remoting.connection import Connection
 

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rmqproto import fastjson
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import LockAnswer, LockRequest
 from rmqproto.codes import RequestCode
 from rmqproto.names import RETRY_OR_DLQ_TOPIC_LENGTH_MAX, group_problem
+from rmqproto.wire import fastjson
 from rmqserver.remoting.answer import Request, success
 
 if TYPE_CHECKING:

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rmqproto import fastjson
 from rmqproto.bodies.groups import CheckClientRequest, ConsumerData, ConsumerIds, Heartbeat
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.headers.consuming import ConsumerGroupHeader, HeartbeatAnswer, UnregisterClientHeader
+from rmqproto.message.sys_flag import UNIT_SUBSCRIBED
 from rmqproto.names import retry_topic
-from rmqproto.sys_flag import UNIT_SUBSCRIBED
+from rmqproto.wire import fastjson
 from rmqserver.broker.clients.clients import CONSUME_TYPES, enum_name
 from rmqserver.broker.consuming.kinds import is_tags
 from rmqserver.remoting.answer import Refused, Request, send_answer, success

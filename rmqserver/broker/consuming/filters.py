@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from rmqproto.bodies.groups import SubscriptionData
 from rmqproto.codes import ResponseCode
-from rmqproto.message_filter import EVERYTHING, MessageFilter
+from rmqproto.filters.message_filter import EVERYTHING, MessageFilter
+from rmqproto.filters.subscription import ALL
+from rmqproto.message.properties import RETRY_TOPIC, find_bytes
 from rmqproto.names import RETRY_PREFIX
-from rmqproto.properties import RETRY_TOPIC, find_bytes
-from rmqproto.subscription import ALL
 from rmqserver.broker.consuming.kinds import BadExpression, compile_filter, compile_tags, is_tags
 from rmqserver.remoting.answer import Refused
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 import trio
 
-from rmqproto.message_filter import EVERYTHING, MessageFilter
+from rmqproto.filters.message_filter import EVERYTHING, MessageFilter
 from rmqserver.store.queues.second_stage import is_wanted_untrusted
 from rmqserver.store.results import Arrival
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rmqproto.errors import RocketMQError
-from rmqproto.message_filter import EVERYTHING, MessageFilter
-from rmqproto.subscription import SQL92, TAG, parse_tags
+from rmqproto.filters.message_filter import EVERYTHING, MessageFilter
+from rmqproto.filters.subscription import SQL92, TAG, parse_tags
 from rmqserver.store.queues.second_stage import IS_NATIVE
 
 COMPILED_TWICE_CHARS = 1024
@@ -27,7 +27,7 @@ def compile_tags(expression: str) -> MessageFilter:
 
 def _compile_sql92(expression: str) -> MessageFilter:
     # 10 ms of a start, and few brokers are asked for SQL92
-    from rmqproto.sql92 import Sql92Error, compile_sql92_for_records, compile_sql92_for_values
+    from rmqproto.filters.sql92 import Sql92Error, compile_sql92_for_records, compile_sql92_for_values
 
     try:
         accepts = compile_sql92_for_records(expression)

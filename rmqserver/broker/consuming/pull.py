@@ -26,7 +26,7 @@ from rmqserver.store.results import GetResult, GetStatus
 if TYPE_CHECKING:
     from rmqproto.bodies.groups import SubscriptionGroupConfig
     from rmqproto.bodies.routes import TopicConfig
-    from rmqproto.message_filter import MessageFilter
+    from rmqproto.filters.message_filter import MessageFilter
     from rmqserver.broker.parts import BrokerParts
     from rmqserver.remoting.connection import Connection
     from rmqserver.remoting.service import Handler

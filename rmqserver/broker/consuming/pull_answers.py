@@ -9,8 +9,8 @@ import msgspec
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import ResponseCode
+from rmqproto.filters.message_filter import MessageFilter
 from rmqproto.headers.consuming import PullAnswer
-from rmqproto.message_filter import MessageFilter
 from rmqserver.broker.answer_templates import FOUND, HEAD
 from rmqserver.remoting.answer import Request, answer_frame, send_answer
 from rmqserver.store.results import GetResult, GetStatus

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqproto.codes import ResponseCode
+from rmqproto.filters.message_filter import MessageFilter
 from rmqproto.headers.base import Header
 from rmqproto.headers.consuming import PULL_LITE, PULL_SUBSCRIPTION, PullHeader
-from rmqproto.message_filter import MessageFilter
 from rmqproto.perm import PERM_READ
 from rmqserver.remoting.answer import SEE_FAQ, Refused
 

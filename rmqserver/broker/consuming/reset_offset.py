@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.statistics import QueueOffset, ResetOffsets, ResetOffsetsForCpp
 from rmqproto.codes import RequestCode, ResponseCode, version_name
-from rmqproto.fastjson import ObjectMap, dumps
 from rmqproto.headers.client_calls import ResetOffsetHeader
+from rmqproto.wire.fastjson import ObjectMap, dumps
 from rmqserver.broker.clients.clients import Client, language_name
 from rmqserver.broker.parts import BrokerParts
 from rmqserver.remoting.answer import UNSET_REMARK, Refused, Request, success

@@ -9,10 +9,10 @@ from collections.abc import Callable
 import trio
 
 from rmqproto.codes import RequestCode, ResponseCode
-from rmqproto.command import Command
 from rmqproto.headers.base import Header, NoFields, from_ext
 from rmqproto.headers.controller import ControllerMetaAnswer, ReplicaInfoAnswer
 from rmqproto.headers.nameserver import BrokerHeartbeatHeader
+from rmqproto.wire.command import Command
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.loop import Loop
 from rmqserver.remoting.outward import Outward, ask, connect, signed

@@ -19,7 +19,7 @@ import msgspec
 import trio
 
 from rmqproto.codes import FORWARDED_FLAG, RequestCode, ResponseCode
-from rmqproto.command import Command, HeaderCodec, encode_frame
+from rmqproto.wire.command import Command, HeaderCodec, encode_frame
 from rmqserver.broker.replicas.slave import ENDINGS, READS, REJECTED_TEXT, WRITES, Slave
 from rmqserver.remoting.answer import Refused, Request, refusal, send_answer
 from rmqserver.remoting.outward import Outward, connect

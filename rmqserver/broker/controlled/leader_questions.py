@@ -6,10 +6,8 @@ from __future__ import annotations
 import time
 from typing import NamedTuple
 
-from rmqproto import fastjson
 from rmqproto.bodies.replication import ElectedMaster, SyncStateSet
 from rmqproto.codes import RequestCode, ResponseCode
-from rmqproto.command import Command
 from rmqproto.errors import ProtocolError, RefusedError
 from rmqproto.headers.base import Header, from_ext
 from rmqproto.headers.controller import (
@@ -24,6 +22,8 @@ from rmqproto.headers.controller import (
     ReplicaInfoAnswer,
     ReplicaInfoHeader,
 )
+from rmqproto.wire import fastjson
+from rmqproto.wire.command import Command
 from rmqserver.broker.controlled.controllers import ControllerGroup
 
 

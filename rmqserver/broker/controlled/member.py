@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Protocol
 
 import trio
 
-from rmqproto.command import Command
 from rmqproto.errors import ProtocolError, RefusedError
 from rmqproto.headers.base import from_ext
 from rmqproto.headers.controller import ReplicaInfoAnswer
 from rmqproto.headers.nameserver import BrokerHeartbeatHeader
+from rmqproto.wire.command import Command
 from rmqserver.broker.controlled.controllers import ControllerGroup
 from rmqserver.broker.controlled.identity import IdentityFiles
 from rmqserver.broker.controlled.leader_questions import LeaderQuestions, Leadership, wall_ms

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rmqproto.bodies.replication import EpochCache, EpochEntry
 from rmqproto.codes import RequestCode, ResponseCode
-from rmqproto.fastjson import dumps
+from rmqproto.wire.fastjson import dumps
 from rmqserver.broker.sending.send_checks import unavailable_text
 from rmqserver.remoting.answer import Refused, Request, success
 from rmqserver.store.confirmation import OFFSET_MAX

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rmqproto import properties as props
 from rmqproto.bodies.base import DataVersion
 from rmqproto.bodies.statistics import DelayOffsets
 from rmqproto.errors import ProtocolError
+from rmqproto.message import properties as props
+from rmqproto.message.record import StoredMessage
 from rmqproto.names import SCHEDULE_TOPIC, TRANSACTION_HALF_TOPIC
-from rmqproto.record import StoredMessage
 from rmqserver.broker.relays.relay import PORTION_MAX, Progress, Relay, copy_for, run_relays
 from rmqserver.broker.sending.put import Put
 from rmqserver.broker.tables.config_table import from_file, next_version

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import trio
 
 from rmqproto.errors import ProtocolError, StorageError
-from rmqproto.record import StoredMessage, decode_record_untrusted
+from rmqproto.message.record import StoredMessage, decode_record_untrusted
 from rmqserver.remoting.answer import Refused
 from rmqserver.store.new_message import NewMessage
 from rmqserver.store.queues.consume_queue import ConsumeQueue

@@ -7,9 +7,9 @@ import logging
 import re
 from typing import NamedTuple
 
-from rmqproto import properties as props
 from rmqproto.errors import ProtocolError
-from rmqproto.record import StoredMessage, decode_record_untrusted
+from rmqproto.message import properties as props
+from rmqproto.message.record import StoredMessage, decode_record_untrusted
 from rmqserver.broker.sending.properties import joined
 
 log = logging.getLogger(__name__)

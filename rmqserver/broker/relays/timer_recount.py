@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from rmqproto.java_hash import java_hash
+from rmqproto.java.java_hash import java_hash
 from rmqserver.store.timers.log import Unit
 
 

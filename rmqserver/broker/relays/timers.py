@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from rmqproto import properties as props
 from rmqproto.errors import StorageError
-from rmqproto.java_hash import java_hash
+from rmqproto.java.java_hash import java_hash
+from rmqproto.message import properties as props
+from rmqproto.message.record import StoredMessage
 from rmqproto.names import TIMER_TOPIC
-from rmqproto.record import StoredMessage
 from rmqserver.broker.relays.relay import PORTION_MAX, RETRY_AFTER_S, Relay
 from rmqserver.broker.relays.timer_checkpoints import TimerCheckpoints
 from rmqserver.broker.relays.timer_messages import NEVER_IN_WHEEL, TimerMessage, decoded, timer_message

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from rmqproto.codes import ResponseCode
-from rmqproto.command import Command
 from rmqproto.errors import RefusedError
 from rmqproto.headers.base import Header, NoFields
+from rmqproto.wire.command import Command
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.loop import Loop
 from rmqserver.remoting.outward import Outward, ask, connect, signed

@@ -13,14 +13,14 @@ import trio
 from rmqproto.bodies.routes import BrokerMemberGroupAnswer, TopicRoute
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import ProtocolError
-from rmqproto.fastjson import dumps, loads_untrusted
 from rmqproto.headers.nameserver import BrokerHeartbeatHeader, BrokerIdentityHeader, MemberGroupHeader, RouteHeader
 from rmqproto.names import member_group_topic
+from rmqproto.wire.fastjson import dumps, loads_untrusted
 
 if TYPE_CHECKING:
     from rmqproto.bodies.base import DataVersion
-    from rmqproto.command import Command
     from rmqproto.headers.base import Header
+    from rmqproto.wire.command import Command
     from rmqserver.config import BrokerConfig
 
 log = logging.getLogger(__name__)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rmqproto import fastjson
 from rmqproto.bodies.groups import SubscriptionGroups
 from rmqproto.bodies.master import HaStatus
 from rmqproto.bodies.popping import RequestModes
@@ -20,6 +19,7 @@ from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import ProtocolError, RefusedError
 from rmqproto.headers.base import from_ext
 from rmqproto.headers.consuming import OffsetAnswer, QueryConsumerOffsetHeader, UpdateConsumerOffsetHeader
+from rmqproto.wire import fastjson
 from rmqserver.broker.consuming.pop import assignment
 from rmqserver.broker.relays import delay
 from rmqserver.broker.replicas.master_link import MasterLink

@@ -16,9 +16,9 @@ from rmqproto.bodies.master import HaStatus
 from rmqproto.bodies.statistics import ConsumerOffsetsBody
 from rmqproto.codes import RequestCode
 from rmqproto.errors import ProtocolError, RefusedError
-from rmqproto.fastjson import loads_untrusted
 from rmqproto.ha import MASTER_ID
 from rmqproto.headers.controller import HaInfoHeader
+from rmqproto.wire.fastjson import loads_untrusted
 from rmqserver.broker.tables.offsets import NOTHING
 
 if TYPE_CHECKING:

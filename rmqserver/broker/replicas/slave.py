@@ -16,10 +16,10 @@ from rmqproto.bodies.base import DataVersion
 from rmqproto.bodies.statistics import DelayOffsets
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import ProtocolError, StorageError
-from rmqproto.fastjson import dumps
 from rmqproto.ha import MASTER_ID
 from rmqproto.headers.base import from_ext
 from rmqproto.headers.controller import HaInfoHeader, MasterFlushOffsetHeader
+from rmqproto.wire.fastjson import dumps
 from rmqserver.broker.relays import delay
 from rmqserver.broker.replicas.ha_slave import HaSlave
 from rmqserver.broker.replicas.metadata_copy import MetadataCopy

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqproto import properties as props
 from rmqproto.codes import ResponseCode
+from rmqproto.message import properties as props
+from rmqproto.message.record import TOPIC_V1_LENGTH_MAX
 from rmqproto.names import RETRY_PREFIX
-from rmqproto.record import TOPIC_V1_LENGTH_MAX
 from rmqserver.broker.sending.properties import delay_level
 from rmqserver.remoting.answer import Refused
 from rmqserver.store.results import Appended

@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from rmqproto.codes import ResponseCode
-from rmqproto.properties import (
+from rmqproto.message.properties import (
     CLUSTER,
     DELAY,
     KEYS,
@@ -24,7 +24,7 @@ from rmqproto.properties import (
     UNIQUE_KEY,
     WAIT,
 )
-from rmqproto.sys_flag import BORN_HOST_V6, COMPRESSED, COMPRESSION_TYPE_MASK, MULTI_TAGS, STORE_HOST_V6
+from rmqproto.message.sys_flag import BORN_HOST_V6, COMPRESSED, COMPRESSION_TYPE_MASK, MULTI_TAGS, STORE_HOST_V6
 from rmqserver.remoting.answer import Refused
 
 if TYPE_CHECKING:

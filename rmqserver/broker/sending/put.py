@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqproto import properties as props
+from rmqproto.message import properties as props
 from rmqserver.broker.sending.pending import OnDone
 from rmqserver.broker.sending.properties import wants_safe
 from rmqserver.broker.sending.rewrites import FOR_ALL, Rule
@@ -13,7 +13,7 @@ from rmqserver.store.new_message import NewMessage
 from rmqserver.store.results import Appended
 
 if TYPE_CHECKING:
-    from rmqproto.record import StoredMessage
+    from rmqproto.message.record import StoredMessage
     from rmqserver.broker.parts import BrokerParts
 
 _MULTI_DISPATCH = props.MULTI_DISPATCH.encode()

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqproto import properties as props
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import ProtocolError
 from rmqproto.headers.sending import RecallAnswer, RecallHeader
+from rmqproto.message import properties as props
+from rmqproto.message.recall_handle import RecallHandle, parse_untrusted
 from rmqproto.perm import PERM_WRITE
-from rmqproto.recall_handle import RecallHandle, parse_untrusted
 from rmqserver.broker.sending.answers import without_content
 from rmqserver.broker.sending.pending import OnDone, Outcome
 from rmqserver.broker.sending.put import Put

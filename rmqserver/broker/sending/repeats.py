@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqproto import properties as props
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import ProtocolError
+from rmqproto.message import properties as props
+from rmqproto.message.producer_sequence import ProducerSequence, parse_untrusted
+from rmqproto.message.record import StoredMessage, decode_record_untrusted
 from rmqproto.names import RETRY_PREFIX
-from rmqproto.producer_sequence import ProducerSequence, parse_untrusted
-from rmqproto.record import StoredMessage, decode_record_untrusted
 from rmqserver.broker.sending.properties import TIMER_NAMES
 from rmqserver.remoting.answer import Refused
 from rmqserver.store.results import Appended

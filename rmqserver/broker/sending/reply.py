@@ -6,12 +6,12 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from rmqproto import properties as props
 from rmqproto.codes import RequestCode, ResponseCode
-from rmqproto.command import Command
 from rmqproto.headers.client_calls import PushReplyHeader
 from rmqproto.headers.sending import SendAnswer, SendHeader
-from rmqproto.message_id import offset_id
+from rmqproto.message import properties as props
+from rmqproto.message.message_id import offset_id
+from rmqproto.wire.command import Command
 from rmqserver.broker.sending.answers import RefusedSendAnswer, without_content
 from rmqserver.broker.sending.pending import Outcome
 from rmqserver.broker.sending.properties import added_by_broker, joined

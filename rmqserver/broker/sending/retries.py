@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqproto import properties as props
 from rmqproto.codes import FIRST_MAX_RECONSUME_VERSION, ResponseCode
+from rmqproto.message import properties as props
 from rmqproto.names import RETRY_PREFIX, dlq_topic
 from rmqserver.remoting.answer import SEE_FAQ, Refused
 

@@ -9,8 +9,9 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqproto import properties as props
 from rmqproto.codes import ResponseCode
+from rmqproto.message import properties as props
+from rmqproto.message.sys_flag import INNER_BATCH, TRANSACTION_MASK, TRANSACTION_PREPARED
 from rmqproto.names import (
     DLQ_PREFIX,
     RETRY_PREFIX,
@@ -20,7 +21,6 @@ from rmqproto.names import (
     TRANSACTION_HALF_TOPIC,
     lite_queue_name,
 )
-from rmqproto.sys_flag import INNER_BATCH, TRANSACTION_MASK, TRANSACTION_PREPARED
 from rmqserver.broker.sending.properties import (
     INNER_NUM,
     TIMER_NAMES,

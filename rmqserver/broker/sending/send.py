@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqproto import properties as props
 from rmqproto.codes import ONEWAY_FLAG, RequestCode
 from rmqproto.headers.sending import SendHeader
+from rmqproto.message import properties as props
 from rmqserver.broker.errors import as_refused
 from rmqserver.broker.sending.answers import SentAnswers
 from rmqserver.broker.sending.batch import BatchPut

@@ -6,15 +6,15 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from rmqproto import properties as props
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.headers.sending import SendBackHeader
+from rmqproto.message import properties as props
+from rmqproto.message.record import StoredMessage, decode_record_untrusted
+from rmqproto.message.sys_flag import UNIT_SUBSCRIBED
 from rmqproto.names import retry_topic
 from rmqproto.perm import PERM_WRITE
 from rmqproto.pop import normal_topic
-from rmqproto.record import StoredMessage, decode_record_untrusted
-from rmqproto.sys_flag import UNIT_SUBSCRIBED
 from rmqserver.broker.sending.answers import without_content
 from rmqserver.broker.sending.pending import Outcome
 from rmqserver.broker.sending.put import Put

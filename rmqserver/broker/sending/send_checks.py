@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import ResponseCode
 from rmqproto.headers.sending import SendHeader
+from rmqproto.message.sys_flag import UNIT_SUBSCRIBED
 from rmqproto.names import RETRY_PREFIX, SEND_FORBIDDEN_TOPICS, topic_problem
 from rmqproto.perm import PERM_WRITE
-from rmqproto.sys_flag import UNIT_SUBSCRIBED
 from rmqserver.broker.tables.topics import TopicTable
 from rmqserver.remoting.answer import SEE_FAQ, Refused
 from rmqserver.store.results import MessageRefused, PutStatus

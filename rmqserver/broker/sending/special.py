@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqproto import properties as props
+from rmqproto.message import properties as props
+from rmqproto.message.recall_handle import RecallHandle
 from rmqproto.names import RETRY_PREFIX, TRANSACTION_HALF_TOPIC
-from rmqproto.recall_handle import RecallHandle
 from rmqserver.broker.sending.put import Put
 from rmqserver.broker.sending.rewrites import FOR_PRODUCERS, Sender, half_message
 from rmqserver.store.results import Appended

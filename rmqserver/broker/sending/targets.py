@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import ResponseCode
+from rmqproto.message.sys_flag import MULTI_TAGS
 from rmqproto.names import RETRY_PREFIX
 from rmqproto.queue_mapping import current_queues, logical_offset
-from rmqproto.sys_flag import MULTI_TAGS
 from rmqserver.broker.sending.send_checks import TopicCheck
 from rmqserver.broker.tables.topics import config_text
 from rmqserver.remoting.answer import Refused

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rmqproto.message.properties import MessageKeys
+from rmqproto.message.sys_flag import TRANSACTION_MASK
 from rmqproto.names import TIMER_TOPIC, TRANSACTION_HALF_TOPIC
-from rmqproto.properties import MessageKeys
-from rmqproto.sys_flag import TRANSACTION_MASK
 from rmqserver.broker.sending.properties import TIMER_NAMES, UNUSUAL_SYS_FLAG, USUAL
 from rmqserver.broker.sending.rewrites import timer_out_ms
 from rmqserver.broker.sending.special import recall_handle

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from rmqproto.errors import ProtocolError
-from rmqproto.java_numbers import LONG_MAX
+from rmqproto.java.java_numbers import LONG_MAX
 
 Check = Callable[[str], str | None]
 """Why a value is refused, in Apache's words if it has some. None if it is accepted."""

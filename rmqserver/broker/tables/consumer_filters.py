@@ -14,8 +14,8 @@ import msgspec
 
 from rmqproto.bodies.base import Body
 from rmqproto.bodies.groups import SubscriptionData
-from rmqproto.java_numbers import Int32, Int64
-from rmqproto.message_filter import EVERYTHING, MessageFilter
+from rmqproto.filters.message_filter import EVERYTHING, MessageFilter
+from rmqproto.java.java_numbers import Int32, Int64
 from rmqserver.broker.consuming.kinds import BadExpression, compile_filter, is_tags
 from rmqserver.broker.tables.bloom import Bloom
 from rmqserver.broker.tables.config_table import from_file

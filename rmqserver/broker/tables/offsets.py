@@ -15,7 +15,7 @@ import msgspec
 
 from rmqproto.bodies.base import DataVersion
 from rmqproto.bodies.statistics import ConsumerOffsetsBody
-from rmqproto.light_queues import LIGHT_QUEUE_ID
+from rmqproto.message.light_queues import LIGHT_QUEUE_ID
 from rmqproto.names import LIGHT_QUEUE_PREFIX
 from rmqserver.broker.errors import TableFull
 from rmqserver.broker.tables.config_table import from_file, next_version

@@ -11,8 +11,8 @@ import msgspec
 
 from rmqproto import names
 from rmqproto.bodies.routes import TopicConfig
+from rmqproto.message.sys_flag import UNIT
 from rmqproto.perm import PERM_INHERIT, PERM_READ, PERM_WRITE
-from rmqproto.sys_flag import UNIT
 from rmqserver.broker.tables.attributes import served_otherwise
 from rmqserver.broker.tables.config_table import ConfigTable
 

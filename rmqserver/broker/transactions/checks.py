@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 import msgspec
 import trio
 
-from rmqproto import properties as props
 from rmqproto.codes import RequestCode
 from rmqproto.errors import ProtocolError, StorageError
 from rmqproto.headers.transactions import CheckTransactionHeader
-from rmqproto.message_id import offset_id
+from rmqproto.message import properties as props
+from rmqproto.message.message_id import offset_id
+from rmqproto.message.record import StoredMessage, decode_record_untrusted, encode_record
 from rmqproto.names import TRANSACTION_CHECK_MAX_TIME_TOPIC, TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC
-from rmqproto.record import StoredMessage, decode_record_untrusted, encode_record
 from rmqserver.broker.relays.relay import PORTION_MAX
 from rmqserver.broker.sending.pending import Outcome
 from rmqserver.broker.sending.put import Put

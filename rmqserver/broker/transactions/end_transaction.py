@@ -6,13 +6,13 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from rmqproto import properties as props
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import ProtocolError
 from rmqproto.headers.transactions import COMMIT, ROLLBACK, EndTransactionHeader, ResumeCheckHeader
-from rmqproto.message_id import parse_offset_id_untrusted
+from rmqproto.message import properties as props
+from rmqproto.message.message_id import parse_offset_id_untrusted
+from rmqproto.message.record import StoredMessage, decode_record_untrusted
 from rmqproto.names import TRANSACTION_HALF_TOPIC
-from rmqproto.record import StoredMessage, decode_record_untrusted
 from rmqserver.broker.sending.answers import without_content
 from rmqserver.broker.sending.pending import Outcome
 from rmqserver.broker.sending.put import Put

@@ -12,16 +12,16 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from rmqproto import properties as props
 from rmqproto.errors import ProtocolError
+from rmqproto.message import properties as props
+from rmqproto.message.record import StoredMessage, decode_record_untrusted
+from rmqproto.message.sys_flag import TRANSACTION_COMMIT, TRANSACTION_MASK
 from rmqproto.names import (
     SCHEDULE_TOPIC,
     TIMER_TOPIC,
     TRANSACTION_CHECK_MAX_TIME_TOPIC,
     TRANSACTION_HALF_TOPIC,
 )
-from rmqproto.record import StoredMessage, decode_record_untrusted
-from rmqproto.sys_flag import TRANSACTION_COMMIT, TRANSACTION_MASK
 
 if TYPE_CHECKING:
     from rmqserver.store.message_store import MessageStore

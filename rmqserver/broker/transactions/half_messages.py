@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rmqproto import properties as props
 from rmqproto.errors import ProtocolError
+from rmqproto.message import properties as props
+from rmqproto.message.record import StoredMessage
+from rmqproto.message.sys_flag import TRANSACTION_COMMIT, TRANSACTION_MASK
 from rmqproto.names import TRANSACTION_CHECK_MAX_TIME_TOPIC, TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC
-from rmqproto.record import StoredMessage
-from rmqproto.sys_flag import TRANSACTION_COMMIT, TRANSACTION_MASK
 from rmqserver.store.new_message import NewMessage
 
 OP_TAG = "d"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rmqproto.bodies.base import Body, DataVersion
-from rmqproto.java_numbers import Int64
+from rmqproto.java.java_numbers import Int64
 from rmqserver.broker.tables.config_table import from_file
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from rmqserver.remoting.answer import Refused
 from rmqserver.store.results import MessageRefused
 
 if TYPE_CHECKING:
-    from rmqproto.record import StoredMessage
+    from rmqproto.message.record import StoredMessage
     from rmqserver.broker.parts import BrokerParts
 
 log = logging.getLogger(__name__)

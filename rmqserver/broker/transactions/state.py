@@ -16,7 +16,7 @@ from rmqserver.broker.transactions.half_queue import HalfQueue
 from rmqserver.broker.transactions.op_messages import OpMessages
 
 if TYPE_CHECKING:
-    from rmqproto.record import StoredMessage
+    from rmqproto.message.record import StoredMessage
     from rmqserver.broker.parts import BrokerParts
     from rmqserver.store.disk.config_files import Document
 

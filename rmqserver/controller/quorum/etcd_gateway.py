@@ -16,7 +16,7 @@ import msgspec
 import trio
 
 from rmqproto.errors import UsageError
-from rmqproto.java_numbers import Int64
+from rmqproto.java.java_numbers import Int64
 from rmqserver.controller.quorum.etcd import EtcdError, KeyCondition, KeyPut, KeyValue, TxnResult
 from rmqserver.controller.quorum.etcd_access import EtcdAccess
 from rmqserver.controller.quorum.etcd_member import EtcdMember

@@ -14,7 +14,7 @@ from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.bodies.statistics import ConsumerOffsetsBody, DelayOffsets, TimerMetrics
 from rmqproto.errors import ProtocolError
-from rmqproto.fastjson import parse_untrusted
+from rmqproto.wire.fastjson import parse_untrusted
 from rmqserver.store.disk.disk import Disk
 
 TOPICS, GROUPS = "topics.json", "subscriptionGroup.json"

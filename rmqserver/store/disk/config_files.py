@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from rmqproto.errors import ProtocolError, StorageError
-from rmqproto.fastjson import dumps, parse_untrusted
+from rmqproto.wire.fastjson import dumps, parse_untrusted
 from rmqserver.store.disk.disk import Disk, File, make_directory, storage_error
 from rmqserver.store.disk.row_slots import Change
 

@@ -3,7 +3,7 @@ text: a change of a table of ten thousand renders one entry. Of a large table it
 
 from __future__ import annotations
 
-from rmqproto.fastjson import dumps
+from rmqproto.wire.fastjson import dumps
 from rmqserver.store.disk.config_files import ConfigFiles, Document, pretty_value, union
 from rmqserver.store.disk.row_slots import RowSlots
 

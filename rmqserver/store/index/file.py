@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import repeat
 
-from rmqproto.java_hash import SIGN, abs_hash, extend_hash_utf8, extend_hashes_id
-from rmqproto.properties import message_keys
+from rmqproto.java.java_hash import SIGN, abs_hash, extend_hash_utf8, extend_hashes_id
+from rmqproto.message.properties import message_keys
 from rmqserver.store.disk.disk import File
 from rmqserver.store.queues.consume_queues import NO_TAG, Topic
 

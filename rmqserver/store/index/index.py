@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 from rmqproto.errors import StorageError
-from rmqproto.java_hash import abs_hash, extend_hash
+from rmqproto.java.java_hash import abs_hash, extend_hash
 from rmqserver.store.disk.disk import Disk, File
 from rmqserver.store.index.file import (
     NAME_DIGITS,

@@ -11,10 +11,10 @@ from itertools import accumulate, repeat
 from zlib import crc32
 
 from rmqproto.errors import StorageError
-from rmqproto.light_queues import LIGHT_QUEUE_ID
-from rmqproto.properties import PROPERTIES_SIZE_MAX_BYTES, MessageKeys, find_bytes, message_keys
-from rmqproto.record import MAGIC_BLANK, RECORD_V4, TOPIC_V1_LENGTH_MAX, BatchPart, batch_parts_untrusted
-from rmqproto.sys_flag import BORN_HOST_V6, INNER_BATCH, STORE_HOST_V6, TRANSACTION_MASK
+from rmqproto.message.light_queues import LIGHT_QUEUE_ID
+from rmqproto.message.properties import PROPERTIES_SIZE_MAX_BYTES, MessageKeys, find_bytes, message_keys
+from rmqproto.message.record import MAGIC_BLANK, RECORD_V4, TOPIC_V1_LENGTH_MAX, BatchPart, batch_parts_untrusted
+from rmqproto.message.sys_flag import BORN_HOST_V6, INNER_BATCH, STORE_HOST_V6, TRANSACTION_MASK
 from rmqserver.store.confirmation import Confirmation
 from rmqserver.store.disk.disk import File, storage_error
 from rmqserver.store.fate import DUE_TIME, FATE_MASK, INDEXED, QUEUED
@@ -43,7 +43,7 @@ _SIZES_COUNT = 1024
 _SIZES = [size.to_bytes(2, "big") for size in range(_SIZES_COUNT)]
 """The length of properties as a record holds it, for nearly all messages."""
 
-# The fixed part of a record (RECORD_V4 in rmqproto.record) in pieces, for hosts that may be IPv6:
+# The fixed part of a record (RECORD_V4 in rmqproto.message.record) in pieces, for hosts that may be IPv6:
 # head | sysFlag i32, born time i64 | born host | store time i64 | store host | reconsume times i32, prepared offset i64
 # | body length i32
 _HEAD = struct.Struct(">iiIiiqq")

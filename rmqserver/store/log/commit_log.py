@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import struct
 
-from rmqproto.record import MAGIC_V1, MAGIC_V2, RECORD_SIZE_MIN_BYTES
+from rmqproto.message.record import MAGIC_V1, MAGIC_V2, RECORD_SIZE_MIN_BYTES
 from rmqserver.store.disk.disk import Disk, File
 from rmqserver.store.disk.segments import FileCache, SegmentedFile
 from rmqserver.store.results import LogRange

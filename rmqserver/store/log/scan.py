@@ -12,8 +12,8 @@ from zlib import crc32
 import msgspec
 
 from rmqproto.errors import ProtocolError
-from rmqproto.properties import parse
-from rmqproto.record import (
+from rmqproto.message.properties import parse
+from rmqproto.message.record import (
     MAGIC_BLANK,
     MAGIC_V1,
     RECORD_SIZE_MIN_BYTES,
@@ -21,7 +21,7 @@ from rmqproto.record import (
     StoredMessage,
     decode_record_untrusted,
 )
-from rmqproto.sys_flag import BORN_HOST_V6, STORE_HOST_V6
+from rmqproto.message.sys_flag import BORN_HOST_V6, STORE_HOST_V6
 from rmqserver.store.disk.segments import SegmentedFile
 from rmqserver.store.fate import INDEXED, fate
 from rmqserver.store.log.commit_log import BLANK, BLANK_SIZE_BYTES
@@ -61,7 +61,7 @@ def scan(segments: SegmentedFile, start: int, *, check_crc: bool = True) -> Iter
 
 def scan_portions(segments: SegmentedFile, start: int, *, check_crc: bool = True) -> Iterator[list[FoundRecord]]:
     """The same in lists, none of them empty. A start after a crash may read a million messages, so this takes 1.3 us a
-    record of 1 KiB, half of it for the checksum. Only unusual records go through ``rmqproto.record``."""
+    record of 1 KiB, half of it for the checksum. Only unusual records go through ``rmqproto.message.record``."""
     offset, chunk_bytes = start, CHUNK_BYTES_MIN
     while True:
         # One chunk after the other, each from the start of a record.

@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rmqproto.errors import StorageError
-from rmqproto.java_hash import abs_hash, extend_hash, extend_hash_utf8, tag_code
+from rmqproto.java.java_hash import abs_hash, extend_hash, extend_hash_utf8, tag_code
+from rmqproto.message.record import MAGIC_V1, MAGIC_V2, RECORD_V4, TOPIC_V1_LENGTH_MAX, topic_field
 from rmqproto.names import LIGHT_QUEUE_PREFIX
-from rmqproto.record import MAGIC_V1, MAGIC_V2, RECORD_V4, TOPIC_V1_LENGTH_MAX, topic_field
 from rmqserver.store.disk.disk import Disk, storage_error
 from rmqserver.store.disk.segments import FileCache, SegmentedFile
 from rmqserver.store.fate import fates

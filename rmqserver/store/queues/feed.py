@@ -7,8 +7,8 @@ import logging
 import os
 from collections.abc import Callable, Iterable
 
-from rmqproto.light_queues import LIGHT_QUEUE_ID
-from rmqproto.properties import find_bytes
+from rmqproto.message.light_queues import LIGHT_QUEUE_ID
+from rmqproto.message.properties import find_bytes
 from rmqserver.store.disk.disk import Disk, storage_error
 from rmqserver.store.fate import DUE_TIME, FATE_MASK, QUEUED
 from rmqserver.store.followers import Mark, Round, Sync

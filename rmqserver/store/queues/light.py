@@ -4,6 +4,7 @@ which offsets (INNER_MULTI_QUEUE_OFFSET), so that recovery finds the same units 
 
 from __future__ import annotations
 
+from rmqproto.message.properties import MULTI_DISPATCH, MULTI_QUEUE_OFFSET, find_bytes
 from rmqproto.names import (
     LIGHT_QUEUE_PREFIX,
     RETRY_PREFIX,
@@ -12,7 +13,6 @@ from rmqproto.names import (
     TRANSACTION_HALF_TOPIC,
     TRANSACTION_OP_TOPIC,
 )
-from rmqproto.properties import MULTI_DISPATCH, MULTI_QUEUE_OFFSET, find_bytes
 
 NAME_SIZE_MAX_BYTES = 255
 """What a directory can be called."""

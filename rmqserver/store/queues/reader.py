@@ -8,7 +8,7 @@ import functools
 import os
 from itertools import accumulate
 
-from rmqproto.message_filter import EVERYTHING, MessageFilter
+from rmqproto.filters.message_filter import EVERYTHING, MessageFilter
 from rmqserver.store.log.commit_log import CommitLog
 from rmqserver.store.options import UNIT_SIZE_BYTES, StoreOptions
 from rmqserver.store.queues.consume_queue import UNIT, ConsumeQueue

@@ -7,9 +7,9 @@ import struct
 from itertools import repeat
 from operator import add, gt
 
-from rmqproto.message_filter import AcceptsRawProperties
-from rmqproto.record import MAGIC_V1, RECORD_SIZE_MIN_BYTES
-from rmqproto.sys_flag import BORN_HOST_V6, STORE_HOST_V6
+from rmqproto.filters.message_filter import AcceptsRawProperties
+from rmqproto.message.record import MAGIC_V1, RECORD_SIZE_MIN_BYTES
+from rmqproto.message.sys_flag import BORN_HOST_V6, STORE_HOST_V6
 from rmqserver.store.log.commit_log import GAP_MAX_BYTES, SPAN_MAX_BYTES, CommitLog
 from rmqserver.store.options import UNIT_SIZE_BYTES
 from rmqserver.store.queues.consume_queue import UNIT

@@ -4,7 +4,7 @@ set back may break that."""
 
 from __future__ import annotations
 
-from rmqproto.sys_flag import BORN_HOST_V6
+from rmqproto.message.sys_flag import BORN_HOST_V6
 from rmqserver.store.log.commit_log import CommitLog
 from rmqserver.store.queues.consume_queue import PRE_BLANK_SIZE, ConsumeQueue
 from rmqserver.store.results import Boundary

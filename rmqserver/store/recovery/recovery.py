@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from rmqproto.errors import StorageError
-from rmqproto.record import StoredMessage
+from rmqproto.message.record import StoredMessage
 from rmqserver.store.disk.segments import clear
 from rmqserver.store.followers import Followers
 from rmqserver.store.log.commit_log import CommitLog

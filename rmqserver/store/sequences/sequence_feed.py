@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 from rmqproto.errors import ProtocolError
+from rmqproto.message.producer_sequence import ProducerSequence, parse_untrusted
+from rmqproto.message.properties import PRODUCER_SEQ, find_bytes
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX
-from rmqproto.producer_sequence import ProducerSequence, parse_untrusted
-from rmqproto.properties import PRODUCER_SEQ, find_bytes
 from rmqserver.store.followers import Sync
 from rmqserver.store.log.scan import FoundRecord, scan_portions
 from rmqserver.store.sequences import sequence_file

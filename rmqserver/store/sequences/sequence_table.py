@@ -6,7 +6,7 @@ from __future__ import annotations
 from array import array
 from typing import NamedTuple
 
-from rmqproto.producer_sequence import REPEATS_KNOWN, ProducerSequence
+from rmqproto.message.producer_sequence import REPEATS_KNOWN, ProducerSequence
 
 LINES_MAX = 10_000
 """Pairs of a producer and a queue. The one that was quiet for the longest time is forgotten for one more."""

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from rmqproto.record import MAGIC_BLANK
+from rmqproto.message.record import MAGIC_BLANK
 from rmqserver.store.disk.disk import Disk
 from rmqserver.store.disk.segments import FileCache, SegmentedFile, clear
 

@@ -6,8 +6,8 @@ import pytest
 
 from rmqclient.blocking import BlockingClient
 from rmqproto.codes import RequestCode
-from rmqproto.command import HeaderCodec
 from rmqproto.headers.nameserver import RouteHeader
+from rmqproto.wire.command import HeaderCodec
 
 from ..cluster import Cluster
 

@@ -20,8 +20,8 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionData, SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import RefusedError
-from rmqproto.message_id import parse_offset_id_untrusted
-from rmqproto.subscription import Sql92
+from rmqproto.filters.subscription import Sql92
+from rmqproto.message.message_id import parse_offset_id_untrusted
 from tests.support import servers
 
 from ..cluster import BROKER_NAME, Cluster

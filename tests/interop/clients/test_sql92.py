@@ -11,11 +11,11 @@ from random import Random
 
 import pytest
 
-from rmqproto import fastjson
 from rmqproto.bodies.groups import CheckClientRequest, SubscriptionData
 from rmqproto.codes import RequestCode
-from rmqproto.sql92 import Sql92Error, compile_sql92
-from tests.rmqproto.sql92.expressions import expression, properties
+from rmqproto.filters.sql92 import Sql92Error, compile_sql92
+from rmqproto.wire import fastjson
+from tests.rmqproto.filters.sql92.expressions import expression, properties
 from tests.support.wire import Wire
 
 from ..apache import java_command

@@ -11,8 +11,8 @@ import pytest
 from rmqadmin.core.access.foretold import AskedAction, access_question, foretell
 from rmqclient.admin import AdminClient
 from rmqproto.codes import RequestCode, ResponseCode
-from rmqproto.command import Command, encode_frame
-from rmqproto.signing import Credentials, sign
+from rmqproto.wire.command import Command, encode_frame
+from rmqproto.wire.signing import Credentials, sign
 from tests.docs.compatibility import dispatch_tables
 from tests.support.auth_walk import (
     ASKED_OF_HERE,

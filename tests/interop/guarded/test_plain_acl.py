@@ -14,10 +14,10 @@ from types import MappingProxyType
 import pytest
 
 from rmqproto.codes import RequestCode as R
-from rmqproto.command import FrameReader
 from rmqproto.headers.base import to_ext
 from rmqproto.headers.consuming import ConsumerGroupHeader
-from rmqproto.signing import Credentials
+from rmqproto.wire.command import FrameReader
+from rmqproto.wire.signing import Credentials
 from tests.rmqserver.auth.plain_acl.test_plain_broker import (
     ADMIN,
     APP,

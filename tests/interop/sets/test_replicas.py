@@ -13,7 +13,7 @@ from rmqclient.admin import AdminClient
 from rmqclient.message import Message, SendStatus
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionGroupConfig
-from rmqproto.properties import PRODUCER_SEQ
+from rmqproto.message.properties import PRODUCER_SEQ
 from tests.support import servers
 from tests.support.processes import free_ports
 from tests.support.servers import Server, until

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from rmqproto.codes import RequestCode
-from rmqproto.command import Command, FrameReader, encode_frame
-from rmqproto.record import decode_records_untrusted, host_bytes
+from rmqproto.message.record import decode_records_untrusted, host_bytes
+from rmqproto.wire.command import Command, FrameReader, encode_frame
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.options import StoreOptions
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rmqproto.codes import RequestCode
-from rmqproto.record import decode_records_untrusted
+from rmqproto.message.record import decode_records_untrusted
 from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.timers.timer_check import TimerCheckpoint
 from tests.rmqserver.broker.golden_state import create_topic

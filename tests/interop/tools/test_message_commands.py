@@ -20,7 +20,7 @@ from rmqclient.message import Message, SendResult
 from rmqclient.sending import SendRequests
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
-from rmqproto.sys_flag import COMPRESSIONS
+from rmqproto.message.sys_flag import COMPRESSIONS
 from tests.support.servers import until
 
 from ..cluster import Cluster

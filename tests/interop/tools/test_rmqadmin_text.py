@@ -13,9 +13,9 @@ from collections.abc import Callable
 
 import pytest
 
-from rmqproto import fastjson
 from rmqproto.bodies.groups import Heartbeat, ProducerData
 from rmqproto.codes import RequestCode
+from rmqproto.wire import fastjson
 from tests.support.wire import Wire
 
 from ..cluster import BROKER_NAME, CLUSTER_NAME, Cluster

@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import pytest
 
-from rmqproto import fastjson
 from rmqproto.bodies.groups import (
     ConsumerConnection,
     ConsumerData,
@@ -19,7 +18,8 @@ from rmqproto.bodies.groups import (
     SubscriptionData,
 )
 from rmqproto.codes import RequestCode
-from rmqproto.command import Command
+from rmqproto.wire import fastjson
+from rmqproto.wire.command import Command
 from tests.support.wire import Wire
 
 from ..cluster import Cluster

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from rmqclient.admin import AdminClient
-from rmqproto import fastjson
 from rmqproto.bodies.replication import SyncStateSet
 from rmqproto.codes import RequestCode as R
 from rmqproto.errors import RefusedError
 from rmqproto.headers.controller import AlterSyncStateSetHeader, ApplyBrokerIdHeader, ElectMasterHeader
 from rmqproto.headers.nameserver import BrokerHeartbeatHeader
+from rmqproto.wire import fastjson
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin
 from tests.rmqadmin.page_lines import ROOT, run_lines
 from tests.support.servers import Server, until

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from rmqadmin.core.offsets import undo
-from rmqproto import fastjson
 from rmqproto.bodies.groups import ConsumerData, Heartbeat, SubscriptionData
 from rmqproto.codes import RequestCode
 from rmqproto.errors import UsageError
+from rmqproto.wire import fastjson
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin
 from tests.support.servers import Server
 from tests.support.wire import Wire

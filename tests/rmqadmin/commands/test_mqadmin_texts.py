@@ -24,13 +24,13 @@ from rmqadmin.core.topics.perms import apache_text
 from rmqadmin.core.topics.topic_config import topic_config_text
 from rmqadmin.core.topics.topic_status import TopicStatus
 from rmqclient.message import SendResult, SendStatus
-from rmqproto import fastjson
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import ClientConnection, GroupRetryPolicy, SubscriptionData, SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig, TopicRoute
 from rmqproto.bodies.statistics import ConsumeOffset, TopicOffset
-from rmqproto.java_hash import java_hash
-from rmqproto.record import StoredMessage, host_bytes
+from rmqproto.java.java_hash import java_hash
+from rmqproto.message.record import StoredMessage, host_bytes
+from rmqproto.wire import fastjson
 from tests.rmqadmin.conftest import golden
 
 pytestmark = pytest.mark.usefixtures("utc")

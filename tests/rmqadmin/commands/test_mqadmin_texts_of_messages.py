@@ -15,9 +15,9 @@ from rmqadmin.core.messages.message_results import Shown
 from rmqadmin.core.messages.queue_reading import MQADMIN_STATUS, QueuePlace, QueuePull, QueueRead
 from rmqadmin.core.messages.read_messages import BodyView, ReadMessages
 from rmqclient.pull import PullStatus
-from rmqproto import properties as props
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.record import StoredMessage, host_bytes
+from rmqproto.message import properties as props
+from rmqproto.message.record import StoredMessage, host_bytes
 from tests.rmqadmin.conftest import golden
 
 MESSAGE = re.compile(

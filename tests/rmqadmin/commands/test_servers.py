@@ -8,11 +8,11 @@ import pytest
 
 from rmqadmin.core.servers.broker_properties import MEANINGS
 from rmqclient.admin import AdminClient
-from rmqproto import fastjson
 from rmqproto.bodies.groups import Heartbeat, ProducerData
 from rmqproto.bodies.statistics import BrokerStatsData, StatsSnapshot
 from rmqproto.codes import RequestCode
 from rmqproto.names import retry_topic
+from rmqproto.wire import fastjson
 from rmqserver.config import BrokerConfig
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin
 from tests.support.servers import Server, until

@@ -20,8 +20,8 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import ClientConnection, ConsumerData, Heartbeat, SubscriptionData
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.bodies.statistics import ConsumerRunningInfo, ProcessQueueInfo
-from rmqproto.fastjson import ObjectMap
-from rmqproto.message_id import parse_unique_id_untrusted
+from rmqproto.message.message_id import parse_unique_id_untrusted
+from rmqproto.wire.fastjson import ObjectMap
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin, golden
 from tests.support.consumer import TalkingConsumer
 from tests.support.servers import Server

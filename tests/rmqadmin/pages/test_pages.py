@@ -14,8 +14,8 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import ConsumerData, Heartbeat, SubscriptionData, SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.bodies.statistics import ConsumerRunningInfo, ProcessQueueInfo
-from rmqproto.fastjson import ObjectMap
 from rmqproto.names import dlq_topic
+from rmqproto.wire.fastjson import ObjectMap
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin
 from tests.rmqadmin.page_lines import ROOT, command_lines, run_lines
 from tests.support import servers

@@ -8,7 +8,6 @@ import msgspec
 
 from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqclient.pull import PullResult, PullStatus
-from rmqproto import properties as props
 from rmqproto.bodies.acl import AclEntry, AclInfo, AclPolicy, UserInfo
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import (
@@ -33,13 +32,14 @@ from rmqproto.bodies.statistics import (
     TopicStats,
 )
 from rmqproto.codes import VERSION, ResponseCode
-from rmqproto.crc import body_crc
 from rmqproto.errors import ConnectError, RefusedError
-from rmqproto.fastjson import ObjectMap
 from rmqproto.headers.controller import ControllerMetaAnswer
+from rmqproto.message import properties as props
+from rmqproto.message.crc import body_crc
+from rmqproto.message.properties import render
+from rmqproto.message.record import StoredMessage, host_bytes
 from rmqproto.names import TRACE_TOPIC
-from rmqproto.properties import render
-from rmqproto.record import StoredMessage, host_bytes
+from rmqproto.wire.fastjson import ObjectMap
 
 NOW_MS = 1_388_534_400_000
 """The first moment of 2014, UTC: the year of flights is over."""

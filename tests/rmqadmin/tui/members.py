@@ -7,13 +7,13 @@ import threading
 from collections.abc import Iterable
 from typing import Self
 
-from rmqproto import fastjson
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import ConsumerData, Heartbeat, SubscriptionData
 from rmqproto.bodies.statistics import ConsumerRunningInfo, ProcessQueueInfo
 from rmqproto.codes import RESPONSE_FLAG, RequestCode
-from rmqproto.command import Command, encode_frame
-from rmqproto.fastjson import ObjectMap
+from rmqproto.wire import fastjson
+from rmqproto.wire.command import Command, encode_frame
+from rmqproto.wire.fastjson import ObjectMap
 from tests.support.servers import Server
 from tests.support.wire import Wire
 

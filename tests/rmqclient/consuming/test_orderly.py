@@ -22,12 +22,12 @@ from rmqclient.consuming.rates import Rates
 from rmqclient.listener import LATER, SUCCESS, ConsumeStatus, Listener, suspend
 from rmqclient.message import ReceivedMessage
 from rmqclient.remoting.client_instance import ClientInstance
-from rmqproto import fastjson
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import LockAnswer, LockRequest
 from rmqproto.codes import RequestCode
-from rmqproto.command import Command
 from rmqproto.errors import ConnectError
+from rmqproto.wire import fastjson
+from rmqproto.wire.command import Command
 from tests.rmqclient.consuming.test_process_queue import TEMPLATE
 
 pytestmark = pytest.mark.trio

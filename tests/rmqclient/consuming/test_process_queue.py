@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqclient.consuming.process_queue import ProcessQueue
-from rmqproto.record import StoredMessage
+from rmqproto.message.record import StoredMessage
 
 HOST = b"\x7f\0\0\1\0\0\0\0"
 TEMPLATE = StoredMessage(100, 0, 0, 0, 0, 0, 0, 0, HOST, 0, HOST, 0, 0, b"x", "T", b"")

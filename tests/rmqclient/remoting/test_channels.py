@@ -14,8 +14,8 @@ from trio.testing import MockClock
 from rmqclient.remoting.channel import UNSENT_MAX_BYTES
 from rmqclient.remoting.channels import REQUEST_TIMEOUT_S, BrokerRequestHandler, Channels
 from rmqproto.codes import ONEWAY_FLAG, RequestCode
-from rmqproto.command import Command
 from rmqproto.errors import ConnectError, NotFoundError, RefusedError, RequestTimeoutError
+from rmqproto.wire.command import Command
 from tests.support.peer import CLOSE, Peer, answer
 
 pytestmark = pytest.mark.trio

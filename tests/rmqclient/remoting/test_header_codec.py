@@ -6,10 +6,10 @@ import pytest
 
 from rmqclient.blocking import BlockingClient
 from rmqproto.codes import RequestCode, ResponseCode
-from rmqproto.command import Command, HeaderCodec
 from rmqproto.errors import ConnectError
-from rmqproto.header_msgpack import FIELD, is_offered
 from rmqproto.headers.nameserver import RouteHeader
+from rmqproto.wire.command import Command, HeaderCodec
+from rmqproto.wire.header_msgpack import FIELD, is_offered
 from tests.rmqclient.remoting.test_channels import running
 from tests.support.peer import CLOSE, Peer, Reply, answer
 from tests.support.servers import Server

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqproto import signed_fields
 from rmqproto.bodies.acl import AclEntry, AclInfo, AclPolicy, UserAccount
-from rmqproto.command import Command, HeaderCodec, encode_frame
-from rmqproto.frames import FrameCutter
-from rmqproto.signing import ACCESS_KEY, SIGNATURE, Credentials, sign
+from rmqproto.wire import signed_fields
+from rmqproto.wire.command import Command, HeaderCodec, encode_frame
+from rmqproto.wire.frames import FrameCutter
+from rmqproto.wire.signing import ACCESS_KEY, SIGNATURE, Credentials, sign
 from rmqserver.auth.auth_gate import AuthGate
 from rmqserver.auth.auth_settings import AuthSettings
 from rmqserver.auth.auth_table import AuthTable
@@ -23,7 +23,7 @@ from rmqserver.auth.needs import NEEDS
 from rmqserver.remoting.answer import Request, success
 from rmqserver.remoting.service import Service
 
-NATIVE = sys.modules.get("rmqproto._signed_fields")
+NATIVE = sys.modules.get("rmqproto.wire._signed_fields")
 ALICE, BOB = Credentials("alice", "alice-secret"), Credentials("bob", "bob-secret")
 SEND, PULL = 310, 11
 BOTH_ON = AuthSettings(is_authenticating=True, is_authorizing=True)

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from rmqclient.admin import AdminClient
-from rmqproto import fastjson
 from rmqproto.bodies.acl import AclEntry, AclInfo, AclPolicy, UserAccount
 from rmqproto.codes import ONEWAY_FLAG, OwnRequestCode, RequestCode, ResponseCode
-from rmqproto.command import Command, HeaderCodec, encode_frame
 from rmqproto.errors import RefusedError
-from rmqproto.signing import Credentials, sign
+from rmqproto.wire import fastjson
+from rmqproto.wire.command import Command, HeaderCodec, encode_frame
+from rmqproto.wire.signing import Credentials, sign
 from rmqserver.auth.needs import NEEDS, nothing
 from tests.docs.compatibility import dispatch_tables
 from tests.support import servers

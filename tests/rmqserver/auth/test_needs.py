@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from rmqproto import fastjson
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import ConsumerData, Heartbeat, LockRequest, SubscriptionData
 from rmqproto.codes import OwnRequestCode, RequestCode
 from rmqproto.headers.table import REQUEST_HEADERS
+from rmqproto.wire import fastjson
 from rmqserver.auth.needs import NEEDS, PairsOf, nothing
 from rmqserver.remoting.answer import Request
 from tests.docs.compatibility import dispatch_tables

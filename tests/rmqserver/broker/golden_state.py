@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from rmqproto.bodies.groups import ConsumerData, Heartbeat, ProducerData, SubscriptionData, SubscriptionGroupConfig
 from rmqproto.codes import RequestCode, ResponseCode
-from rmqproto.command import Command
-from rmqproto.fastjson import dumps
 from rmqproto.headers.consuming import UpdateConsumerOffsetHeader
 from rmqproto.headers.sending import SendHeader
 from rmqproto.headers.tables import TopicConfigHeader
+from rmqproto.wire.command import Command
+from rmqproto.wire.fastjson import dumps
 from tests.support.wire import Wire
 
 BORN_MS = 1_700_000_000_000

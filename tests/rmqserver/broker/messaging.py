@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from rmqproto import properties as props
 from rmqproto.codes import RequestCode as R
-from rmqproto.command import Command, encode_frame
 from rmqproto.headers.base import to_ext
 from rmqproto.headers.consuming import PULL_SUBSCRIPTION, PULL_SUSPEND, PullHeader
 from rmqproto.headers.sending import SendHeaderV2
-from rmqproto.record import StoredMessage, decode_records_untrusted
+from rmqproto.message import properties as props
+from rmqproto.message.record import StoredMessage, decode_records_untrusted
+from rmqproto.wire.command import Command, encode_frame
 from tests.support.wire import Wire
 
 BORN_MS = 1_700_000_000_000

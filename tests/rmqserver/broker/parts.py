@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rmqproto.message_id import UniqueIds
+from rmqproto.message.message_id import UniqueIds
 from rmqserver.broker.clients.clients import Clients
 from rmqserver.broker.clients.locks import QueueLocks
 from rmqserver.broker.consuming.filters import Filters

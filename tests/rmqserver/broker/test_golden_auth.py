@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import pytest
 
-from rmqproto import fastjson
 from rmqproto.bodies.acl import AclEntry, AclInfo, AclPolicy, UserAccount
 from rmqproto.codes import RequestCode
 from rmqproto.headers.auth import SubjectHeader, UserHeader
+from rmqproto.wire import fastjson
 from tests.rmqserver.broker.golden_play import play
 from tests.support.wire import Wire
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from rmqproto.codes import RequestCode as R
-from rmqproto.command import Command, decode_frame_untrusted, encode_frame
+from rmqproto.wire.command import Command, decode_frame_untrusted, encode_frame
 from tests.rmqserver.broker.golden_state import consume, create_topic, fill, ok, subscription
 from tests.support import servers
 from tests.support.golden import exchange

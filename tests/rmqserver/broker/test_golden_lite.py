@@ -10,9 +10,9 @@ import pytest
 
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.codes import RequestCode as R
-from rmqproto.command import decode_frame_untrusted, encode_frame
-from rmqproto.fastjson import dumps
-from rmqproto.record import decode_records_untrusted
+from rmqproto.message.record import decode_records_untrusted
+from rmqproto.wire.command import decode_frame_untrusted, encode_frame
+from rmqproto.wire.fastjson import dumps
 from tests.rmqserver.broker.golden_play import compare, play
 from tests.rmqserver.broker.golden_state import create_group, create_topic, ok
 from tests.rmqserver.broker.messaging import send, text

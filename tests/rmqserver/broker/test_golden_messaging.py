@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from rmqproto.codes import RequestCode
-from rmqproto.command import decode_frame_untrusted
-from rmqproto.message_id import parse_offset_id_untrusted
-from rmqproto.properties import parse
+from rmqproto.message.message_id import parse_offset_id_untrusted
+from rmqproto.message.properties import parse
+from rmqproto.wire.command import decode_frame_untrusted
 from tests.rmqserver.broker.golden_play import compare, play
 from tests.rmqserver.broker.golden_state import (
     configure,

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from rmqproto.codes import RequestCode
-from rmqproto.command import Command, decode_frame_untrusted, encode_frame
-from rmqproto.record import decode_records_untrusted
+from rmqproto.message.record import decode_records_untrusted
+from rmqproto.wire.command import Command, decode_frame_untrusted, encode_frame
 from tests.rmqserver.broker.golden_play import compare, play
 from tests.rmqserver.broker.golden_state import consume, create_topic, fill, subscription
 from tests.support import servers

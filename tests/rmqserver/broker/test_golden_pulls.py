@@ -13,12 +13,12 @@ import pytest
 
 from rmqproto.bodies.groups import SubscriptionData
 from rmqproto.codes import RequestCode, ResponseCode
-from rmqproto.command import Command, decode_frame_untrusted
+from rmqproto.filters.subscription import SQL92
 from rmqproto.headers.base import from_ext
 from rmqproto.headers.consuming import PULL_SUBSCRIPTION, PullHeader
 from rmqproto.headers.tables import TopicConfigHeader
-from rmqproto.record import decode_records_untrusted
-from rmqproto.subscription import SQL92
+from rmqproto.message.record import decode_records_untrusted
+from rmqproto.wire.command import Command, decode_frame_untrusted
 from tests.rmqserver.broker.golden_play import compare
 from tests.rmqserver.broker.golden_state import consume, create_group, ok, send, subscription
 from tests.support import servers

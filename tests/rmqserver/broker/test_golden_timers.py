@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from rmqproto.codes import RequestCode as R
-from rmqproto.command import decode_frame_untrusted, encode_frame
+from rmqproto.message.recall_handle import RecallHandle, parse_untrusted
 from rmqproto.names import TIMER_TOPIC
-from rmqproto.recall_handle import RecallHandle, parse_untrusted
+from rmqproto.wire.command import decode_frame_untrusted, encode_frame
 from rmqserver.store.timers.timer_check import TimerCheckpoint
 from tests.rmqserver.broker.golden_play import compare, loosened, play
 from tests.rmqserver.broker.golden_state import create_topic

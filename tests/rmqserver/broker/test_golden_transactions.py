@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from rmqproto import properties as props
 from rmqproto.codes import RequestCode as R
-from rmqproto.command import Command, decode_frame_untrusted, encode_frame
-from rmqproto.message_id import parse_offset_id_untrusted
-from rmqproto.record import StoredMessage, decode_record_untrusted
+from rmqproto.message import properties as props
+from rmqproto.message.message_id import parse_offset_id_untrusted
+from rmqproto.message.record import StoredMessage, decode_record_untrusted
+from rmqproto.wire.command import Command, decode_frame_untrusted, encode_frame
 from tests.rmqserver.broker.golden_play import play
 from tests.rmqserver.broker.golden_state import create_topic, ok, produce
 from tests.rmqserver.broker.messaging import stored

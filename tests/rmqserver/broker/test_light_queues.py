@@ -9,8 +9,8 @@ import pytest
 
 from rmqproto.codes import RequestCode as R
 from rmqproto.codes import ResponseCode
-from rmqproto.fastjson import parse_untrusted
-from rmqproto.record import decode_records_untrusted
+from rmqproto.message.record import decode_records_untrusted
+from rmqproto.wire.fastjson import parse_untrusted
 from tests.rmqserver.broker.golden_state import create_topic, ok
 from tests.rmqserver.broker.messaging import bodies, hold_pull, pull, send, text
 from tests.support import servers

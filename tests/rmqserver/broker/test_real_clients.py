@@ -12,15 +12,15 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from rmqproto import fastjson
 from rmqproto.bodies.groups import Heartbeat
 from rmqproto.codes import RESPONSE_FLAG, ResponseCode
 from rmqproto.codes import RequestCode as R
-from rmqproto.command import Command, HeaderCodec, decode_frame_untrusted, encode_frame
 from rmqproto.headers.base import from_ext
 from rmqproto.headers.consuming import PULL_SUBSCRIPTION, ConsumerGroupHeader, PullHeader, QueryConsumerOffsetHeader
-from rmqproto.message_id import parse_offset_id_untrusted
-from rmqproto.record import decode_records_untrusted
+from rmqproto.message.message_id import parse_offset_id_untrusted
+from rmqproto.message.record import decode_records_untrusted
+from rmqproto.wire import fastjson
+from rmqproto.wire.command import Command, HeaderCodec, decode_frame_untrusted, encode_frame
 from tests.rmqserver.broker.golden_state import create_topic, ok, send
 from tests.rmqserver.broker.messaging import stored
 from tests.support import servers

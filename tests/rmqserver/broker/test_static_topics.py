@@ -12,10 +12,10 @@ from rmqproto.bodies.static_topics import LogicQueueMappingItem, TopicConfigAndQ
 from rmqproto.bodies.statistics import ConsumeStats, ConsumeStatsList
 from rmqproto.codes import RequestCode as R
 from rmqproto.codes import ResponseCode
-from rmqproto.command import Command, HeaderCodec
-from rmqproto.fastjson import dumps, loads_untrusted
 from rmqproto.headers.statistics import ConsumeStatsHeader
 from rmqproto.headers.tables import TopicConfigHeader, TopicHeader
+from rmqproto.wire.command import Command, HeaderCodec
+from rmqproto.wire.fastjson import dumps, loads_untrusted
 from tests.rmqserver.broker.golden_play import play
 from tests.rmqserver.broker.golden_state import create_group, ok
 from tests.rmqserver.broker.messaging import bodies, hold_pull, pull, pull_header, send

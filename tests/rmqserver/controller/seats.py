@@ -8,9 +8,9 @@ from typing import Any
 import trio
 
 from rmqproto.codes import ONEWAY_FLAG, RequestCode
-from rmqproto.command import Command, decode_frame_untrusted, encode_frame
-from rmqproto.frames import FrameCutter
 from rmqproto.headers.base import Header, to_ext
+from rmqproto.wire.command import Command, decode_frame_untrusted, encode_frame
+from rmqproto.wire.frames import FrameCutter
 from rmqserver.config import ControllerConfig
 from rmqserver.controller.controller import Controller
 from rmqserver.controller.controller_state import BrokerSet

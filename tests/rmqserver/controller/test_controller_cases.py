@@ -6,10 +6,8 @@ import errno
 
 import pytest
 
-from rmqproto import fastjson
 from rmqproto.bodies.replication import SyncStateSet
 from rmqproto.codes import RequestCode as R
-from rmqproto.command import Command
 from rmqproto.errors import StorageError, UsageError
 from rmqproto.headers.controller import (
     AlterSyncStateSetHeader,
@@ -20,6 +18,8 @@ from rmqproto.headers.controller import (
     RegisterToControllerHeader,
 )
 from rmqproto.headers.nameserver import BrokerHeartbeatHeader
+from rmqproto.wire import fastjson
+from rmqproto.wire.command import Command
 from rmqserver.config import ControllerConfig
 from rmqserver.controller.controller_state import BrokerSet
 from rmqserver.controller.event_log import EventLog

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from rmqproto.codes import RequestCode as R
-from rmqproto.command import Command, FrameReader
 from rmqproto.headers.controller import ApplyBrokerIdHeader, ElectMasterHeader, ReplicaInfoHeader
 from rmqproto.headers.nameserver import BrokerHeartbeatHeader
+from rmqproto.wire.command import Command, FrameReader
 from tests.support import servers
 from tests.support.wire import TIMEOUT_S, Wire
 

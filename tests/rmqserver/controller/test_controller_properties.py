@@ -7,7 +7,6 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqproto import fastjson
 from rmqproto.bodies.replication import SyncStateSet
 from rmqproto.codes import RequestCode as R
 from rmqproto.headers.controller import (
@@ -19,6 +18,7 @@ from rmqproto.headers.controller import (
     ReplicaInfoHeader,
 )
 from rmqproto.headers.nameserver import BrokerHeartbeatHeader
+from rmqproto.wire import fastjson
 from rmqserver.controller.controller_state import BrokerSet, BrokerSets
 from rmqserver.controller.event_log import EventLog
 from tests.crash.recording_disk import RecordingDisk

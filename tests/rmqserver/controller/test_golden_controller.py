@@ -8,13 +8,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from rmqproto import fastjson, java_properties
 from rmqproto.codes import RequestCode as R
 from rmqproto.codes import ResponseCode
-from rmqproto.command import Command, decode_frame_untrusted
 from rmqproto.headers.base import to_ext
 from rmqproto.headers.controller import ApplyBrokerIdHeader
 from rmqproto.headers.nameserver import BrokerHeartbeatHeader
+from rmqproto.java import java_properties
+from rmqproto.wire import fastjson
+from rmqproto.wire.command import Command, decode_frame_untrusted
 from tests.crash.recording_disk import RecordingDisk
 from tests.rmqserver.controller.seats import Seat, SeatedController
 from tests.support import golden

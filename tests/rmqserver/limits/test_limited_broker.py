@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from rmqproto import java_properties
 from rmqproto.codes import ONEWAY_FLAG, RequestCode, ResponseCode
-from rmqproto.command import Command, encode_frame
 from rmqproto.headers.base import to_ext
 from rmqproto.headers.consuming import PullHeader
 from rmqproto.headers.sending import SendHeaderV2
+from rmqproto.java import java_properties
+from rmqproto.wire.command import Command, encode_frame
 from tests.support import servers
 from tests.support.servers import Server, until
 from tests.support.wire import Wire

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from rmqproto import fastjson
 from rmqproto.bodies.groups import ConsumerData, Heartbeat, SubscriptionData
 from rmqproto.codes import RequestCode
 from rmqproto.headers.sending import SendHeaderV2
+from rmqproto.wire import fastjson
 from tests.support import servers
 from tests.support.servers import Server
 from tests.support.wire import Wire

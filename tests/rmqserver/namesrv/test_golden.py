@@ -9,13 +9,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rmqproto import fastjson, java_properties
 from rmqproto.bodies.base import DataVersion
 from rmqproto.bodies.routes import QueueData, RegisterBrokerBody, TopicConfig, TopicConfigs, TopicRoute
 from rmqproto.codes import RequestCode
-from rmqproto.command import decode_frame_untrusted
 from rmqproto.headers.nameserver import BrokerIdentityHeader, RegisterBrokerHeader, RouteHeader
 from rmqproto.headers.tables import TopicHeader
+from rmqproto.java import java_properties
+from rmqproto.wire import fastjson
+from rmqproto.wire.command import decode_frame_untrusted
 from tests.support import golden, servers
 from tests.support.wire import Wire
 

@@ -15,9 +15,9 @@ import trio
 import trio.testing
 
 from rmqproto.codes import ONEWAY_FLAG, RESPONSE_FLAG, RequestCode, ResponseCode
-from rmqproto.command import Command, FrameReader, HeaderCodec, encode_frame
 from rmqproto.errors import UsageError
 from rmqproto.headers.consuming import ConsumerGroupHeader
+from rmqproto.wire.command import Command, FrameReader, HeaderCodec, encode_frame
 from rmqserver.remoting import loop as loop_module
 from rmqserver.remoting.answer import Refused, Request, success
 from rmqserver.remoting.connection import Connection

@@ -10,14 +10,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from rmqproto import header_binary, header_json
 from rmqproto.codes import ONEWAY_FLAG, RESPONSE_FLAG, VERSION, RequestCode, ResponseCode
-from rmqproto.command import Command, HeaderCodec, decode_frame_untrusted, encode_frame
 from rmqproto.errors import ProtocolError
-from rmqproto.frames import FrameCutter, frame
 from rmqproto.headers.base import Header, NoFields, java_bools
 from rmqproto.headers.consuming import ConsumerGroupHeader, QueueHeader
 from rmqproto.headers.table import REQUEST_HEADERS
+from rmqproto.wire import header_binary, header_json
+from rmqproto.wire.command import Command, HeaderCodec, decode_frame_untrusted, encode_frame
+from rmqproto.wire.frames import FrameCutter, frame
 from rmqserver.remoting.answer import LANGUAGE, Refused, Request, success
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.service import Service

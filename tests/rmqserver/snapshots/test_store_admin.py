@@ -13,10 +13,10 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import OwnRequestCode, RequestCode, ResponseCode
-from rmqproto.command import Command, encode_frame
 from rmqproto.errors import RefusedError
 from rmqproto.headers.base import to_ext
 from rmqproto.headers.consuming import PullHeader
+from rmqproto.wire.command import Command, encode_frame
 from tests.support import servers
 from tests.support.servers import Server
 from tests.support.wire import Wire

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rmqproto.record import host_bytes
+from rmqproto.message.record import host_bytes
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.options import FlushMode, StoreOptions
 from rmqserver.store.results import Appended

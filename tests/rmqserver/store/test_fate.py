@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rmqproto.record import BatchItem, decode_record_untrusted, encode_batch, host_bytes
+from rmqproto.message.record import BatchItem, decode_record_untrusted, encode_batch, host_bytes
 from rmqserver.store.fate import BATCH_QUEUED, DUE_TIME, INDEXED, QUEUED, fate
 from rmqserver.store.log.scan import scan
 from rmqserver.store.message_store import MessageStore

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from rmqproto.errors import StorageError
-from rmqproto.record import StoredMessage, decode_record_untrusted, host_text
+from rmqproto.message.record import StoredMessage, decode_record_untrusted, host_text
 from rmqserver.broker.tables.offsets import ConsumerOffsets
 from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.disk.disk import OsDisk

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import pytest
 
-from rmqproto.record import MAGIC_BLANK, StoredMessage, encode_record
+from rmqproto.message.record import MAGIC_BLANK, StoredMessage, encode_record
 from rmqserver.store.disk.disk import OsDisk, OsFile
 from rmqserver.store.log.commit_log import BLANK
 from rmqserver.store.message_store import MessageStore

@@ -14,7 +14,7 @@ from random import Random
 import pytest
 
 from rmqproto.errors import StorageError
-from rmqproto.record import decode_record_untrusted
+from rmqproto.message.record import decode_record_untrusted
 from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.message_store import MessageStore, open_read_only
 from rmqserver.store.queues.consume_queue import UNWRITTEN_UNITS_MAX

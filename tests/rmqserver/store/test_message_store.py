@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from rmqproto.errors import StorageError
-from rmqproto.java_hash import tag_code
-from rmqproto.message_filter import MessageFilter
-from rmqproto.record import BatchItem, decode_record_untrusted, encode_batch, host_bytes
+from rmqproto.filters.message_filter import MessageFilter
+from rmqproto.java.java_hash import tag_code
+from rmqproto.message.record import BatchItem, decode_record_untrusted, encode_batch, host_bytes
 from rmqserver.store.disk.disk import OsDisk, OsFile
 from rmqserver.store.message_store import MessageStore, open_read_only
 from rmqserver.store.options import StoreOptions

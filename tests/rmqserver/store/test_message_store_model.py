@@ -12,10 +12,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from rmqproto.java_hash import tag_code
-from rmqproto.message_filter import MessageFilter
-from rmqproto.properties import parse_untrusted
-from rmqproto.record import BatchItem, StoredMessage, decode_record_untrusted, encode_batch
+from rmqproto.filters.message_filter import MessageFilter
+from rmqproto.java.java_hash import tag_code
+from rmqproto.message.properties import parse_untrusted
+from rmqproto.message.record import BatchItem, StoredMessage, decode_record_untrusted, encode_batch
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.options import FlushMode
 from rmqserver.store.results import GetStatus

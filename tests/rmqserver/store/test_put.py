@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqproto.record import host_bytes
+from rmqproto.message.record import host_bytes
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.new_message import NewMessage
 from rmqserver.store.results import MessageRefused

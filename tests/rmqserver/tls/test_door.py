@@ -19,9 +19,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rmqproto.codes import RequestCode
-from rmqproto.command import Command, FrameReader, encode_frame
 from rmqproto.errors import UsageError
 from rmqproto.headers.consuming import ConsumerGroupHeader
+from rmqproto.wire.command import Command, FrameReader, encode_frame
 from rmqserver.remoting.answer import Request, success
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.loop import Loop

@@ -20,8 +20,8 @@ from rmqclient.blocking import BlockingClient
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import RequestCode
-from rmqproto.command import decode_frame_untrusted
 from rmqproto.errors import RefusedError
+from rmqproto.wire.command import decode_frame_untrusted
 from spark_tools.offset_ranges import OffsetRange
 from spark_tools.replay.delivery import Batch, Outgoing
 from spark_tools.replay.ledger import Fence

@@ -78,7 +78,7 @@ def test_the_audit_names_what_is_doubled_and_what_is_missing(server: Server, top
     with LiveCluster(server.namesrv_addr) as cluster:
         fences = read_fences(cluster, [topic])
         for sent in (first, first):
-            from rmqproto import properties as props
+            from rmqproto.message import properties as props
 
             message = Message(topic, sent.body, properties=props.parse(sent.properties))
             cluster.admin.send_message(server.broker_addr, MessageQueue(topic, "broker-a", 0), message)

@@ -18,7 +18,7 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import NotFoundError, UsageError
-from rmqproto.sys_flag import COMPRESSED
+from rmqproto.message.sys_flag import COMPRESSED
 from spark_tools.live import LiveCluster
 from spark_tools.replay.delivery import Batch, Outgoing
 from spark_tools.replay.entry import ReplayOutcome, Runner, redrive

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from rmqproto import properties as props
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import UsageError
+from rmqproto.message import properties as props
 from spark_tools.replay.delivery import Outgoing, Rejected, batches
 from spark_tools.replay.plan import TargetRule, Transform
 from spark_tools.replay.redrive import Original, Redrive, check_transform, parse_target

@@ -20,7 +20,7 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import UsageError
-from rmqproto.record import StoredMessage
+from rmqproto.message.record import StoredMessage
 from spark_tools.replay.entry import Runner, replay
 from spark_tools.replay.job import FailuresExceeded, RunOptions
 from spark_tools.replay.plan import Transform

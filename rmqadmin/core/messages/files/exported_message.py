@@ -14,12 +14,12 @@ from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.messages.message_rows import is_damaged
 from rmqclient.message import Message
 from rmqclient.sending import check_body, message_properties
-from rmqproto import properties as props
 from rmqproto.errors import UsageError
-from rmqproto.java_numbers import Int32, Int64
+from rmqproto.java.java_numbers import Int32, Int64
+from rmqproto.message import properties as props
+from rmqproto.message.record import host_text
+from rmqproto.message.sys_flag import COMPRESSIONS
 from rmqproto.names import DLQ_PREFIX
-from rmqproto.record import host_text
-from rmqproto.sys_flag import COMPRESSIONS
 
 
 class ExportedMessage(msgspec.Struct, frozen=True, kw_only=True):

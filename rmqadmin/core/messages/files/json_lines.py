@@ -16,9 +16,9 @@ from rmqadmin.core.messages.files.exported_message import ExportedMessage
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.messages.message_rows import StoredMessageRow, message_values
 from rmqadmin.core.results import line_of
-from rmqproto import properties as props
 from rmqproto.errors import ProtocolError
-from rmqproto.java_numbers import Int32, Int64
+from rmqproto.java.java_numbers import Int32, Int64
+from rmqproto.message import properties as props
 
 LINE_SIZE_MAX_BYTES = 128 << 20
 """Base64 of a body of 64 MiB, which no broker takes, and much more besides."""

@@ -14,10 +14,10 @@ import msgspec
 from rmqadmin.core.messages.files.exported_message import ExportedMessage
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.messages.message_rows import is_damaged
-from rmqproto import properties as props
 from rmqproto.errors import ProtocolError, UsageError
-from rmqproto.record import host_text
-from rmqproto.sys_flag import COMPRESSED, COMPRESSION_TYPE_MASK, compression_of
+from rmqproto.message import properties as props
+from rmqproto.message.record import host_text
+from rmqproto.message.sys_flag import COMPRESSED, COMPRESSION_TYPE_MASK, compression_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

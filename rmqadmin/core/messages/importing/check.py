@@ -14,9 +14,9 @@ from rmqadmin.core.messages.files.exported_message import ExportedMessage, probl
 from rmqadmin.core.results import Row, doc
 from rmqadmin.core.topics.routes import writable_queues
 from rmqclient.sending import check_topic
-from rmqproto import properties as props
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import NotFoundError, UsageError
+from rmqproto.message import properties as props
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient

@@ -29,9 +29,9 @@ from rmqadmin.core.messages.importing.progress_file import ImportProgress, Queue
 from rmqadmin.core.messages.queue_reading import QueuePlace, pulls
 from rmqclient.message import SendResult, SendStatus
 from rmqclient.sending import BUSY_CODES, NEVER_CODES, EncodedSend, SendRequests
-from rmqproto import properties as props
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import RefusedError, RocketMQError, UsageError
+from rmqproto.message import properties as props
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient

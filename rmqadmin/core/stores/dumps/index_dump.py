@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from rmqadmin.core.results import TIME, Row, doc
 from rmqadmin.core.stores.dumps.dump import Dump, DumpWindow
-from rmqproto import properties as props
 from rmqproto.errors import ProtocolError, StorageError
-from rmqproto.java_hash import abs_hash, extend_hash
-from rmqproto.record import StoredMessage, decode_record_untrusted
+from rmqproto.java.java_hash import abs_hash, extend_hash
+from rmqproto.message import properties as props
+from rmqproto.message.record import StoredMessage, decode_record_untrusted
 
 if TYPE_CHECKING:
     from rmqserver.store.checks.found_files import FoundFiles

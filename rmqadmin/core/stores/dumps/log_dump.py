@@ -11,7 +11,7 @@ from rmqadmin.core.messages.message_rows import message_values, unpacked
 from rmqadmin.core.results import TIME, Notice, Row, doc
 from rmqadmin.core.stores.dumps.dump import Dump, DumpWindow
 from rmqproto.errors import ProtocolError
-from rmqproto.record import StoredMessage, decode_record_untrusted
+from rmqproto.message.record import StoredMessage, decode_record_untrusted
 
 if TYPE_CHECKING:
     from rmqserver.store.checks.found_files import FoundFiles

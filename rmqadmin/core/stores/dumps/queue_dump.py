@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from rmqadmin.core.results import TIME, Row, doc
 from rmqadmin.core.stores.dumps.dump import Dump, DumpWindow
 from rmqproto.errors import ProtocolError, StorageError, UsageError
+from rmqproto.message.record import StoredMessage, decode_record_untrusted
 from rmqproto.names import LIGHT_QUEUE_PREFIX
-from rmqproto.record import StoredMessage, decode_record_untrusted
 
 if TYPE_CHECKING:
     from rmqserver.store.checks.found_files import FoundFiles

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from rmqadmin.core.results import TIME, Row, doc
 from rmqadmin.core.stores.dumps.dump import Dump, DumpWindow
-from rmqproto import properties as props
 from rmqproto.errors import ProtocolError
+from rmqproto.message import properties as props
+from rmqproto.message.record import decode_record_untrusted
 from rmqproto.names import TIMER_TOPIC
-from rmqproto.record import decode_record_untrusted
 
 if TYPE_CHECKING:
     from rmqserver.store.checks.found_files import FoundFiles

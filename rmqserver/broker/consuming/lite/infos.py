@@ -15,11 +15,11 @@ from rmqproto.bodies.lite import (
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.bodies.statistics import ConsumeOffset, TopicOffset
 from rmqproto.codes import RequestCode, ResponseCode
-from rmqproto.fastjson import dumps
 from rmqproto.headers.lite import LiteClientHeader, LiteDispatchHeader, LiteGroupHeader, LiteTopicHeader
 from rmqproto.headers.tables import TopicHeader
-from rmqproto.light_queues import LIGHT_QUEUE_ID
+from rmqproto.message.light_queues import LIGHT_QUEUE_ID
 from rmqproto.names import LIGHT_QUEUE_PREFIX, lite_queue_name
+from rmqproto.wire.fastjson import dumps
 from rmqserver.broker.consuming.lite.ready import Ready
 from rmqserver.broker.consuming.lite.subscriptions import BIND_TOPIC, LiteSubscriptions
 from rmqserver.broker.stats.queue_times import store_time_ms

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from rmqproto.light_queues import LIGHT_QUEUE_ID
+from rmqproto.message.light_queues import LIGHT_QUEUE_ID
 from rmqproto.names import lite_queue_name
 from rmqserver.broker.consuming.lite.infos import LiteInfos, expiration_minutes, is_lite
 from rmqserver.broker.consuming.lite.pops import LitePops

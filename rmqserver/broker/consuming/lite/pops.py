@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.headers.lite import PopLiteAnswer, PopLiteHeader
 from rmqproto.headers.popping import AckHeader, ChangeInvisibleTimeAnswer, ChangeInvisibleTimeHeader
-from rmqproto.light_queues import LIGHT_QUEUE_ID
+from rmqproto.message.light_queues import LIGHT_QUEUE_ID
 from rmqproto.names import lite_queue_name
 from rmqproto.perm import PERM_READ
 from rmqproto.pop import ORDER_REVIVE_QUEUE_ID, Handle, parse_handle_untrusted

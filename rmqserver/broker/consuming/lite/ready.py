@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rmqproto.light_queues import LIGHT_QUEUE_ID
+from rmqproto.message.light_queues import LIGHT_QUEUE_ID
 from rmqproto.names import LIGHT_QUEUE_PREFIX, lite_names_of, lite_queue_name
 
 if TYPE_CHECKING:

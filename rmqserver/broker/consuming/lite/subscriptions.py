@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from rmqproto.bodies.lite import ClientGroup, LiteSubscriptionChange, LiteSubscriptionCtl, OffsetOption
 from rmqproto.codes import RequestCode, ResponseCode
-from rmqproto.fastjson import loads_untrusted
 from rmqproto.headers.lite import UnsubscribeLiteHeader
-from rmqproto.light_queues import LIGHT_QUEUE_ID
+from rmqproto.message.light_queues import LIGHT_QUEUE_ID
 from rmqproto.names import LIGHT_QUEUE_PREFIX, lite_queue_name
+from rmqproto.wire.fastjson import loads_untrusted
 from rmqserver.broker.consuming.lite.ready import LiteClient, Ready, wildcard_name
 from rmqserver.remoting.answer import Refused, Request, success
 from rmqserver.store.queues.light import is_light

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
-from rmqproto import fastjson
 from rmqproto.bodies.popping import AckMessage, BatchAck, BatchAcks, CheckPoint
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.headers.popping import AckHeader, ChangeInvisibleTimeAnswer, ChangeInvisibleTimeHeader
 from rmqproto.pop import ORDER_REVIVE_QUEUE_ID, Handle, diffs_of_untrusted, parse_handle_untrusted, real_topic
+from rmqproto.wire import fastjson
 from rmqserver.broker.consuming.lite.pops import LitePops
 from rmqserver.broker.consuming.pop.in_flight import InFlight
 from rmqserver.broker.consuming.pop.orders import Orders

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rmqproto import fastjson
 from rmqproto.allocate import Strategy, allocate_for_pop, averagely, averagely_by_circle
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.popping import AssignmentRequest, Assignments, QueueAssignment, RequestMode, RequestModes
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.names import RETRY_PREFIX
 from rmqproto.perm import PERM_READ
+from rmqproto.wire import fastjson
 from rmqserver.broker.clients.clients import MESSAGE_MODELS, enum_name
 from rmqserver.broker.errors import TableFull
 from rmqserver.broker.tables.config_table import from_file

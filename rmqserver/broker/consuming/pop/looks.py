@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.filters.message_filter import EVERYTHING, MessageFilter
 from rmqproto.headers.popping import (
     NotificationAnswer,
     NotificationHeader,
@@ -15,7 +16,6 @@ from rmqproto.headers.popping import (
     PollingInfoHeader,
     PopAnswer,
 )
-from rmqproto.message_filter import EVERYTHING, MessageFilter
 from rmqserver.broker.consuming.pop.orders import Orders
 from rmqserver.broker.consuming.pop.pop import EARLY_MS
 from rmqserver.broker.consuming.pop.pop_checks import POP_COUNT_MAX, PopChecks

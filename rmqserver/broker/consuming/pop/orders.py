@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rmqproto.bodies.base import Body
-from rmqproto.java_numbers import Int64
+from rmqproto.java.java_numbers import Int64
 from rmqserver.broker.tables.config_table import from_file
 from rmqserver.broker.tables.offsets import SEPARATOR
 

@@ -8,8 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.filters.message_filter import MessageFilter
 from rmqproto.headers.popping import PopAnswer, PopHeader
-from rmqproto.message_filter import MessageFilter
 from rmqproto.pop import msg_offset_info, order_count_info, start_offset_info
 from rmqserver.broker.answer_templates import HEAD, POP_FOUND
 from rmqserver.broker.consuming.kinds import is_tags

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from rmqproto import properties as props
 from rmqproto.bodies.popping import AckMessage, CheckPoint
 from rmqproto.errors import ProtocolError, StorageError
-from rmqproto.light_queues import queue_offset_in_untrusted
+from rmqproto.message import properties as props
+from rmqproto.message.light_queues import queue_offset_in_untrusted
+from rmqproto.message.record import StoredMessage, decode_record_untrusted
 from rmqproto.names import REVIVE_GROUP
 from rmqproto.pop import normal_topic, pop_retry_topic
-from rmqproto.record import StoredMessage, decode_record_untrusted
 from rmqserver.broker.consuming.pop.in_flight import InFlight
 from rmqserver.broker.consuming.pop.revive_log import ReviveLog, entry_untrusted
 from rmqserver.broker.consuming.pop.revive_queue import Open, ReviveQueue

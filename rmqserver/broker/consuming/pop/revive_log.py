@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import UNSET
 
-from rmqproto import fastjson
-from rmqproto import properties as props
 from rmqproto.bodies.popping import AckMessage, CheckPoint, encode_entry
 from rmqproto.errors import ProtocolError
+from rmqproto.message import properties as props
+from rmqproto.message.record import decode_record_untrusted
 from rmqproto.names import revive_topic
-from rmqproto.record import decode_record_untrusted
+from rmqproto.wire import fastjson
 
 if TYPE_CHECKING:
     from rmqserver.broker.consuming.pop.revive_queue import ReviveQueue

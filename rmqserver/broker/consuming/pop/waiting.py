@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rmqproto.codes import ResponseCode
-from rmqproto.message_filter import EVERYTHING, MessageFilter
+from rmqproto.filters.message_filter import EVERYTHING, MessageFilter
 from rmqproto.pop import pop_retry_topic
 from rmqserver.broker.consuming.holds import EXPRESSION_SHARE_CHARS, Held, WakeKey
 from rmqserver.broker.errors import as_refused

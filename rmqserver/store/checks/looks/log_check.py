@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from rmqproto.crc import body_crc
-from rmqproto.sys_flag import (
+from rmqproto.message.crc import body_crc
+from rmqproto.message.sys_flag import (
     BORN_HOST_V6,
     COMPRESSED,
     COMPRESSION_TYPE_MASK,

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import msgspec
 
 from rmqproto.errors import ProtocolError
-from rmqproto.record import (
+from rmqproto.message.record import (
     MAGIC_BLANK,
     MAGIC_V1,
     MAGIC_V2,

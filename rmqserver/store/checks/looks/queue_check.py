@@ -7,8 +7,8 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from rmqproto.light_queues import LIGHT_QUEUE_ID
-from rmqproto.properties import message_keys
+from rmqproto.message.light_queues import LIGHT_QUEUE_ID
+from rmqproto.message.properties import message_keys
 from rmqserver.store.checks.found_files import FoundFiles
 from rmqserver.store.checks.looks.checked_queue import BLOCK_BYTES, NO_UNIT, CheckedQueue, UnitRun, UnitState
 from rmqserver.store.checks.looks.log_walk import LogStretch

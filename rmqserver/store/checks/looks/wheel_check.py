@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from rmqproto import properties as props
 from rmqproto.errors import ProtocolError, StorageError
-from rmqproto.java_hash import java_hash
+from rmqproto.java.java_hash import java_hash
+from rmqproto.message import properties as props
+from rmqproto.message.record import StoredMessage, decode_record_untrusted
 from rmqproto.names import TIMER_TOPIC
-from rmqproto.record import StoredMessage, decode_record_untrusted
 from rmqserver.store.checks.findings.finding import FindingKind
 from rmqserver.store.checks.found_files import FoundFiles
 from rmqserver.store.checks.survey import Survey

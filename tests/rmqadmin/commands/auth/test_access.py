@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from rmqproto import fastjson
 from rmqproto.bodies.acl import AclEntry, AclInfo, AclPolicy, UserAccount
 from rmqproto.codes import RequestCode
-from rmqproto.command import Command
+from rmqproto.wire import fastjson
+from rmqproto.wire.command import Command
 from tests.rmqadmin.conftest import Rmqadmin
 from tests.support.replayed import Replayed
 

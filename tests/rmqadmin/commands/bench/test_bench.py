@@ -18,10 +18,10 @@ from rmqadmin.core.load.load_plan import LanePlan, LoadPlan, LoadQueue
 from rmqadmin.core.load.load_run import BegunLoad, LoadRun, LoadSetting
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
-from rmqproto import properties as props
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import ConnectError
+from rmqproto.message import properties as props
 from tests.rmqadmin.conftest import Rmqadmin, Terminal, status
 from tests.support.servers import Server, until
 

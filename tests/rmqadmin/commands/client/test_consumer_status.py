@@ -14,7 +14,7 @@ from rmqadmin.core.groups.running_info import STUCK_MS, have_same_subscription, 
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import ClientConnection, ConsumerData, Heartbeat, SubscriptionData
 from rmqproto.bodies.statistics import ConsumeRates, ConsumerRunningInfo, ProcessQueueInfo
-from rmqproto.fastjson import ObjectMap
+from rmqproto.wire.fastjson import ObjectMap
 from tests.rmqadmin.conftest import Rmqadmin, golden
 from tests.support.consumer import TalkingConsumer
 from tests.support.servers import Server

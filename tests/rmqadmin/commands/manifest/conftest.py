@@ -9,10 +9,10 @@ from typing import NamedTuple
 import pytest
 
 from rmqclient.admin import AdminClient
-from rmqproto import fastjson
 from rmqproto.bodies.routes import RegisterBrokerBody
 from rmqproto.codes import RequestCode
 from rmqproto.headers.nameserver import RegisterBrokerHeader
+from rmqproto.wire import fastjson
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin
 from tests.support import servers
 from tests.support.servers import until

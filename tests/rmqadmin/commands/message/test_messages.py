@@ -11,8 +11,8 @@ import pytest
 from rmqadmin.core.messages import message_results
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
-from rmqproto import properties as props
 from rmqproto.bodies.base import MessageQueue
+from rmqproto.message import properties as props
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin
 from tests.support.servers import Server, until
 

@@ -15,9 +15,9 @@ from rmqadmin.commands.metadata.export_metadata import BrokerTables
 from rmqadmin.commands.metadata.export_metrics import Measured, MetricsRow
 from rmqadmin.core.mqadmin_text import fastjson_pretty
 from rmqclient.admin import AdminClient
-from rmqproto import fastjson
 from rmqproto.bodies.groups import SubscriptionGroupConfig, SubscriptionGroups
 from rmqproto.bodies.routes import TopicConfig, TopicConfigs
+from rmqproto.wire import fastjson
 from tests.rmqadmin.conftest import CLUSTER, GOLDEN, Rmqadmin
 from tests.support.servers import Server
 

@@ -14,7 +14,7 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import RequestCode
 from rmqproto.headers.sending import SendHeaderV2
-from rmqproto.record import BatchItem, encode_batch
+from rmqproto.message.record import BatchItem, encode_batch
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin, Written
 from tests.support.servers import Server, until
 

@@ -7,11 +7,11 @@ import pytest
 from rmqadmin.core.load.load_plan import LoadPlan
 from rmqadmin.core.load.load_run import new_run_id
 from rmqadmin.core.load.templates import FIRST_NUMBER, STAMP_MARK, PullTemplate, send_template
-from rmqproto import properties as props
 from rmqproto.codes import RequestCode
-from rmqproto.command import decode_frame_untrusted
-from rmqproto.record import batch_parts_untrusted
-from rmqproto.signing import SIGNATURE, Credentials, signature
+from rmqproto.message import properties as props
+from rmqproto.message.record import batch_parts_untrusted
+from rmqproto.wire.command import decode_frame_untrusted
+from rmqproto.wire.signing import SIGNATURE, Credentials, signature
 
 KEYS = Credentials("user", "secret", "token")
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from rmqadmin.core.messages.format_string import FIELDS, FormatString
 from rmqadmin.core.messages.lookup import found_message
-from rmqproto import properties as props
 from rmqproto.errors import UsageError
+from rmqproto.message import properties as props
 from tests.rmqadmin.conftest import in_zone
 from tests.rmqclient.fake_broker import record
 

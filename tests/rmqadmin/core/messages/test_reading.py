@@ -210,7 +210,7 @@ def test_the_messages_of_one_unique_key(
 
 
 def test_a_compressed_body_is_shown_as_it_was_sent(rmqadmin: Rmqadmin, server: Server, topic: str) -> None:
-    from rmqproto.sys_flag import COMPRESSED
+    from rmqproto.message.sys_flag import COMPRESSED
 
     body = b"x" * 5000
     with AdminClient(server.namesrv_addr) as admin:

@@ -16,7 +16,7 @@ from rmqadmin.core.messages.sifted import Extent, sifted
 from rmqadmin.core.messages.time_order import in_time_order
 from rmqclient.pull import PullResult, PullStatus
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.record import StoredMessage
+from rmqproto.message.record import StoredMessage
 from tests.rmqclient.fake_broker import record
 
 BATCH = 3

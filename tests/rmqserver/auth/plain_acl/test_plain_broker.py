@@ -9,16 +9,16 @@ from types import MappingProxyType
 
 import pytest
 
-from rmqproto import fastjson
 from rmqproto.bodies.groups import ConsumerData, Heartbeat, SubscriptionData
 from rmqproto.codes import RequestCode as R
 from rmqproto.codes import ResponseCode
-from rmqproto.command import Command, FrameReader, encode_frame
 from rmqproto.errors import UsageError
 from rmqproto.headers.base import to_ext
 from rmqproto.headers.consuming import ConsumerGroupHeader, PullHeader
 from rmqproto.headers.sending import SendHeaderV2
-from rmqproto.signing import Credentials, sign
+from rmqproto.wire import fastjson
+from rmqproto.wire.command import Command, FrameReader, encode_frame
+from rmqproto.wire.signing import Credentials, sign
 from rmqserver.auth.auth_settings import auth_settings, check_namesrv
 from rmqserver.config import BrokerConfig
 from tests.rmqserver.auth.plain_acl.test_plain_files import write

@@ -6,16 +6,16 @@ import re
 
 import pytest
 
-from rmqproto import java_properties
 from rmqproto.bodies.groups import CheckClientRequest, SubscriptionData
 from rmqproto.bodies.routes import KvTable, TopicConfigs
 from rmqproto.bodies.statistics import BrokerStatsData
 from rmqproto.codes import RequestCode as R
 from rmqproto.codes import ResponseCode
-from rmqproto.fastjson import dumps, loads_untrusted
 from rmqproto.headers.nameserver import RouteHeader
 from rmqproto.headers.sending import SendHeader
 from rmqproto.headers.tables import TopicHeader
+from rmqproto.java import java_properties
+from rmqproto.wire.fastjson import dumps, loads_untrusted
 from rmqserver.broker.admin.runtime_info import bytes_text, runtime_text
 from tests.rmqserver.broker.golden_play import play
 from tests.rmqserver.broker.golden_state import configure, create_topic, ok, send

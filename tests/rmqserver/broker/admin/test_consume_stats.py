@@ -6,9 +6,9 @@ import pytest
 
 from rmqproto.bodies.statistics import ConsumeStats, ConsumeStatsList, QueueTimeSpans
 from rmqproto.codes import RequestCode as R
-from rmqproto.fastjson import loads_untrusted
 from rmqproto.headers.client_calls import TopicGroupHeader
 from rmqproto.headers.statistics import BrokerConsumeStatsHeader, ConsumeStatsHeader
+from rmqproto.wire.fastjson import loads_untrusted
 from rmqserver.broker.admin.consume_stats import time_text
 from tests.rmqserver.broker.golden_play import loosened, play
 from tests.rmqserver.broker.golden_state import commit, consume, create_group, create_topic, fill, ok, subscription

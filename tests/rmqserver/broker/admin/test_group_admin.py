@@ -7,8 +7,8 @@ import pytest
 from rmqproto.bodies.groups import GroupConfigList, SubscriptionGroupConfig, SubscriptionGroups
 from rmqproto.codes import RequestCode as R
 from rmqproto.codes import ResponseCode
-from rmqproto.fastjson import dumps, loads_untrusted
 from rmqproto.headers.tables import DeleteGroupHeader, GroupForbiddenHeader, GroupHeader, TopicHeader
+from rmqproto.wire.fastjson import dumps, loads_untrusted
 from tests.rmqserver.broker.golden_play import play
 from tests.rmqserver.broker.golden_state import commit, configure, create_group, create_topic, ok
 from tests.support.golden import Exchange, exchanges, said

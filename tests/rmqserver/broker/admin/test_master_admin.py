@@ -7,8 +7,8 @@ import pytest
 from rmqproto.bodies.popping import RequestMode
 from rmqproto.codes import RequestCode as R
 from rmqproto.codes import ResponseCode
-from rmqproto.fastjson import dumps
 from rmqproto.headers.tables import ExportConfigHeader
+from rmqproto.wire.fastjson import dumps
 from tests.rmqserver.broker.golden_play import play
 from tests.rmqserver.broker.golden_state import create_group, create_topic, ok
 from tests.support.golden import exchanges

@@ -9,12 +9,12 @@ import pytest
 from rmqproto.bodies.statistics import ConsumeQueueAnswer
 from rmqproto.codes import RequestCode as R
 from rmqproto.codes import ResponseCode
-from rmqproto.command import Command, decode_frame_untrusted, encode_frame
-from rmqproto.fastjson import loads_untrusted
 from rmqproto.headers.consuming import MaxOffsetHeader, QueryMessageHeader, SearchOffsetHeader
 from rmqproto.headers.statistics import QueryConsumeQueueHeader
-from rmqproto.message_id import parse_offset_id_untrusted
-from rmqproto.record import StoredMessage, decode_record_untrusted, decode_records_untrusted
+from rmqproto.message.message_id import parse_offset_id_untrusted
+from rmqproto.message.record import StoredMessage, decode_record_untrusted, decode_records_untrusted
+from rmqproto.wire.command import Command, decode_frame_untrusted, encode_frame
+from rmqproto.wire.fastjson import loads_untrusted
 from tests.rmqserver.broker.golden_play import loosened, play
 from tests.rmqserver.broker.golden_state import consume, create_topic, ok, send, subscription
 from tests.support.golden import Exchange, exchange, exchanges, said

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqproto.bodies.base import DataVersion
-from rmqproto.fastjson import dumps
+from rmqproto.wire.fastjson import dumps
 from rmqserver.broker.admin.paging import page
 from rmqserver.config import BrokerConfig
 

@@ -8,10 +8,10 @@ from rmqproto import names
 from rmqproto.bodies.routes import TopicConfig, TopicConfigList, TopicConfigs, TopicList
 from rmqproto.codes import RequestCode as R
 from rmqproto.codes import ResponseCode
-from rmqproto.command import Command, encode_frame
-from rmqproto.fastjson import dumps, loads_untrusted
 from rmqproto.headers.nameserver import RouteHeader
 from rmqproto.headers.tables import AllTopicsHeader, TopicConfigHeader, TopicHeader
+from rmqproto.wire.command import Command, encode_frame
+from rmqproto.wire.fastjson import dumps, loads_untrusted
 from tests.rmqserver.broker.golden_play import play
 from tests.rmqserver.broker.golden_state import commit, create_group, create_topic, fill, ok, send
 from tests.support.golden import Exchange, exchanges, said

@@ -10,12 +10,12 @@ from rmqproto.bodies.groups import ConsumerData
 from rmqproto.bodies.statistics import ConsumerStatus
 from rmqproto.codes import RESPONSE_FLAG, ResponseCode
 from rmqproto.codes import RequestCode as R
-from rmqproto.command import Command, decode_frame_untrusted, encode_frame
-from rmqproto.fastjson import dumps, loads_untrusted
 from rmqproto.headers.base import Header
 from rmqproto.headers.client_calls import ConsumeDirectlyHeader, ConsumerStatusHeader, RunningInfoHeader
 from rmqproto.headers.consuming import UnregisterClientHeader
-from rmqproto.record import decode_record_untrusted
+from rmqproto.message.record import decode_record_untrusted
+from rmqproto.wire.command import Command, decode_frame_untrusted, encode_frame
+from rmqproto.wire.fastjson import dumps, loads_untrusted
 from rmqserver.broker.clients.client_admin import ClientAdmin
 from rmqserver.broker.parts import BrokerParts
 from rmqserver.remoting.answer import Request

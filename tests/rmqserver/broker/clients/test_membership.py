@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from rmqproto import fastjson
 from rmqproto.bodies.groups import (
     CheckClientRequest,
     ConsumerConnection,
@@ -20,8 +19,9 @@ from rmqproto.bodies.groups import (
 )
 from rmqproto.codes import RequestCode as R
 from rmqproto.codes import ResponseCode
-from rmqproto.command import Command, HeaderCodec, encode_frame
 from rmqproto.headers.consuming import ConsumerGroupHeader
+from rmqproto.wire import fastjson
+from rmqproto.wire.command import Command, HeaderCodec, encode_frame
 from tests.rmqserver.broker.golden_play import play
 from tests.rmqserver.broker.golden_state import configure, consume, ok
 from tests.support import servers

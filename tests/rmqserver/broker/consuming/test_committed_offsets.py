@@ -8,13 +8,13 @@ import pytest
 
 from rmqproto.codes import RequestCode as R
 from rmqproto.codes import ResponseCode
-from rmqproto.command import Command, HeaderCodec, decode_frame_untrusted
 from rmqproto.headers.consuming import (
     PULL_COMMIT_OFFSET,
     PULL_SUBSCRIPTION,
     QueryConsumerOffsetHeader,
     UpdateConsumerOffsetHeader,
 )
+from rmqproto.wire.command import Command, HeaderCodec, decode_frame_untrusted
 from tests.rmqserver.broker.golden_play import play
 from tests.rmqserver.broker.golden_state import commit, create_group, create_topic, fill, ok
 from tests.support import servers

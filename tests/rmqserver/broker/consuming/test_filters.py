@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from rmqproto.bodies.groups import ConsumerData, SubscriptionData
-from rmqproto.java_hash import tag_code
-from rmqproto.message_filter import EVERYTHING, MessageFilter
+from rmqproto.filters.message_filter import EVERYTHING, MessageFilter
+from rmqproto.java.java_hash import tag_code
 from rmqserver.broker.clients.clients import Clients, ConsumerGroup
 from rmqserver.broker.consuming import filters, kinds
 from rmqserver.broker.consuming.filters import Filters

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from rmqproto.message_filter import EVERYTHING, MessageFilter
-from rmqproto.record import StoredMessage, encode_record, host_bytes
+from rmqproto.filters.message_filter import EVERYTHING, MessageFilter
+from rmqproto.message.record import StoredMessage, encode_record, host_bytes
 from rmqserver.broker.consuming import holds
 from rmqserver.broker.consuming.holds import Held, Holds
 from rmqserver.store.results import Arrival

@@ -20,12 +20,12 @@ from rmqproto.bodies.lite import (
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import RequestCode as R
 from rmqproto.codes import ResponseCode
-from rmqproto.command import Command, encode_frame
-from rmqproto.fastjson import dumps, loads_untrusted
 from rmqproto.headers.base import to_ext
 from rmqproto.headers.lite import PopLiteHeader
+from rmqproto.message.record import decode_records_untrusted
 from rmqproto.pop import Handle
-from rmqproto.record import decode_records_untrusted
+from rmqproto.wire.command import Command, encode_frame
+from rmqproto.wire.fastjson import dumps, loads_untrusted
 from rmqserver.broker.consuming.lite.lite_topics import Lite
 from rmqserver.broker.consuming.pop.waiting import Waiting
 from rmqserver.store.disk.config_files import ConfigFiles

@@ -11,9 +11,9 @@ import pytest
 from rmqproto.bodies.lite import LiteClientInfo, LiteTopicInfo, OffsetOption
 from rmqproto.codes import RequestCode as R
 from rmqproto.codes import ResponseCode
-from rmqproto.command import Command, encode_frame
-from rmqproto.fastjson import loads_untrusted
 from rmqproto.headers.base import to_ext
+from rmqproto.wire.command import Command, encode_frame
+from rmqproto.wire.fastjson import loads_untrusted
 from tests.rmqserver.broker.consuming.test_lite import (
     HOLD_MS,
     LIGHT,

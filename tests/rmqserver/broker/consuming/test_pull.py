@@ -9,11 +9,11 @@ import pytest
 from rmqproto.bodies.groups import ConsumerData, Heartbeat
 from rmqproto.codes import RequestCode as R
 from rmqproto.codes import ResponseCode
-from rmqproto.command import Command, HeaderCodec, encode_frame
-from rmqproto.fastjson import dumps
 from rmqproto.headers.base import to_ext
 from rmqproto.headers.consuming import PULL_COMMIT_OFFSET, PULL_LITE, PULL_SUBSCRIPTION, PULL_SUSPEND
 from rmqproto.headers.tables import TopicConfigHeader
+from rmqproto.wire.command import Command, HeaderCodec, encode_frame
+from rmqproto.wire.fastjson import dumps
 from tests.rmqserver.broker.golden_play import play
 from tests.rmqserver.broker.golden_state import commit, configure, consume, create_group, create_topic, ok, subscription
 from tests.rmqserver.broker.messaging import bodies, hold_pull, pull, pull_header, send, text

@@ -9,10 +9,10 @@ import pytest
 from rmqproto.bodies.statistics import ResetOffsets, ResetOffsetsForCpp
 from rmqproto.codes import ONEWAY_FLAG, ResponseCode
 from rmqproto.codes import RequestCode as R
-from rmqproto.command import Command, decode_frame_untrusted, encode_frame
-from rmqproto.fastjson import loads_untrusted
 from rmqproto.headers.client_calls import ResetOffsetHeader
 from rmqproto.headers.consuming import QueryConsumerOffsetHeader
+from rmqproto.wire.command import Command, decode_frame_untrusted, encode_frame
+from rmqproto.wire.fastjson import loads_untrusted
 from tests.rmqserver.broker.golden_play import loosened, play
 from tests.rmqserver.broker.golden_state import (
     commit,

@@ -11,8 +11,8 @@ import pytest
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import RequestCode as R
 from rmqproto.codes import ResponseCode
-from rmqproto.command import decode_frame_untrusted
 from rmqproto.headers.consuming import PULL_SUBSCRIPTION, PullHeader
+from rmqproto.wire.command import decode_frame_untrusted
 from rmqserver.broker.consuming.pull import Pulls
 from rmqserver.broker.consuming.slow_reads import OnLoaded, SlowReads
 from rmqserver.remoting.answer import Request

@@ -12,9 +12,9 @@ import pytest
 from rmqclient.admin import AdminClient
 from rmqclient.message import SendStatus
 from rmqproto.codes import FORWARDED_FLAG, ONEWAY_FLAG, RequestCode, ResponseCode
-from rmqproto.command import Command, HeaderCodec, encode_frame
 from rmqproto.errors import RocketMQError
 from rmqproto.headers.controller import HaInfoHeader
+from rmqproto.wire.command import Command, HeaderCodec, encode_frame
 from rmqserver.broker.controlled.forwarding import UNKNOWN_TEXT
 from rmqserver.broker.replicas.slave import REJECTED_TEXT
 from tests.support import servers

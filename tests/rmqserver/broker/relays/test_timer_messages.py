@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqproto.errors import ProtocolError
+from rmqproto.message.record import StoredMessage
 from rmqproto.names import TIMER_TOPIC
-from rmqproto.record import StoredMessage
 from rmqserver.broker.relays.timer_messages import timer_message
 
 HOST = b"\x7f\x00\x00\x01\x00\x00\x2a\x9f"

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
-from rmqproto import properties as props
 from rmqproto.bodies.routes import TopicConfig
+from rmqproto.message import properties as props
+from rmqproto.message.record import StoredMessage, decode_record_untrusted
 from rmqproto.names import TIMER_TOPIC
-from rmqproto.record import StoredMessage, decode_record_untrusted
 from rmqserver.broker.relays.timer_messages import NEVER_IN_WHEEL
 from rmqserver.broker.relays.timers import Timers
 from rmqserver.broker.sending.put import Put

@@ -21,9 +21,9 @@ from rmqproto.bodies.statistics import ConsumerOffsetsBody
 from rmqproto.codes import RequestCode as R
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import RocketMQError
-from rmqproto.fastjson import dumps, loads_untrusted
 from rmqproto.headers.nameserver import MinBrokerIdHeader
 from rmqproto.perm import PERM_READ, PERM_WRITE
+from rmqproto.wire.fastjson import dumps, loads_untrusted
 from rmqserver.broker.replicas.slave_offsets import NOTED_FILE_NAME
 from rmqserver.broker.tables.offsets import FILE_NAME
 from tests.rmqserver.broker.messaging import pull_header, send

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from rmqproto.bodies.master import HaStatus
-from rmqproto.command import Command
-from rmqproto.fastjson import dumps
+from rmqproto.wire.command import Command
+from rmqproto.wire.fastjson import dumps
 from rmqserver.broker.parts import BrokerParts
 from rmqserver.broker.replicas.metadata_copy import MetadataCopy
 from tests.rmqserver.store.conftest import put

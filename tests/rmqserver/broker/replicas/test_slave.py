@@ -19,7 +19,7 @@ from rmqproto.bodies.statistics import TimerMetrics
 from rmqproto.codes import RequestCode as R
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import RefusedError, UsageError
-from rmqproto.fastjson import loads_untrusted
+from rmqproto.wire.fastjson import loads_untrusted
 from rmqserver.broker.replicas.slave import REJECTED_TEXT
 from rmqserver.config import BrokerConfig
 from rmqserver.store.disk.disk import OsDisk

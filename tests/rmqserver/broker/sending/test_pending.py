@@ -11,10 +11,10 @@ import pytest
 
 from rmqproto.codes import RequestCode as R
 from rmqproto.codes import ResponseCode
-from rmqproto.command import Command, HeaderCodec, decode_frame_untrusted
 from rmqproto.headers.base import NoFields
 from rmqproto.headers.sending import SendAnswer
-from rmqproto.properties import parse
+from rmqproto.message.properties import parse
+from rmqproto.wire.command import Command, HeaderCodec, decode_frame_untrusted
 from rmqserver.broker.replicas.ha_master import HaMaster
 from rmqserver.broker.sending.answers import SentAnswers
 from rmqserver.broker.sending.pending import STORED, Outcome, PendingPuts

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqproto import properties
+from rmqproto.message import properties
 from rmqserver.broker.sending.properties import TIMER_NAMES, USUAL
 
 WITH_A_MEANING = [

@@ -9,7 +9,7 @@ import pytest
 
 from rmqproto.codes import RequestCode as R
 from rmqproto.codes import ResponseCode
-from rmqproto.command import Command
+from rmqproto.wire.command import Command
 from tests.rmqserver.broker.messaging import bodies, pull, send, text
 from tests.support import servers
 from tests.support.servers import Server

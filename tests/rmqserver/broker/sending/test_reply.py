@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from rmqproto import fastjson
-from rmqproto import properties as props
 from rmqproto.bodies.groups import Heartbeat, ProducerData
 from rmqproto.codes import RESPONSE_FLAG, RequestCode, ResponseCode
-from rmqproto.command import Command, decode_frame_untrusted, encode_frame
 from rmqproto.headers.base import to_ext
 from rmqproto.headers.sending import SendHeaderV2
+from rmqproto.message import properties as props
+from rmqproto.wire import fastjson
+from rmqproto.wire.command import Command, decode_frame_untrusted, encode_frame
 from tests.support.golden import exchange, said
 from tests.support.servers import Server
 from tests.support.wire import Wire

@@ -11,10 +11,10 @@ import pytest
 
 from rmqproto.codes import RequestCode as R
 from rmqproto.codes import ResponseCode
-from rmqproto.command import Command
-from rmqproto.fastjson import parse_untrusted
 from rmqproto.headers.sending import SendBackHeader
-from rmqproto.record import StoredMessage, decode_records_untrusted
+from rmqproto.message.record import StoredMessage, decode_records_untrusted
+from rmqproto.wire.command import Command
+from rmqproto.wire.fastjson import parse_untrusted
 from tests.rmqserver.broker.golden_play import play
 from tests.rmqserver.broker.golden_state import create_group, create_topic, ok
 from tests.rmqserver.broker.messaging import pull, send, start_pull, stored, text

@@ -8,11 +8,11 @@ import pytest
 
 from rmqproto.codes import RequestCode as R
 from rmqproto.codes import ResponseCode
-from rmqproto.command import HeaderCodec
 from rmqproto.headers.sending import SendHeader
 from rmqproto.headers.tables import TopicConfigHeader
-from rmqproto.message_id import parse_offset_id_untrusted
-from rmqproto.record import BatchItem, encode_batch
+from rmqproto.message.message_id import parse_offset_id_untrusted
+from rmqproto.message.record import BatchItem, encode_batch
+from rmqproto.wire.command import HeaderCodec
 from tests.rmqserver.broker.golden_play import play
 from tests.rmqserver.broker.golden_state import create_group, create_topic, ok
 from tests.rmqserver.broker.messaging import send, send_header, stored, text

@@ -15,9 +15,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from rmqproto.bodies.routes import TopicConfig
-from rmqproto.command import decode_frame_untrusted
 from rmqproto.headers.sending import SendHeader
-from rmqproto.record import host_bytes
+from rmqproto.message.record import host_bytes
+from rmqproto.wire.command import decode_frame_untrusted
 from rmqserver.broker.sending.put import Put
 from rmqserver.broker.sending.send import Sends
 from rmqserver.remoting.answer import Refused, Request

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from rmqproto.bodies.groups import SubscriptionData
-from rmqproto.message_filter import EVERYTHING
-from rmqproto.properties import render
+from rmqproto.filters.message_filter import EVERYTHING
+from rmqproto.message.properties import render
 from rmqserver.broker.tables import consumer_filters
 from rmqserver.broker.tables.consumer_filters import ConsumerFilter, ConsumerFilters
 from rmqserver.config import BrokerConfig

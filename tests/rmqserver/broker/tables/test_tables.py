@@ -9,7 +9,7 @@ import pytest
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import StorageError
-from rmqproto.fastjson import parse_untrusted
+from rmqproto.wire.fastjson import parse_untrusted
 from rmqserver.broker.tables.groups import GroupTable
 from rmqserver.broker.tables.offsets import VERSION_STEP, ConsumerOffsets
 from rmqserver.broker.tables.topics import TopicTable, config_text

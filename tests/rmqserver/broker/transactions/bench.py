@@ -6,12 +6,12 @@ import shutil
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from rmqproto import properties as props
 from rmqproto.codes import VERSION
 from rmqproto.headers.base import Header
 from rmqproto.headers.transactions import COMMIT, CheckTransactionHeader, EndTransactionHeader
+from rmqproto.message import properties as props
+from rmqproto.message.record import StoredMessage, decode_record_untrusted
 from rmqproto.names import TRANSACTION_HALF_TOPIC
-from rmqproto.record import StoredMessage, decode_record_untrusted
 from rmqserver.broker.sending.put import Put
 from rmqserver.broker.sending.rewrites import half_message
 from rmqserver.broker.transactions.transactions import Transactions

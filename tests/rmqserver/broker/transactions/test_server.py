@@ -9,12 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rmqproto.codes import RequestCode as R
-from rmqproto.command import Command
 from rmqproto.headers.sending import SendHeaderV2
 from rmqproto.headers.transactions import COMMIT, ROLLBACK, UNKNOWN, EndTransactionHeader
-from rmqproto.message_id import parse_offset_id_untrusted
+from rmqproto.message.message_id import parse_offset_id_untrusted
+from rmqproto.message.record import decode_record_untrusted
 from rmqproto.names import TRANSACTION_GROUP, TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC
-from rmqproto.record import decode_record_untrusted
+from rmqproto.wire.command import Command
 from tests.rmqserver.broker.golden_state import produce
 from tests.rmqserver.broker.messaging import bodies, pull, stored, text
 from tests.support.servers import Server, until

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from rmqproto import properties as props
 from rmqproto.codes import ResponseCode
 from rmqproto.headers.transactions import ROLLBACK
-from rmqproto.message_id import offset_id
+from rmqproto.message import properties as props
+from rmqproto.message.message_id import offset_id
+from rmqproto.message.sys_flag import TRANSACTION_COMMIT
 from rmqproto.names import (
     TRANSACTION_CHECK_MAX_TIME_TOPIC,
     TRANSACTION_GROUP,
     TRANSACTION_HALF_TOPIC,
     TRANSACTION_OP_TOPIC,
 )
-from rmqproto.sys_flag import TRANSACTION_COMMIT
 from rmqserver.remoting.answer import Refused
 from rmqserver.store.options import FlushMode
 from tests.rmqserver.broker.transactions.bench import GROUP, TIMEOUT_MS, Bench

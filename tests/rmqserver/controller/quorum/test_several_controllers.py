@@ -9,7 +9,6 @@ import pytest
 import trio
 
 from rmqproto.codes import RequestCode as R
-from rmqproto.command import Command
 from rmqproto.headers.base import Header, from_ext
 from rmqproto.headers.controller import (
     ApplyBrokerIdHeader,
@@ -19,6 +18,7 @@ from rmqproto.headers.controller import (
     ReplicaInfoHeader,
 )
 from rmqproto.headers.nameserver import BrokerHeartbeatHeader
+from rmqproto.wire.command import Command
 from rmqserver.config import ControllerConfig
 from rmqserver.controller.controller import Controller
 from rmqserver.controller.controller_store import ControllerName

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from rmqproto import properties as props
-from rmqproto.java_hash import java_hash
+from rmqproto.java.java_hash import java_hash
+from rmqproto.message import properties as props
 from rmqproto.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from rmqserver.store.checks.findings.finding import Finding, Severity
 from rmqserver.store.checks.store_check import CheckReport, check_store

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from rmqproto.errors import ProtocolError, StorageError
-from rmqproto.fastjson import parse_untrusted
-from rmqproto.record import RECORD_V4, decode_record_untrusted
+from rmqproto.message.record import RECORD_V4, decode_record_untrusted
+from rmqproto.wire.fastjson import parse_untrusted
 from rmqserver.store.checks.dry_run import BREAKS
 from rmqserver.store.checks.findings.finding import Finding
 from rmqserver.store.disk.overlay import OverlayDisk

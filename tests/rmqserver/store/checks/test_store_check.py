@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rmqproto.errors import UsageError
-from rmqproto.record import RECORD_V4
+from rmqproto.message.record import RECORD_V4
 from rmqserver.store.checks.findings.finding import FINDINGS_OF_A_KIND_MAX, Finding, FindingKind, Severity
 from rmqserver.store.checks.store_check import check_store
 from rmqserver.store.checks.survey import Queues, Writer, survey

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rmqproto.errors import StorageError
-from rmqproto.fastjson import parse_untrusted
+from rmqproto.wire.fastjson import parse_untrusted
 from rmqserver.store.disk.config_files import ConfigFiles, pretty
 from rmqserver.store.disk.disk import OsDisk, OsFile
 from tests.rmqserver.store.golden import unpack

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqproto.java_hash import abs_hash, extend_hash, extend_hash_id, extend_hash_utf8, extend_hashes_id, java_hash
+from rmqproto.java.java_hash import abs_hash, extend_hash, extend_hash_id, extend_hash_utf8, extend_hashes_id, java_hash
 from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.index import file as index_file
 from rmqserver.store.index.file import IndexItem, file_size_bytes, index_item

@@ -10,7 +10,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqproto.record import BatchItem, encode_batch, host_bytes
+from rmqproto.message.record import BatchItem, encode_batch, host_bytes
 from rmqserver.store.message_store import MessageStore
 from tests.rmqserver.store.conftest import HOST, TINY
 from tests.support.clock import Clock

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rmqproto.record import host_bytes
+from rmqproto.message.record import host_bytes
 from rmqserver.store.fate import fates
 from rmqserver.store.log import log_copy
 from rmqserver.store.message_store import MessageStore

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqproto.record import decode_record_untrusted
+from rmqproto.message.record import decode_record_untrusted
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.new_message import NewMessage
 from rmqserver.store.options import StoreOptions

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqproto.java_hash import tag_code
-from rmqproto.message_filter import AcceptsValues, MessageFilter
-from rmqproto.properties import parse_untrusted
-from rmqproto.record import StoredMessage, decode_record_untrusted, encode_record, host_bytes
-from rmqproto.sql92 import compile_sql92_for_records, compile_sql92_for_values
+from rmqproto.filters.message_filter import AcceptsValues, MessageFilter
+from rmqproto.filters.sql92 import compile_sql92_for_records, compile_sql92_for_values
+from rmqproto.java.java_hash import tag_code
+from rmqproto.message.properties import parse_untrusted
+from rmqproto.message.record import StoredMessage, decode_record_untrusted, encode_record, host_bytes
 from rmqserver.store.disk.disk import OsDisk, OsFile
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.options import StoreOptions

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from rmqproto.errors import ProtocolError, StorageError
-from rmqproto.record import StoredMessage, decode_record_untrusted
+from rmqproto.message.record import StoredMessage, decode_record_untrusted
 from rmqserver.store.message_store import MessageStore
 from tests.crash.recording_disk import Loss, RecordingDisk
 from tests.rmqserver.store.conftest import TINY, put_many

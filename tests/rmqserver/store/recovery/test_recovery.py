@@ -12,8 +12,8 @@ from random import Random
 import pytest
 
 from rmqproto.errors import StorageError
-from rmqproto.java_hash import tag_code
-from rmqproto.record import MAGIC_BLANK, decode_record_untrusted
+from rmqproto.java.java_hash import tag_code
+from rmqproto.message.record import MAGIC_BLANK, decode_record_untrusted
 from rmqserver.store.disk.disk import Disk, OsDisk
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.recovery.checkpoint import Checkpoint

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rmqproto.errors import ProtocolError
-from rmqproto.producer_sequence import REPEATS_KNOWN, ProducerSequence, parse_untrusted
-from rmqproto.record import decode_record_untrusted
+from rmqproto.message.producer_sequence import REPEATS_KNOWN, ProducerSequence, parse_untrusted
+from rmqproto.message.record import decode_record_untrusted
 from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.options import StoreOptions

@@ -24,9 +24,9 @@ from rmqadmin.core.messages.files.formats import (
     read_untrusted,
 )
 from rmqadmin.core.messages.lookup import FoundMessage, found_message
-from rmqproto import properties as props
 from rmqproto.errors import ProtocolError, UsageError
-from rmqproto.sys_flag import COMPRESSED, COMPRESSION_LZ4
+from rmqproto.message import properties as props
+from rmqproto.message.sys_flag import COMPRESSED, COMPRESSION_LZ4
 from tests.rmqclient.fake_broker import record
 
 TEXT = st.text(st.characters(exclude_characters="\x01\x02", exclude_categories=["Cs"]), min_size=1)

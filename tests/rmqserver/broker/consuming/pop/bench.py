@@ -10,13 +10,13 @@ from typing import Any
 import msgspec
 import trio
 
-from rmqproto import properties as props
 from rmqproto.bodies.groups import SubscriptionGroupConfig
+from rmqproto.filters.message_filter import EVERYTHING
 from rmqproto.headers.popping import AckHeader, ChangeInvisibleTimeHeader, PopHeader
-from rmqproto.message_filter import EVERYTHING
+from rmqproto.message import properties as props
+from rmqproto.message.record import StoredMessage, decode_record_untrusted, decode_records_untrusted
 from rmqproto.names import dlq_topic
 from rmqproto.pop import NORMAL, Handle, parse_handle_untrusted, real_topic
-from rmqproto.record import StoredMessage, decode_record_untrusted, decode_records_untrusted
 from rmqserver.broker.consuming.pop.assembly import Pop
 from rmqserver.broker.consuming.pop.popping import Popped
 from rmqserver.broker.sending.put import Put

@@ -8,10 +8,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from rmqproto.codes import RequestCode, ResponseCode
-from rmqproto.command import Command, encode_frame
 from rmqproto.headers.base import to_ext
 from rmqproto.headers.popping import NotificationHeader, PollingInfoHeader, PopHeader
-from rmqproto.record import decode_records_untrusted
+from rmqproto.message.record import decode_records_untrusted
+from rmqproto.wire.command import Command, encode_frame
 from tests.rmqserver.broker.golden_state import create_topic, send
 from tests.support import servers
 from tests.support.wire import Wire

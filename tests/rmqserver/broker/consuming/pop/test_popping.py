@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 from rmqproto.bodies.popping import CheckPoint
-from rmqproto.message_filter import MessageFilter
+from rmqproto.filters.message_filter import MessageFilter
+from rmqproto.message.record import StoredMessage
 from rmqproto.names import REVIVE_GROUP, revive_topic
 from rmqproto.pop import pop_retry_topic
-from rmqproto.record import StoredMessage
 from rmqserver.broker.consuming.pop.revive import AGAIN_AFTER_MS
 from rmqserver.broker.consuming.pop.revive_log import entry_untrusted
 from rmqserver.broker.consuming.pop.revive_queue import ACK_WAITS_MS, REVIVE_MARGIN_MS, ReviveQueue

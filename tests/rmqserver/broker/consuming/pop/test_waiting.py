@@ -9,9 +9,9 @@ import pytest
 
 from rmqproto.codes import RequestCode as R
 from rmqproto.codes import ResponseCode
-from rmqproto.command import Command, encode_frame
 from rmqproto.headers.base import to_ext
 from rmqproto.headers.popping import NotificationHeader, PopHeader
+from rmqproto.wire.command import Command, encode_frame
 from tests.rmqserver.broker.golden_state import configure, create_topic, send
 from tests.support import servers
 from tests.support.servers import Server

@@ -1,0 +1,113 @@
+"""Acknowledgements on their way to the brokers: what gathers for a broker while one request is under way goes with the
+next one, many in one request (``BATCH_ACK_MESSAGE``, 5.5.0)."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict, deque
+
+import trio
+
+from rmqclient.pop import PoppedMessage, ack_header, batch_of, is_for_batch
+from rmqclient.remoting.client_instance import ClientInstance
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.errors import ConnectError, RequestTimeoutError, RocketMQError
+from rmqproto.wire import fastjson
+
+log = logging.getLogger(__name__)
+
+BATCH_MAX = 256
+"""Messages of one request."""
+
+AGAIN_AFTER_S = 0.5
+"""After a broker could not be reached."""
+
+
+async def acknowledge(client: ClientInstance, group: str, messages: list[PoppedMessage]) -> None:
+    """Messages of one broker: in one request, if there are several and the broker knows that request.
+    RocketMQError; some may be acknowledged then."""
+    address = client.routes.master(messages[0].broker_name)
+    batch = [message for message in messages if is_for_batch(message)]
+    if len(batch) > 1:
+        body = fastjson.dumps(batch_of(group, batch))
+        accept = (ResponseCode.SUCCESS, ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
+        answer = await client.channels.request(address, RequestCode.BATCH_ACK_MESSAGE, body=body, accept=accept)
+        if answer.code == ResponseCode.SUCCESS:
+            messages = [message for message in messages if not is_for_batch(message)]
+    for message in messages:
+        await client.channels.request(address, RequestCode.ACK_MESSAGE, ack_header(group, message))
+
+
+class _Waiting:
+    """A message, and the moment after which its acknowledgement is too late."""
+
+    __slots__ = ("message", "until_s")
+
+    def __init__(self, message: PoppedMessage, until_s: float):
+        self.message = message
+        self.until_s = until_s
+
+
+class OutgoingAcks:
+    """``run`` runs in a task. An acknowledgement that fails is tried again for as long as the message is invisible:
+    later, it comes again anyway."""
+
+    def __init__(self, client: ClientInstance, group: str):
+        self._client = client
+        self._group = group
+        self._waiting: defaultdict[str, deque[_Waiting]] = defaultdict(deque)  # by broker name
+        self._under_way: dict[str, list[_Waiting]] = {}  # by the names of brokers that are being told
+        self._progress = trio.Event()
+        self._nursery: trio.Nursery | None = None
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        async with trio.open_nursery() as self._nursery:
+            task_status.started()
+            await trio.sleep_forever()
+
+    def add(self, message: PoppedMessage, until_s: float) -> None:
+        """Call it after ``run`` has begun. ``until_s`` is on trio's clock."""
+        broker_name = message.broker_name
+        self._waiting[broker_name].append(_Waiting(message, until_s))
+        if broker_name not in self._under_way:
+            assert self._nursery is not None
+            self._under_way[broker_name] = []
+            self._nursery.start_soon(self._send_all, broker_name)
+
+    async def flush(self) -> None:
+        """Returns when everything is answered, or is too late."""
+        while self._under_way:
+            await self._progress.wait()
+
+    async def flush_queue(self, queue: MessageQueue) -> None:
+        """Returns when nothing of the queue is on its way any more."""
+        broker = queue.broker_name
+        while any(each.message.queue == queue for each in (*self._under_way.get(broker, ()), *self._waiting[broker])):
+            await self._progress.wait()
+
+    async def _send_all(self, broker_name: str) -> None:
+        waiting = self._waiting[broker_name]
+        while waiting:
+            taken = self._under_way[broker_name] = [waiting.popleft() for _ in range(min(len(waiting), BATCH_MAX))]
+            try:
+                await acknowledge(self._client, self._group, [each.message for each in taken])
+            except (ConnectError, RequestTimeoutError) as error:
+                log.warning("ack failed broker=%s count=%d error=%s", broker_name, len(taken), error)
+                waiting.extendleft(reversed(taken))
+                self._client.routes.refresh_soon()
+                await trio.sleep(AGAIN_AFTER_S)
+                self._drop_late(waiting)
+            except RocketMQError as error:
+                log.warning("ack refused broker=%s count=%d error=%s", broker_name, len(taken), error)
+            self._progress.set()  # who waits looks when this task waits or is done
+            self._progress = trio.Event()
+        del self._under_way[broker_name]
+
+    def _drop_late(self, waiting: deque[_Waiting]) -> None:
+        now_s = trio.current_time()
+        kept = [each for each in waiting if each.until_s > now_s]
+        if len(kept) < len(waiting):
+            log.warning("acks given up, their messages come again count=%d", len(waiting) - len(kept))
+            waiting.clear()
+            waiting.extend(kept)

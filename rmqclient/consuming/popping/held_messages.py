@@ -1,0 +1,231 @@
+"""Popped messages that are not settled yet: they stay invisible to the rest of the group while this consumer has them.
+They are acknowledged when they are consumed, and hidden for a while when they are not
+(``ConsumeMessagePopConcurrentlyService``, 5.5.0, which lets the time of a slow listener run out)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable
+
+import trio
+
+from rmqclient.consuming.failed_messages import FailedMessages
+from rmqclient.consuming.popping.acks import OutgoingAcks
+from rmqclient.consuming.popping.retry_limit import RetryLimit
+from rmqclient.listener import NEVER_AGAIN, ConsumeStatus, later
+from rmqclient.message import ReceivedMessage
+from rmqclient.pop import PoppedMessage, change_header, changed_untrusted
+from rmqclient.remoting.client_instance import ClientInstance
+from rmqproto.codes import RequestCode
+from rmqproto.errors import RocketMQError
+from rmqproto.message.record import StoredMessage
+
+log = logging.getLogger(__name__)
+
+POP_DELAYS_S = (10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
+"""The time until a message comes again, by how often it has come again before, or by a delay level
+(``popDelayLevel``)."""
+
+GIVE_BACK_MS = 1
+"""How long a message stays invisible that this consumer does not want to keep: brokers add two seconds."""
+
+RENEWALS_PER_TIME = 10
+"""How often messages are looked through while one invisible time passes; one with half of it left gets a new one."""
+
+
+async def change_invisible_time(
+    client: ClientInstance, group: str, message: PoppedMessage, invisible_ms: int, *, suspend: bool = False
+) -> PoppedMessage:
+    """The message as it must be acknowledged from now on. RocketMQError."""
+    address = client.routes.master(message.broker_name)
+    header = change_header(group, message, invisible_ms, suspend=suspend)
+    answer = await client.channels.request(address, RequestCode.CHANGE_MESSAGE_INVISIBLETIME, header)
+    return changed_untrusted(answer, message)
+
+
+def delay_s(status: ConsumeStatus, reconsume_times: int) -> float:
+    """After how long a message comes again that was not consumed."""
+    if status.suspend_s is not None:
+        return max(status.suspend_s, 0.0)
+    level = status.delay_level or reconsume_times
+    return POP_DELAYS_S[min(level, len(POP_DELAYS_S) - 1)]
+
+
+class HeldMessage:
+    """One of them, which is settled at itself (``deliveries.Unsettled``). ``until_s`` is on trio's clock."""
+
+    def __init__(self, message: PoppedMessage, until_s: float, on_gone: Callable[[], None], acks: OutgoingAcks):
+        self.message = message
+        self.until_s = until_s
+        self.is_dropped = False
+        self.changing = trio.Lock()
+        self._on_gone = on_gone
+        self._acks = acks
+        self._is_ack_due = False
+
+    def settle(self, message: StoredMessage) -> None:
+        """It was consumed. If its handle is being changed, the new one counts."""
+        if not self.is_dropped:
+            self.drop()
+            self._is_ack_due = True
+            if not self.changing.locked():
+                self.acknowledge()
+
+    def acknowledge(self) -> None:
+        """Acknowledges it if it is settled and not acknowledged yet."""
+        if self._is_ack_due:
+            self._is_ack_due = False
+            self._acks.add(self.message, self.until_s)
+
+    def drop(self) -> None:
+        """It is not ours any more."""
+        if not self.is_dropped:
+            self.is_dropped = True
+            self._on_gone()
+
+
+class HeldMessages:
+    """``run`` runs in a task until ``close``."""
+
+    def __init__(
+        self,
+        client: ClientInstance,
+        group: str,
+        acks: OutgoingAcks,
+        failed: FailedMessages,
+        limit: RetryLimit,
+        invisible_ms: int,
+    ):
+        self._client = client
+        self._group = group
+        self._acks = acks
+        self._failed = failed
+        self._limit = limit
+        self._invisible_ms = invisible_ms
+        self._held: dict[str, HeldMessage] = {}
+        self._pause_scope = trio.CancelScope()
+        self._ended = trio.Event()
+        self.is_closing = False
+
+    @property
+    def invisible_ms(self) -> int:
+        return self._invisible_ms
+
+    def hold(self, message: PoppedMessage, popped_s: float, on_gone: Callable[[], None]) -> HeldMessage:
+        """``popped_s``: when the answer of the pop came. ``on_gone`` is called when the message is held no more."""
+        place = _place(message)
+
+        def gone() -> None:
+            del self._held[place]
+            on_gone()
+
+        if place in self._held:  # it came again, so our handle of it is worthless
+            self._held[place].drop()
+        held = self._held[place] = HeldMessage(message, popped_s + self._invisible_ms / 1000, gone, self._acks)
+        return held
+
+    # --- renewal -----------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        async with trio.open_nursery() as nursery:
+            while not self.is_closing:
+                self._look(nursery)
+                with trio.CancelScope() as self._pause_scope:
+                    await trio.sleep(self._invisible_ms / 1000 / RENEWALS_PER_TIME)
+        self._ended.set()
+
+    def _look(self, nursery: trio.Nursery) -> None:
+        now_s = trio.current_time()
+        for held in list(self._held.values()):
+            if now_s >= held.until_s:
+                log.warning("invisible time is over id=%s topic=%s", held.message.message_id, held.message.topic)
+                held.drop()
+            elif now_s >= held.until_s - self._invisible_ms / 2000 and not held.changing.locked():
+                nursery.start_soon(self._renew, held)
+
+    async def _renew(self, held: HeldMessage) -> None:
+        try:
+            async with held.changing:
+                if not held.is_dropped:
+                    await self._change(held, self._invisible_ms)
+        except RocketMQError as error:
+            log.warning("invisible time not renewed id=%s error=%s", held.message.message_id, error)
+        held.acknowledge()
+
+    async def _change(self, held: HeldMessage, invisible_ms: int, *, suspend: bool = False) -> None:
+        asked_s = trio.current_time()
+        held.message = await change_invisible_time(
+            self._client, self._group, held.message, invisible_ms, suspend=suspend
+        )
+        held.until_s = asked_s + invisible_ms / 1000
+
+    # --- what was not consumed ---------------------------------------------------------------------------------------
+
+    async def send_back(self, message: ReceivedMessage, status: ConsumeStatus) -> None:
+        """The message comes again after a while, or is a dead letter now. RocketMQError if the broker does not do
+        it: the message is still held."""
+        assert isinstance(message, PoppedMessage)
+        held = self._held.get(_place(message))
+        if held is None:
+            return
+        if status.delay_level < 0 or await self._is_worn_out(message, status):
+            await self._failed.send_back(message, later(NEVER_AGAIN))
+            return  # who asked settles it
+        if status.suspend_s is not None and message.popped_lite_topic is not None:
+            # A broker frees all of a lite topic, and what it does not know to be consumed comes again.
+            await self._acks.flush_queue(message.queue)
+        async with held.changing:
+            if not held.is_dropped:
+                seconds = delay_s(status, message.reconsume_times)
+                await self._change(held, int(seconds * 1000), suspend=status.suspend_s is not None)
+                held.drop()
+
+    async def _is_worn_out(self, message: PoppedMessage, status: ConsumeStatus) -> bool:
+        return status.suspend_s is None and message.reconsume_times >= await self._limit.of(message.broker_name)
+
+    # --- the end -----------------------------------------------------------------------------------------------------
+
+    async def close(self, waiting: Iterable[ReceivedMessage]) -> None:
+        """Gives everything back that is held; ``waiting`` names what the listener has not begun with, and what is not
+        counted as tried."""
+        self.is_closing = True
+        self._pause_scope.cancel()
+        await self._ended.wait()
+        untried = {_place(message) for message in waiting if isinstance(message, PoppedMessage)}
+        async with trio.open_nursery() as nursery:
+            for place, held in list(self._held.items()):
+                nursery.start_soon(self._give_back, held, place in untried)
+
+    async def let_go(self, messages: Iterable[ReceivedMessage]) -> None:
+        """Messages that were not tried, and that are to come again at once."""
+        async with trio.open_nursery() as nursery:
+            for message in messages:
+                assert isinstance(message, PoppedMessage)
+                held = self._held.get(_place(message))
+                if held is not None:
+                    nursery.start_soon(self._give_back, held, True)
+
+    async def give_back(self, messages: Collection[PoppedMessage]) -> None:
+        """What a pop brings while the consumer leaves."""
+        async with trio.open_nursery() as nursery:
+            for message in messages:
+                held = self.hold(message, trio.current_time(), lambda: None)
+                nursery.start_soon(self._give_back, held, True)
+
+    async def _give_back(self, held: HeldMessage, is_untried: bool) -> None:
+        is_alone = held.message.popped_lite_topic is None  # to suspend one of a lite topic would free all of it
+        try:
+            async with held.changing:
+                if not held.is_dropped:
+                    await self._change(held, GIVE_BACK_MS, suspend=is_untried and is_alone)
+        except RocketMQError as error:
+            log.warning("message not given back id=%s error=%s", held.message.message_id, error)
+        held.drop()
+        held.acknowledge()  # if the listener has finished with it meanwhile
+
+
+def _place(message: PoppedMessage) -> str:
+    """The message's place: no two messages have the same, whatever their handles."""
+    handle = message.handle
+    topic = message.popped_lite_topic or message.popped_topic
+    return f"{handle.broker_name} {topic} {handle.kind} {handle.queue_id} {handle.queue_offset}"

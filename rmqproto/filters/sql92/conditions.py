@@ -1,0 +1,248 @@
+"""Python expressions for the conditions of a tree, in the variables that hold its properties.
+
+Each condition is true, false, null or an error, and a message is wanted only where the whole is true. So most of an
+expression needs no third value: there ``and`` and ``or`` are Python's own. It is needed where something null stands
+before something that can fail, because Apache goes on to it and fails (``_all``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from rmqproto.filters.sql92.forms import Form
+from rmqproto.filters.sql92.java_values import Long
+from rmqproto.filters.sql92.outcomes import before_one_that_fails, can_be_null
+from rmqproto.filters.sql92.tree import (
+    NULL,
+    Comparison,
+    Constant,
+    In,
+    Logic,
+    Negation,
+    Node,
+    Not,
+    Presence,
+    Property,
+    TextTest,
+)
+
+_MIRRORED = {"==": "==", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_TEXT_TESTS: dict[str, Callable[[str, str], bool]] = {
+    "CONTAINS": str.__contains__, "STARTSWITH": str.startswith, "ENDSWITH": str.endswith,
+}  # fmt: skip
+
+
+class Conditions:
+    """Python expressions for nodes."""
+
+    def __init__(self, form: Form) -> None:
+        self._form = form
+        self._variables: dict[str, str] = {}
+        self._unread: list[str] = []
+        self._temporary_count = 0
+
+    # --- statements --------------------------------------------------------------------------------------------------
+
+    def statements(self, node: Node) -> Iterator[str]:
+        """The body of a function that says whether the whole is true. A property is read only before the first term
+        that asks for it, and no more of them than it takes to decide."""
+        is_and = not isinstance(node, Logic) or node.is_and
+        terms: list[Node] = node.terms if isinstance(node, Logic) else [node]
+        for truth in self._all_true(terms) if is_and else self._any(terms, True, is_exact=False):
+            yield from (self._form.read(self._variables[name], name) for name in self._unread)
+            self._unread.clear()
+            yield f"if not {truth}: return False" if is_and else f"if {truth}: return True"
+        yield f"return {is_and}"
+
+    # --- truths ------------------------------------------------------------------------------------------------------
+
+    def truth(self, node: Node, wanted: bool, *, is_exact: bool) -> str:
+        """True if the condition is what is ``wanted``, and False if it is the other or null. Without
+        ``is_exact`` an error may come out as False: the message is not wanted then either way."""
+        if isinstance(node, Not):
+            return self.truth(node.operand, not wanted, is_exact=is_exact)
+        if isinstance(node, Logic):
+            if node.is_and is wanted:
+                return self._all(node.terms, wanted, is_exact=is_exact)
+            return "(" + " or ".join(self._any(node.terms, wanted, is_exact=is_exact)) + ")"
+        leaf = self._leaf(node)
+        if leaf is None:
+            return f"({self.value(node)} is {wanted})"
+        null, true = leaf
+        asked = true if wanted else f"not {true}"
+        return f"({asked})" if null is None else f"(not ({null}) and {asked})"
+
+    def _any(self, terms: list[Node], wanted: bool, *, is_exact: bool) -> Iterator[str]:
+        """One of the terms of an OR is true (``wanted``), or one of an AND is false."""
+        for number, term in enumerate(terms, 1):
+            yield self.truth(term, wanted, is_exact=is_exact or number < len(terms))
+
+    def _all(self, terms: list[Node], wanted: bool, *, is_exact: bool) -> str:
+        """All terms of an AND are true (``wanted``), or all of an OR are false."""
+        if not is_exact:
+            if wanted:
+                return "(" + " and ".join(self._all_true(terms)) + ")"
+            return "(" + " and ".join(self.truth(term, False, is_exact=False) for term in terms) + ")"
+        parts, are_null = self._until(terms, wanted, before_one_that_fails(terms))
+        return "(" + " and ".join([*parts, *(f"{temporary} is not None" for temporary in are_null)]) + ")"
+
+    def _all_true(self, terms: list[Node]) -> Iterator[str]:
+        """Not exact. What two neighbours say of the same number, as BETWEEN does, is one expression."""
+        at = 0
+        while at < len(terms):
+            both = self._between(*terms[at : at + 2]) if at + 1 < len(terms) else None
+            yield both or self.truth(terms[at], True, is_exact=False)
+            at += 2 if both else 1
+
+    def _between(self, low: Node, high: Node) -> str | None:
+        """Whether both are true that bound one whole number of a property, from below and above; None if they are
+        others."""
+        if not (isinstance(low, Comparison) and isinstance(high, Comparison) and low.left == high.left):
+            return None
+        numbers = _number(low.right), _number(high.right)
+        is_whole = all(isinstance(number, int) for number in numbers) and type(numbers[0]) is type(numbers[1])
+        symbols = low.symbol[:1] + high.symbol[:1]
+        if not is_whole or symbols != "><" or not isinstance(low.left, Property):
+            return None
+        variable = self._variable(low.left)
+        number = self._form.number(_reader(numbers[0]), variable)
+        bounded = f"{numbers[0]!r} {_MIRRORED[low.symbol]} {number} {high.symbol} {numbers[1]!r}"
+        return f"({variable} is not None and {bounded})"
+
+    def _until(self, terms: list[Node], wanted: bool, goes_on: list[bool]) -> tuple[list[str], list[str]]:
+        """Expressions, true one after the other until a term is the opposite of ``wanted``, or null if Apache may
+        as well stop; and the variables that hold the values of those terms that were null if it ``goes_on``."""
+        parts: list[str] = []
+        temporaries: list[str] = []
+        for term, must_go_on in zip(terms, goes_on, strict=True):
+            if must_go_on and can_be_null(term):
+                temporaries.append(self._temporary())
+                parts.append(f"({temporaries[-1]} := {self.value(term)}) is not {not wanted}")
+            else:
+                parts.append(self.truth(term, wanted, is_exact=True))
+        return parts, temporaries
+
+    # --- values ------------------------------------------------------------------------------------------------------
+
+    def value(self, node: Node) -> str:
+        """What Apache's ``evaluate`` returns, errors and all."""
+        if isinstance(node, Property):
+            return self._form.text(self._variable(node))
+        if isinstance(node, Constant):
+            return _literal(node.value)
+        if isinstance(node, Negation):
+            number = _number(node)
+            return _literal(number) if number is not None else f"null_of({self.value(node.operand)})"
+        if not can_be_null(node) and not isinstance(node, Comparison):
+            return self.truth(node, True, is_exact=True)
+        if isinstance(node, Not):
+            temporary = self._temporary()
+            return f"(None if ({temporary} := {self.value(node.operand)}) is None else not {temporary})"
+        if isinstance(node, Logic):
+            parts, are_null = self._until(node.terms, node.is_and, [True] * len(node.terms))
+            is_null = " or ".join(f"{temporary} is None" for temporary in are_null)
+            return f"({not node.is_and} if not ({' and '.join(parts)}) else None if {is_null} else {node.is_and})"
+        leaf = self._leaf(node)
+        if leaf is not None:
+            null, true = leaf
+            return true if null is None else f"(None if {null} else {true})"
+        assert isinstance(node, Comparison)
+        if node.symbol == "==":
+            return f"equal({self.value(node.left)}, {self.value(node.right)})"
+        temporary = self._temporary()
+        right = f"ordered({node.symbol!r}, {temporary}, {self.value(node.right)})"
+        return f"(None if ({temporary} := {self.value(node.left)}) is None else {right})"
+
+    def _variable(self, node: Property) -> str:
+        """That holds the property."""
+        if node.name not in self._variables:
+            self._variables[node.name] = f"p{len(self._variables)}"
+            self._unread.append(node.name)
+        return self._variables[node.name]
+
+    def _temporary(self) -> str:
+        self._temporary_count += 1
+        return f"t{self._temporary_count}"
+
+    # --- leaves ------------------------------------------------------------------------------------------------------
+
+    def _leaf(self, node: Node) -> tuple[str | None, str] | None:
+        """When the condition is null (None for never), and whether it is true where it is not; None for one that has no
+        short form."""
+        if isinstance(node, Constant):
+            return ("True", "False") if node.value is None else (None, str(node.value))
+        if isinstance(node, Presence):
+            return f"{self._variable(node.operand)} is None", "False"
+        if isinstance(node, In):
+            variable = self._variable(node.operand)
+            text, values = self._form.beside(variable, list(dict.fromkeys(node.values)))
+            return f"{variable} is None", f"({text} {'not in' if node.is_negated else 'in'} {{{', '.join(values)}}})"
+        if isinstance(node, TextTest):
+            return None, self._text_test(node)
+        assert isinstance(node, Comparison)
+        if node.right == NULL and isinstance(node.left, Property):
+            return None, f"({self._variable(node.left)} is None)"
+        if node.right == NULL:
+            return None, f"is_null({self.value(node.left)})"
+        return self._comparison(node.symbol, node.left, node.right)
+
+    def _text_test(self, node: TextTest) -> str:
+        operand, literal = node.operand, node.literal
+        if not literal:
+            return "False"
+        if isinstance(operand, Constant) and isinstance(operand.value, str):
+            return str(_TEXT_TESTS[node.word](operand.value, literal) is not node.is_negated)
+        if not isinstance(operand, Property):
+            return f"(null_of({self.value(operand)}) is not None)"
+        variable = self._variable(operand)
+        text, (part,) = self._form.beside(variable, [literal])
+        test = f"{part} in {text}" if node.word == "CONTAINS" else f"{text}.{node.word.lower()}({part})"
+        return f"({variable} is not None and {'not ' if node.is_negated else ''}{test})"
+
+    def _comparison(self, symbol: str, left: Node, right: Node) -> tuple[str | None, str] | None:
+        """A property beside a number, text or another property."""
+        if not isinstance(left, Property):
+            if not isinstance(right, Property):
+                return None
+            mirrored = self._comparison(_MIRRORED[symbol], right, left)
+            if mirrored is None or symbol != "==":
+                return mirrored
+            null, true = mirrored  # a constant equals nothing that is missing, and the answer is not null
+            return None, f"(not ({null}) and {true})"
+        variable = self._variable(left)
+        if isinstance(right, Property):
+            other = self._variable(right)
+            if symbol == "==":
+                same = f"({self._form.text(variable)} == {self._form.text(other)})"
+                return f"({variable} is None and {other} is not None)", same
+            order = f"double_order({', '.join(self._form.number('double', each) for each in (variable, other))})"
+            return f"{variable} is None or {other} is None", f"({order} {symbol} 0)"
+        if isinstance(right, Constant) and isinstance(right.value, str):
+            text, (value,) = self._form.beside(variable, [right.value])
+            return f"{variable} is None", f"({text} == {value})"
+        number = _number(right)
+        if number is None:
+            return None
+        if isinstance(number, float) and symbol in (">", ">="):  # NaN is above all numbers
+            read = self._form.number("double", variable)
+            return f"{variable} is None", f"(not {read} {'<=' if symbol == '>' else '<'} {number!r})"
+        return f"{variable} is None", f"({self._form.number(_reader(number), variable)} {symbol} {number!r})"
+
+
+def _reader(number: int | float | None) -> str:
+    """The function that reads a property which is compared with a number."""
+    return "double" if isinstance(number, float) else "int64" if isinstance(number, Long) else "int32"
+
+
+def _number(node: Node) -> int | float | None:
+    """The number that a literal is, with its signs."""
+    if isinstance(node, Negation):
+        number = _number(node.operand)
+        return None if number is None else type(number)(-number)
+    if isinstance(node, Constant) and not isinstance(node.value, bool) and isinstance(node.value, int | float):
+        return node.value
+    return None
+
+
+def _literal(value: object) -> str:
+    return f"Long({int(value)})" if isinstance(value, Long) else f"({value!r})"

@@ -1,0 +1,169 @@
+"""Java's values: how it reads numbers from text, compares values of two classes, and shows them. What Java throws is a
+JavaError."""
+
+from __future__ import annotations
+
+import math
+import re
+from decimal import Decimal
+
+from rmqproto.filters.sql92.error import CLASS_CAST_EXCEPTION, NUMBER_FORMAT_EXCEPTION
+from rmqproto.java.java_numbers import LONG_MAX
+
+INT_MIN, INT_MAX = -(1 << 31), (1 << 31) - 1
+LONG_MIN = -LONG_MAX - 1
+
+_PLAIN_DIGITS_MAX = 9
+"""So many digits fit 32 bits whatever they are."""
+
+_DIGITS_MAX = len(str(LONG_MAX))
+
+
+class Long(int):
+    """A Long constant: one that does not fit 32 bits. A property that meets it is read with 64 bits."""
+
+
+Value = None | bool | int | Long | float | str
+"""Java's null, Boolean, Integer, Long, Double and String."""
+
+
+class JavaError(ValueError):
+    """What Java throws when an expression is evaluated; ``exception`` is its class."""
+
+    exception: str
+
+
+class NumberFormatError(JavaError):
+    exception = NUMBER_FORMAT_EXCEPTION
+
+    def __init__(self, text: str, message: str | None = None):
+        super().__init__(message or f'For input string: "{text}"')
+
+
+class ClassCastError(JavaError):
+    exception = CLASS_CAST_EXCEPTION
+
+    def __init__(self) -> None:
+        super().__init__(
+            "class java.lang.Boolean cannot be cast to class java.lang.String "
+            "(java.lang.Boolean and java.lang.String are in module java.base of loader 'bootstrap')"
+        )
+
+
+_DOUBLE = re.compile(
+    r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?)", re.ASCII
+)  # fmt: skip
+_HEX_DOUBLE = re.compile(r"([+-]?0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?")
+_BLANKS = "".join(map(chr, range(33)))
+"""What String.trim takes away."""
+
+
+def int32(text: str) -> int:
+    """``Integer.valueOf``."""
+    if len(text) <= _PLAIN_DIGITS_MAX and text.isdecimal() and text.isascii():
+        return int(text)
+    return _whole(text, INT_MIN, INT_MAX)
+
+
+def int64(text: str) -> int:
+    """``Long.valueOf``."""
+    return _whole(text, LONG_MIN, LONG_MAX)
+
+
+def _whole(text: str, low: int, high: int) -> int:
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    # Java asks each UTF-16 unit whether it is a digit of any script; those beyond 16 bits are none to it.
+    if not digits.isdecimal() or max(digits) > "\uffff":
+        raise NumberFormatError(text)
+    if len(digits) > _DIGITS_MAX:
+        digits = digits.lstrip("0")
+        if len(digits) > _DIGITS_MAX:
+            raise NumberFormatError(text)
+    value = int(digits or "0")
+    if text[0] == "-":
+        value = -value
+    if not low <= value <= high:
+        raise NumberFormatError(text)
+    return value
+
+
+def double(text: str) -> float:
+    """``Double.valueOf``."""
+    text = text.strip(_BLANKS)
+    if _DOUBLE.fullmatch(text):
+        return float(text.rstrip("fFdD"))
+    found = _HEX_DOUBLE.fullmatch(text)
+    if found is None:
+        raise NumberFormatError(text, None if text else "empty String")
+    try:
+        return float.fromhex(found.group(1))
+    except OverflowError:
+        return float("-inf") if text.startswith("-") else float("inf")
+
+
+def double_order(left: float, right: float) -> int:
+    """``Double.compareTo``: NaN is equal to itself and above all others, and -0.0 is below 0.0."""
+    if left < right:
+        return -1
+    if left > right:
+        return 1
+    left_key, right_key = _equal_order(left), _equal_order(right)
+    return (left_key > right_key) - (left_key < right_key)
+
+
+def _equal_order(value: float) -> int:
+    """Order among those that are neither below nor above each other."""
+    if math.isnan(value):
+        return 2
+    return 0 if math.copysign(1.0, value) < 0 else 1
+
+
+def double_text(value: float) -> str:
+    """``Double.toString`` of a finite number, but for the last digit of a few that Java before 19 shows too long."""
+    number = Decimal(repr(value))
+    if len(number.as_tuple().digits) == 1:  # Java takes the nearest of two digits
+        number = Decimal(format(value, ".1e"))
+    exponent = number.adjusted()
+    if -3 <= exponent < 7:
+        text = format(number.normalize(), "f")
+        return text if "." in text else text + ".0"
+    digits = "".join(map(str, number.as_tuple().digits)).rstrip("0")
+    return f"{'-' if value < 0 else ''}{digits[0]}.{digits[1:] or '0'}E{exponent}"
+
+
+def value_text(value: Value) -> str:
+    """``String.valueOf``."""
+    if isinstance(value, bool | None):
+        return str(value).lower() if value is not None else "null"
+    return double_text(value) if isinstance(value, float) else str(value)
+
+
+def boolean(text: str) -> bool:
+    """``Boolean.valueOf``."""
+    return text.lower() == "true"
+
+
+def compare(left: Value, right: Value) -> int:
+    """Below 0, 0 or above, of two that are not null (``ComparisonExpression.__compare``): text is read as what stands
+    on the other side. What cannot be compared is below. JavaError for text that cannot be read so."""
+    if isinstance(left, bool) and isinstance(right, str):
+        raise ClassCastError  # Apache reads the wrong one of the two
+    if isinstance(left, str):
+        left = _read_as(right, left)
+    elif isinstance(right, str):
+        right = _read_as(left, right)
+    if isinstance(left, bool) is not isinstance(right, bool):
+        return -1
+    if isinstance(left, float) or isinstance(right, float):
+        return double_order(float(left), float(right))  # type: ignore[arg-type]
+    return (left > right) - (left < right)  # type: ignore[operator]
+
+
+def _read_as(other: Value, text: str) -> Value:
+    if isinstance(other, str):
+        return text
+    if isinstance(other, bool):
+        return boolean(text)
+    if isinstance(other, float):
+        return double(text)
+    return int64(text) if isinstance(other, Long) else int32(text)

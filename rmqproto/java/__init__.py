@@ -1,0 +1,1 @@
+"""What Apache has from Java and its libraries: hashes, numbers, properties files."""

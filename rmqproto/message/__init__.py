@@ -1,0 +1,1 @@
+"""One message: as it is stored, its properties, flags and ids."""

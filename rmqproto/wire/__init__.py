@@ -1,0 +1,1 @@
+"""Frames, their headers in each form, and who signed them."""

@@ -1,0 +1,105 @@
+"""JSON headers (codec 0): tolerant in reading, strict and compact in writing (``RemotingSerializable``, 5.5.0).
+
+Real clients mix ext values of text, numbers, booleans and null. They leave ``extFields`` out or null. They give the
+language as a name or a number. We write every ext value as a JSON string: C++ clients silently read a number as 0.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from rmqproto.codes import LANGUAGES
+from rmqproto.errors import ProtocolError
+from rmqproto.java.java_numbers import Int32
+from rmqproto.wire import fastjson
+
+
+class HeaderFields(msgspec.Struct, rename={"ext": "extFields"}):
+    """What both header codecs decode to."""
+
+    code: Int32
+    language: str = "OTHER"
+    version: Int32 = 0
+    opaque: Int32 = 0
+    flag: Int32 = 0
+    remark: str | None = None
+    ext: dict[str, str] = {}
+
+
+class _Loose(msgspec.Struct, rename="camel"):
+    code: Int32
+    language: str | int | None = None
+    version: Int32 = 0
+    opaque: Int32 = 0
+    flag: Int32 = 0
+    remark: str | None = None
+    ext_fields: dict[str, Any] | None = None
+
+
+class _Ext(msgspec.Struct, rename={"ext": "extFields"}, gc=False):
+    ext: dict[str, str] = {}
+
+
+_decode_ext = msgspec.json.Decoder(_Ext).decode
+_decode_strict = msgspec.json.Decoder(HeaderFields).decode
+_decode_loose = msgspec.json.Decoder(_Loose, strict=False).decode
+
+
+def decode_untrusted(header: bytes) -> HeaderFields:
+    """ProtocolError for anything but a JSON object with a code, and for a number past 32 bits."""
+    try:
+        return _decode_strict(header)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        return _decode_loose_untrusted(header)
+
+
+def ext_untrusted(header: bytes) -> dict[str, str]:
+    """The ext fields alone, as ``decode_untrusted`` reads them."""
+    try:
+        return _decode_ext(header).ext
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        return _decode_loose_untrusted(header).ext
+
+
+def _decode_loose_untrusted(header: bytes) -> HeaderFields:
+    try:
+        loose = _decode_loose(header)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        loose = fastjson.loads_untrusted(header, _Loose)
+    ext = {} if not loose.ext_fields else {k: _text(v) for k, v in loose.ext_fields.items() if v is not None}
+    return HeaderFields(
+        loose.code, _language(loose.language), loose.version, loose.opaque, loose.flag, loose.remark, ext
+    )
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value, separators=(",", ":"))
+    except (RecursionError, ValueError) as error:  # nested too deep, or a number with too many digits
+        raise ProtocolError(f"header: a value that is not text: {error}") from None
+
+
+def _language(value: str | int | None) -> str:
+    if isinstance(value, int):
+        return LANGUAGES[value] if 0 <= value < len(LANGUAGES) else "OTHER"
+    return value or "OTHER"
+
+
+def encode(
+    code: int, language: str, version: int, opaque: int, flag: int, remark: str | None, ext: Mapping[str, str]
+) -> bytes:
+    """Keys in alphabetical order, no white space, null members left out, as fastjson writes a RemotingCommand."""
+    members: dict[str, Any] = {"code": code}
+    if ext:
+        members["extFields"] = ext
+    members.update(flag=flag, language=language, opaque=opaque)
+    if remark is not None:
+        members["remark"] = remark
+    members.update(serializeTypeCurrentRPC="JSON", version=version)
+    return msgspec.json.encode(members)

@@ -1,0 +1,30 @@
+"""Handles of timer messages, as Apache's broker makes them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rmqproto.errors import ProtocolError
+from rmqproto.message.recall_handle import RecallHandle, parse_untrusted
+
+GOLDEN = "djEgVGltZXJUb3BpYyBicm9rZXItYSAxNzk1MjY2NTIyMDAxIDdGMDAwMDAxMTI3MzRFMEUyRjJBNjlCNUNGRDQwMDUy"
+NAMES = st.text(st.characters(blacklist_characters=" ", blacklist_categories=["Cs"]))
+
+
+def test_a_handle_of_apaches() -> None:
+    handle = RecallHandle("TimerTopic", "broker-a", "1795266522001", "7F00000112734E0E2F2A69B5CFD40052")
+    assert parse_untrusted(GOLDEN) == handle
+    assert handle.render() == GOLDEN
+
+
+@given(st.builds(RecallHandle, NAMES, NAMES, NAMES, NAMES))
+def test_what_is_rendered_is_read(handle: RecallHandle) -> None:
+    assert parse_untrusted(handle.render()) == handle
+
+
+@pytest.mark.parametrize("text", ["", "bm9uc2Vuc2U=", GOLDEN[:-1], GOLDEN + "!", "djI" + GOLDEN[3:], "\u00e9"])
+def test_what_is_no_handle(text: str) -> None:
+    with pytest.raises(ProtocolError, match="recall handle is invalid"):
+        parse_untrusted(text)

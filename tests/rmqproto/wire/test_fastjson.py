@@ -1,0 +1,137 @@
+"""fastjson's dialect: what real brokers and clients write; everything else raises the one error."""
+
+import contextlib
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.routes import TopicRoute
+from rmqproto.bodies.statistics import ConsumerRunningInfo, TopicOffset, TopicStats
+from rmqproto.errors import ProtocolError
+from rmqproto.wire import fastjson
+
+QUEUE = MessageQueue("T", "broker-a", 1)
+
+plain = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+def test_integer_keys_without_quotes() -> None:
+    text = b'{"brokerDatas":[{"brokerAddrs":{0:"h:1",1:"h:2"},"brokerName":"b","cluster":"c"}],"queueDatas":[]}'
+    route = fastjson.loads_untrusted(text, TopicRoute)
+    assert route.broker_datas[0].broker_addrs == {0: "h:1", 1: "h:2"}
+
+
+def test_object_keys() -> None:
+    text = b'{"offsetTable":{{"brokerName":"broker-a","queueId":1,"topic":"T"}:{"maxOffset":9}},"topicPutTps":0.0}'
+    stats = fastjson.loads_untrusted(text, TopicStats)
+    assert stats.offset_table == {QUEUE: TopicOffset(max_offset=9)}
+    assert fastjson.loads_untrusted(fastjson.dumps(stats), TopicStats) == stats
+
+
+def test_object_keys_inside_quotes() -> None:
+    key = json.dumps('{"brokerName":"broker-a","queueId":1,"topic":"T"}')
+    stats = fastjson.loads_untrusted(f'{{"offsetTable":{{{key}:{{"maxOffset":9}}}}}}', TopicStats)
+    assert stats.offset_table == {QUEUE: TopicOffset(max_offset=9)}
+
+
+def test_references_as_keys_are_left_out() -> None:
+    """Clients up to 5.3.3 repeat a queue as a reference to another map's key."""
+    text = b'{"mqTable":{{"$ref":"$.mqPopTable.null"}:{},{"brokerName":"broker-a","queueId":1,"topic":"T"}:{}}}'
+    assert list(fastjson.loads_untrusted(text, ConsumerRunningInfo).mq_table) == [QUEUE]
+
+
+def test_empty_map_with_object_keys_stays_a_map() -> None:
+    assert fastjson.dumps(TopicStats()) == b'{"offsetTable":{},"topicPutTps":0.0}'
+    assert fastjson.loads_untrusted(b'{"offsetTable":{}}', TopicStats).offset_table == {}
+
+
+def test_written_compact_because_go_cuts_broker_addrs_by_hand() -> None:
+    assert fastjson.dumps({"brokerAddrs": {0: "h:1"}}) == b'{"brokerAddrs":{0:"h:1"}}'
+    assert fastjson.dumps({"brokerAddrs": {0: "h:1"}, "t": "é"}, standard=True) == (
+        b'{"brokerAddrs":{"0":"h:1"},"t":"\\u00e9"}'
+    )
+
+
+@given(plain)
+def test_what_json_has_is_written_as_json_is(value: Any) -> None:
+    def without_none(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: without_none(item) for key, item in value.items() if item is not None}
+        return [without_none(item) for item in value] if isinstance(value, list) else value
+
+    for standard in (False, True):
+        text = json.dumps(without_none(value), ensure_ascii=standard, separators=(",", ":"))
+        assert fastjson.dumps(value, standard=standard) == text.encode()
+
+
+@pytest.mark.parametrize("number", [(1 << 63) - 1, 1 << 64, -(1 << 64), True])
+def test_lists_of_numbers_hold_any(number: int) -> None:
+    assert fastjson.dumps([1, number]) == json.dumps([1, number], separators=(",", ":")).encode()
+
+
+def test_none_members_are_left_out() -> None:
+    assert fastjson.dumps({"a": None, "b": [None]}) == b'{"b":[null]}'
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("{a:1,'b':2}", {"a": 1, "b": 2}),
+        ("\ufeff[1]", [1]),
+        ('"\\ud83d\\ude00"', "\U0001f600"),
+        ("9223372036854775807", 9223372036854775807),
+        (" { } ", {}),
+        ('{"a":[1,2,],}', {"a": [1, 2]}),
+        ("1e3", 1000.0),
+    ],
+)
+def test_accepted(text: str, value: Any) -> None:
+    assert fastjson.parse_untrusted(text) == value
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[1 2]", "{1}", "tru", '"open', '"\\x"', '"\\u12"', "{}{}", "[" * 65 + "]" * 65, "9" * 5000]
+)
+def test_refused_with_the_position(text: str) -> None:
+    with pytest.raises(ProtocolError, match="character"):
+        fastjson.parse_untrusted(text)
+
+
+@given(plain)
+def test_reads_all_standard_json(value: Any) -> None:
+    assert fastjson.parse_untrusted(json.dumps(value)) == value
+    assert fastjson.parse_untrusted(json.dumps(value, ensure_ascii=False, indent=1)) == value
+
+
+@given(st.text(alphabet="{}[]:,\"'\\ \n0123456789.eE+-truefalsn$u"))
+def test_random_text_raises_nothing_but_the_one_error(text: str) -> None:
+    with contextlib.suppress(ProtocolError):
+        fastjson.parse_untrusted(text)
+
+
+def test_a_member_of_the_wrong_type_names_its_place() -> None:
+    with pytest.raises(ProtocolError, match=r"topicPutTps"):
+        fastjson.loads_untrusted(b'{"topicPutTps":[]}', TopicStats)
+
+
+def test_deep_json_is_refused_not_a_crash() -> None:
+    with pytest.raises(ProtocolError, match="deeper"):
+        fastjson.loads_untrusted(b'{"x":' * 100_000, dict)
+
+
+class Numbers(msgspec.Struct):
+    n: int
+    b: bool
+
+
+def test_quoted_numbers_and_numbers_for_booleans() -> None:
+    assert fastjson.loads_untrusted(b'{"n":"5","b":1}', Numbers) == Numbers(5, True)
