@@ -4,11 +4,12 @@ nothing is stored twice."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.message.properties import parse
+from rmqserver.broker.sending.properties import wants_safe
 from rmqserver.remoting.answer import Refused, Request
 
 if TYPE_CHECKING:
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from rmqserver.remoting.service import Handler
 
 _SENDS = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
-_DOES_NOT_WAIT = re.compile("(?:^|\x02)WAIT\x01false(?:\x02|$)")
-"""Within the properties of a send."""
 
 
 class EnoughSlaves:
@@ -38,7 +37,7 @@ class EnoughSlaves:
 
     def _send_by(self, send: Handler) -> Handler:
         def handle(request: Request[Any], connection: Connection) -> bytes | None:
-            if self._is_short and not _DOES_NOT_WAIT.search(request.header.properties):
+            if self._is_short and wants_safe(parse(request.header.properties)):
                 raise Refused(ResponseCode.SYSTEM_ERROR, "in-sync replicas not enough")
             return send(request, connection)
 

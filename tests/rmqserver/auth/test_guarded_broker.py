@@ -71,6 +71,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     ) as running:
         with Wire(running.broker_addr) as wire:
             prepare(wire)
+            refusals(wire, [RequestCode.GET_MAX_OFFSET], Credentials("ghost", "x"))
         yield running
         assert running.stop() == 0, running.log_tail()
     log = running.log_file.read_text()
