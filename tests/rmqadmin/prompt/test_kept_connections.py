@@ -31,8 +31,6 @@ LINES = [
     "dlq ls",
     "dlq show {group}",
     "dlq redrive {group} --to topic:{topic}",
-    "spark-replay --dlq {group} --to topic:{topic}",
-    "spark-replay --dlq {group} --to topic:{topic}nosuch",
     "doctor --quick",
     "check broker",
     "check lag",
@@ -42,6 +40,10 @@ LINES = [
     "sendMessage -t {topic} -p x",
     "consumerProgress",
     "updateTopic -c {cluster} -t {topic} -r 1 -w 1",
+]
+REPLAY_LINES = [
+    "spark-replay --dlq {group} --to topic:{topic}",
+    "spark-replay --dlq {group} --to topic:{topic}nosuch",
 ]
 
 
@@ -74,17 +76,14 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-@pytest.fixture
-def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a replay checks before it starts Spark is checked where there is none."""
-    monkeypatch.setattr("spark_tools.replay.entry.check_installed", lambda: None)
-    monkeypatch.setattr("spark_tools.replay.entry.find_java", lambda home: None)
-
-
+@pytest.mark.parametrize("lines", [LINES, REPLAY_LINES], ids=["most", "spark-replay"])
 def test_no_command_opens_a_connection_that_is_there(
-    line: RunLine, names: dict[str, str], made: list[str], without_spark: None
+    line: RunLine, names: dict[str, str], made: list[str], lines: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    texts = [text.format(**names) for text in LINES]
+    if lines is REPLAY_LINES:
+        pytest.importorskip("pyspark")
+        monkeypatch.setattr("spark_tools.replay.entry.find_java", lambda home: None)  # none is started
+    texts = [text.format(**names) for text in lines]
     statuses = [line(text).status for text in texts]
     assert statuses == [5 if "nosuch" in text else 0 for text in texts]
     assert made
