@@ -66,7 +66,7 @@ def test_every_page_that_starts_a_server_is_tried() -> None:
 
 
 def test_a_master_and_its_slave_start_as_the_page_says(tmp_path: Path) -> None:
-    (block,) = (each for each in blocks(OF_SEVERAL_SERVERS, "sh") if "rmqserver" in each)
+    (block,) = (each for each in blocks(OF_SEVERAL_SERVERS, "sh") if "rmqserver broker" in each)
     lines = block.replace("\\\n", " ").replace("/data/", f"{tmp_path}/").splitlines()
     namesrv_words, master_words, slave_words = (shlex.split(line)[1:] for line in lines if line.startswith("rmqserver"))
     with Server(*namesrv_words, "--port", "0", log_file=tmp_path / "namesrv.log") as namesrv:

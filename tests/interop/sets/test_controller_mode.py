@@ -84,8 +84,15 @@ class Mixed:
         return False
 
     def send_many(self, member: ApacheMember | OurMember, count: int) -> None:
-        until(lambda: self.send(member))
+        """As soon as it is the master: one of ours that is a slave would pass them on."""
+        until(lambda: self.is_master(member) and self.send(member))
         assert all([self.send(member) for _ in range(count)])
+
+    def is_master(self, member: ApacheMember | OurMember) -> bool:
+        try:
+            return self.admin.ha_status(member.broker_addr).master
+        except RocketMQError:
+            return False
 
     def bodies(self, member: ApacheMember | OurMember) -> list[bytes]:
         found: list[bytes] = []
