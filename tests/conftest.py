@@ -41,9 +41,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def group_of(item: pytest.Item) -> str:
-    """The tests of a file share servers. Those that start a JVM make three groups of about one size, so that no more
-    than three run at a time: more would be too many for a small machine."""
-    if any(item.iter_markers("spark")) or "cluster" in getattr(item, "fixturenames", ()):
+    """The tests of a file share servers. Those that start a JVM make four groups, so that no more run at a time than a
+    small machine can bear."""
+    if any(item.iter_markers("spark")):
+        return "jvm, spark"
+    if "cluster" in getattr(item, "fixturenames", ()):
         return "jvm, shared"
     if any(item.iter_markers("interop")):
         return "jvm, sets" if item.path.parent.name == "sets" else "jvm, own"

@@ -353,8 +353,9 @@ class RowTable(ScrollView, can_focus=True):
             self._view_from(self._cursor - height + 1)
 
     def _view_from(self, y: int) -> None:
-        """At once: what follows looks at where the view is. Later, it had been moved back to before a sort."""
-        self.scroll_to(y=y, animate=False, immediate=True)
+        """At once: what follows looks at where the view is. Later, it had been moved back to before a sort. By force:
+        rows may have come of which the layout does not know yet, and the view would stay where it is."""
+        self.scroll_to(y=y, animate=False, immediate=True, force=True)
 
     def action_move(self, rows: int) -> None:
         self._set_cursor(self._cursor + rows)

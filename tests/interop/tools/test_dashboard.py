@@ -270,11 +270,12 @@ def test_offsets_of_a_group_are_previewed_and_reset(scene: Scene, java: Witness,
 
 def test_a_group_and_which_client_has_which_queue(scene: Scene) -> None:
     async def test(driver: Driver) -> None:
-        await at_row(driver, "g", scene.group)
-        await driver.until(lambda: "balanced" in line_of(driver, f" {scene.group} "))
-        await driver.until(lambda: line_of(driver, f" {scene.group} ").split()[1] == "0")
+        await at_row(driver, "g", scene.late)
         await driver.until(lambda: "offline" in line_of(driver, f" {scene.late} "))
         assert line_of(driver, f" {scene.late} ").split()[1] == str(MESSAGE_COUNT - QUEUES)
+        await put_cursor(driver, scene.group)
+        await driver.until(lambda: "balanced" in line_of(driver, f" {scene.group} "))
+        await driver.until(lambda: line_of(driver, f" {scene.group} ").split()[1] == "0")
         await driver.press("enter")
         await driver.until_shown("Members: 2", "queues balanced", scene.java_client_id, scene.python_client_id)
         owners = [line.split()[-1] for line in driver.text.splitlines() if line.split()[:1] == [scene.topic]]

@@ -70,6 +70,21 @@ def is_dim(table: RowTable, y: int, text: str) -> bool:
     return all(segment.style is not None and segment.style.color == dim for segment in segments)
 
 
+def test_the_view_follows_the_cursor_before_anything_is_laid_out() -> None:
+    """Rows have just come: Textual does not know yet that there is more than fits."""
+
+    async def run() -> None:
+        app = TableApp()
+        async with app.run_test(size=(40, 11)) as pilot:
+            await pilot.pause()
+            app.table.set_rows((name, name) for name in NAMES)
+            app.table.move_to(NAMES[-1])
+            await pilot.pause()
+            assert app.table.visible_keys()[-1] == NAMES[-1]
+
+    asyncio.run(run())
+
+
 def test_only_rows_in_view_are_asked_for() -> None:
     async def test(table: RowTable, pilot: Pilot[None]) -> None:
         assert table.visible_keys() == NAMES[:10]
