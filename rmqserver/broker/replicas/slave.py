@@ -42,15 +42,14 @@ log = logging.getLogger(__name__)
 REJECTED_TEXT = "[REJECTREQUEST]system busy, start flow control for a while"
 
 READS = (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
-WRITES = (
-    RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE,
-    RequestCode.CONSUMER_SEND_MSG_BACK, RequestCode.SEND_REPLY_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2,
-    RequestCode.POP_MESSAGE, RequestCode.POP_LITE_MESSAGE, RequestCode.ACK_MESSAGE, RequestCode.BATCH_ACK_MESSAGE,
-    RequestCode.CHANGE_MESSAGE_INVISIBLETIME,
-)  # fmt: skip
 _SENDS = (
     RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE,
     RequestCode.SEND_REPLY_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2,
+)  # fmt: skip
+WRITES = (
+    *_SENDS, RequestCode.CONSUMER_SEND_MSG_BACK,
+    RequestCode.POP_MESSAGE, RequestCode.POP_LITE_MESSAGE, RequestCode.ACK_MESSAGE, RequestCode.BATCH_ACK_MESSAGE,
+    RequestCode.CHANGE_MESSAGE_INVISIBLETIME,
 )  # fmt: skip
 ENDINGS = (RequestCode.END_TRANSACTION, RequestCode.RECALL_MESSAGE)
 
