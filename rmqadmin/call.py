@@ -86,42 +86,42 @@ class Call:
     @cached_property
     def connections(self) -> BlockingClient:
         """Those of ``admin``, for requests that are no admin's; without its guards. Open in a shell, perhaps."""
-        from rmqclient.blocking import BlockingClient
-
-        if self.invocation.session is not None:
-            return self.invocation.session.lend(self.settings)
-        settings = self.settings
-        return BlockingClient(settings.credentials(), settings.setting("timeout_s").value, tls=settings.tls())
+        return self._borrow()
 
     def new_client(self, kind: type[C], *, read_only: bool, before_change: Callable[[], None] = no_check) -> C:
         """A client of the caller's own, for a caller that must not wait for others' answers, and that heeds
         ``guards`` itself. The caller closes it; in a shell its connections are kept for others then."""
-        settings, session = self.settings, self.invocation.session
-        if session is None:
-            return kind(
-                self.namesrv_addr,
-                settings.credentials(),
-                settings.setting("timeout_s").value,
-                read_only=read_only,
-                before_change=before_change,
-                tls=settings.tls(),
-            )
-        addrs, timeout_s = self.namesrv_addr, settings.setting("timeout_s").value
-        client = session.lend(settings)
+        client = self._borrow()
         try:
             made = kind(
-                addrs,
-                timeout_s=timeout_s,
+                self.namesrv_addr,
+                timeout_s=self.settings.setting("timeout_s").value,
                 read_only=read_only,
                 before_change=before_change,
                 client=client,
-                give_back=session.take_back,
+                give_back=self._give_back,
             )
         except RocketMQError:
-            session.take_back(client)
+            self._give_back(client)
             raise
-        session.begin_where_answered(made)
+        if self.invocation.session is not None:
+            self.invocation.session.begin_where_answered(made)
         return made
+
+    def _borrow(self) -> BlockingClient:
+        """For one user, who gives it back."""
+        from rmqclient.blocking import BlockingClient
+
+        settings, session = self.settings, self.invocation.session
+        if session is not None:
+            return session.lend(settings)
+        return BlockingClient(settings.credentials(), settings.setting("timeout_s").value, tls=settings.tls())
+
+    def _give_back(self, client: BlockingClient) -> None:
+        if self.invocation.session is not None:
+            self.invocation.session.take_back(client)
+        else:
+            client.close()
 
     @cached_property
     def settings(self) -> EffectiveSettings:
@@ -364,7 +364,4 @@ class Call:
         if session is not None and "admin" in self.__dict__:
             session.note_who_answered(self.admin)
         if "connections" in self.__dict__:
-            if session is None:
-                self.connections.close()
-            else:
-                session.take_back(self.connections)
+            self._give_back(self.connections)

@@ -48,6 +48,11 @@ class TlsFiles(msgspec.Struct, frozen=True, kw_only=True):
         return context
 
 
+def tls_context(files: TlsFiles | None) -> ssl.SSLContext | None:
+    """None for plain connections; UsageError as for ``TlsFiles.context``."""
+    return None if files is None else files.context()
+
+
 def _check_readable(path: str) -> None:
     try:
         with Path(path).open("rb"):

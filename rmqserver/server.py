@@ -58,7 +58,7 @@ log = logging.getLogger(__name__)
 FAST_PORT_DISTANCE = 2
 """How far below the broker's port the second listener of old clients is (Apache's "fast" or "VIP" port)."""
 
-TOLD_MAX_S = 4.0
+ANNOUNCED_MAX_S = 4.0
 """How long a broker that is to be announced as ready may take until the nameservers know it. Their own time is within
 it."""
 
@@ -174,7 +174,7 @@ class _Server:
             assert self._broker is not None
             told = trio.Event()
             nursery.start_soon(self._register_when_online, self._broker, self._registration, told)
-            with trio.move_on_after(TOLD_MAX_S):
+            with trio.move_on_after(ANNOUNCED_MAX_S):
                 await told.wait()
         self._serve_tests(nursery)
         if self._watch_pages is not None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rmqclient.admin import AdminClient
 from rmqclient.pull import PULL_ANSWER_CODES, PullStatus, pull_header
-from rmqclient.tls_files import TlsFiles
+from rmqclient.tls_files import TlsFiles, tls_context
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData, QueueData
 from rmqproto.codes import RequestCode, ResponseCode
@@ -58,7 +58,7 @@ class LiveCluster:
         timeout_s: float = 5.0,
     ):
         """``client`` has connections already, with credentials and TLS of its own, and stays open."""
-        context = None if tls is None or client is not None else tls.context()
+        context = tls_context(tls) if client is None else None
         self.admin = AdminClient(name_server, credentials, timeout_s, tls=context, client=client)
         self._read_from = read_from
         self._routes: dict[str, dict[str, tuple[QueueData, BrokerData]]] = {}

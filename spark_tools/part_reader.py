@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqclient.blocking import BlockingClient
+from rmqclient.tls_files import tls_context
 from rmqproto.errors import ProtocolError
 from rmqproto.filters.sql92 import compile_sql92_for_records
 from spark_tools.arrow_records import BatchMaker, BatchOptions
@@ -72,8 +73,7 @@ def _read_live(part: LivePart, rules: ReadRules, options: ReadOptions) -> Iterat
         expression_type="SQL92" if options.sql92 else "TAG",
         fail_on_data_loss=options.fail_on_data_loss,
     )
-    tls = None if options.tls is None else options.tls.context()
-    with BlockingClient(options.credentials, tls=tls) as client:
+    with BlockingClient(options.credentials, tls=tls_context(options.tls)) as client:
         waiting: list[bytes] = []
         count = 0
         for body in pull_range(client, part, pulling):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from rmqclient.sending import BUSY_CODES, COMPRESS_LEVEL, COMPRESSED_ZLIB, NEVER_CODES, STORED_CODES
-from rmqclient.tls_files import TlsFiles
+from rmqclient.tls_files import TlsFiles, tls_context
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import RequestCode
 from rmqproto.codes import ResponseCode as Code
@@ -49,7 +49,7 @@ class BatchSender:
         self._group = producer_group
         self._timeout_s = send_timeout_s
         self._credentials = credentials
-        self._tls = None if tls is None else tls.context()
+        self._tls = tls_context(tls)
         self._pipelines: dict[str, Pipeline] = {}
         self._unsent: list[BatchOutcome] = []
 

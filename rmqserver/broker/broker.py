@@ -14,10 +14,8 @@ import trio
 from rmqproto.bodies.routes import TopicRoute
 from rmqproto.codes import RequestCode
 from rmqproto.errors import StorageError
-from rmqproto.headers.base import Header
 from rmqproto.message.message_id import UniqueIds
 from rmqproto.names import TIMER_TOPIC
-from rmqproto.wire.command import Command
 from rmqserver.auth.auth_gate import AuthGate
 from rmqserver.auth.auth_settings import AuthSettings
 from rmqserver.auth.auth_table import AuthTable
@@ -60,7 +58,7 @@ from rmqserver.broker.replicas.enough_slaves import EnoughSlaves
 from rmqserver.broker.replicas.ha_master import HaMaster
 from rmqserver.broker.replicas.ha_slave import HaSlave
 from rmqserver.broker.replicas.master_link import MasterLink
-from rmqserver.broker.replicas.members import KnownMembers
+from rmqserver.broker.replicas.members import AskedNameservers, KnownMembers
 from rmqserver.broker.replicas.pre_online import PreOnline
 from rmqserver.broker.replicas.slave import Slave
 from rmqserver.broker.replicas.slave_offsets import SlaveOffsets, forget_notes
@@ -110,7 +108,7 @@ GC_THRESHOLDS = (100_000, 50, 50)
 """What a round allocates dies with it by counting references; looking for cycles all the time costs 6 to 9 %."""
 
 
-class Nameservers(Outward, Protocol):
+class Nameservers(Outward, AskedNameservers, Protocol):
     """Who tells the nameservers of the topics."""
 
     def changed(self, put_names: Collection[str] | None) -> None:
@@ -128,17 +126,9 @@ class Nameservers(Outward, Protocol):
     before_return: Callable[[], Awaitable[None]] | None
     """Awaited before one that may have forgotten us is told of us again."""
 
-    async def ask_each(self, code: int, header: Header, body: bytes = b"", *, connects: bool = False) -> list[Command]:
-        """The answers of those that are connected, and with ``connects`` of all that can be reached."""
-        ...
-
     @property
     def has_nameservers(self) -> bool:
         """Whether there is anybody to tell."""
-        ...
-
-    def own_addr(self) -> str | None:
-        """As a nameserver knows us; None while none is connected."""
         ...
 
     def when_master_is_known(self, on_master: Callable[[str, str], None]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from rmqclient.blocking import BlockingClient
-from rmqclient.tls_files import TlsFiles
+from rmqclient.tls_files import TlsFiles, tls_context
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import NotFoundError, StorageError
 from rmqproto.message.record import decode_records_untrusted
@@ -82,8 +82,8 @@ class ReplayTarget:
         time.sleep(max(0.0, self._settled_at - time.monotonic()))
 
     def look(self) -> set[str]:
-        tls = None if self._tls is None else self._tls.context()
-        with BlockingClient(self._credentials, tls=tls) as client:  # a new one: of those that broke nothing is known
+        # A new one: of connections that broke nothing is known.
+        with BlockingClient(self._credentials, tls=tls_context(self._tls)) as client:
             return set(replay_ids_since(self._fences, self._addresses.__getitem__, self._job, client))
 
     def close(self) -> None:

@@ -21,7 +21,7 @@ from rmqadmin.core.contexts.defaults import NAMESRV_DEFAULT, TIMEOUT_DEFAULT_S
 from rmqadmin.core.contexts.secrets import read_secret
 from rmqadmin.core.contexts.settings_file import SECONDS_MAX, SettingsText, read_settings
 from rmqadmin.core.own_files import config_dir
-from rmqclient.tls_files import TlsFiles
+from rmqclient.tls_files import TlsFiles, tls_context
 from rmqproto.errors import UsageError
 from rmqproto.wire.signing import Credentials
 
@@ -236,8 +236,7 @@ class EffectiveSettings:
 
     def tls(self) -> ssl.SSLContext | None:
         """None if connections are plain. UsageError as for ``tls_files``, and for a file that cannot be used."""
-        files = self.tls_files()
-        return None if files is None else files.context()
+        return tls_context(self.tls_files())
 
     def tls_files(self) -> TlsFiles | None:
         """None if connections are plain. UsageError for a file that is given on the command line then."""

@@ -32,11 +32,13 @@ Addrs = Mapping[int, str]
 class AskedNameservers(Protocol):
     """How nameservers are asked (``Registration``)."""
 
-    async def ask_each(
-        self, code: int, header: Header, body: bytes = b"", *, connects: bool = False
-    ) -> list[Command]: ...
+    async def ask_each(self, code: int, header: Header, body: bytes = b"", *, connects: bool = False) -> list[Command]:
+        """The answers of those that are connected, and with ``connects`` of all that can be reached."""
+        ...
 
-    def own_addr(self) -> str | None: ...
+    def own_addr(self) -> str | None:
+        """As a nameserver knows us; None while none is connected."""
+        ...
 
 
 class KnownMembers:
