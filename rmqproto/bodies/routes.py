@@ -47,6 +47,9 @@ class TopicRoute(Body, kw_only=True):
 class ClusterInfo(Body, kw_only=True):
     broker_addr_table: dict[str, BrokerData] = {}
     cluster_addr_table: dict[str, list[str]] = {}
+    displaced_brokers: list[BrokerData] | None = None
+    """Ours, where there are some: brokers that are alive, and whose name and id another one has, as it registered
+    later."""
 
 
 class TopicList(Body, kw_only=True):

@@ -77,6 +77,11 @@ class BrokerSet:
             found += [message.body for message in messages]
         return found
 
+    def in_sync_addrs(self) -> set[str]:
+        """Addresses of those that the controller has in sync."""
+        sets = self.admin.replica_sets(self.controller_addr, [BROKER_NAME]).replicas_info_table.values()
+        return {one.broker_address for each in sets for one in each.in_sync_replicas}
+
     def takes(self, number: int) -> bool:
         """Whether that broker takes messages."""
         try:
