@@ -71,7 +71,7 @@ class BrokerMemberGroupAnswer(Body, kw_only=True):
     broker_member_group: BrokerMemberGroup
 
 
-class TopicConfig(Body, kw_only=True):
+class TopicConfig(Body, kw_only=True, gc=False):
     """A topic as the broker keeps it. ``attributes`` of names we do not know are kept."""
 
     attributes: dict[str, str] = {}
