@@ -7,7 +7,6 @@ command: ask, render, exit status. Rich is never imported for help or errors (70
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import itertools
 import os
@@ -26,6 +25,7 @@ from typer.core import TyperCommand, TyperGroup
 from rmqadmin import diagnostics, output, registry
 from rmqadmin.call import Call
 from rmqadmin.core.contexts.permission import ChangeRefusedError
+from rmqadmin.core.near_names import near_name
 from rmqadmin.core.results import Result
 from rmqadmin.exit_codes import ExitCode
 from rmqadmin.invocation import JSON_FORMATS, Invocation
@@ -155,8 +155,8 @@ class LazyGroup(TyperGroup):
             raise typer.Exit(0)
 
     def _unknown(self, ctx: Any, name: str) -> UsageError:
-        near = difflib.get_close_matches(name.lower(), {known.lower(): 0 for known in self.list_commands(ctx)}, n=1)
-        entry = registry.find(f"{self.noun} {near[0]}".strip()) if near else None
+        near = near_name(name, self.list_commands(ctx))
+        entry = registry.find(f"{self.noun} {near}".strip()) if near else None
         advice = f"Did you mean {entry.name}?" if entry else "`rmqadmin --help` lists the commands."
         advice = registry.DROPPED.get(name.lower(), advice) if not self.noun else advice
         return UsageError(f"there is no command {f'{self.noun} {name}'.strip()!r}", hint=advice)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from rmqadmin.core.near_names import did_you_mean
 from rmqproto.errors import UsageError
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
@@ -165,11 +166,9 @@ class _Parser:
         return None
 
     def unknown(self, token: str) -> UsageError:
-        import difflib
-
         name, spellings = token.lstrip("-").partition("=")[0], [f"--{name}" for name in self.long]
-        near = difflib.get_close_matches(f"--{name}", spellings, n=1) if len(name) > 1 else []
-        return UsageError(f"Unrecognized option: {token}", hint=f"Did you mean {near[0]}?" if near else None)
+        hint = did_you_mean(f"--{name}", spellings) if len(name) > 1 else None
+        return UsageError(f"Unrecognized option: {token}", hint=hint)
 
 
 def _unquoted(value: str) -> str:

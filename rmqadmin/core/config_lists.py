@@ -6,7 +6,6 @@ entry does not say stays as it is on a broker that knows the name; a new one get
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -15,6 +14,7 @@ import msgspec
 
 from rmqadmin.core.changes import FieldChange, Step, WayBack
 from rmqadmin.core.groups.group_config import group_fields
+from rmqadmin.core.near_names import did_you_mean
 from rmqadmin.core.topics.perms import perm_of_letters
 from rmqadmin.core.topics.topic_config import changed_attributes, topic_fields
 from rmqproto.bodies.groups import SubscriptionGroupConfig
@@ -82,8 +82,7 @@ def checked_entry(kind: ListKind[C], entry: Mapping[str, Any]) -> dict[str, Any]
 
 
 def unknown_field(where: str, field: str, known: Sequence[str]) -> UsageError:
-    near = difflib.get_close_matches(field, known, n=1)
-    advice = f"Did you mean {near[0]}?" if near else f"The fields are {', '.join(known)}."
+    advice = did_you_mean(field, known) or f"The fields are {', '.join(known)}."
     return UsageError(f"{where}: there is no field {field}", hint=advice)
 
 

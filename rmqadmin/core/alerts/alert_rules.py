@@ -3,7 +3,6 @@ those of ``rmqadmin check``."""
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -13,6 +12,7 @@ from typing import Any
 import msgspec
 
 from rmqadmin.core.health.thresholds import Quantity, parse_thresholds
+from rmqadmin.core.near_names import did_you_mean
 from rmqadmin.core.own_files import config_dir
 from rmqadmin.core.times import parse_duration
 from rmqproto.errors import UsageError
@@ -107,8 +107,7 @@ def parse_alert_rules(text: str) -> tuple[AlertRule, ...]:
 def _rule(where: str, table: Mapping[str, Any]) -> AlertRule:
     for key in table:
         if key not in _KEYS:
-            near = difflib.get_close_matches(key, _KEYS, 1)
-            hint = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(_KEYS)}."
+            hint = did_you_mean(key, _KEYS) or f"There are: {', '.join(_KEYS)}."
             raise UsageError(f"{where}: {key!r} is not known", hint=hint)
     when = table.get("when")
     if when not in list(Condition):

@@ -6,13 +6,13 @@ Shells read both for completion (``completions``).
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from rmqadmin.core.contexts.context import NAME_FORM, NO_CONTEXT, Context, ContextSettings, check_name
 from rmqadmin.core.contexts.settings_file import SettingsText, parse_settings, read_settings
+from rmqadmin.core.near_names import did_you_mean
 from rmqadmin.core.own_files import config_dir, state_dir, write_private
 from rmqproto.errors import NotFoundError, RocketMQError, UsageError
 
@@ -56,8 +56,7 @@ class ContextStore:
             raise
 
     def _advice(self, name: str) -> str:
-        near = difflib.get_close_matches(name, self.names(), n=1)
-        return f"Did you mean {near[0]}?" if near else "`rmqadmin context ls` lists them."
+        return did_you_mean(name, self.names()) or "`rmqadmin context ls` lists them."
 
     def named(self, name: str) -> Context | None:
         """The context that a flag names; None for ``none``."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import stat
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any, Generic, TypeVar, get_args
 import msgspec
 
 from rmqadmin.core.contexts.secrets import check_reference
+from rmqadmin.core.near_names import did_you_mean
 from rmqproto.errors import UsageError
 
 FILE_SIZE_MAX_BYTES = 256 * 1024
@@ -84,8 +84,7 @@ def _line_of(name: str, text: str) -> int:
 def _value(where: str, name: str, value: Any, types: dict[str, Any]) -> Any:
     """UsageError for a setting that does not exist, is of another type, or says nothing that can be meant."""
     if name not in types:
-        near = difflib.get_close_matches(name, types, n=1)
-        advice = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(types)}."
+        advice = did_you_mean(name, types) or f"There are: {', '.join(types)}."
         raise UsageError(f"{where}: there is no setting {name!r}", hint=advice)
     try:
         found = msgspec.convert(value, types[name])

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING, Annotated
 
 from rmqadmin.core import targets
+from rmqadmin.core.near_names import near_name
 from rmqadmin.core.results import Notice, Row, doc
 from rmqproto.bodies.base import MessageQueue
 
@@ -39,7 +39,7 @@ def say_if_new(admin: AdminClient, topic: str, notice: Notice, *, dry_run: bool)
     """A word about a topic that the first message makes, and the name that may have been meant."""
     if targets.find_route(admin, topic) is not None:
         return
-    near = difflib.get_close_matches(topic, admin.topic_list(), n=1)
-    meant = f"; did you mean {near[0]}?" if near else ""
+    near = near_name(topic, admin.topic_list())
+    meant = f"; did you mean {near}?" if near else ""
     does = "would make" if dry_run else "makes"
     notice(f"there is no topic {topic}: the broker {does} it for this message{meant}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, cast
 
@@ -14,6 +13,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
+from rmqadmin.core.near_names import did_you_mean
 from rmqadmin.prompt.candidates import LineSoFar, Offer
 from rmqadmin.tui.command_line.completion import KnownNames, offered
 from rmqadmin.tui.command_line.understood import PLACES, CommandAsked, PlaceAsked, understand
@@ -168,8 +168,7 @@ class CommandLineScreen(ModalScreen[PlaceAsked | CommandAsked | None]):
         assert kind is not None
         names = await asyncio.to_thread(self._names.of, kind, LineSoFar())
         if names and asked.name not in names:
-            near = difflib.get_close_matches(asked.name, names, n=1)
-            raise UsageError(f"there is no {kind} {asked.name}", hint=f"Did you mean {near[0]}?" if near else None)
+            raise UsageError(f"there is no {kind} {asked.name}", hint=did_you_mean(asked.name, names))
         return asked
 
     def _refuse(self, error: UsageError) -> None:

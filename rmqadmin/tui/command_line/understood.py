@@ -7,12 +7,12 @@ name to type, and a line has neither.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 
 import msgspec
 
 from rmqadmin import diagnostics, registry
+from rmqadmin.core.near_names import did_you_mean
 from rmqadmin.prompt.candidates import LineSoFar, read_words
 from rmqadmin.prompt.command_lines import command_words
 from rmqadmin.prompt.line import parse_line, typed
@@ -115,6 +115,4 @@ def _command(words: list[str], found: LineSoFar, reach: Sequence[str] | None) ->
 
 def _unknown(name: str) -> UsageError:
     known = [*PLACES, *(entry.name for entry in registry.ENTRIES)]
-    near = difflib.get_close_matches(name.lower(), {each.lower(): 0 for each in known}, n=1)
-    advice = next((each for each in known if near and each.lower() == near[0]), None)
-    return UsageError(f"there is no command {name}", hint=f"Did you mean {advice}?" if advice else None)
+    return UsageError(f"there is no command {name}", hint=did_you_mean(name, known))
