@@ -24,7 +24,8 @@ from rmqproto.headers.base import Header, to_ext
 from rmqproto.headers.consuming import PULL_SUBSCRIPTION, PullHeader
 from rmqproto.headers.sending import SendHeaderV2
 from rmqproto.wire.command import Command, encode_frame
-from rmqproto.wire.signing import Credentials, sign
+from rmqproto.wire.credentials import Credentials
+from rmqproto.wire.signing import sign
 
 ROOT_USER, USER = Credentials("root", "root-secret"), Credentials("orders", "orders-secret")
 GROUP = "CID_guarded"

@@ -10,8 +10,9 @@ from rmqproto.access.users import User
 from rmqproto.bodies.acl import AclEntry, AclInfo, AclPolicy, UserAccount
 from rmqproto.names import RETRY_PREFIX
 from rmqproto.wire.command import Command, encode_frame
+from rmqproto.wire.credentials import Credentials
 from rmqproto.wire.frames import FrameCutter
-from rmqproto.wire.signing import Credentials, sign
+from rmqproto.wire.signing import sign
 from rmqserver.auth.auth_gate import AuthGate
 from rmqserver.auth.auth_settings import AuthSettings
 from rmqserver.auth.auth_table import AuthTable

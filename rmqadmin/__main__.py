@@ -3,7 +3,9 @@ line that opens the dashboard does not wait for Typer."""
 
 from __future__ import annotations
 
+import atexit
 import gc
+import os
 import sys
 
 
@@ -16,6 +18,8 @@ def main() -> None:
     # What modules make while they load is never garbage. Not looking for garbage then, nor at exit, saves 10 of 100 ms.
     # What a command makes is collected as usual.
     gc.disable()
+    ending = QuickEnding()
+    atexit.register(ending)  # first, so it is called last
     if sys.argv[1:2] == ["tui"]:
         from rmqadmin import plain_tui
 
@@ -26,7 +30,23 @@ def main() -> None:
 
     gc.freeze()
     gc.enable()
-    sys.exit(cli.run(sys.argv[1:]))
+    ending.status = cli.run(sys.argv[1:])
+    sys.exit(ending.status)
+
+
+class QuickEnding:
+    """Ends the process when threads have ended, and all is done that was registered for the end. Only the modules are
+    not taken apart, which takes 6 of 100 ms."""
+
+    status: int | None = None
+    """None: how the program ends is for the interpreter to say."""
+
+    def __call__(self) -> None:
+        if self.status is None:
+            return
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(self.status)
 
 
 if __name__ == "__main__":

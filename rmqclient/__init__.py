@@ -7,7 +7,6 @@ The names below are imported when they are first asked for: trio alone takes a t
 from __future__ import annotations
 
 import importlib
-import logging
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
     from rmqproto.bodies.base import MessageQueue as MessageQueue
     from rmqproto.bodies.lite import OffsetOption as OffsetOption
     from rmqproto.filters.subscription import Sql92 as Sql92
-    from rmqproto.wire.signing import Credentials as Credentials
+    from rmqproto.wire.credentials import Credentials as Credentials
 
 _HOMES = {
     "rmqclient.admin": ("AdminClient",),
@@ -71,15 +70,12 @@ _HOMES = {
     ),
     "rmqproto.bodies.base": ("MessageQueue",),
     "rmqproto.bodies.lite": ("OffsetOption",),
-    "rmqproto.wire.signing": ("Credentials",),
+    "rmqproto.wire.credentials": ("Credentials",),
     "rmqproto.filters.subscription": ("Sql92",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = sorted(_HOME_OF)
-
-# A library speaks through logging only to those who listen.
-logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 
 def __getattr__(name: str) -> Any:

@@ -29,7 +29,7 @@ from rmqclient.remoting.requests import (
 from rmqproto.codes import SUCCESS_ALONE
 from rmqproto.errors import ConnectError, ProtocolError, RequestTimeoutError
 from rmqproto.wire.command import Command, FrameReader
-from rmqproto.wire.signing import Credentials
+from rmqproto.wire.credentials import Credentials
 
 if TYPE_CHECKING:
     import ssl  # 10 ms, which plain connections do not need

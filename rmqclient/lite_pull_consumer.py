@@ -32,8 +32,8 @@ from rmqproto.filters.subscription import ALL, Sql92
 from rmqproto.names import group_problem
 from rmqproto.wire import fastjson
 from rmqproto.wire.command import Command
+from rmqproto.wire.credentials import Credentials
 from rmqproto.wire.fastjson import ObjectMap
-from rmqproto.wire.signing import Credentials
 
 log = logging.getLogger(__name__)
 

@@ -36,7 +36,7 @@ from rmqproto.headers.lite import UnsubscribeLiteHeader
 from rmqproto.headers.popping import INIT_FROM_MAX
 from rmqproto.names import lite_queue_name
 from rmqproto.wire.command import Command
-from rmqproto.wire.signing import Credentials
+from rmqproto.wire.credentials import Credentials
 
 
 class LitePushConsumer(GroupMember):

@@ -37,7 +37,7 @@ from rmqproto.bodies.popping import QueueAssignment
 from rmqproto.errors import UsageError
 from rmqproto.filters.subscription import Sql92
 from rmqproto.names import retry_topic
-from rmqproto.wire.signing import Credentials
+from rmqproto.wire.credentials import Credentials
 
 log = logging.getLogger(__name__)
 

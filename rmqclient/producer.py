@@ -44,7 +44,7 @@ from rmqproto.headers.base import to_ext
 from rmqproto.headers.sending import RecallHeader
 from rmqproto.message.recall_handle import RecallHandle, parse_untrusted
 from rmqproto.names import group_problem
-from rmqproto.wire.signing import Credentials
+from rmqproto.wire.credentials import Credentials
 
 SEND_TIMEOUT_S = 3.0
 """For a send with all its attempts, as Apache's clients."""

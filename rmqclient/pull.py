@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
 import msgspec
@@ -10,12 +9,16 @@ import msgspec
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import ResponseCode
 from rmqproto.headers.base import from_ext
-from rmqproto.headers.consuming import PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION, PULL_SUSPEND, PullAnswer, PullHeader
+from rmqproto.headers.consuming import (
+    PULL_BATCH_COUNT,
+    PULL_COMMIT_OFFSET,
+    PULL_SUBSCRIPTION,
+    PULL_SUSPEND,
+    PullAnswer,
+    PullHeader,
+)
 from rmqproto.message.record import StoredMessage, decode_records_untrusted
 from rmqproto.wire.command import Command
-
-PULL_BATCH_COUNT = 32
-"""Messages asked for at once: Apache's client default, and what a broker gives at most from memory."""
 
 
 class PullStatus(Enum):
@@ -31,8 +34,7 @@ class PullStatus(Enum):
 PULL_ANSWER_CODES = frozenset(int(status.value) for status in PullStatus)
 
 
-@dataclass(frozen=True, slots=True)
-class PullResult:
+class PullResult(msgspec.Struct, frozen=True):
     """All offsets are queue offsets; ``messages`` is empty unless ``status`` is FOUND, and may hold messages whose tag
     only has the hash of a wanted one."""
 

@@ -10,7 +10,7 @@ import trio
 
 from rmqclient.lifetime import Lifetime
 from rmqclient.message import ReceivedMessage
-from rmqclient.pull import PULL_ANSWER_CODES, PULL_BATCH_COUNT, PullStatus, pull_header, pull_result_untrusted
+from rmqclient.pull import PULL_ANSWER_CODES, PullStatus, pull_header, pull_result_untrusted
 from rmqclient.remoting.client_instance import ClientInstance
 from rmqclient.remoting.routes import MASTER_ID
 from rmqclient.sending import lite_topic_queue
@@ -20,6 +20,7 @@ from rmqproto.errors import UsageError
 from rmqproto.filters.subscription import ALL, SQL92, TAG, Sql92, parse_tags
 from rmqproto.headers.base import Header, from_ext
 from rmqproto.headers.consuming import (
+    PULL_BATCH_COUNT,
     OffsetAnswer,
     QueryConsumerOffsetHeader,
     QueueHeader,
@@ -29,7 +30,7 @@ from rmqproto.headers.consuming import (
 from rmqproto.message.light_queues import LIGHT_QUEUE_ID, is_light_queue
 from rmqproto.names import group_problem, lite_queue_name
 from rmqproto.wire.command import Command
-from rmqproto.wire.signing import Credentials
+from rmqproto.wire.credentials import Credentials
 
 ANSWER_TIMEOUT_S = 10.0
 """What a broker gets on top of the time it may hold a pull; it looks at held ones every 5 s."""

@@ -32,7 +32,7 @@ from rmqclient.listener import Listener
 from rmqproto.allocate import Strategy, averagely
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.filters.subscription import Sql92
-from rmqproto.wire.signing import Credentials
+from rmqproto.wire.credentials import Credentials
 
 
 class PushConsumer(GroupMember):

@@ -31,7 +31,7 @@ from rmqproto.errors import NotFoundError, UsageError
 from rmqproto.filters.subscription import ALL, Sql92
 from rmqproto.message.light_queues import is_light_queue
 from rmqproto.names import group_problem
-from rmqproto.wire.signing import Credentials
+from rmqproto.wire.credentials import Credentials
 
 ANSWER_TIMEOUT_S = 10.0
 """What a broker gets on top of the time it may hold a pop."""

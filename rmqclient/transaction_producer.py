@@ -26,7 +26,7 @@ from rmqproto.message.message_id import parse_offset_id_untrusted
 from rmqproto.message.record import decode_record_untrusted
 from rmqproto.message.sys_flag import TRANSACTION_PREPARED
 from rmqproto.wire.command import Command
-from rmqproto.wire.signing import Credentials
+from rmqproto.wire.credentials import Credentials
 
 log = logging.getLogger(__name__)
 

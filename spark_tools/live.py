@@ -19,7 +19,7 @@ from rmqproto.filters.subscription import SQL92, subscription_data
 from rmqproto.headers.base import from_ext
 from rmqproto.headers.consuming import OffsetAnswer, PullAnswer, QueueHeader
 from rmqproto.perm import PERM_READ
-from rmqproto.wire.signing import Credentials
+from rmqproto.wire.credentials import Credentials
 from spark_tools.offset_ranges import OffsetRange, queue_text
 from spark_tools.ranges import DataLossError, cut_range, resolve
 from spark_tools.source_options import ReadOptions

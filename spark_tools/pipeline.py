@@ -16,7 +16,7 @@ from rmqclient.remoting.requests import OPAQUE_MASK, encode_not_supported, encod
 from rmqproto.errors import ConnectError, ProtocolError
 from rmqproto.headers.base import Header
 from rmqproto.wire.command import Command, FrameReader
-from rmqproto.wire.signing import Credentials
+from rmqproto.wire.credentials import Credentials
 
 if TYPE_CHECKING:
     import ssl

@@ -19,7 +19,7 @@ from rmqproto.headers.sending import SendHeaderV2
 from rmqproto.message.record import BatchItem, encode_batch
 from rmqproto.message.sys_flag import COMPRESSED
 from rmqproto.wire.command import Command
-from rmqproto.wire.signing import Credentials
+from rmqproto.wire.credentials import Credentials
 from spark_tools.pipeline import Answered, Pipeline, wait_for_answers
 from spark_tools.replay.delivery import Answer, Batch, BatchOutcome, DeliveryError, Outgoing
 

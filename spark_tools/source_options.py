@@ -15,7 +15,7 @@ import msgspec
 from rmqclient.tls_files import TlsFiles
 from rmqproto.errors import UsageError
 from rmqproto.filters.sql92 import Sql92Error, compile_sql92
-from rmqproto.wire.signing import Credentials
+from rmqproto.wire.credentials import Credentials
 
 EARLIEST = -2
 LATEST = -1

@@ -14,7 +14,7 @@ from rmqproto.errors import UsageError
 
 if TYPE_CHECKING:
     from rmqadmin.shared.replay_progress import ProgressBar, ProgressLines, StageLines
-    from rmqproto.wire.signing import Credentials
+    from rmqproto.wire.credentials import Credentials
     from spark_tools.replay.canary import CanaryReport
     from spark_tools.replay.entry import ReplayOutcome
     from spark_tools.replay.hooks import Hooks, ReplayProgress

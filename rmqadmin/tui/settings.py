@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rmqadmin.tui.dashboard_client import DashboardClient
     from rmqadmin.tui.recording.recording_file import RecordingWriter
     from rmqclient.tls_files import TlsFiles
-    from rmqproto.wire.signing import Credentials
+    from rmqproto.wire.credentials import Credentials
 
 
 class ClientMaker(Protocol):

@@ -4,10 +4,11 @@ read-only client from changing anything."""
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
+
+import msgspec
 
 from rmqclient.addresses import parse_addresses
 from rmqclient.blocking import OUTCOME_UNKNOWN, TIMEOUT_S, BlockingClient
@@ -16,7 +17,7 @@ from rmqproto.codes import SUCCESS_ALONE, OwnRequestCode, RequestCode
 from rmqproto.errors import ConnectError, ProtocolError, RefusedError, RequestTimeoutError, UsageError
 from rmqproto.wire import fastjson
 from rmqproto.wire.command import Command
-from rmqproto.wire.signing import Credentials
+from rmqproto.wire.credentials import Credentials
 
 if TYPE_CHECKING:
     import ssl
@@ -179,8 +180,7 @@ PAGE_COUNT = 2000
 PAGES_MAX = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class Page(Generic[T]):
+class Page(msgspec.Struct, Generic[T], frozen=True):
     """Part of a table that brokers hand out in pages. ``total`` is the whole table's count, None from brokers up to
     5.3.3, which send everything at once; ``version`` is the JSON of the table's data version."""
 

@@ -1,18 +1,25 @@
-"""Admin calls about messages: look up, read from a queue, send, send back."""
+"""Admin calls about messages: look up, read from a queue, send, send back.
+
+Each loads by itself how messages are read or made: that takes 8 ms, and most commands meet no message.
+"""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rmqclient.admin.caller import AdminCaller
-from rmqclient.message import Message, SendResult
-from rmqclient.pull import PULL_ANSWER_CODES, PULL_BATCH_COUNT, PullResult, pull_header, pull_result_untrusted
-from rmqclient.sending import STORED_CODES, EncodedSend, SendRequests, send_result_untrusted
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import RequestCode, ResponseCode
-from rmqproto.headers.consuming import QueryMessageHeader, ViewMessageHeader
+from rmqproto.headers.consuming import PULL_BATCH_COUNT, QueryMessageHeader, ViewMessageHeader
 from rmqproto.headers.sending import SendBackHeader
 from rmqproto.java.java_numbers import LONG_MAX
-from rmqproto.message.record import StoredMessage, decode_record_untrusted, decode_records_untrusted
 from rmqproto.names import TOOLS_CONSUMER_GROUP
+
+if TYPE_CHECKING:
+    from rmqclient.message import Message, SendResult
+    from rmqclient.pull import PullResult
+    from rmqclient.sending import EncodedSend
+    from rmqproto.message.record import StoredMessage
 
 TOOLS_PRODUCER_GROUP = "TOOLS_PRODUCER"
 
@@ -27,6 +34,8 @@ class MessageCalls(AdminCaller):
 
     def view_message(self, broker_addr: str, log_offset: int, topic: str | None = None) -> StoredMessage:
         """The message at a commit log offset (33). RefusedError with code 1 if none begins there."""
+        from rmqproto.message.record import decode_record_untrusted
+
         header = ViewMessageHeader(offset=log_offset, topic=topic)
         return decode_record_untrusted(self.call(broker_addr, RequestCode.VIEW_MESSAGE_BY_ID, header).body)
 
@@ -49,6 +58,8 @@ class MessageCalls(AdminCaller):
         ``index_type`` is K for keys (the default), U for unique keys, T for tags; ``unique_key`` is the older way to
         say U. Times are those of storing.
         """
+        from rmqproto.message.record import decode_records_untrusted
+
         header = QueryMessageHeader(
             topic=topic,
             key=key,
@@ -74,6 +85,8 @@ class MessageCalls(AdminCaller):
         group: str = TOOLS_CONSUMER_GROUP,
     ) -> PullResult:
         """Messages of one queue from an offset on (11), committing nothing and never waiting for new ones."""
+        from rmqclient.pull import PULL_ANSWER_CODES, pull_header, pull_result_untrusted
+
         header = pull_header(group, queue, queue_offset, max_count=max_count, expression=expression)
         answer = self.call(broker_addr, RequestCode.PULL_MESSAGE, header, accept=PULL_ANSWER_CODES)
         return pull_result_untrusted(answer, queue)
@@ -83,10 +96,14 @@ class MessageCalls(AdminCaller):
     ) -> SendResult:
         """Sends one message to one queue (310); queue id -1 leaves the choice to the broker. UsageError for a message
         that no broker would take. Nothing is tried again."""
+        from rmqclient.sending import SendRequests
+
         return self.send_encoded(broker_addr, queue, SendRequests(queue, group).of(message))
 
     def send_encoded(self, broker_addr: str, queue: MessageQueue, encoded: EncodedSend) -> SendResult:
         """As ``send_message``, for a send that ``SendRequests`` of this queue has made."""
+        from rmqclient.sending import STORED_CODES, send_result_untrusted
+
         ext, body, message_id = encoded
         answer = self.call(broker_addr, RequestCode.SEND_MESSAGE_V2, ext, body, accept=STORED_CODES)
         return send_result_untrusted(answer, message_id, queue)

@@ -30,7 +30,7 @@ from rmqproto.codes import ResponseCode
 from rmqproto.errors import RefusedError, RequestTimeoutError, UsageError
 from rmqproto.filters.subscription import Sql92
 from rmqproto.names import group_problem, retry_topic
-from rmqproto.wire.signing import Credentials
+from rmqproto.wire.credentials import Credentials
 
 FINISH_TIMEOUT_S = 3.0
 """What a listener gets to finish what it has begun when the consumer leaves."""

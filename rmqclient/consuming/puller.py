@@ -8,7 +8,6 @@ from rmqclient.consuming.subscribing import tag_filter
 from rmqclient.message import ReceivedMessage
 from rmqclient.pull import (
     PULL_ANSWER_CODES,
-    PULL_BATCH_COUNT,
     PullResult,
     pull_header,
     pull_result_untrusted,
@@ -20,7 +19,7 @@ from rmqproto.bodies.groups import SubscriptionData
 from rmqproto.codes import RequestCode
 from rmqproto.errors import ConnectError, RequestTimeoutError, RocketMQError
 from rmqproto.filters.subscription import TAG
-from rmqproto.headers.consuming import PULL_LITE
+from rmqproto.headers.consuming import PULL_BATCH_COUNT, PULL_LITE
 
 SUSPEND_MS = 15_000
 """How long a broker may hold a pull for which it has nothing."""

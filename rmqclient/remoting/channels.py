@@ -20,7 +20,7 @@ from rmqclient.remoting.requests import (
 from rmqproto.codes import SUCCESS_ALONE, RequestCode, ResponseCode
 from rmqproto.errors import ConnectError, RequestTimeoutError, RocketMQError
 from rmqproto.wire.command import Command
-from rmqproto.wire.signing import Credentials
+from rmqproto.wire.credentials import Credentials
 
 log = logging.getLogger(__name__)
 

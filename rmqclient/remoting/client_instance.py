@@ -19,9 +19,13 @@ from rmqproto.codes import RequestCode
 from rmqproto.errors import RocketMQError
 from rmqproto.headers.consuming import UnregisterClientHeader
 from rmqproto.wire import fastjson
-from rmqproto.wire.signing import Credentials
+from rmqproto.wire.credentials import Credentials
 
 log = logging.getLogger(__name__)
+
+# A library speaks through logging only to those who listen. Here, because every client that has something to say has an
+# instance; a command of rmqadmin has none, and is not to load logging.
+logging.getLogger("rmqclient").addHandler(logging.NullHandler())
 
 HEARTBEAT_INTERVAL_S = 30.0
 """Brokers forget a client after 120 s."""

@@ -8,8 +8,8 @@ from rmqproto.errors import RefusedError
 from rmqproto.headers.base import Header, to_ext
 from rmqproto.wire import header_msgpack
 from rmqproto.wire.command import Command, HeaderCodec, encode_frame
+from rmqproto.wire.credentials import Credentials
 from rmqproto.wire.frames import frame
-from rmqproto.wire.signing import Credentials, sign
 
 LANGUAGE = "PYTHON"
 OPAQUE_MASK = 0x7FFFFFFF
@@ -57,6 +57,8 @@ def encode_request(
     if is_offer:
         ext = {**ext, header_msgpack.FIELD: header_msgpack.VALUE}
     if credentials is not None:
+        from rmqproto.wire.signing import sign  # 3 ms, which those without have no use for
+
         sign(ext, body, credentials)
     flag = ONEWAY_FLAG if oneway else 0
     if is_offer:

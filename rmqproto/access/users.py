@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
+from enum import Enum
 from typing import NamedTuple
 
 from rmqproto.access.resources import by_name
@@ -13,12 +13,12 @@ SUBJECT_PREFIX = "User:"
 """Before a user's name, whose policies are meant."""
 
 
-class UserType(StrEnum):
+class AccountType(Enum):
     SUPER = "Super"
     NORMAL = "Normal"
 
 
-class UserStatus(StrEnum):
+class AccountStatus(Enum):
     ENABLE = "enable"
     DISABLE = "disable"
 
@@ -28,8 +28,8 @@ class User(NamedTuple):
 
     name: str
     password: str
-    type: UserType = UserType.NORMAL
-    status: UserStatus = UserStatus.ENABLE
+    type: AccountType = AccountType.NORMAL
+    status: AccountStatus = AccountStatus.ENABLE
 
     def __repr__(self) -> str:
         return f"User(name={self.name!r}, type={self.type}, status={self.status})"
@@ -37,12 +37,12 @@ class User(NamedTuple):
     @classmethod
     def listed(cls, info: UserInfo) -> User:
         """As a broker lists it. What it does not say is as in a new user."""
-        type, status = by_name(UserType, info.user_type), by_name(UserStatus, info.user_status)
-        return cls(info.username, "", type or UserType.NORMAL, status or UserStatus.ENABLE)
+        type, status = by_name(AccountType, info.user_type), by_name(AccountStatus, info.user_status)
+        return cls(info.username, "", type or AccountType.NORMAL, status or AccountStatus.ENABLE)
 
     @property
     def is_super(self) -> bool:
-        return self.type is UserType.SUPER
+        return self.type is AccountType.SUPER
 
     def body(self) -> UserAccount:
         return UserAccount(

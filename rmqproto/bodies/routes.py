@@ -47,9 +47,6 @@ class TopicRoute(Body, kw_only=True):
 class ClusterInfo(Body, kw_only=True):
     broker_addr_table: dict[str, BrokerData] = {}
     cluster_addr_table: dict[str, list[str]] = {}
-    displaced_brokers: list[BrokerData] | None = None
-    """Ours, where there are some: brokers that are alive, and whose name and id another one has, as it registered
-    later."""
 
 
 class TopicList(Body, kw_only=True):
@@ -71,7 +68,7 @@ class BrokerMemberGroupAnswer(Body, kw_only=True):
     broker_member_group: BrokerMemberGroup
 
 
-class TopicConfig(Body, kw_only=True, gc=False):
+class TopicConfig(Body, kw_only=True):
     """A topic as the broker keeps it. ``attributes`` of names we do not know are kept."""
 
     attributes: dict[str, str] = {}

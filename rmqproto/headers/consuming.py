@@ -15,6 +15,8 @@ PULL_SUBSCRIPTION = 4
 PULL_CLASS_FILTER = 8
 PULL_LITE = 16
 
+PULL_BATCH_COUNT = 32
+"""Messages asked for at once: Apache's client default, and what a broker gives at most from memory."""
 
 Logical = str | None
 """``lo``: of a static topic, whether ``queue_id`` is a logical queue (absent, or true) or the broker's own. Kept as

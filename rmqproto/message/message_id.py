@@ -9,8 +9,9 @@ import os
 import struct
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from threading import Lock
+
+import msgspec
 
 from rmqproto.errors import ProtocolError
 
@@ -22,8 +23,7 @@ _UNIQUE_ID_TAIL = struct.Struct(">HIIH")
 _UNIQUE_ID_SIZES = (16, 28)  # the address of a client that has none of IPv4 has 16 bytes
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetId:
+class OffsetId(msgspec.Struct, frozen=True):
     """An offset message id, taken apart: the broker that stores the message and its commit log offset."""
 
     host: str
@@ -49,8 +49,7 @@ def parse_offset_id_untrusted(text: str) -> OffsetId:
     return OffsetId(str(ipaddress.ip_address(address)), port, log_offset)
 
 
-@dataclass(frozen=True, slots=True)
-class UniqueId:
+class UniqueId(msgspec.Struct, frozen=True):
     """A unique key, taken apart. ``maker_hash`` tells the makers of one process apart. ``born_ms``: when it was made,
     by its maker's clock, if that was in the last month: it only says how long after a month's begin."""
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 from binascii import b2a_base64
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from hmac import compare_digest
+
+from rmqproto.wire.credentials import Credentials
 
 ACCESS_KEY = "AccessKey"
 SIGNATURE = "Signature"
@@ -27,18 +28,6 @@ _UNIQUE_KEY_UNSIGNED_UP_TO = 399
 _ORDERS_MAX = 1000
 _BLOCK_BYTES = 64
 """Of SHA-1."""
-
-
-@dataclass(frozen=True, slots=True)
-class Credentials:
-    """The user for whom a client speaks. ``secret_key`` is never sent and never shown in a representation."""
-
-    access_key: str
-    secret_key: str
-    security_token: str | None = None
-
-    def __repr__(self) -> str:
-        return f"Credentials(access_key={self.access_key!r})"
 
 
 class SigningKey:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 import msgspec
 
 from rmqproto.errors import UsageError
-from rmqproto.wire.signing import Credentials
+from rmqproto.wire.credentials import Credentials
 
 AUTHENTICATION, _AUTHORIZATION = "authenticationEnabled", "authorizationEnabled"
 _STRICT, NAMESRV_AUTHENTICATION = "authorizationStrictEnabled", "namesrvAuthEnabled"

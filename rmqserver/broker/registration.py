@@ -29,7 +29,7 @@ from rmqproto.headers.tables import TopicHeader
 from rmqproto.message.crc import body_crc
 from rmqproto.wire import fastjson
 from rmqproto.wire.command import Command
-from rmqproto.wire.signing import Credentials
+from rmqproto.wire.credentials import Credentials
 from rmqserver.config import BrokerConfig, BrokerRole
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.loop import Loop

@@ -11,7 +11,7 @@ import trio
 from rmqproto.codes import ONEWAY_FLAG
 from rmqproto.headers.base import Header
 from rmqproto.wire.command import Command, encode_frame
-from rmqproto.wire.signing import Credentials
+from rmqproto.wire.credentials import Credentials
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.loop import Loop
 from rmqserver.remoting.outward import connect, signed

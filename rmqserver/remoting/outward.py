@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 import trio
 
 from rmqproto.headers.base import Header, to_ext
-from rmqproto.wire.signing import Credentials, sign
+from rmqproto.wire.credentials import Credentials
+from rmqproto.wire.signing import sign
 
 if TYPE_CHECKING:
     from rmqproto.wire.command import Command

@@ -15,7 +15,7 @@ import msgspec
 from rmqclient.blocking import BlockingClient
 from rmqclient.tls_files import TlsFiles
 from rmqproto.errors import RocketMQError, UsageError
-from rmqproto.wire.signing import Credentials
+from rmqproto.wire.credentials import Credentials
 from spark_tools.live import LiveCluster
 from spark_tools.offset_ranges import OffsetSet
 from spark_tools.replay.audit import AuditResult, audit

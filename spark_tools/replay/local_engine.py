@@ -14,7 +14,7 @@ from rmqproto.errors import UsageError
 from rmqproto.filters.message_conditions import compile_conditions
 from rmqproto.message import properties as props
 from rmqproto.message.record import StoredMessage, decode_records_untrusted
-from rmqproto.wire.signing import Credentials
+from rmqproto.wire.credentials import Credentials
 from spark_tools.live import LiveCluster, LivePart, OpenCluster, PullRules, pull_range
 from spark_tools.offset_ranges import OffsetRange, OffsetSet, hulls
 from spark_tools.replay.delivery import Place

@@ -19,7 +19,7 @@ from rmqproto.filters.json_path import parse_path
 from rmqproto.filters.message_conditions import compile_pattern
 from rmqproto.names import dlq_topic
 from rmqproto.perm import PERM_READ
-from rmqproto.wire.signing import Credentials
+from rmqproto.wire.credentials import Credentials
 from spark_tools.live import LiveCluster
 from spark_tools.offset_ranges import OffsetRange
 from spark_tools.ranges import resolve

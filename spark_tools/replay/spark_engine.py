@@ -17,7 +17,7 @@ from rmqproto.errors import RocketMQError, UsageError
 from rmqproto.filters.json_path import has_texts, parse_values
 from rmqproto.filters.message_conditions import compile_pattern, has_pattern
 from rmqproto.message.sys_flag import COMPRESSED, COMPRESSION_TYPE_MASK
-from rmqproto.wire.signing import Credentials
+from rmqproto.wire.credentials import Credentials
 from spark_tools.live import LiveCluster, OpenCluster
 from spark_tools.offset_ranges import OffsetRange, OffsetSet, hulls
 from spark_tools.part_reader import PartReader

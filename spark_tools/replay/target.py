@@ -12,7 +12,7 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import NotFoundError, StorageError
 from rmqproto.message.record import decode_records_untrusted
 from rmqproto.perm import PERM_READ, PERM_WRITE
-from rmqproto.wire.signing import Credentials
+from rmqproto.wire.credentials import Credentials
 from spark_tools.live import LiveCluster, LivePart, OpenCluster, PullRules, pull_range, queue_bounds
 from spark_tools.offset_ranges import OffsetRange
 from spark_tools.replay.delivery import Batch, BatchOutcome, DeliveryError

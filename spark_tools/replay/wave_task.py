@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from rmqproto.message import properties as props
-from rmqproto.wire.signing import Credentials
+from rmqproto.wire.credentials import Credentials
 from spark_tools.live import OpenCluster
 from spark_tools.offset_ranges import OffsetSet
 from spark_tools.replay.delivery import (

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from rmqproto.codes import RequestCode
-from rmqproto.wire.signing import Credentials
+from rmqproto.wire.credentials import Credentials
 from tests.support.auth_walk import ask_as
 from tests.support.wire import Wire
 

@@ -11,7 +11,7 @@ from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.options.common_options import CommonOptions
 from rmqadmin.output import Format
 from rmqproto.errors import UsageError
-from rmqproto.wire.signing import Credentials
+from rmqproto.wire.credentials import Credentials
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,8 @@ from rmqproto.codes import RequestCode
 from rmqproto.errors import ConnectError, ProtocolError, RefusedError, RequestTimeoutError
 from rmqproto.headers.tables import GroupHeader
 from rmqproto.wire.command import Command
-from rmqproto.wire.signing import Credentials, signature
+from rmqproto.wire.credentials import Credentials
+from rmqproto.wire.signing import signature
 from tests.support.peer import CLOSE, Peer, answer
 
 CODE = RequestCode.GET_BROKER_RUNTIME_INFO

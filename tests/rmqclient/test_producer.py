@@ -22,7 +22,7 @@ from rmqproto.message.recall_handle import RecallHandle
 from rmqproto.message.record import split_batch_untrusted
 from rmqproto.wire import fastjson
 from rmqproto.wire.command import Command
-from rmqproto.wire.signing import Credentials
+from rmqproto.wire.credentials import Credentials
 from tests.support.peer import CLOSE, Peer, answer
 from tests.support.servers import Server
 

@@ -9,7 +9,8 @@ from rmqproto.codes import version_name
 from rmqproto.java.java_hash import extend_hash, java_hash, tag_code
 from rmqproto.message import properties
 from rmqproto.message.crc import body_crc
-from rmqproto.wire.signing import Credentials, sign, signature
+from rmqproto.wire.credentials import Credentials
+from rmqproto.wire.signing import sign, signature
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,8 @@ from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.headers.table import REQUEST_HEADERS
 from rmqproto.wire import fastjson
 from rmqproto.wire.command import Command
-from rmqproto.wire.signing import Credentials, sign
+from rmqproto.wire.credentials import Credentials
+from rmqproto.wire.signing import sign
 from tests.support.wire import Wire
 
 ROOT = Credentials("root", "root-secret")

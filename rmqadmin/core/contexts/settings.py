@@ -23,7 +23,7 @@ from rmqadmin.core.contexts.settings_file import SECONDS_MAX, SettingsText, read
 from rmqadmin.core.own_files import config_dir
 from rmqclient.tls_files import TlsFiles, tls_context
 from rmqproto.errors import UsageError
-from rmqproto.wire.signing import Credentials
+from rmqproto.wire.credentials import Credentials
 
 if TYPE_CHECKING:
     import ssl

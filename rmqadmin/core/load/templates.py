@@ -18,8 +18,9 @@ from rmqproto.message import properties as props
 from rmqproto.message.record import BatchItem, encode_batch
 from rmqproto.names import AUTO_CREATE_TOPIC
 from rmqproto.wire.command import Command, encode_frame
+from rmqproto.wire.credentials import Credentials
 from rmqproto.wire.frames import HEAD_SIZE_BYTES, frame
-from rmqproto.wire.signing import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE, Credentials, sign
+from rmqproto.wire.signing import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE, sign
 
 FIRST_NUMBER, LAST_NUMBER = 1_000_000_000, 2_000_000_000
 """Numbers of requests: ten digits, and all of them fit into ``opaque``."""

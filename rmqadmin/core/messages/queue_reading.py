@@ -14,11 +14,12 @@ import msgspec
 from rmqadmin.core import targets
 from rmqadmin.core.messages.lookup import FoundMessage, found_message
 from rmqadmin.core.times import TimeRange
-from rmqclient.pull import PULL_BATCH_COUNT, PullStatus
+from rmqclient.pull import PullStatus
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicRoute
 from rmqproto.errors import NotFoundError, UsageError
 from rmqproto.filters.message_filter import AcceptsProperties
+from rmqproto.headers.consuming import PULL_BATCH_COUNT
 from rmqproto.message import properties as props
 from rmqproto.names import TOOLS_CONSUMER_GROUP
 from rmqproto.perm import PERM_READ

@@ -20,7 +20,7 @@ from rmqproto.names import dlq_topic
 
 if TYPE_CHECKING:
     from rmqclient.tls_files import TlsFiles
-    from rmqproto.wire.signing import Credentials
+    from rmqproto.wire.credentials import Credentials
     from spark_tools.replay.entry import ReplayOutcome
     from spark_tools.replay.hooks import Hooks
     from spark_tools.replay.request import ReplayRequest

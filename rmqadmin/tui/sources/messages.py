@@ -13,11 +13,12 @@ from rmqadmin.core.messages.lookup import FoundMessage, found_message
 from rmqadmin.core.times import TIMESTAMP_MAX_MS, TimeRange
 from rmqadmin.tui.memory.cluster import ClusterMemory
 from rmqadmin.tui.sources.found import Found, ask_brokers, askable, read_askable
-from rmqclient.pull import PULL_BATCH_COUNT, PullStatus
+from rmqclient.pull import PullStatus
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.bodies.statistics import TopicOffset
 from rmqproto.errors import NotFoundError, RocketMQError
+from rmqproto.headers.consuming import PULL_BATCH_COUNT
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient

@@ -12,7 +12,8 @@ from rmqadmin.core.access.foretold import AskedAction, access_question, foretell
 from rmqclient.admin import AdminClient
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.wire.command import Command, encode_frame
-from rmqproto.wire.signing import Credentials, sign
+from rmqproto.wire.credentials import Credentials
+from rmqproto.wire.signing import sign
 from tests.docs.compatibility import dispatch_tables
 from tests.support.auth_walk import (
     ASKED_OF_HERE,

@@ -15,7 +15,7 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import RefusedError
-from rmqproto.wire.signing import Credentials
+from rmqproto.wire.credentials import Credentials
 from tests.rmqadmin.tui.forms import close, confirm, fill, preview_grant, preview_user
 from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
 from tests.support.auth_walk import ROOT

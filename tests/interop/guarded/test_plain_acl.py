@@ -17,7 +17,7 @@ from rmqproto.codes import RequestCode as R
 from rmqproto.headers.base import to_ext
 from rmqproto.headers.consuming import ConsumerGroupHeader
 from rmqproto.wire.command import FrameReader
-from rmqproto.wire.signing import Credentials
+from rmqproto.wire.credentials import Credentials
 from tests.rmqserver.auth.plain_acl.test_plain_broker import (
     ADMIN,
     APP,

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from rmqproto.codes import VERSION
 from rmqproto.wire import signed_fields
 from rmqproto.wire.command import Command, decode_ext_untrusted, encode_frame
+from rmqproto.wire.credentials import Credentials
 from rmqproto.wire.frames import HEAD_SIZE_BYTES
 from rmqproto.wire.signed_fields import OTHER_FIELDS, SignedFields, has_signed_fields
-from rmqproto.wire.signing import ACCESS_KEY, SIGNATURE, Credentials, SigningKey, sign
+from rmqproto.wire.signing import ACCESS_KEY, SIGNATURE, SigningKey, sign
 
 USER = Credentials("alice", "secret")
 names = st.text("abcXYZ_", min_size=1, max_size=4)

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqproto.codes import VERSION
-from rmqproto.wire.signing import ACCESS_KEY, SIGNATURE, Credentials, SigningKey, sign
+from rmqproto.wire.credentials import Credentials
+from rmqproto.wire.signing import ACCESS_KEY, SIGNATURE, SigningKey, sign
 
 names = st.text(st.characters(codec="ascii"), min_size=1, max_size=5)
 fields = st.dictionaries(names, st.text(max_size=8), max_size=8)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rmqproto.errors import UsageError
-from rmqproto.wire.signing import Credentials
+from rmqproto.wire.credentials import Credentials
 from rmqserver.auth.auth_settings import AuthSettings, auth_settings
 from rmqserver.command_line import Options, plan
 from rmqserver.config import BrokerConfig, ControllerConfig, NamesrvConfig

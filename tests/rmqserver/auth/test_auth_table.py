@@ -11,7 +11,7 @@ import pytest
 from rmqproto.access.users import parse_subject
 from rmqproto.bodies.acl import AclEntry, AclInfo, AclPolicy, UserAccount
 from rmqproto.errors import StorageError
-from rmqproto.wire.signing import Credentials
+from rmqproto.wire.credentials import Credentials
 from rmqserver.auth.auth_table import FILE_NAME, NAME_MAX_CHARS, AuthRefused, AuthTable
 from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.disk.disk import OsDisk

@@ -19,7 +19,7 @@ from rmqclient.simple_consumer import SimpleConsumer
 from rmqproto.bodies.acl import AclEntry, AclInfo, AclPolicy, UserAccount
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import RefusedError, RocketMQError
-from rmqproto.wire.signing import Credentials
+from rmqproto.wire.credentials import Credentials
 from tests.support import servers
 from tests.support.auth_walk import ROOT, ask_as
 from tests.support.servers import Server

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from rmqproto.bodies.acl import AclEntry, AclInfo, AclPolicy, UserAccount
 from rmqproto.wire import signed_fields
 from rmqproto.wire.command import Command, HeaderCodec, encode_frame
+from rmqproto.wire.credentials import Credentials
 from rmqproto.wire.frames import FrameCutter
-from rmqproto.wire.signing import ACCESS_KEY, SIGNATURE, Credentials, sign
+from rmqproto.wire.signing import ACCESS_KEY, SIGNATURE, sign
 from rmqserver.auth.auth_gate import AuthGate
 from rmqserver.auth.auth_settings import AuthSettings
 from rmqserver.auth.auth_table import AuthTable

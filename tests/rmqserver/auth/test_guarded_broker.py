@@ -16,7 +16,8 @@ from rmqproto.codes import ONEWAY_FLAG, OwnRequestCode, RequestCode, ResponseCod
 from rmqproto.errors import RefusedError
 from rmqproto.wire import fastjson
 from rmqproto.wire.command import Command, HeaderCodec, encode_frame
-from rmqproto.wire.signing import Credentials, sign
+from rmqproto.wire.credentials import Credentials
+from rmqproto.wire.signing import sign
 from rmqserver.auth.needs import NEEDS, nothing
 from tests.docs.compatibility import dispatch_tables
 from tests.support import servers

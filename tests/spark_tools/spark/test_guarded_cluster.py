@@ -18,7 +18,7 @@ from rmqproto.bodies.acl import AclEntry, AclInfo, AclPolicy, UserAccount
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import RefusedError
-from rmqproto.wire.signing import Credentials
+from rmqproto.wire.credentials import Credentials
 from spark_tools.replay.entry import Runner, replay
 from spark_tools.replay.job import ReplayResult, RunOptions
 from spark_tools.replay.plan import Transform

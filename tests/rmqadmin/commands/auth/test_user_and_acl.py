@@ -13,7 +13,7 @@ import pytest
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.acl import AclEntry, AclInfo, AclPolicy, UserAccount
 from rmqproto.codes import RequestCode, ResponseCode
-from rmqproto.wire.signing import Credentials
+from rmqproto.wire.credentials import Credentials
 from tests.rmqadmin.conftest import Rmqadmin
 from tests.support import servers
 from tests.support.auth_walk import DISABLED, NOBODY, ROOT, ask_as, prepare

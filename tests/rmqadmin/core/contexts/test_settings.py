@@ -12,7 +12,7 @@ from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.contexts.effective_rows import effective_rows
 from rmqadmin.core.contexts.settings import KINDS, EffectiveSettings, Level, config_path
 from rmqproto.errors import NotFoundError, UsageError
-from rmqproto.wire.signing import Credentials
+from rmqproto.wire.credentials import Credentials
 
 
 def put_config(text: str) -> Path:

@@ -10,7 +10,7 @@ import pytest
 from rmqadmin.core.health.access_checks import controllers_access
 from rmqclient.admin import AdminClient
 from rmqproto.errors import ConnectError
-from rmqproto.wire.signing import Credentials
+from rmqproto.wire.credentials import Credentials
 from tests.support import servers
 
 

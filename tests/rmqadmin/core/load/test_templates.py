@@ -11,7 +11,8 @@ from rmqproto.codes import RequestCode
 from rmqproto.message import properties as props
 from rmqproto.message.record import batch_parts_untrusted
 from rmqproto.wire.command import decode_frame_untrusted
-from rmqproto.wire.signing import SIGNATURE, Credentials, signature
+from rmqproto.wire.credentials import Credentials
+from rmqproto.wire.signing import SIGNATURE, signature
 
 KEYS = Credentials("user", "secret", "token")
 

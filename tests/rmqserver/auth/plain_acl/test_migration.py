@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from rmqproto.errors import UsageError
-from rmqproto.wire.signing import Credentials
+from rmqproto.wire.credentials import Credentials
 from rmqserver.auth.auth_table import AuthTable
 from rmqserver.auth.plain_acl.migration import migrate
 from tests.rmqserver.auth.plain_acl.test_plain_files import PLAIN, write

@@ -18,7 +18,8 @@ from rmqproto.headers.consuming import ConsumerGroupHeader, PullHeader
 from rmqproto.headers.sending import SendHeaderV2
 from rmqproto.wire import fastjson
 from rmqproto.wire.command import Command, FrameReader, encode_frame
-from rmqproto.wire.signing import Credentials, sign
+from rmqproto.wire.credentials import Credentials
+from rmqproto.wire.signing import sign
 from rmqserver.auth.auth_settings import auth_settings, check_namesrv
 from rmqserver.config import BrokerConfig
 from tests.rmqserver.auth.plain_acl.test_plain_files import write

@@ -15,7 +15,8 @@ from rmqproto.errors import ProtocolError
 from rmqproto.headers.base import NoFields, from_ext
 from rmqproto.headers.table import REQUEST_HEADERS
 from rmqproto.wire.command import Command, decode_frame_untrusted
-from rmqproto.wire.signing import SIGNATURE, Credentials, sign
+from rmqproto.wire.credentials import Credentials
+from rmqproto.wire.signing import SIGNATURE, sign
 from rmqserver.auth.plain_acl.plain_gate import PlainGate
 from rmqserver.remoting.answer import Refused, Request
 from tests.rmqserver.auth.plain_acl.test_plain_files import write
