@@ -102,15 +102,16 @@ def medians(
     }
 
 
-def once(command: Sequence[str], env: Mapping[str, str], expected: Sequence[str]) -> Run:
+def once(command: Sequence[str], env: Mapping[str, str], expected: Sequence[str], *, status: int = 0) -> Run:
+    """RuntimeError if it ends otherwise than with ``status``, or does not print what is ``expected``."""
     with tempfile.TemporaryFile() as out:
         begin_s = time.monotonic()
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, env=env)
-        _, status, usage = os.wait4(process.pid, 0)
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=env)
+        _, ended, usage = os.wait4(process.pid, 0)
         wall_s = time.monotonic() - begin_s
-        process.returncode = os.waitstatus_to_exitcode(status)
+        process.returncode = os.waitstatus_to_exitcode(ended)
         out.seek(0)
         text = out.read().decode()
-    if process.returncode or not all(word in text for word in expected):
+    if process.returncode != status or not all(word in text for word in expected):
         raise RuntimeError(f"{' '.join(command[-3:])}: exit status {process.returncode}, printed {text[:500]!r}")
     return Run(wall_s * 1000, (usage.ru_utime + usage.ru_stime) * 1000)

@@ -23,6 +23,7 @@ LINES = (
     f"topicStatus -t {SMALL}",
     "clusterList",
     "consumerProgress",
+    "getBrokerConfig -c DefaultCluster",
     f"updateTopic -c DefaultCluster -t {SMALL}",
 )
 A_LINE_MS = 10

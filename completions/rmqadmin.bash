@@ -601,6 +601,7 @@ _rmqadmin() {
         "doctor":-c|"doctor":--clusterName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
         "doctor":--ignore) mapfile -t COMPREPLY < <(compgen -W "name-server agreement reachable serving permission clock disk flush versions roles in-sync replica-lag masters controllers broker-names access routes topics-everywhere groups-everywhere dead-letters retention subscriptions queue-owners members stuck lag offsets" -- "$cur"); return ;;
         "doctor":--sample) mapfile -t COMPREPLY < <(:); return ;;
+        "doctor":--controllers) mapfile -t COMPREPLY < <(:); return ;;
         "check lag":-g|"check lag":--group) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names group)" -- "$cur"); return ;;
         "check lag":-t|"check lag":--topic) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names topic)" -- "$cur"); return ;;
         "check lag":-b|"check lag":--broker) mapfile -t COMPREPLY < <(:); return ;;
@@ -833,7 +834,7 @@ _rmqadmin() {
         "deletekvconfig") words="-s --namespace -k --key -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --dry-run --yes --unlock --confirm -h --help" ;;
         "wipewriteperm") words="-b --brokerName -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --dry-run --yes --unlock --confirm -h --help" ;;
         "addwriteperm") words="-b --brokerName -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --dry-run --yes --unlock --confirm -h --help" ;;
-        "doctor") words="-c --clusterName --quick --all --ignore --sample -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --watch --until -h --help" ;;
+        "doctor") words="-c --clusterName --quick --all --ignore --sample --controllers -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --watch --until -h --help" ;;
         "check lag") words="-g --group -t --topic -b --broker -w --warning -c --critical --cluster -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq -h --help" ;;
         "check disk") words="-b --broker -w --warning -c --critical --cluster -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq -h --help" ;;
         "check broker") words="-b --broker -w --warning -c --critical --cluster -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq -h --help" ;;

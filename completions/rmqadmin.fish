@@ -876,6 +876,7 @@ complete -c rmqadmin -n "__rmqadmin_on doctor" -l quick -d 'Name servers and bro
 complete -c rmqadmin -n "__rmqadmin_on doctor" -l all -d 'Also what is as it should be.'
 complete -c rmqadmin -n "__rmqadmin_on doctor" -l ignore -x -a 'name-server agreement reachable serving permission clock disk flush versions roles in-sync replica-lag masters controllers broker-names access routes topics-everywhere groups-everywhere dead-letters retention subscriptions queue-owners members stuck lag offsets' -d 'Leave out findings of this check. Repeatable.'
 complete -c rmqadmin -n "__rmqadmin_on doctor" -l sample -x -d 'Time between two readings of offsets of a group that lags; 0: one reading. Clients commit every 5 s.'
+complete -c rmqadmin -n "__rmqadmin_on doctor" -l controllers -x -d 'Besides those that brokers name: they know sets of which no broker is registered.'
 complete -c rmqadmin -n "__rmqadmin_on 'check lag'" -s g -l group -x -a '(__rmqadmin_names group)' -d 'This group. Repeatable. Default: all.'
 complete -c rmqadmin -n "__rmqadmin_on 'check lag'" -s t -l topic -x -a '(__rmqadmin_names topic)' -d 'This topic only.'
 complete -c rmqadmin -n "__rmqadmin_on 'check lag'" -s b -l broker -x -d 'This broker. Repeatable. Default: all.'

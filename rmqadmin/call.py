@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from rmqadmin.session import Session
     from rmqclient.admin import AdminClient
     from rmqclient.blocking import BlockingClient
-    from rmqproto.wire.credentials import Credentials
 
 C = TypeVar("C", bound="AdminClient")
 R = TypeVar("R", bound=Result)
@@ -230,14 +229,6 @@ class Call:
             where = "-n, RMQADMIN_NAMESRV, NAMESRV_ADDR or a context"
             diagnostics.notice(f"no name server given ({where}): using {NAMESRV_DEFAULT}")
         return str(self.settings.setting("namesrv_addr").value)
-
-    @property
-    def credentials(self) -> Credentials | None:
-        """For code that talks to servers without ``admin``, and does not speak TLS. UsageError for half of a pair, and
-        for TLS: it would go on without."""
-        if self.settings.tls() is not None:
-            raise UsageError(f"{self.command} does not speak TLS yet", hint="Other commands do (docs/security.md).")
-        return self.settings.credentials()
 
     def check_options(self) -> None:
         """Before anything is shown. UsageError, as ``new_client`` would have it."""

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from rmqadmin.core.access.acls import Decision
-from rmqadmin.core.access.users import UserType
 from rmqadmin.options.command_options import OF_CONTEXT
+from rmqproto.access.resources import PolicyDecision
+from rmqproto.access.users import UserType
 
 EveryReplica = Annotated[
     str | None,
@@ -35,7 +35,7 @@ Actions = Annotated[
     typer.Option("-a", "--actions", metavar="NAME,...", help="All, Pub, Sub, Create, Update, Delete, Get, List."),
 ]
 Verdict = Annotated[
-    Decision, typer.Option("-d", "--decision", case_sensitive=False, help="Whether the actions are allowed.")
+    PolicyDecision, typer.Option("-d", "--decision", case_sensitive=False, help="Whether the actions are allowed.")
 ]
 SourceIps = Annotated[
     str | None, typer.Option("-i", "--sourceIp", metavar="IP,...", help="From these addresses or networks only.")

@@ -44,7 +44,6 @@ def load_topic(call: Call, name: str, made: TopicOptions, *, sends: bool) -> Loa
     """UsageError for the system's own. If messages are to be sent to a topic that is used, a person must have typed its
     name, as ``confirm_bulk`` has it."""
     made.check()
-    _ = call.credentials  # TLS is refused before anything is asked
     topic = LoadTopic(call.admin, name.strip(), made.cluster, made.queue_nums, makes=made.create)
     if not sends:
         return topic
@@ -59,7 +58,7 @@ def load_topic(call: Call, name: str, made: TopicOptions, *, sends: bool) -> Loa
 
 
 def load_run(call: Call, topic: LoadTopic, made: TopicOptions, time: TimeOptions, wanted: Wanted) -> LoadRun:
-    timeout_s, credentials = call.settings.setting("timeout_s").value, call.credentials
+    settings = call.settings
 
     def begin() -> BegunLoad:
         topic.make()
@@ -68,8 +67,9 @@ def load_run(call: Call, topic: LoadTopic, made: TopicOptions, time: TimeOptions
         plans = load_plans(
             lanes, count, wanted.rate, topic=topic.name, group=BENCH_GROUP, size_bytes=wanted.size_bytes or 0,
             in_flight=wanted.in_flight, batch_size=wanted.batch_size, duration_s=time.duration_s,
-            warm_up_s=time.warm_up_s, interval_s=time.interval_s, timeout_s=timeout_s, is_stamped=wanted.is_stamped,
-            repeats=wanted.repeats, tag=wanted.tag, has_keys=wanted.has_keys, credentials=credentials,
+            warm_up_s=time.warm_up_s, interval_s=time.interval_s, timeout_s=settings.setting("timeout_s").value,
+            is_stamped=wanted.is_stamped, repeats=wanted.repeats, tag=wanted.tag, has_keys=wanted.has_keys,
+            credentials=settings.credentials(), tls=settings.tls_files(),
         )  # fmt: skip
         addrs = sorted({addr for addr, _ in places})
         setting = LoadSetting(

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from rmqproto.access.policies import Acl, PolicyEntry
 from rmqproto.access.resources import Action, PolicyDecision, Resource
-from rmqproto.access.users import SUBJECT_PREFIX, AccountStatus, User
+from rmqproto.access.users import SUBJECT_PREFIX, User, UserStatus
 
 NO_MATCH = "no matched policies."
 IS_DENIED = "the decision is deny."
@@ -31,7 +31,7 @@ def barred(name: str, user: User | None) -> str:
     """Why nobody may ask in this name, whatever they ask; empty if its user may. ``user`` is None if there is none."""
     if user is None:
         return f"{SUBJECT_PREFIX}{name} is not found."
-    return f"{SUBJECT_PREFIX}{name} is disabled." if user.status is AccountStatus.DISABLE else ""
+    return f"{SUBJECT_PREFIX}{name} is disabled." if user.status is UserStatus.DISABLE else ""
 
 
 def judge(user: User, acl: Acl | None, resource: Resource, actions: Sequence[Action], source_ip: str) -> Judgement:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import Enum, StrEnum
 from typing import NamedTuple, TypeVar
 
 from rmqproto.names import RETRY_PREFIX
@@ -33,7 +33,7 @@ class Action(Enum):
     LIST = "List"
 
 
-class PolicyDecision(Enum):
+class PolicyDecision(StrEnum):
     ALLOW = "Allow"
     DENY = "Deny"
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 from typing import NamedTuple
 
 from rmqproto.access.resources import by_name
@@ -13,12 +13,12 @@ SUBJECT_PREFIX = "User:"
 """Before a user's name, whose policies are meant."""
 
 
-class AccountType(Enum):
+class UserType(StrEnum):
     SUPER = "Super"
     NORMAL = "Normal"
 
 
-class AccountStatus(Enum):
+class UserStatus(StrEnum):
     ENABLE = "enable"
     DISABLE = "disable"
 
@@ -28,8 +28,8 @@ class User(NamedTuple):
 
     name: str
     password: str
-    type: AccountType = AccountType.NORMAL
-    status: AccountStatus = AccountStatus.ENABLE
+    type: UserType = UserType.NORMAL
+    status: UserStatus = UserStatus.ENABLE
 
     def __repr__(self) -> str:
         return f"User(name={self.name!r}, type={self.type}, status={self.status})"
@@ -37,12 +37,12 @@ class User(NamedTuple):
     @classmethod
     def listed(cls, info: UserInfo) -> User:
         """As a broker lists it. What it does not say is as in a new user."""
-        type, status = by_name(AccountType, info.user_type), by_name(AccountStatus, info.user_status)
-        return cls(info.username, "", type or AccountType.NORMAL, status or AccountStatus.ENABLE)
+        type, status = by_name(UserType, info.user_type), by_name(UserStatus, info.user_status)
+        return cls(info.username, "", type or UserType.NORMAL, status or UserStatus.ENABLE)
 
     @property
     def is_super(self) -> bool:
-        return self.type is AccountType.SUPER
+        return self.type is UserType.SUPER
 
     def body(self) -> UserAccount:
         return UserAccount(

@@ -47,6 +47,9 @@ class TopicRoute(Body, kw_only=True):
 class ClusterInfo(Body, kw_only=True):
     broker_addr_table: dict[str, BrokerData] = {}
     cluster_addr_table: dict[str, list[str]] = {}
+    displaced_brokers: list[BrokerData] | None = None
+    """Ours, where there are some: brokers that are alive, and whose name and id another one has, as it registered
+    later."""
 
 
 class TopicList(Body, kw_only=True):
@@ -68,7 +71,7 @@ class BrokerMemberGroupAnswer(Body, kw_only=True):
     broker_member_group: BrokerMemberGroup
 
 
-class TopicConfig(Body, kw_only=True):
+class TopicConfig(Body, kw_only=True, gc=False):
     """A topic as the broker keeps it. ``attributes`` of names we do not know are kept."""
 
     attributes: dict[str, str] = {}

@@ -17,7 +17,7 @@ import msgspec
 
 from rmqproto.access.policies import Acl, BadPolicy
 from rmqproto.access.resources import PolicyType, ResourcePattern, by_name
-from rmqproto.access.users import SUBJECT_PREFIX, AccountStatus, AccountType, User
+from rmqproto.access.users import SUBJECT_PREFIX, User, UserStatus, UserType
 from rmqproto.bodies.acl import AclInfo, UserAccount
 from rmqproto.errors import RocketMQError, StorageError
 from rmqproto.wire.credentials import Credentials
@@ -63,7 +63,7 @@ class AuthTable:
     def init_super_user(self, credentials: Credentials | None) -> None:
         """Creates it, unless there is a user of that name."""
         if credentials is not None and credentials.access_key not in self._users:
-            self._put_user(User(credentials.access_key, credentials.secret_key, AccountType.SUPER))
+            self._put_user(User(credentials.access_key, credentials.secret_key, UserType.SUPER))
 
     # -- users
 
@@ -87,8 +87,8 @@ class AuthTable:
             User(
                 account.username,
                 _checked_password(account.password),
-                by_name(AccountType, account.user_type) or AccountType.NORMAL,
-                by_name(AccountStatus, account.user_status) or AccountStatus.ENABLE,
+                by_name(UserType, account.user_type) or UserType.NORMAL,
+                by_name(UserStatus, account.user_status) or UserStatus.ENABLE,
             )
         )
 
@@ -103,8 +103,8 @@ class AuthTable:
             User(
                 old.name,
                 _checked_password(account.password or "") if given else old.password,
-                by_name(AccountType, account.user_type) or old.type,
-                by_name(AccountStatus, account.user_status) or old.status,
+                by_name(UserType, account.user_type) or old.type,
+                by_name(UserStatus, account.user_status) or old.status,
             )
         )
 
@@ -206,7 +206,7 @@ def _user_from_file(value: object, where: str) -> User:
         account = msgspec.convert(value, UserAccount, strict=False)
     except msgspec.ValidationError as error:
         raise _damaged(f"{where}: {error}") from None
-    type, status = by_name(AccountType, account.user_type), by_name(AccountStatus, account.user_status)
+    type, status = by_name(UserType, account.user_type), by_name(UserStatus, account.user_status)
     if not account.username.strip() or not account.password or type is None or status is None:
         raise _damaged(f"{where}: name, password, type and status are needed")
     return User(account.username, account.password, type, status)

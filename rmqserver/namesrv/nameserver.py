@@ -182,7 +182,7 @@ class Nameserver(Service):
 
     def cluster_info(self, request: Request[NoFields], connection: Connection) -> bytes:
         info = self.routes.cluster_info()
-        self._as_reached(info.broker_addr_table.values(), connection)
+        self._as_reached([*info.broker_addr_table.values(), *(info.displaced_brokers or ())], connection)
         return success(request, body=fastjson.dumps(info))
 
     def member_group(self, request: Request[MemberGroupHeader], connection: Connection) -> bytes:

@@ -55,6 +55,7 @@ class Live:
     peer: Peer | None
     ha_addr: str
     name: str
+    broker_id: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,11 +150,12 @@ class RouteTable:
         is_smallest = bool(addrs) and new.broker_id < min(addrs)
         if is_first:
             log.info("event=broker-registered name=%s id=%d addr=%s", new.name, new.broker_id, new.addr)
+        self._warn_of_displaced(new, addrs.get(new.broker_id))
         addrs[new.broker_id] = new.addr
         self._take_topics(new, broker, is_first)
         timeout_s = LIVE_DEFAULT_S if new.timeout_ms is None else new.timeout_ms / 1000
         version = new.topics.data_version
-        self._live[new.key] = Live(self._clock_s(), timeout_s, version, peer, new.ha_addr, new.name)
+        self._live[new.key] = Live(self._clock_s(), timeout_s, version, peer, new.ha_addr, new.name, new.broker_id)
         if new.filter_servers:
             self._filter_servers[new.key] = new.filter_servers
         else:
@@ -183,6 +185,17 @@ class RouteTable:
             return False
         held = self._live.get(BrokerKey(new.cluster, held_by))
         return held is not None and held.data_version.state_version > new.topics.data_version.state_version
+
+    def _warn_of_displaced(self, new: RegisteredBroker, held_by: str | None) -> None:
+        """Two brokers of one name and id take each other's place with each registration. A newer state version says
+        that this is a master elected in the other's place."""
+        held = None if held_by in (None, new.addr) else self._live.get(BrokerKey(new.cluster, held_by or ""))
+        if held is not None and held.data_version.state_version == new.topics.data_version.state_version:
+            log.warning(
+                "event=broker-displaced name=%s id=%d addr=%s former=%s "
+                "reason='both are alive: give one of them another brokerName, or make it a slave'",
+                new.name, new.broker_id, new.addr, held_by,
+            )  # fmt: skip
 
     def _take_topics(self, new: RegisteredBroker, broker: BrokerData, is_first: bool) -> None:
         """Only the master says which topics there are; without one, the smallest id where brokers know acting
@@ -353,7 +366,15 @@ class RouteTable:
         return ClusterInfo(
             broker_addr_table={name: _sorted_copy(broker) for name, broker in self._brokers.items()},
             cluster_addr_table=self._clusters,
+            displaced_brokers=self._displaced() or None,
         )
+
+    def _displaced(self) -> list[BrokerData]:
+        return [
+            BrokerData(broker_addrs={live.broker_id: key.addr}, broker_name=live.name, cluster=key.cluster)
+            for key, live in self._live.items()
+            if live.name in self._brokers and key.addr not in self._brokers[live.name].broker_addrs.values()
+        ]
 
     def member_addrs(self, cluster: str, name: str) -> dict[int, str]:
         """Addresses by broker id; empty for a name that is not known in that cluster."""

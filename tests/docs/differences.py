@@ -362,6 +362,15 @@ NOT_RECORDED = {
         "a master that starts again may have lost the end of its log. Apache's controller, if it has not noticed the "
         "end, lets it go on in its epoch, and two logs differ in one epoch",
     ),
+    "106: two brokers of one name and id": Difference(
+        "displacedBrokers, which is there only then, tells of the one whose place the other has; its log warns",
+        "Apache's nameserver tells the one that registered last, and nothing of the other: `doctor` needs both",
+    ),
+    "1006: an empty list of names": Difference(
+        "all sets",
+        "a set without a master is registered at no nameserver, so `doctor` finds it here alone. Apache's controller "
+        "answers without a code",
+    ),
     "1011: isCleanLivingBroker=true": Difference(
         "the ids that are named, or all; 2009 if one of them is alive",
         "Apache's controller wipes the whole set whatever ids are named, and brokers that run cannot register again",

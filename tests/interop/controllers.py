@@ -35,8 +35,9 @@ class ApacheControllers:
     """A group, each with a nameserver in its process: started on entry, ended on exit. Numbered from 0: ``kill`` one,
     and ``start`` it again."""
 
-    def __init__(self, work: Path, count: int = 1):
+    def __init__(self, work: Path, count: int = 1, more: Mapping[str, str] | None = None):
         self.work = work
+        self._more = dict(more or {})
         ports = [free_ports() for _ in range(count)]
         self._namesrv_ports = [namesrv_port for namesrv_port, _ in ports]
         self.addrs = [f"127.0.0.1:{port}" for _, port in ports]
@@ -73,7 +74,7 @@ class ApacheControllers:
             "kvConfigPath": f"{home}/kvConfig.json", "controllerDLegerGroup": "group1",
             "controllerDLegerPeers": ";".join(f"n{at}-{addr}" for at, addr in enumerate(self.addrs)),
             "controllerDLegerSelfId": f"n{number}", "controllerStorePath": f"{home}/controller",
-            "mappedFileSize": str(16 << 20),
+            "mappedFileSize": str(16 << 20), **self._more,
         }  # fmt: skip
         conf = home / "namesrv.conf"
         conf.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message, SendStatus
@@ -28,13 +29,18 @@ PROBE = b"?"
 """Tells whether messages are taken."""
 
 
-def is_settled(admin: AdminClient, controller_addr: str) -> bool:
+def is_settled(admin: AdminClient, controller_addr: str, name: str = BROKER_NAME) -> bool:
     """The controller knows who lives, and elects: nobody has the id 9, and that is all it says."""
     try:
-        admin.clean_broker_data(controller_addr, BROKER_NAME, 0, broker_ids=[9])
+        admin.clean_broker_data(controller_addr, name, 0, broker_ids=[9])
     except RefusedError as error:
         return "none of these ids" in error.remark
     return False
+
+
+class Nameserver(Protocol):
+    @property
+    def namesrv_addr(self) -> str: ...
 
 
 @dataclass
@@ -44,8 +50,9 @@ class BrokerSet:
 
     directory: Path
     controller_addr: str
-    namesrv: Server
+    namesrv: Nameserver
     admin: AdminClient
+    name: str = BROKER_NAME
     brokers: dict[int, Server] = field(default_factory=dict)
     ports: dict[int, int] = field(default_factory=dict)
 
@@ -54,21 +61,26 @@ class BrokerSet:
         given = [part for setting in settings.items() for part in ("--set", "=".join(setting))]
         port = self.ports.setdefault(number, free_ports()[1])
         self.brokers[number] = servers.broker(
-            self.directory / f"b{number}", self.namesrv.namesrv_addr, BROKER_NAME, "--port", str(port), *given
+            self.directory / f"b{number}", self.namesrv.namesrv_addr, self.name, "--port", str(port), *given
         )
         return self.brokers[number]
 
     def send(self, number: int, body: bytes) -> SendStatus:
         """SEND_OK, or what else; at the broker of that id."""
-        queue = MessageQueue("Kept", BROKER_NAME, 0)
+        queue = MessageQueue("Kept", self.name, 0)
         return self.admin.send_message(self.brokers[number].broker_addr, queue, Message("Kept", body)).status
 
     def bodies(self, number: int) -> list[bytes]:
-        queue = MessageQueue("Kept", BROKER_NAME, 0)
+        queue = MessageQueue("Kept", self.name, 0)
         found: list[bytes] = []
         while messages := self.admin.pull_message(self.brokers[number].broker_addr, queue, len(found)).messages:
             found += [message.body for message in messages]
         return found
+
+    def in_sync_addrs(self) -> set[str]:
+        """Addresses of those that the controller has in sync."""
+        sets = self.admin.replica_sets(self.controller_addr, [BROKER_NAME]).replicas_info_table.values()
+        return {one.broker_address for each in sets for one in each.in_sync_replicas}
 
     def takes(self, number: int) -> bool:
         """Whether that broker takes messages."""
@@ -78,4 +90,4 @@ class BrokerSet:
             return False
 
     def controller_is_settled(self) -> bool:
-        return is_settled(self.admin, self.controller_addr)
+        return is_settled(self.admin, self.controller_addr, self.name)

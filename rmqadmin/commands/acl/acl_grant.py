@@ -8,13 +8,13 @@ import typer
 
 from rmqadmin.call import Call
 from rmqadmin.core import targets
-from rmqadmin.core.access.acls import Decision
 from rmqadmin.core.access.grants import parse_actions, parse_resource, plan_grant
 from rmqadmin.core.access.users import username_of
 from rmqadmin.core.changes import Changes, plan_each
 from rmqadmin.options.auth_options import MeantReplicas, UserName, WhatActions, WhatResource
 from rmqadmin.options.command_options import BrokerAddr
 from rmqadmin.shared.changing import undoable
+from rmqproto.access.resources import PolicyDecision
 
 
 def acl_grant(
@@ -37,7 +37,7 @@ def acl_grant(
       rmqadmin acl grant alice Sub 'Group:Order*' -c DefaultCluster --from 10.0.0.0/8
     """
     name, actions, what = username_of(user), parse_actions(action), parse_resource(resource)
-    decision = Decision.DENY if is_denied else Decision.ALLOW
+    decision = PolicyDecision.DENY if is_denied else PolicyDecision.ALLOW
     addrs = targets.meant_replicas(call.admin, broker_addr, cluster_name)
     steps = plan_each(
         addrs, lambda addr: plan_grant(call.admin, addr, name, actions, what, decision, source_ips or None)

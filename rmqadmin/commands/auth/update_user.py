@@ -9,13 +9,13 @@ import typer
 from rmqadmin.call import Call
 from rmqadmin.core import targets
 from rmqadmin.core.access.user_changes import plan_user
-from rmqadmin.core.access.users import UserStatus, UserType
 from rmqadmin.core.changes import Changes, plan_each
 from rmqadmin.options.auth_options import EveryReplica, PasswordStdin, Username
 from rmqadmin.options.command_options import BrokerAddr
 from rmqadmin.options.context_words import SECRET
 from rmqadmin.shared.changing import change
 from rmqadmin.shared.passwords import stdin_password
+from rmqproto.access.users import UserStatus, UserType
 from rmqproto.bodies.acl import UserAccount
 from rmqproto.errors import UsageError
 

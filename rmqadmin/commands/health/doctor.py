@@ -12,6 +12,7 @@ from rmqadmin.core.health.examination import Diagnosis, Examiner
 from rmqadmin.core.health.health_finding import Check
 from rmqadmin.options.command_options import ClusterOnly
 from rmqadmin.options.health_options import Sample, health_clients
+from rmqclient.addresses import parse_addresses
 
 
 def doctor(
@@ -24,6 +25,14 @@ def doctor(
         typer.Option("--ignore", metavar="CHECK", help="Leave out findings of this check. Repeatable."),
     ] = None,
     sample_s: Sample = SAMPLE_DEFAULT_S,
+    controllers: Annotated[
+        str | None,
+        typer.Option(
+            "--controllers",
+            metavar="HOST:PORT[;...]",
+            help="Besides those that brokers name: they know sets of which no broker is registered.",
+        ),
+    ] = None,
 ) -> Diagnosis:
     """Asks every name server and every broker, at the address that it registered: whether it is reached from here,
     serves, has the right time and room on its disk; whether name servers and brokers agree; what permissions somebody
@@ -37,11 +46,13 @@ def doctor(
       rmqadmin doctor --quick --all
       rmqadmin -o json doctor --quick --ignore flush --all
     """
+    controller_addrs = parse_addresses(controllers) if controllers else []
     with health_clients(call, pause_s=sample_s) as (admin, members):
         examiner = Examiner(
             admin=admin,
             members=members,
             cluster=cluster.strip() if cluster else None,
+            controller_addrs=controller_addrs,
             is_quick=quick,
             ignored=frozenset(ignore or ()),
             sample_s=sample_s,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from rmqadmin.call import Call
 from rmqadmin.core import targets
 from rmqadmin.core.access.user_changes import plan_new_user
-from rmqadmin.core.access.users import UserType
 from rmqadmin.core.changes import Changes, plan_each
 from rmqadmin.options.auth_options import IsSuper, MeantReplicas, PasswordStdin, UserName
 from rmqadmin.options.command_options import BrokerAddr
 from rmqadmin.shared.changing import undoable
 from rmqadmin.shared.passwords import given_password
+from rmqproto.access.users import UserType
 from rmqproto.bodies.acl import UserAccount
 
 

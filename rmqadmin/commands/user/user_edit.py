@@ -10,12 +10,12 @@ import typer
 from rmqadmin.call import Call
 from rmqadmin.core import targets
 from rmqadmin.core.access.user_changes import plan_user
-from rmqadmin.core.access.users import UserStatus, UserType
 from rmqadmin.core.changes import Changes, Step, plan_each
 from rmqadmin.options.auth_options import MeantReplicas, PasswordStdin, UserName
 from rmqadmin.options.command_options import BrokerAddr
 from rmqadmin.shared.changing import undoable
 from rmqadmin.shared.passwords import given_password
+from rmqproto.access.users import UserStatus, UserType
 from rmqproto.bodies.acl import UserAccount
 from rmqproto.errors import UsageError
 

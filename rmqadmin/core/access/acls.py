@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -12,16 +11,12 @@ import msgspec
 from rmqadmin.core.changes import Changes, FieldChange, Step, action, carry_out, targets_done
 from rmqadmin.core.mqadmin_text import java_text
 from rmqadmin.core.results import Result, Row, doc
+from rmqproto.access.resources import PolicyDecision
 from rmqproto.bodies.acl import AclEntry, AclInfo, AclPolicy
 from rmqproto.errors import UsageError
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
-
-
-class Decision(StrEnum):
-    ALLOW = "Allow"
-    DENY = "Deny"
 
 
 class AclRow(Row, frozen=True):
@@ -96,7 +91,7 @@ def _entries_or_none(acl: AclInfo) -> Sequence[tuple[str | None, AclEntry | None
     return _entries(acl) or [(None, None)]
 
 
-def wished_acl(subject: str, resources: str, actions: str, decision: Decision, source_ips: str | None) -> AclInfo:
+def wished_acl(subject: str, resources: str, actions: str, decision: PolicyDecision, source_ips: str | None) -> AclInfo:
     """What to ask for: one entry a resource. UsageError if there is no resource or no action."""
     names, wanted = _parts(resources), _parts(actions)
     if not names or not wanted:

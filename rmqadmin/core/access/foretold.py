@@ -29,13 +29,13 @@ ANY_ADDRESS = "0.0.0.0"
 class AskedAction(StrEnum):
     """What a request can need: each but All of a policy's actions."""
 
-    PUB = "Pub"
-    SUB = "Sub"
-    CREATE = "Create"
-    UPDATE = "Update"
-    DELETE = "Delete"
-    GET = "Get"
-    LIST = "List"
+    PUB = Action.PUB.value
+    SUB = Action.SUB.value
+    CREATE = Action.CREATE.value
+    UPDATE = Action.UPDATE.value
+    DELETE = Action.DELETE.value
+    GET = Action.GET.value
+    LIST = Action.LIST.value
 
 
 class AccessQuestion(msgspec.Struct, frozen=True):

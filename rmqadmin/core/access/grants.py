@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rmqadmin.core.access.acls import Decision, entry_text
+from rmqadmin.core.access.acls import entry_text
 from rmqadmin.core.changes import FieldChange, Step, action
-from rmqproto.access.resources import Action, PolicyType, ResourcePattern, by_name
+from rmqproto.access.resources import Action, PolicyDecision, PolicyType, ResourcePattern, by_name
 from rmqproto.access.users import SUBJECT_PREFIX
 from rmqproto.bodies.acl import AclEntry, AclInfo, AclPolicy
 from rmqproto.errors import NotFoundError, UsageError
@@ -51,7 +51,7 @@ def plan_grant(
     username: str,
     actions: Sequence[Action],
     resource: str,
-    decision: Decision,
+    decision: PolicyDecision,
     source_ips: list[str] | None,
 ) -> Step:
     """The entry of the resource gets the actions beside those it has; if it decides otherwise, or for other addresses,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import StrEnum
 from typing import Annotated, ClassVar
 
 import msgspec
@@ -14,16 +13,6 @@ from rmqadmin.core.results import Result, Row, doc
 from rmqproto.access.users import SUBJECT_PREFIX
 from rmqproto.bodies.acl import UserAccount
 from rmqproto.errors import UsageError
-
-
-class UserType(StrEnum):
-    SUPER = "Super"
-    NORMAL = "Normal"
-
-
-class UserStatus(StrEnum):
-    ENABLE = "enable"
-    DISABLE = "disable"
 
 
 class UserRow(Row, frozen=True):

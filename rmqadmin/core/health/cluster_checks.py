@@ -27,7 +27,7 @@ def cluster_findings(facts: ClusterFacts) -> Iterator[HealthFinding]:
 
 def _names_given_twice(facts: ClusterFacts) -> Iterator[HealthFinding]:
     """A name server keeps one address for a name and an id: the broker that registered last. So two of them show where
-    name servers differ, or by what the process at the address calls itself."""
+    name servers differ, or by what the process at the address calls itself; ours tell of the others as well."""
     check = Check.BROKER_NAMES
     addrs: dict[str, set[str]] = defaultdict(set)
     clusters: dict[str, set[str]] = defaultdict(set)

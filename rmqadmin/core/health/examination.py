@@ -90,12 +90,14 @@ class Diagnosis(Result, frozen=True):
 
 
 class Examiner(msgspec.Struct, frozen=True, kw_only=True):
-    """``members`` and ``sample_s`` as for ``StandingsReader``. ``is_quick``: servers alone, neither topics nor groups.
+    """``members`` and ``sample_s`` as for ``StandingsReader``. ``controller_addrs``: besides those that brokers name.
+    ``is_quick``: servers alone, neither topics nor groups.
     ``ignored``: checks whose findings nobody wants to see. ``say`` is told what is being looked at."""
 
     admin: AdminClient
     members: AdminClient
     cluster: str | None
+    controller_addrs: Sequence[str]
     is_quick: bool
     ignored: frozenset[Check]
     sample_s: float
@@ -114,7 +116,8 @@ class Examiner(msgspec.Struct, frozen=True, kw_only=True):
         yield from broker_findings(facts)
         yield from cluster_findings(facts)
         self.say("asking controllers, masters and slaves")
-        sets = read_ha(self.admin, registered_brokers(facts))
+        is_whole = self.cluster is None
+        sets = read_ha(self.admin, registered_brokers(facts), self.controller_addrs, has_all=is_whole)
         yield from ha_findings(sets, self.now_ms())
         answering = [one.addr for group in sets.controllers for one in group.answering]
         yield from controllers_access(self.admin, answering)

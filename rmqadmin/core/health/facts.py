@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rmqadmin.core import targets
-from rmqadmin.core.servers.broker_state import Replica, replicas_of
+from rmqadmin.core.servers.broker_state import Replica, displaced_replicas, replicas_of
 from rmqadmin.core.system_names import is_made_by_brokers, topics_of_servers
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import BrokerData, ClusterInfo, TopicConfig, TopicList, TopicRoute
@@ -113,7 +113,7 @@ def read_facts(admin: AdminClient, cluster: str | None, *, with_tables: bool) ->
         (one.broker_name, one.broker_id, one.broker_addr): one
         for namesrv in namesrvs
         if namesrv.cluster is not None
-        for one in replicas_of(namesrv.cluster, cluster)
+        for one in (*replicas_of(namesrv.cluster, cluster), *displaced_replicas(namesrv.cluster, cluster))
     }
     return ClusterFacts(
         namesrvs=namesrvs,

@@ -131,11 +131,13 @@ def _masters(one: HaSet) -> Iterator[HealthFinding]:
         else:
             what += "What the one of the older epoch takes is cut off when it follows the other"
         others = [member.broker_addr for member in claiming if member is not master]
-        keep = "" if master is None else f"; {master.broker_addr} is the one that counts"
-        fix = f"Stop {' and '.join(others)}{keep}. Who is to follow again has to be a slave (brokerRole=SLAVE, another "
+        stop = "Stop all but one of them"
+        if master is not None:
+            stop = f"Stop {' and '.join(others)}; {master.broker_addr} is the one that counts"
+        fix = f"{stop}. Who is to follow again has to be a slave (brokerRole=SLAVE, another "
         fix += "brokerId), without what its master has not."
         if one.has_controllers:
-            fix = f"Stop {' and '.join(others)}{keep}, and start it again: it then asks the controllers who it is."
+            fix = f"{stop}, and start it again: it then asks the controllers who it is."
         yield _finding(one, Grade.ERROR, Check.MASTERS, what, fix)
     elif one.known is not None and master is not None and claiming and claiming[0] is not master:
         what = f"the controller says that {master.broker_addr} is its master, and {claiming[0].broker_addr} says that "

@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from itertools import cycle
+from typing import TYPE_CHECKING
 
 from rmqadmin.core.load.histogram import Histogram
 from rmqadmin.core.load.load_plan import LanePlan, LoadPlan, LoadQueue
@@ -23,6 +24,11 @@ from rmqproto.codes import ResponseCode
 from rmqproto.errors import ProtocolError
 from rmqproto.wire.command import Command, decode_frame_untrusted
 from rmqproto.wire.frames import head_untrusted
+
+if TYPE_CHECKING:
+    import ssl
+
+    from rmqadmin.core.load.secure_socket import SecureSocket
 
 _RECEIVED = memoryview(bytearray(1 << 20))
 """Of all connections of the process: to make room for each answer anew costs 10 us."""
@@ -58,7 +64,8 @@ class Tally:
 class Lane:
     """``is_alive`` until the broker closes it. Base of the two kinds. ``tally`` is the process's."""
 
-    def __init__(self, plan: LoadPlan, lane: LanePlan, tally: Tally, started_s: float):
+    def __init__(self, plan: LoadPlan, lane: LanePlan, tally: Tally, started_s: float, tls: ssl.SSLContext | None):
+        """OSError, or ConnectError, if the broker cannot be reached. With ``tls`` the connection is made with it."""
         self.plan, self.lane = plan, lane
         self.in_flight = 0
         self.is_alive = True
@@ -67,8 +74,7 @@ class Lane:
         self._begun = b""
         self.unsent = b""
         self._sent_at: deque[tuple[float, int]] = deque()
-        self.sock = socket.create_connection((lane.host, lane.port), timeout=plan.timeout_s)
-        self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.sock = _connected(plan, lane, tls)
         self.sock.setblocking(False)
         self.fd = self.sock.fileno()
 
@@ -170,13 +176,24 @@ class Lane:
             return None
 
 
+def _connected(plan: LoadPlan, lane: LanePlan, tls: ssl.SSLContext | None) -> socket.socket | SecureSocket:
+    plain = socket.create_connection((lane.host, lane.port), timeout=plan.timeout_s)
+    plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if tls is None:
+        return plain
+    from rmqadmin.core.load.secure_socket import SecureSocket  # ssl takes 10 ms, which a plain load does not need
+
+    return SecureSocket(plain, tls, lane.host, lane.port)
+
+
 class SendLane(Lane):
     """``fill`` gives requests to send."""
 
     def __init__(
-        self, plan: LoadPlan, lane: LanePlan, tally: Tally, started_s: float, numbers: Iterator[int]
+        self, plan: LoadPlan, lane: LanePlan, tally: Tally, started_s: float, tls: ssl.SSLContext | None,
+        numbers: Iterator[int],
     ):  # fmt: skip
-        super().__init__(plan, lane, tally, started_s)
+        super().__init__(plan, lane, tally, started_s, tls)
         self._numbers = numbers
         self.renew()
 
@@ -227,9 +244,10 @@ class PullLane(Lane):
     """Pulls all its queues, one request at a time of each: one that is held at its end keeps none of the others."""
 
     def __init__(
-        self, plan: LoadPlan, lane: LanePlan, tally: Tally, started_s: float, numbers: Iterator[int]
+        self, plan: LoadPlan, lane: LanePlan, tally: Tally, started_s: float, tls: ssl.SSLContext | None,
+        numbers: Iterator[int],
     ):  # fmt: skip
-        super().__init__(plan, lane, tally, started_s)
+        super().__init__(plan, lane, tally, started_s, tls)
         self._numbers = numbers
         self._idle = [_Place(queue, PullTemplate(plan, queue.queue_id)) for queue in lane.queues]
         self._pulled: dict[int, tuple[_Place, float]] = {}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from rmqclient.tls_files import TlsFiles
 from rmqproto.wire.credentials import Credentials
 
 
@@ -50,6 +51,7 @@ class LoadPlan(msgspec.Struct, frozen=True, kw_only=True):
     tag: str = ""
     has_keys: bool = False
     credentials: Credentials | None = None
+    tls: TlsFiles | None = None
 
 
 class ReadyReport(msgspec.Struct, frozen=True, tag="ready"):

@@ -13,6 +13,7 @@ import msgspec
 
 from rmqadmin.core.load.lanes import Lane, PullLane, SendLane, Tally, request_numbers
 from rmqadmin.core.load.load_plan import IntervalReport, LoadPlan, ReadyReport, Report
+from rmqproto.errors import RocketMQError
 
 _WAIT_MAX_S = 0.1
 _RENEWED_EVERY_S = 1.0
@@ -35,9 +36,10 @@ class Worker:
         self._next_at_s = 0.0
 
     def connect(self) -> None:
+        tls = None if self.plan.tls is None else self.plan.tls.context()
         for plan in self.plan.lanes:
             kind = SendLane if plan.sends else PullLane
-            lane = kind(self.plan, plan, self._tally, self._started_s, self._numbers)
+            lane = kind(self.plan, plan, self._tally, self._started_s, tls, self._numbers)
             self._by_fd[lane.fd] = lane
             if isinstance(lane, SendLane):
                 self._senders.append(lane)
@@ -168,8 +170,8 @@ def main() -> None:
     worker = Worker(plan, told, telling)
     try:
         worker.connect()
-    except OSError as error:
-        tell(telling, ReadyReport(error.strerror or str(error)))
+    except (OSError, RocketMQError) as error:
+        tell(telling, ReadyReport(getattr(error, "strerror", None) or str(error)))
         return
     tell(telling, ReadyReport())
     if told.readline():

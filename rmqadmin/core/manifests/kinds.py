@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import msgspec
 
 from rmqadmin.core.access.acls import acl_step, removed_entries
-from rmqadmin.core.access.users import UserStatus, UserType, account_changes
+from rmqadmin.core.access.users import account_changes
 from rmqadmin.core.changes import FieldChange, Step, WayBack, action, differences
 from rmqadmin.core.config_lists import (
     GROUPS,
@@ -26,6 +26,7 @@ from rmqadmin.core.config_lists import (
 )
 from rmqadmin.core.metadata.user_tables import user_groups, user_topics
 from rmqadmin.core.topics.perms import perm_letters
+from rmqproto.access.users import UserStatus, UserType
 from rmqproto.bodies.acl import AclInfo, AclPolicy, UserAccount
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -24,18 +24,31 @@ if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
 
 
-def read_ha(admin: AdminClient, brokers: Sequence[KnownBroker]) -> HaFacts:
+def read_ha(
+    admin: AdminClient, brokers: Sequence[KnownBroker], controller_addrs: Sequence[str] = (), *, has_all: bool = False
+) -> HaFacts:
     """Asks controllers who is the master and who is in sync, and every broker how far its log goes; slaves before
-    masters, so that no slave seems to be ahead which is not."""
+    masters, so that no slave seems to be ahead which is not. ``controller_addrs``: asked as well, if no broker names
+    them. ``has_all``: also sets of which no broker is registered, as far as controllers tell of them."""
     groups: dict[tuple[str, ...], set[str]] = {}
     for broker in brokers:
         if broker.controller_addrs:
             groups.setdefault(broker.controller_addrs, set()).add(broker.broker_name)
-    controllers = targets.ask_each(lambda item: _ask_controllers(admin, *item), sorted(groups.items()))
+    if controller_addrs and not any(set(controller_addrs) & set(addrs) for addrs in groups):
+        groups[tuple(controller_addrs)] = set()
+    controllers = targets.ask_each(lambda item: _ask_controllers(admin, *item, has_all=has_all), sorted(groups.items()))
     of_name: dict[tuple[str, str], list[KnownBroker]] = {}
     for broker in brokers:
         of_name.setdefault((broker.cluster, broker.broker_name), []).append(broker)
-    planned = [_set_of(name, registered, controllers) for name, registered in sorted(of_name.items())]
+    registered_names = {name for _, name in of_name}
+    planned = [
+        *(_set_of(name, registered, controllers) for name, registered in sorted(of_name.items())),
+        *(
+            _unregistered(name, group)
+            for group in controllers
+            for name in sorted({*group.known_names} - registered_names)
+        ),
+    ]
     asked: dict[str, HaMember] = {}
     for is_master in (False, True):
         wanted = [(one, each) for one in planned for each in one.members if (each is one.master) is is_master]
@@ -47,18 +60,26 @@ def read_ha(admin: AdminClient, brokers: Sequence[KnownBroker]) -> HaFacts:
     return HaFacts(sets=targets.ask_each(lambda one: _with_ages(admin, one), found), controllers=controllers)
 
 
-def _ask_controllers(admin: AdminClient, addrs: tuple[str, ...], names: set[str]) -> AskedControllers:
+def _ask_controllers(admin: AdminClient, addrs: tuple[str, ...], names: set[str], *, has_all: bool) -> AskedControllers:
     found = AskedControllers(
         controllers=targets.ask_each(lambda addr: _ask_controller(admin, addr), addrs), broker_names=sorted(names)
     )
     errors = [one.error for one in found.controllers if one.error is not None]
     for leader in found.leader_addrs:
         try:
-            known = admin.replica_sets(leader, found.broker_names).replicas_info_table
-            return msgspec.structs.replace(found, known=known)
+            known = admin.replica_sets(leader, found.broker_names).replicas_info_table if names else {}
+            more = _all_sets(admin, leader) if has_all else {}
+            return msgspec.structs.replace(found, known={**more, **known})
         except RocketMQError as error:  # the one that another names may lead by now
             errors.append(str(error))
     return msgspec.structs.replace(found, error="; ".join(errors) or "the controllers have no leader")
+
+
+def _all_sets(admin: AdminClient, leader: str) -> Mapping[str, ReplicaSet]:
+    try:
+        return admin.replica_sets(leader, []).replicas_info_table
+    except RocketMQError:  # Apache's cannot say it
+        return {}
 
 
 def _ask_controller(admin: AdminClient, addr: str) -> AskedController:
@@ -81,9 +102,19 @@ def _set_of(name: tuple[str, str], registered: Sequence[KnownBroker], controller
         has_controllers=bool(of_set),
         controller_addrs=of_set[0].addrs if of_set else "",
         known=known,
-        registered_master=masters[0].broker_addr if masters else None,
+        registered_master=masters[0].broker_addr if len({one.broker_addr for one in masters}) == 1 else None,
         config=configs[0] if configs else {},
     )
+
+
+def _unregistered(name: str, group: AskedControllers) -> HaSet:
+    """No name server knows a broker of it, nor we its cluster."""
+    assert group.known is not None
+    known = group.known[name]
+    return HaSet(
+        cluster="", broker_name=name, members=_members((), known), has_controllers=True, controller_addrs=group.addrs,
+        known=known,
+    )  # fmt: skip
 
 
 def _members(registered: Sequence[KnownBroker], known: ReplicaSet | None) -> list[HaMember]:

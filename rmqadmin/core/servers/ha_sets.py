@@ -61,6 +61,10 @@ class AskedControllers(msgspec.Struct, frozen=True, kw_only=True):
         return ";".join(one.addr for one in self.controllers)
 
     @property
+    def known_names(self) -> list[str]:
+        return list(self.known or ())
+
+    @property
     def answering(self) -> list[AskedController]:
         return [one for one in self.controllers if one.meta is not None]
 
@@ -103,7 +107,7 @@ class HaMember(msgspec.Struct, frozen=True, kw_only=True):
 class HaSet(msgspec.Struct, frozen=True, kw_only=True):
     """The brokers of one name. ``known``: what its controller says; None without one, and if it says nothing.
     ``config`` is the master's, or another's if that is not known. ``registered_master``: the address that name servers
-    tell as the master's."""
+    tell as the master's; None if they tell two."""
 
     cluster: str
     broker_name: str

@@ -8,12 +8,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from rmqadmin.core import targets
-from rmqadmin.core.access.acls import Decision, delete_acl_in_broker, plan_acl, wished_acl
+from rmqadmin.core.access.acls import delete_acl_in_broker, plan_acl, wished_acl
 from rmqadmin.core.access.user_changes import delete_user_in_broker, plan_new_user, plan_user
-from rmqadmin.core.access.users import UserStatus, UserType
 from rmqadmin.core.changes import Step, plan_each
 from rmqadmin.tui.dialogs.change import Occasion
 from rmqadmin.tui.dialogs.form import FormField, StepsScreen, place
+from rmqproto.access.resources import PolicyDecision
+from rmqproto.access.users import UserStatus, UserType
 from rmqproto.bodies.acl import AclEntry, UserAccount, UserInfo
 from rmqproto.errors import NotFoundError
 
@@ -132,7 +133,9 @@ class GrantScreen(AccessFormScreen):
             FormField(
                 name="actions", label="actions", value=",".join(entry.actions), hint="Pub, Sub, All, Get, Update …"
             ),
-            FormField(name="decision", label="decision", value=entry.decision or Decision.ALLOW, hint="Allow or Deny"),
+            FormField(
+                name="decision", label="decision", value=entry.decision or PolicyDecision.ALLOW, hint="Allow or Deny"
+            ),
             FormField(
                 name="source", label="from", value=",".join(entry.source_ips or ()), hint="addresses; empty for any"
             ),
@@ -143,7 +146,7 @@ class GrantScreen(AccessFormScreen):
         return "An entry of the same resource is replaced, others stay. Enter shows what would change."
 
     def plan(self, admin: AdminClient, occasion: Occasion) -> list[Step]:
-        decision = self.said_word("decision", Decision) or Decision.ALLOW
+        decision = self.said_word("decision", PolicyDecision) or PolicyDecision.ALLOW
         wished = wished_acl(
             self._subject, self.said("resources") or "", self.said("actions") or "", decision, self.said("source")
         )

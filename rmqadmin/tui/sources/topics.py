@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -29,7 +30,7 @@ MADE_BY_BROKERS = frozenset({_RETRY, _SYSTEM})
 """Kinds of topics that nobody made on purpose. Dead letters are looked for."""
 
 
-class TopicFacts(msgspec.Struct, frozen=True):
+class TopicFacts(msgspec.Struct, frozen=True, gc=False):
     """A topic and its configuration by broker name, empty if only the name server knows it. ``brokers``: those of them
     that can be asked. ``lacking``: names of those that cannot. ``unheard``: brokers that never said which topics they
     have."""
@@ -88,11 +89,16 @@ def read_topics(admin: AdminClient, memory: ClusterMemory) -> Found[TopicFacts]:
         for name, config in table.topic_config_table.items():
             configs.setdefault(name, {})[broker_name] = config
 
+    unheard = tuple(tables.unheard)
+
+    @cache
+    def asked_of(mine: tuple[str, ...]) -> tuple[list[BrokerData], tuple[str, ...]]:
+        """Ten thousand topics are on few sets of brokers: each is made once."""
+        return [askable[one] for one in mine if one in askable], tuple(one for one in mine if one not in askable)
+
     def facts(name: str, mine: dict[str, TopicConfig]) -> TopicFacts:
         kind = _SYSTEM if name in own else _kind(name, mine)
-        lacking = tuple(broker for broker in mine if broker not in askable)
-        brokers = [askable[one] for one in mine if one in askable]
-        return TopicFacts(name, kind, mine, brokers, lacking, tuple(tables.unheard))
+        return TopicFacts(name, kind, mine, *asked_of(tuple(mine)), unheard)
 
     found = [facts(name, mine) for name, mine in configs.items()]
     ordered = sorted(found, key=lambda one: (_KINDS_LAST.get(one.kind, 0), one.topic))

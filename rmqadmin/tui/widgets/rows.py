@@ -4,7 +4,6 @@ nothing of a screen."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
 
@@ -17,17 +16,17 @@ from rmqadmin.tui.widgets.cells import Cells
 from rmqadmin.tui.widgets.columns import BASE, NUMBERS, Column
 
 
-@dataclass(slots=True)
-class Line:
+class Line(msgspec.Struct, gc=False):
     """A row: its parts, when each was asked for, and text and mark of each cell, None while its part is missing.
-    ``errors``: why the part NUMBERS could not be found out, its ``error``; it takes the place of its cells."""
+    ``errors``: why the part NUMBERS could not be found out, its ``error``; it takes the place of its cells. A row is
+    part of no cycle, and nothing that a search for garbage has to walk through ten thousand times."""
 
     key: str
-    texts: list[str | None]
-    marks: list[Mark | None]
-    parts: dict[str, Any] = field(default_factory=dict)
-    asked_s: dict[str, float] = field(default_factory=dict)
-    errors: dict[str, str] = field(default_factory=dict)
+    texts: tuple[str | None, ...]
+    marks: tuple[Mark | None, ...]
+    parts: dict[str, Any] = {}
+    asked_s: dict[str, float] = {}
+    errors: dict[str, str] = {}
     searched: str = ""
 
 
@@ -106,7 +105,7 @@ class Rows:
             self._fill_base(line, base)
 
     def _blank(self, key: str) -> Line:
-        return Line(key, [None] * len(self.columns), [None] * len(self.columns))
+        return Line(key, (None,) * len(self.columns), (None,) * len(self.columns))
 
     def _fill_base(self, line: Line, base: Any) -> bool:
         changed = self._fill(line, BASE, base)
@@ -135,15 +134,16 @@ class Rows:
         before = line.errors.pop(part, None)
         if error is not None:
             line.errors[part] = printable(error)
-        changed, now_ms = line.errors.get(part) != before, self._now_ms()
+        texts, marks, now_ms = list(line.texts), list(line.marks), self._now_ms()
         for at, column in enumerate(self.columns):
             if column.part == part:
-                text, mark = printable(column.text(value, now_ms)), column.marked(value)
-                changed = changed or (line.texts[at], line.marks[at]) != (text, mark)
-                line.texts[at], line.marks[at] = text, mark
+                text = printable(column.text(value, now_ms))
+                texts[at], marks[at] = text, column.marked(value)
                 if not column.is_sparse or column.of(value) is not None:
                     self.cells.see(at, text)
-        return changed
+        cells_before = line.texts, line.marks
+        line.texts, line.marks = tuple(texts), tuple(marks)
+        return line.errors.get(part) != before or (line.texts, line.marks) != cells_before
 
     def _searched(self, line: Line) -> str:
         return "  ".join(line.texts[at] or "" for at, column in enumerate(self.columns) if column.part == BASE)

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterator
 
 from rmqproto.access.resources import ANY, Action, PolicyDecision, PolicyType, ResourceType
-from rmqproto.access.users import SUBJECT_PREFIX, AccountType
+from rmqproto.access.users import SUBJECT_PREFIX, UserType
 from rmqproto.bodies.acl import AclEntry, AclInfo, AclPolicy, UserAccount
 from rmqserver.auth.auth_table import AuthRefused, AuthTable
 from rmqserver.auth.plain_acl.accounts import Account, Perm
@@ -43,7 +43,7 @@ def migrate(home: str, table: AuthTable) -> None:
 
 
 def _migrate_account(account: Account, table: AuthTable) -> None:
-    user_type = AccountType.SUPER if account.is_admin else AccountType.NORMAL
+    user_type = UserType.SUPER if account.is_admin else UserType.NORMAL
     table.create_user(UserAccount(username=account.access_key, password=account.secret_key, user_type=user_type.value))
     policies = [
         AclPolicy(policy_type=policy_type.value, entries=entries)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from rmqproto.access.resources import by_name
-from rmqproto.access.users import AccountType, User, parse_subject
+from rmqproto.access.users import User, UserType, parse_subject
 from rmqproto.bodies.acl import AclInfo, UserAccount
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.headers.auth import DeleteAclHeader, ListAclsHeader, ListUsersHeader, SubjectHeader, UserHeader
@@ -43,14 +43,14 @@ class AuthAdmin:
 
     def create_user(self, request: Request[UserHeader], connection: Connection) -> bytes:
         account = self._account(request)
-        if by_name(AccountType, account.user_type) is AccountType.SUPER and not self._may_change_super(request):
+        if by_name(UserType, account.user_type) is UserType.SUPER and not self._may_change_super(request):
             raise Refused(ResponseCode.SYSTEM_ERROR, _ONLY_BY_SUPER.format("create"))
         self._table.create_user(account)
         return _done(request)
 
     def update_user(self, request: Request[UserHeader], connection: Connection) -> bytes:
         account = self._account(request)
-        if by_name(AccountType, account.user_type) is AccountType.SUPER and not self._may_change_super(request):
+        if by_name(UserType, account.user_type) is UserType.SUPER and not self._may_change_super(request):
             raise Refused(ResponseCode.SYSTEM_ERROR, _ONLY_BY_SUPER.format("update"))
         self._check_may_change(request, self._table.user(account.username))
         self._table.update_user(account)

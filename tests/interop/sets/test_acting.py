@@ -151,7 +151,9 @@ def consumers_live_through_it(
             until(lambda: len(late.bodies) >= 2 * COUNT and len(early.bodies) >= 2 * COUNT)
             assert sorted(late.bodies, key=int) == wanted
             assert sorted(early.bodies, key=int) == wanted
-    until(lambda: watched.committed(0, LATE) == watched.committed(0, EARLY) == [2 * COUNT // QUEUES] * QUEUES)
+            # While both are there: an Apache broker takes a pull's offset after reading for it, and commits in other
+            # threads, so an older one of a pull may come last. The next pull puts it right; who has left does not.
+            until(lambda: watched.committed(0, LATE) == watched.committed(0, EARLY) == [2 * COUNT // QUEUES] * QUEUES)
 
 
 def make_tables(admin: AdminClient, addr: str) -> None:

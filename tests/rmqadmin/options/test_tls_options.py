@@ -8,8 +8,12 @@ from pathlib import Path
 import pytest
 
 from rmqadmin.call import Call
+from rmqadmin.core.load.lane_plans import load_plans
+from rmqadmin.core.load.load_plan import LanePlan, LoadQueue
+from rmqadmin.core.load.load_run import BegunLoad, LoadRun, LoadSetting
 from rmqadmin.options.common_options import CommonOptions
 from rmqadmin.output import Format
+from rmqclient.addresses import split_address
 from rmqclient.admin import AdminClient
 from rmqclient.blocking import BlockingClient
 from rmqclient.message import Message
@@ -18,7 +22,7 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import RequestCode
 from rmqproto.errors import ConnectError, UsageError
-from tests.rmqadmin.conftest import Rmqadmin
+from tests.rmqadmin.conftest import Ran, Rmqadmin
 from tests.rmqadmin.page_lines import run_lines
 from tests.support.certificates import Authority, Signed
 from tests.support.servers import Server, standalone, until
@@ -171,6 +175,38 @@ def test_a_variable_says_yes_or_no(monkeypatch: pytest.MonkeyPatch) -> None:
         CommonOptions().settings().setting("tls")
 
 
-def test_what_speaks_no_tls_yet_does_not_go_on_without(run: Rmqadmin) -> None:
-    ran = run("bench", "send", "-n", "127.0.0.1:1", "--tls", "--tls-insecure")
-    assert (ran.status, "does not speak TLS yet" in ran.err) == (2, True), ran.err
+def test_a_load_is_made_over_tls(
+    run: Rmqadmin, secured: Server, authority: Authority, own: Signed, fresh: Callable[[str], str]
+) -> None:
+    """What is counted is stored, also where more is on its way than a socket takes at once; and it comes back."""
+    topic, tls = fresh("Load"), files(authority, own)
+
+    def bench(kind: str, *words: str) -> Ran:
+        more = ("--duration", "0.5", "--warm-up", "0", "-n", secured.namesrv_addr, *tls)
+        ran = run("-o", "json", "bench", kind, topic, *words, *more)
+        assert ran.status == 0, ran.err
+        assert ran.document["summary"]["said"] is None
+        return ran
+
+    sent = bench("send", "--create", "--queues", "1", "--in-flight", "30", "--size-bytes", "100000")
+    with AdminClient(secured.namesrv_addr, tls=TlsFiles(ca=tls[2], cert=tls[4], key=tls[6]).context()) as admin:
+        assert admin.max_offset(secured.broker_addr, topic, 0) == sent.document["summary"]["messages"] > 0
+    assert bench("consume").document["summary"]["messages"] > 0
+    timed = bench("latency", "--rate", "50", "--yes")
+    assert timed.document["summary"]["received"] == timed.document["summary"]["sent"] > 0
+
+
+def test_a_load_trusts_only_whom_it_was_told_to(
+    run: Rmqadmin, secured: Server, authority: Authority, own: Signed, tmp_path: Path
+) -> None:
+    """Each process of a load checks the brokers by itself."""
+    signed = TlsFiles(ca=str(Authority(tmp_path, "stranger").cert), cert=str(own.cert), key=str(own.key))
+    host, port = split_address(secured.broker_addr)
+    lanes = [LanePlan(host, port, sends=True, queues=(LoadQueue(0),))]
+    plan = load_plans(
+        lanes, 1, 0.0, topic="T", group="G", size_bytes=1, in_flight=1, batch_size=1, duration_s=1.0,
+        warm_up_s=0.0, interval_s=1.0, timeout_s=5.0, tls=signed,
+    )  # fmt: skip
+    setting = LoadSetting("T", [secured.broker_addr], 1, 1, 1, 1, 1, 1)
+    with pytest.raises(ConnectError, match=f"no TLS with {secured.broker_addr}"):
+        list(LoadRun(lambda: BegunLoad(setting, plan), lambda: None).intervals())

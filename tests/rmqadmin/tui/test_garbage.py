@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
 
 import pytest
+from textual.strip import Strip
 
-from rmqadmin.tui.garbage import WAITED_S, RestfulCollector
+from rmqadmin.tui.garbage import SEARCHES_MAX, SEARCHES_MIN, WAITED_S, RestfulCollector
+from rmqadmin.tui.sources.topics import TopicFacts
+from rmqadmin.tui.widgets.columns import Column
+from rmqadmin.tui.widgets.rows import Rows
+from rmqproto.bodies.routes import TopicConfig
 from tests.rmqadmin.tui.fixed import NOW_MS, FixedClient
 from tests.rmqadmin.tui.opened import Driver, drive
 
@@ -21,7 +27,14 @@ def searches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @pytest.mark.parametrize(
     ("untouched_s", "young_searches", "searched"),
-    [(WAITED_S, 10, 1), (WAITED_S - 0.1, 10, 0), (WAITED_S, 9, 0), (100.0, 500, 1)],
+    [
+        (WAITED_S, SEARCHES_MIN, 1),
+        (WAITED_S - 0.1, SEARCHES_MIN, 0),
+        (WAITED_S, SEARCHES_MIN - 1, 0),
+        (100.0, 500, 1),
+        (0.0, SEARCHES_MAX - 1, 0),
+        (0.0, SEARCHES_MAX, 1),
+    ],
 )
 def test_it_waits_for_rest_and_for_work(
     searches: list[int], monkeypatch: pytest.MonkeyPatch, untouched_s: float, young_searches: int, searched: int
@@ -31,12 +44,87 @@ def test_it_waits_for_rest_and_for_work(
     assert len(searches) == searched
 
 
-def test_while_the_dashboard_is_open_python_begins_full_searches_less_often() -> None:
+@pytest.fixture
+def full_searches() -> Iterator[list[str]]:
+    """One for each full search, whoever begins it. Python is set to begin them all the time."""
+    found: list[str] = []
+
+    def noted(phase: str, info: dict[str, int]) -> None:
+        if info["generation"] == 2:
+            found.append(phase)
+
+    before = gc.get_threshold()
+    gc.set_threshold(20, 5, 2)
+    gc.callbacks.append(noted)
+    yield found
+    gc.callbacks.remove(noted)
+    gc.set_threshold(*before)
+
+
+def test_while_the_dashboard_is_open_python_begins_no_full_search(full_searches: list[str]) -> None:
+    """Not for the loop, nor for a thread that takes a body apart: four of 45 keys in large bodies waited for one."""
     before = gc.get_threshold()
 
+    def make_much() -> list[list[int]]:
+        """As many objects again as there are: fewer than a quarter do not begin a full search."""
+        gc.collect()
+        count = len(gc.get_objects()) + 10_000  # without those that are frozen
+        full_searches.clear()
+        return [[number] for number in range(count)]
+
     async def test(driver: Driver) -> None:
-        await driver.until(lambda: gc.get_threshold()[2] >= 10 * before[2])
+        await driver.until(lambda: gc.get_threshold() != before)
         assert gc.get_threshold()[:2] == before[:2]
+        make_much()
+        assert full_searches == []
 
     drive(FixedClient, test, now_ms=NOW_MS)
     assert gc.get_threshold() == before
+    make_much()
+    assert full_searches
+
+
+def test_what_was_drawn_needs_no_search_to_be_freed() -> None:
+    """Textual's strips of whole lines kept themselves."""
+
+    def strip_count() -> int:
+        return sum(isinstance(one, Strip) for one in gc.get_objects())
+
+    async def test(driver: Driver) -> None:
+        await driver.press("t")
+        await driver.until_shown("336,774")
+        await driver.until(lambda: Strip.divide.__module__ == RestfulCollector.__module__)
+        await driver.press("r")
+        gc.collect()
+        before = strip_count()
+        gc.disable()
+        try:
+            for _ in range(10):
+                driver.app.screen.refresh()
+                await driver.press("down", "up")
+            left = strip_count()
+        finally:
+            gc.enable()
+        height = driver.app.size.height
+        assert left < before + 2 * height  # ten pictures had been drawn
+
+    drive(FixedClient, test, now_ms=NOW_MS)
+    strip = Strip.blank(10)
+    assert strip.divide([10]) == [strip]  # Textual's own again
+
+
+def test_a_search_does_not_walk_through_rows() -> None:
+    """A thousand topics were ten thousand objects to look at."""
+    rows = Rows([Column(name="topic"), Column(name="perm", is_number=True)], lambda: NOW_MS, None)
+    brokers: list[object] = []
+    found = {
+        name: TopicFacts(name, "", {"broker-a": TopicConfig(topic_name=name)}, brokers)  # type: ignore[arg-type]
+        for name in (f"topic-{number}" for number in range(1000))
+    }
+    gc.collect()
+    before = len(gc.get_objects())
+    rows.set_base(found.items())
+    rows.arrange()
+    gc.collect()
+    assert len(gc.get_objects()) - before < 100
+    assert [line.texts[0] for line in rows.shown] == list(found)

@@ -61,9 +61,15 @@ class Page:
         await self.call("Page.navigate", url=url)
 
     async def until_painted(self, *texts: str) -> None:
-        """Since the last key."""
-        while not all(text in self.painted for text in texts):
-            await self._next()
+        """Since the last key. AssertionError with what was painted instead: a dashboard paints on and on, so that each
+        wait for a frame is short, and all of them are for ever."""
+        try:
+            async with asyncio.timeout(TIMEOUT_S):
+                while not all(text in self.painted for text in texts):
+                    await self._next()
+        except TimeoutError:
+            missing = [text for text in texts if text not in self.painted]
+            raise AssertionError(f"not painted: {missing}; but {self.painted[-2000:]!r}") from None
 
     async def until(self, expression: str) -> None:
         """JavaScript that becomes true."""
