@@ -77,3 +77,22 @@ def test_the_page_of_the_fixture_has_all_that_it_can_do() -> None:
     named = {name for cell in re.findall(r"^\| (.*?) \|", table, re.MULTILINE) for name in re.findall(r"`(\w+)", cell)}
     can = {name for name in dir(RocketMQ) if not name.startswith("_")} | {"namesrv_addr", "broker_addr", "admin"}
     assert named == can
+
+
+def test_every_test_that_a_page_names_is_in_the_file_that_it_links_to() -> None:
+    named = [(page, *found) for page in WRITTEN for found in re.findall(r"\[`(test_\w+)`\]\((.+?)\)", page.read_text())]
+    assert len(named) > 20
+    missing = [(name, path) for page, name, path in named if f"def {name}(" not in (page.parent / path).read_text()]
+    assert missing == []
+
+
+def test_each_cell_of_what_a_producer_was_told_has_its_test() -> None:
+    section = (
+        (ROOT / "docs/durability.md").read_text().partition("## What a producer was told")[2].partition("\n## ")[0]
+    )
+    rows = [[cell.strip() for cell in row.split("|")] for row in re.findall(r"^\| *(.+?) *\|$", section, re.MULTILINE)]
+    half = len(rows) // 2
+    said, shown = rows[2:half], rows[half + 2 :]
+    assert [row[0] for row in said] == [row[0] for row in shown]
+    assert [len(row) for row in said] == [4] * 7
+    assert all("[`test_" in cell for row in shown for cell in row[1:])
