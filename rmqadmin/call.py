@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rmqadmin.core.audit.trail import Arguments, AuditTrail
     from rmqadmin.core.contexts.context import Context
     from rmqadmin.core.contexts.settings import EffectiveSettings
+    from rmqadmin.core.progress import CountDone
     from rmqadmin.session import Session
     from rmqclient.admin import AdminClient
     from rmqclient.blocking import BlockingClient
@@ -272,6 +273,17 @@ class Call:
 
     def status(self, text: str | None) -> None:
         diagnostics.status(text)
+
+    @contextmanager
+    def counting(self, what: str) -> Iterator[CountDone]:
+        """Shows how many of ``what`` are done, from the second second on."""
+        from rmqadmin.core.progress import CountDone
+
+        progress = CountDone(self.status, what)
+        try:
+            yield progress
+        finally:
+            progress.clear()
 
     def without_systems_own(
         self, names: Sequence[N], is_systems: Callable[[N], bool], what: str, *, show_all: bool

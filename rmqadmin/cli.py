@@ -51,6 +51,7 @@ from rmqproto.errors import DamageError, RocketMQError, UsageError
 
 if typing.TYPE_CHECKING:
     from rmqadmin.core.audit.trail import Arguments
+    from rmqadmin.meant_names import Given
 
 PIPE_CLOSED = 141
 """128 + SIGPIPE: the status that a shell gives a program that wrote to a closed pipe."""
@@ -344,6 +345,7 @@ def build_command(entry: Entry) -> RegistryCommand:
             common,
             invocation_of(ctx),
             lambda: _arguments(own, arguments),
+            lambda: _names(own, arguments),
         )
 
     context = inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
@@ -365,6 +367,12 @@ def _arguments(own: Sequence[inspect.Parameter], values: dict[str, Any]) -> Argu
     return told_arguments(own, values)
 
 
+def _names(own: Sequence[inspect.Parameter], values: dict[str, Any]) -> list[Given]:
+    from rmqadmin.meant_names import given_names  # for those that nothing was found of
+
+    return given_names(own, values)
+
+
 def build_noun_group(noun: str) -> Any:
     group = type("NounGroup", (LazyGroup,), {"noun": noun})
     app = typer.Typer(cls=group, name=noun, help=f"Commands about {noun}.", no_args_is_help=True, **_TYPER_SETTINGS)
@@ -384,8 +392,10 @@ def run_command(
     common: CommonOptions,
     invocation: Invocation,
     arguments: Callable[[], Arguments],
+    names: Callable[[], list[Given]],
 ) -> int:
-    """Runs the command, shows its result, and says how it went, by the exit status or an error."""
+    """Runs the command, shows its result, and says how it went, by the exit status or an error. ``names``: those of
+    topics, groups and servers that the line gives."""
     common = invocation.filled(common)
     format = common.format(invocation.format_option)
     picked = picked_fields(entry, common)
@@ -415,6 +425,10 @@ def run_command(
         raise typer.Exit(PIPE_CLOSED) from None
     except BaseException as error:
         call.end_trail(result, error)
+        if isinstance(error, RocketMQError):
+            from rmqadmin.meant_names import advise
+
+            advise(error, call, names())
         raise
     finally:
         call.close()

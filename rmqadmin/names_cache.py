@@ -20,7 +20,16 @@ _PLAIN = re.compile(r"[%|a-zA-Z0-9_.:-]+")
 NAMESRVS_MAX = 16
 """Folders kept, the newest: test servers, each on a new port, would leave one each."""
 
-KINDS = ("topic", "group", "cluster", "broker", "broker_name")
+KIND_BY_METAVAR = {
+    "TOPIC": "topic",
+    "GROUP": "group",
+    "CLUSTER": "cluster",
+    "HOST:PORT": "broker",
+    "BROKER": "broker_name",
+}
+"""Kinds of names, by what stands for them in the help."""
+
+KINDS = tuple(KIND_BY_METAVAR.values())
 
 
 def names_dir() -> Path:

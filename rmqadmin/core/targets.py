@@ -127,11 +127,19 @@ def find_route(admin: AdminClient, topic: str) -> TopicRoute | None:
         return None
 
 
-def ask_each(ask: Callable[[A], T], of: Sequence[A]) -> list[T]:
-    """Calls ``ask`` for each at the same time. Results are in order. Raises the first error after all have answered."""
+def ask_each(
+    ask: Callable[[A], T], of: Sequence[A], told: Callable[[int, int], None] | None = None
+) -> list[T]:  # fmt: skip
+    """Calls ``ask`` for each at the same time. Results are in order. Raises the first error after all have answered.
+    ``told`` takes how many have answered, of how many."""
     if len(of) < 2:
         return [ask(one) for one in of]
     from concurrent.futures import ThreadPoolExecutor  # 6 ms
 
     with ThreadPoolExecutor(max_workers=min(len(of), ASKED_AT_ONCE_MAX)) as pool:
-        return [future.result() for future in [pool.submit(ask, one) for one in of]]
+        answers = []
+        for future in [pool.submit(ask, one) for one in of]:
+            answers.append(future.result())
+            if told is not None:
+                told(len(answers), len(of))
+        return answers

@@ -61,7 +61,8 @@ def dlq_ls(
                 f"group {group} has no dead letters", hint="`rmqadmin dlq ls` lists the groups that have some."
             )
         topics = {group: topics[group]}
-    read = targets.ask_each(lambda topic: read_dead_letters(call.admin, topic), list(topics.values()))
+    with call.counting("groups") as told:
+        read = targets.ask_each(lambda topic: read_dead_letters(call.admin, topic), list(topics.values()), told)
     found = [(name, topic, letters) for (name, topic), letters in zip(topics.items(), read, strict=True)]
     is_all = all_groups or group is not None
     shown = [each for each in found if is_all or each[2].depth_count != 0]

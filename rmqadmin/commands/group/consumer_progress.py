@@ -278,4 +278,6 @@ def _all_groups(call: Call, *, show_all: bool) -> list[GroupFindings]:
             return GroupFindings(group, nothing, nobody, is_group, has_retry_topic, str(error))
         return GroupFindings(group, offsets, clients, is_group, has_retry_topic)
 
-    return targets.ask_each(ask, call.without_systems_own(groups, is_system_group, "groups", show_all=show_all))
+    wanted = call.without_systems_own(groups, is_system_group, "groups", show_all=show_all)
+    with call.counting("groups") as told:
+        return targets.ask_each(ask, wanted, told)

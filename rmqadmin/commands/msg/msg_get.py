@@ -84,8 +84,9 @@ def msg_get(
     """
     if body_only and len(ids) > 1:
         raise UsageError("--body-only writes the body of one message", hint="Ask for one ID.")
-    finder = Finder(call.admin, topic, limit)
-    found = {asked: finder.find(asked) for asked in dict.fromkeys(map(str.strip, ids))}
+    with call.counting("topics") as told:
+        finder = Finder(call.admin, topic, limit, told)
+        found = {asked: finder.find(asked) for asked in dict.fromkeys(map(str.strip, ids))}
     for problem in dict.fromkeys(finder.problems):
         call.notice(f"not asked: {problem}")
     missing = [asked for asked, messages in found.items() if not messages]

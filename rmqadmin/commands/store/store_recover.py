@@ -7,9 +7,10 @@ from typing import Annotated
 import typer
 
 from rmqadmin.call import Call
+from rmqadmin.core.progress import BytesDone
 from rmqadmin.core.stores.planned import StartPlan, start_plan
 from rmqadmin.core.stores.surveyed import surveyed
-from rmqadmin.options.store_options import BytesDone, StoreDir
+from rmqadmin.options.store_options import StoreDir
 from rmqproto.errors import UsageError
 
 

@@ -7,9 +7,10 @@ from typing import Annotated
 import typer
 
 from rmqadmin.call import Call
+from rmqadmin.core.progress import BytesDone
 from rmqadmin.core.stores.surveyed import surveyed
 from rmqadmin.core.stores.verified import VerifiedStore, verified
-from rmqadmin.options.store_options import BytesDone, StoreDir
+from rmqadmin.options.store_options import StoreDir
 
 
 def store_verify(

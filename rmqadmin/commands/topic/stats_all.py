@@ -92,7 +92,9 @@ def stats_all(
         topics = call.own_topics(topics, show_all=show_all)
     elif not topics:
         call.admin.topic_route(wanted)  # says that there is none
-    rows = [row for part in targets.ask_each(lambda name: _topic_rows(call.admin, name), topics) for row in part]
+    with call.counting("topics") as told:
+        parts = targets.ask_each(lambda name: _topic_rows(call.admin, name), topics, told)
+    rows = [row for part in parts for row in part]
     return AllStats([row for row in rows if not active_topic or row.in_day > 0 or (row.out_day or 0) > 0])
 
 

@@ -78,7 +78,9 @@ def topic_list(
         return Topics(call.own_topics(topics, show_all=show_all))
     plain = [topic for topic in hash_order(topics, java_hash) if not topic.startswith((RETRY_PREFIX, DLQ_PREFIX))]
     plain = call.own_topics(plain if call.as_mqadmin else sorted(plain), show_all=show_all)
-    return TopicGroups([row for rows in targets.ask_each(lambda t: _groups_of(call, t), plain) for row in rows])
+    with call.counting("topics") as told:
+        found = targets.ask_each(lambda topic: _groups_of(call, topic), plain, told)
+    return TopicGroups([row for rows in found for row in rows])
 
 
 def _groups_of(call: Call, topic: str) -> list[TopicGroup]:

@@ -30,6 +30,7 @@ _QUEUE_PLACE = re.compile(r"([%|a-zA-Z0-9_-]+)@(?:([^@:]+):)?(\d{1,9}):(\d{1,18}
 _LOG_PLACE = re.compile(r"(.+)@(\d{1,18})")
 
 A = TypeVar("A")
+Told = Callable[[int, int], None]
 
 
 class FoundAs(StrEnum):
@@ -55,7 +56,9 @@ class Finder:
     """Finds by any id. ``topic`` is where to look; None for every topic that is not the system's. ``problems`` says
     whom it could not ask about what was found elsewhere."""
 
-    def __init__(self, admin: AdminClient, topic: str | None, key_count_max: int):
+    def __init__(self, admin: AdminClient, topic: str | None, key_count_max: int, told: Told | None = None):
+        """``told`` takes how many topics were looked into, and of how many."""
+        self._told = told
         self.problems: list[str] = []
         self._admin = admin
         self._topic = topic
@@ -92,7 +95,7 @@ class Finder:
                 self._known_topics = {self._topic: self._admin.topic_route(self._topic).broker_datas}
             else:
                 names = sorted(name for name in self._admin.topic_list() if not is_system_topic(name))
-                routes = targets.ask_each(lambda name: targets.find_route(self._admin, name), names)
+                routes = targets.ask_each(lambda name: targets.find_route(self._admin, name), names, self._told)
                 found = zip(names, routes, strict=True)
                 self._known_topics = {name: route.broker_datas for name, route in found if route is not None}
         return self._known_topics
@@ -166,4 +169,4 @@ class Finder:
                 self._failures.append(error)
                 return []
 
-        return [message for part in targets.ask_each(answer, list(of)) for message in part]
+        return [message for part in targets.ask_each(answer, list(of), self._told) for message in part]

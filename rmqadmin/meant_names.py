@@ -1,0 +1,52 @@
+"""The name that was meant, where a command found nothing of the name that it was given."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from rmqadmin import diagnostics
+from rmqadmin.core.near_names import did_you_mean
+from rmqadmin.exit_codes import ExitCode
+from rmqadmin.names_cache import KIND_BY_METAVAR, remembered
+from rmqproto.errors import RocketMQError
+from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX
+
+if TYPE_CHECKING:
+    from rmqadmin.call import Call
+
+Given = tuple[str, str]
+"""A kind of names, and a name that was given as one."""
+
+
+def given_names(parameters: Iterable[inspect.Parameter], values: Mapping[str, Any]) -> list[Given]:
+    """What a command line names, by the words that stand for it in the help."""
+    found = []
+    for parameter in parameters:
+        metas = typing.get_args(parameter.annotation)
+        kind = KIND_BY_METAVAR.get((getattr(metas[-1], "metavar", None) or "").strip("[].")) if metas else None
+        value = values.get(parameter.name)
+        if kind is not None and isinstance(value, str):
+            found.append((kind, value.strip()))
+    return found
+
+
+def advise(error: RocketMQError, call: Call, given: Sequence[Given]) -> None:
+    """Puts a name that is near to one of those ``given`` before the hint of an error that says that there is none.
+    Topics are asked for, and groups by the topics that brokers make for them; other names are what commands saw."""
+    if diagnostics.exit_code(error) != ExitCode.NOT_FOUND or not given or "admin" not in call.__dict__:
+        return
+    topics: list[str] = []
+    with suppress(RocketMQError):
+        topics = call.admin.topic_list()
+    of_groups = [name.removeprefix(RETRY_PREFIX).removeprefix(DLQ_PREFIX) for name in topics if name.startswith("%")]
+    live = {"topic": topics, "group": of_groups}
+    for kind, name in given:
+        known = {*live.get(kind, ()), *remembered(call.admin.namesrv_addrs, kind)}
+        meant = None if name in known else did_you_mean(name, sorted(known))
+        if meant is not None:
+            error.hint = " ".join(filter(None, (meant, diagnostics.hint(error))))
+            return

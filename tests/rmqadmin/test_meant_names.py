@@ -1,0 +1,51 @@
+"""A name that is nearly right: the error says which one may have been meant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from rmqclient.admin import AdminClient
+from rmqproto.bodies.routes import TopicConfig
+from tests.rmqadmin.conftest import Rmqadmin
+from tests.support.servers import Server, until
+
+
+@pytest.fixture
+def names(server: Server, fresh: Callable[[str], str]) -> tuple[str, str]:
+    """A topic, and a group with a topic for its dead letters."""
+    topic, group = fresh("NearTopic"), fresh("NearGroup")
+    with AdminClient(server.namesrv_addr) as admin:
+        for name in (topic, f"%DLQ%{group}"):
+            admin.create_topic(server.broker_addr, TopicConfig(topic_name=name))
+            until(lambda name=name: name in admin.topic_list())
+    return topic, group
+
+
+def misspelt(name: str) -> str:
+    return name[0] + name[2:]
+
+
+def test_the_name_that_was_meant_is_said(rmqadmin: Rmqadmin, names: tuple[str, str]) -> None:
+    topic, group = names
+    for words, meant in (
+        (("topicStatus", "-t", misspelt(topic)), topic),
+        (("deleteTopic", "-c", "DefaultCluster", "-t", misspelt(topic), "--dry-run"), topic),
+        (("msg", "cat", misspelt(topic)), topic),
+        (("consumerProgress", "-g", misspelt(group)), group),
+        (("dlq", "show", misspelt(group)), group),
+    ):
+        ran = rmqadmin("-o", "json", *words)
+        assert ran.status == 5, (words, ran.err)
+        assert f"Did you mean {meant}?" in ran.err, words
+
+
+def test_what_is_near_to_nothing_is_not_guessed(rmqadmin: Rmqadmin, names: tuple[str, str]) -> None:
+    ran = rmqadmin("topicStatus", "-t", "0123456789")
+    assert (ran.status, "Did you mean" in ran.err, "topicList" in ran.err) == (5, False, True), ran.err
+
+
+def test_a_server_that_is_not_there_is_asked_once(rmqadmin: Rmqadmin) -> None:
+    ran = rmqadmin("topicStatus", "-t", "Any", "-n", "127.0.0.1:1")
+    assert (ran.status, ran.err.count("127.0.0.1:1")) == (3, 1), ran.err
