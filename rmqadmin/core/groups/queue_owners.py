@@ -88,7 +88,7 @@ class QueueOwners(msgspec.Struct, frozen=True):
         return [member.client_id for member, said in zip(known, spoken, strict=True) if said != usual]
 
     def summary(self) -> str:
-        """In a few words: ``balanced`` if nothing is wrong."""
+        """In a few words, under a heading that says ``queues``: ``balanced`` if nothing is wrong."""
         if not self.members:
             return "offline"
         words = []
@@ -105,6 +105,13 @@ class QueueOwners(msgspec.Struct, frozen=True):
         if self.silent and not self.count(QueueState.UNKNOWN):
             words.append(f"{len(self.silent)} silent")
         return ", ".join(words) or "balanced"
+
+
+def without_heading(summary: str) -> str:
+    """A summary where no heading says what it is about."""
+    first = summary.partition(",")[0]
+    is_of_queues = first == "balanced" or first.endswith((" unowned", " owned twice", " unknown"))
+    return f"queues {summary}" if is_of_queues else summary
 
 
 def read_queue_owners(

@@ -11,7 +11,7 @@ from rmqadmin.core.terminal_text import shortened_at_end, shortened_in_middle
 _FLOORS = {Shape.NAME: (20, 6), Shape.ID: (13, 9), Shape.PROSE: (20, 6), Shape.TREND: (6, 4)}
 """To what cells may be shortened before other columns are left out, and to what they may be shortened at all."""
 
-_TREND_YIELDS_TO = 20
+_TREND_YIELDS_TO = 10
 """A sparkline takes its room from what is blank otherwise: names and words are not shortened for more of the past."""
 
 _SHORTENED: dict[Shape, Callable[[str, int], str]] = {

@@ -24,6 +24,7 @@ from textual.widgets import Input, Static
 from rmqadmin.core.results import Notice, Result
 from rmqadmin.output import Format, shown_columns
 from rmqadmin.tui.dashboard_client import DashboardClient
+from rmqadmin.tui.dialogs.inputs import NameInput
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.until_closed import until_closed, while_open
 from rmqadmin.tui.widgets.columns import Column, column_of
@@ -112,7 +113,7 @@ class ChangeScreen(ModalScreen[None]):
             yield PreviewTable([], id="preview")
             yield Static("", id="totals")
             yield Static("", id="ask", classes="label")
-            yield Input(id="name", compact=True)
+            yield NameInput(id="name", compact=True)
         yield KeyLine()
 
     def on_mount(self) -> None:

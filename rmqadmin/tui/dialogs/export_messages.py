@@ -17,6 +17,7 @@ from textual.widgets import Input, Static
 from rmqadmin.core.messages.files.whole_file import export_messages
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.units import size
+from rmqadmin.tui.dialogs.inputs import FileInput
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.until_closed import until_closed
 from rmqadmin.tui.widgets.key_line import PICTURE_KEY, KeyLine
@@ -47,7 +48,7 @@ class ExportScreen(ModalScreen[None]):
         with Vertical(classes="dialog--box"):
             yield Static(literal(f"Export {count}"), classes="dialog--title")
             yield Static(literal("to a file: .jsonl, .msgpack or .parquet, for `rmqadmin msg import`"), classes="label")
-            yield Input(self._name, id="file", compact=True, select_on_focus=False)
+            yield FileInput(self._name, id="file", compact=True, select_on_focus=False)
             yield Static("", id="said")
         yield KeyLine()
 

@@ -16,8 +16,10 @@ from textual.widgets import Input, Static
 from rmqadmin.core.changes import Step, carry_out
 from rmqadmin.core.manifests.way_back import carry_out_undoable
 from rmqadmin.core.results import Result
+from rmqadmin.core.terminal_text import display_width
 from rmqadmin.tui.dialogs.change import ChangeScreen, Occasion
 from rmqadmin.tui.dialogs.change_lines import ChangeLines
+from rmqadmin.tui.dialogs.inputs import FieldInput
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.until_closed import while_open
 from rmqproto.errors import UsageError
@@ -46,16 +48,26 @@ class FormField(msgspec.Struct, frozen=True, kw_only=True):
         return f"field-{self.name.replace('_', '-')}"
 
 
+HINT_WIDTH_MAX = 36
+
+
 class FieldLine(Horizontal):
-    def __init__(self, field: FormField):
+    """``label_width``, ``hint_width``: of all lines of the form, so that the inputs stand below each other, and take
+    what is left."""
+
+    def __init__(self, field: FormField, label_width: int, hint_width: int):
         super().__init__()
-        self._field = field
+        self._field, self._label_width, self._hint_width = field, label_width, hint_width
 
     def compose(self) -> ComposeResult:
         field = self._field
-        yield Static(literal(field.label), classes="field--label")
-        yield Input(field.value, field.example, id=field.input_id, compact=True, password=field.is_secret)
-        yield Static(literal(field.hint), classes="field--hint")
+        label = Static(literal(field.label), classes="field--label")
+        label.styles.width = self._label_width
+        yield label
+        yield FieldInput(field.value, field.example, id=field.input_id, compact=True, password=field.is_secret)
+        hint = Static(literal(field.hint), classes="field--hint")
+        hint.styles.width = self._hint_width
+        yield hint
 
 
 class StepsScreen(ChangeScreen):
@@ -89,8 +101,11 @@ class StepsScreen(ChangeScreen):
 
     def form(self) -> Iterable[Widget]:
         yield Static(literal(self.words()), classes="label")
-        for field in self.fields():
-            yield FieldLine(field)
+        fields = self.fields()
+        label_width = max((display_width(field.label) for field in fields), default=0) + 2
+        hint_width = min(HINT_WIDTH_MAX, max((display_width(field.hint) for field in fields), default=0) + 1)
+        for field in fields:
+            yield FieldLine(field, label_width, hint_width)
 
     def on_mount(self) -> None:
         if not self.fields():

@@ -26,6 +26,14 @@ _NEVER_USED = ("scroll_left", "scroll_right", "page_left", "page_right")
 """Textual gives them to whatever scrolls; no table here is wider than the terminal."""
 
 
+_OUR_WORDS = {
+    "Focus Next": "Next part",
+    "Focus Previous": "Part before",
+    "Copy selected text": "Copy selected text",
+    "palette": "Palette",
+}
+"""Textual's keys in the words of this project. They come last."""
+
 _PLACES = ("on this screen", "where the cursor is", "everywhere")
 
 
@@ -71,11 +79,13 @@ def keys_of(screen: Screen[object]) -> list[KeyOf]:
     for where, binding, _enabled, _tooltip in screen.active_bindings.values():
         if binding.system or not binding.description or binding.action in _NEVER_USED:
             continue
-        keys = found.setdefault((_place(where), binding.description), [])
+        does = _OUR_WORDS.get(binding.description, binding.description)
+        keys = found.setdefault((_place(where), does), [])
         if (key := screen.app.get_key_display(binding)) not in keys:
             keys.append(key)
     keys_of_place = [KeyOf(where, " ".join(keys), does) for (where, does), keys in found.items()]
-    return sorted(keys_of_place, key=lambda one: _PLACES.index(one.where))
+    ours_first = sorted(keys_of_place, key=lambda one: one.does in _OUR_WORDS.values())
+    return sorted(ours_first, key=lambda one: _PLACES.index(one.where))
 
 
 def _place(node: DOMNode) -> str:

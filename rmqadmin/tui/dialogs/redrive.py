@@ -18,6 +18,7 @@ from rmqadmin.core.rate_dial import RateDial, SpeedGauge
 from rmqadmin.core.results import Result
 from rmqadmin.core.units import size
 from rmqadmin.tui.dialogs.change import ChangeScreen, Occasion
+from rmqadmin.tui.dialogs.inputs import FieldInput
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.until_closed import while_open
 from rmqproto.errors import RocketMQError, UsageError
@@ -55,7 +56,7 @@ class RedriveScreen(ChangeScreen):
 
     def form(self) -> Iterable[Widget]:
         yield Static(literal("at most so many a second (empty: no limit; enter plans it anew)"), classes="label")
-        yield Input(id="rate", compact=True, restrict=r"[0-9.]*")
+        yield FieldInput(id="rate", compact=True, restrict=r"[0-9.]*")
 
     def on_mount(self) -> None:
         self._loop = asyncio.get_running_loop()

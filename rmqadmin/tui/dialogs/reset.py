@@ -13,6 +13,7 @@ from rmqadmin.core.offsets.reset_plan import Resets, act, only_queue, parse_dest
 from rmqadmin.core.results import Result
 from rmqadmin.core.units import at_least, count
 from rmqadmin.tui.dialogs.change import ChangeScreen, Occasion
+from rmqadmin.tui.dialogs.inputs import FieldInput
 from rmqadmin.tui.literal import literal
 from rmqproto.bodies.base import MessageQueue
 
@@ -30,7 +31,7 @@ class ResetScreen(ChangeScreen):
 
     def form(self) -> Iterable[Widget]:
         yield Static(literal("to: begin, end, an offset, or a time (now, -10m, @epoch, ISO 8601)"), classes="label")
-        yield Input(id="to", compact=True)
+        yield FieldInput(id="to", compact=True)
 
     def change(self, admin: AdminClient, occasion: Occasion) -> Result:
         where = parse_destination(self._to.strip(), occasion.now_ms)

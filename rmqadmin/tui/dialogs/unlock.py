@@ -10,6 +10,7 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
+from rmqadmin.tui.dialogs.inputs import NameInput
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.widgets.key_line import PICTURE_KEY, KeyLine
 
@@ -30,7 +31,7 @@ class UnlockScreen(ModalScreen[None]):
         with Vertical(classes="dialog--box"):
             yield Static(literal(f"Permit changes in {self._locked_by}"), classes="dialog--title")
             yield Static(literal(f"Type {self._locked_by} to go on. :lock forbids them again."), classes="label")
-            yield Input(id="context", compact=True)
+            yield NameInput(id="context", compact=True)
             yield Static("", id="said")
         yield KeyLine()
 

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable
 
 import msgspec
 
+from rmqadmin.core.groups.queue_owners import without_heading
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.tui.memory.changes import ChangeLog, Subject, SubjectKind
 from rmqadmin.tui.memory.troubles import Rule, Trouble
@@ -61,7 +62,7 @@ class TroubleList:
             if known is None and is_change and trouble.rule is not Rule.GROWING:
                 self._log.add(at_ms, subject, "is gone" if trouble.rule is Rule.GONE else trouble.text, trouble.mark)
         for rule in before.keys() - after.keys() - set(unknown):
-            ended = f"queues {shared}" if rule == Rule.SHARING else _ENDED.get(rule)
+            ended = without_heading(shared) if rule == Rule.SHARING else _ENDED.get(rule)
             if ended is not None:
                 self._log.add(at_ms, subject, ended, Mark.GOOD)
         if after:

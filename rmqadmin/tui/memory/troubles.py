@@ -8,6 +8,7 @@ from enum import StrEnum
 import msgspec
 
 from rmqadmin.core.groups.lag_trend import Stuck, stuck
+from rmqadmin.core.groups.queue_owners import without_heading
 from rmqadmin.core.tables.marks import Mark, disk_mark, sharing_mark
 from rmqadmin.core.units import at_least, count, duration, elapsed, percent
 from rmqadmin.tui.memory.changes import Subject, SubjectKind
@@ -88,7 +89,7 @@ def of_group(
     if members is not None:
         mark = sharing_mark(members.summary)
         if mark in (Mark.BAD, Mark.WARN):
-            yield Trouble(subject, Rule.SHARING, f"queues {members.summary}", mark)
+            yield Trouble(subject, Rule.SHARING, without_heading(members.summary), mark)
         if members.member_ids is not None and not members.member_ids and lag is not None and lag.lag_count:
             yield Trouble(subject, Rule.OFFLINE, f"nobody is online, lag {count(lag.lag_count)}", Mark.WARN)
             return

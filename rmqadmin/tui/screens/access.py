@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
+from rmqadmin.core.access.users import UserType
 from rmqadmin.core.servers.broker_state import Replica
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.tui.dashboard_client import DashboardClient
@@ -16,6 +17,13 @@ from rmqadmin.tui.sources.access import Grant
 from rmqadmin.tui.sources.found import Found
 from rmqadmin.tui.widgets.columns import MINOR, VITAL, Column
 from rmqproto.bodies.acl import UserInfo
+
+
+def _resource(grant: Grant) -> str | None:
+    if grant.entry is not None:
+        return grant.entry.resource
+    is_super = grant.user is not None and grant.user.user_type == UserType.SUPER
+    return "everything" if is_super else "nothing granted"
 
 
 def _source_ips(grant: Grant) -> str | None:
@@ -61,7 +69,7 @@ class AccessScreen(TableScreen):
             Column(name="policy", value=lambda grant: grant.policy_type, importance=MINOR),
             Column(
                 name="resource",
-                value=lambda grant: grant.entry.resource if grant.entry else "nothing granted",
+                value=_resource,
                 importance=VITAL,
             ),
             Column(name="actions", value=lambda grant: ", ".join(grant.entry.actions) if grant.entry else None),

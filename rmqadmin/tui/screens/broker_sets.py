@@ -109,6 +109,7 @@ class BrokerSetsScreen(DashboardScreen):
         sampler.take_sets(found.sets)
         self.map.set_rows(found.rows.items())
         changes = sampler.pulse.handovers.newest_first()
+        self.moves.say_when_empty("nothing has changed")
         self.moves.set_rows((str(change.number), change) for change in changes)
         self.query_one("#advice", Static).update(self._advice(found))
         self.query_one("#caption", Static).update(Content(f"Changes: {len(changes):,}"))

@@ -15,8 +15,9 @@ from textual.widgets import Static
 from rmqadmin.core.groups import retention
 from rmqadmin.core.groups.consumption import GroupOffsets
 from rmqadmin.core.groups.lag_trend import SAMPLE_DEFAULT_S, STUCK_AFTER_MS
-from rmqadmin.core.groups.queue_owners import Member, QueueOwners, QueueState
+from rmqadmin.core.groups.queue_owners import Member, QueueOwners, QueueState, without_heading
 from rmqadmin.core.groups.standing_still import StandingStill
+from rmqadmin.core.health.health_finding import counted
 from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.units import UNKNOWN, at_least, clock, count, elapsed, rate
@@ -253,6 +254,7 @@ class GroupScreen(DashboardScreen):
         for queue in wanted:
             rows.setdefault(groups.key_of(queue), QueueOffsets(queue, None, None))
         ordered = sorted(rows.items(), key=lambda item: groups.order_of(item[1].queue))
+        self.offsets.say_when_empty("unknown" if self._totals is None else "it has consumed nothing yet")
         self.offsets.set_rows(((key, row.queue) for key, row in ordered), keeps_others=bool(self._lacks))
         self.offsets.put(NUMBERS, rows)
         self._show_over_time()
@@ -274,6 +276,7 @@ class GroupScreen(DashboardScreen):
             self.query_one("#caption", Static).update(literal("Members: unknown"))
             return
         feed.problems += [f"{member.client_id}: {member.error}" for member in owners.silent]
+        self.members.say_when_empty("nobody is online")
         self.members.set_rows((member.client_id, member.client_id) for member in owners.members)
         self.members.put(STATE, {member.client_id: member for member in owners.members})
         self._show_offsets()
@@ -291,7 +294,9 @@ class GroupScreen(DashboardScreen):
         )
         member_count = at_least(count(len(owners.members))) if lacks else count(len(owners.members))
         self.query_one("#caption", Static).update(
-            Content.assemble(f"Members: {member_count}  ·  queues ", (owners.summary(), color), self._course())
+            Content.assemble(
+                f"Members: {member_count}  ·  ", (without_heading(owners.summary()), color), self._course()
+            )
         )
 
     def _course(self) -> str:
@@ -335,7 +340,7 @@ class GroupScreen(DashboardScreen):
             lag = inflight = UNKNOWN
         if self._lacks:
             lag, inflight, consumed = at_least(lag), at_least(inflight), at_least(consumed)
-        return f"{self.offsets.row_count:,} queues, lag {lag}, in flight {inflight}, {consumed}/s"
+        return f"{counted(self.offsets.row_count, 'queue')}, lag {lag}, in flight {inflight}, {consumed}/s"
 
     def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
         """Down to the messages of a queue, or to what a member says."""

@@ -51,7 +51,7 @@ def message_columns(*, of_dead_letters: bool = False) -> list[Column]:
         Column(name="queue_offset", value=lambda message: message.stored.queue_offset, is_number=True),
         Column(name="size_bytes", value=lambda message: len(message.stored.body), is_number=True, importance=MINOR),
         Column(name="message_id", is_name=True, shape=Shape.ID, importance=MINOR),
-        Column(name="body", value=body_preview, shape=Shape.PROSE, importance=VITAL, readable_width=30),
+        Column(name="body", value=body_preview, shape=Shape.PROSE, importance=VITAL, readable_width=40),
     ]
 
 

@@ -14,6 +14,7 @@ from textual.widgets import Static
 from rmqadmin.core.groups.queue_owners import QueueState
 from rmqadmin.core.groups.rebalances import OwnedQueue, QueueMove, Rebalances
 from rmqadmin.core.health.group_checks import members_findings
+from rmqadmin.core.health.health_finding import counted
 from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.units import UNKNOWN, age, clock, elapsed
@@ -108,6 +109,7 @@ class RebalanceScreen(DashboardScreen):
         }
         self.map.set_rows(rows.items())
         moves = reversed(seen.moves)
+        self.moves.say_when_empty("nothing has changed")
         self.moves.set_rows((str(len(seen.moves) - at), move) for at, move in enumerate(moves))
         self.query_one("#advice", Static).update(self._advice(state, seen))
         self.query_one("#caption", Static).update(Content(f"Changes: {len(seen.moves):,}"))
@@ -131,4 +133,4 @@ class RebalanceScreen(DashboardScreen):
         return Content("\n").join(lines)
 
     def rows_text(self) -> str:
-        return f"{self.map.row_count:,} queues" if self.map.row_count else "queues unknown"
+        return counted(self.map.row_count, "queue") if self.map.row_count else "queues unknown"

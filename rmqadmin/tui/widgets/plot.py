@@ -16,7 +16,7 @@ from rmqadmin.core.units import at_least, count, rate
 if TYPE_CHECKING:
     from rmqadmin.tui.memory.pulse_memory import PulseMemory
 
-HEIGHT_MIN, HEIGHT_MAX = 6, 25
+HEIGHT_MIN, STACKED_FROM_HEIGHT = 6, 25
 
 _NAMES = {"in_tps": "in/s", "out_tps": "out/s", "lag_count": "lag of all groups"}
 _FORMS: dict[str, Callable[[float | None], str]] = {
@@ -44,7 +44,8 @@ class Plot(Static):
 
 
 class Plots(Horizontal):
-    """Numbers of the whole cluster beside each other, where there is room."""
+    """Numbers of the whole cluster where there is room: beside each other, or below, where each then shows more of the
+    past."""
 
     def compose(self) -> Iterable[Widget]:
         yield from (Plot(id=field) for field in _NAMES)
@@ -54,7 +55,8 @@ class Plots(Horizontal):
         self.display = height >= HEIGHT_MIN
         if not self.display:
             return
-        self.styles.height = min(height, HEIGHT_MAX) - 1
+        self.styles.height = height - 1
+        self.set_class(height >= STACKED_FROM_HEIGHT, "-stacked")
         for plot in self.query(Plot):
             field = plot.id or ""
             values = pulse.cluster_values(field, max(1, plot.size.width))

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from time import time_ns
 from typing import Any, ClassVar
 
+from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.binding import Binding, BindingType
@@ -31,6 +32,8 @@ from rmqadmin.tui.widgets.row_line import AGE_WIDTH, INDENT_WIDTH, header_line, 
 from rmqadmin.tui.widgets.rows import Line, Order, Rows
 
 HEADER_HEIGHT = 1
+
+NONE_MATCHES = "no row matches the filter"
 
 _PREPARED_AT_ONCE = 200
 """5 ms."""
@@ -119,10 +122,17 @@ class RowTable(ScrollView, can_focus=True):
         self.rows = Rows(columns, now_ms, stale_after_s, letters_taken)
         self.filter_text = ""
         self._cursor = 0
+        self._when_empty = ""
         self._copied_key: str | None = None
         """The row whose name was copied last, while the cursor is on it."""
         self._has_ages = False
         self._styles: dict[str, Style] = {}
+
+    def say_when_empty(self, text: str) -> None:
+        """What it means that there are no rows."""
+        if text != self._when_empty:
+            self._when_empty = text
+            self.refresh()
 
     @property
     def cells(self) -> Cells:
@@ -422,6 +432,11 @@ class RowTable(ScrollView, can_focus=True):
             style = self._styles[name] = VisualStyle.parse(_STYLES[name]).rich_style if name else self.rich_style
         return style
 
+    def _why_empty(self) -> str:
+        if self.row_count:
+            return NONE_MATCHES if self.filter_text else ""
+        return self._when_empty
+
     def render_line(self, y: int) -> Strip:
         width = self._width
         at = self.scroll_offset.y + y - HEADER_HEIGHT
@@ -440,6 +455,9 @@ class RowTable(ScrollView, can_focus=True):
                 has_cursor=has_cursor,
                 with_age=self._has_ages,
             )
+        elif at == 0 and (words := self._why_empty()):
+            style = self._style("") + self._style("dim")
+            segments = [Segment(f" {words}", style)]
         else:
             return Strip.blank(width, self._style(""))
         return Strip(segments).adjust_cell_length(width, style)

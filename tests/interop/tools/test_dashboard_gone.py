@@ -18,6 +18,7 @@ from rmqproto.bodies.routes import TopicConfig
 from tests.rmqadmin.tui.opened import Driver, clients_of, drive, put_cursor
 from tests.support import servers
 from tests.support.forwarder import Forwarder
+from tests.support.servers import Server
 
 from ..apache import ApacheBroker
 from ..cluster import BROKER_NAME, SETTINGS, Cluster
@@ -31,14 +32,19 @@ class Second:
     """A broker beside that of the cluster, of the same kind."""
 
     def __init__(self, cluster: Cluster, work: Path):
-        self._cluster = cluster
+        self._server: ApacheBroker | Server
         if cluster.name == "apache":
-            apache = ApacheBroker(work, {**SETTINGS, "brokerName": SECOND}, cluster.namesrv_addr)
-            apache.start()
-            self.addr, self.kill = apache.broker_addr, apache.kill
+            self._server = ApacheBroker(work, {**SETTINGS, "brokerName": SECOND}, cluster.namesrv_addr)
+            self._server.start()
         else:
-            ours = servers.broker(work, cluster.namesrv_addr, SECOND)
-            self.addr, self.kill = ours.broker_addr, lambda: ours.stop(signal.SIGKILL) and None
+            self._server = servers.broker(work, cluster.namesrv_addr, SECOND)
+        self.addr = self._server.broker_addr
+
+    def kill(self) -> None:
+        if isinstance(self._server, ApacheBroker):
+            self._server.kill()
+        else:
+            self._server.stop(signal.SIGKILL)
 
     def until_registered(self, admin: AdminClient) -> None:
         """Apache's broker may do so only 10 s after its start, unless its permissions are set."""

@@ -92,8 +92,12 @@ def test_the_filter_is_named_and_kept_on_the_way_back() -> None:
         await driver.press("escape")
         await driver.until(lambda: "5 of 6 topics, 2 of the system hidden, filter !/^%|sys/" in status(driver))
         assert driver.app.screen.query_one(RowTable).cursor_key == "flights"
-        await driver.press("slash", "escape")
+        await driver.press("slash")
+        await driver.type("nowhere", into="filter")
+        await driver.until_shown("no row matches the filter")
+        await driver.press("escape")
         await driver.until(lambda: "6 topics" in status(driver) and "filter" not in status(driver))
+        assert "no row" not in driver.text
 
     drive(FixedClient, test)
 
@@ -195,7 +199,9 @@ def test_a_dialog_offers_only_keys_that_do_something_now() -> None:
         await driver.press("enter")
         await driver.until(lambda: "enter leads" not in driver.text)
         await driver.type("fl", into="name")
-        await driver.until(lambda: last_line(driver) == "esc Close")
+        await driver.until(lambda: last_line(driver) == "⏎ Do it esc Close")
+        await driver.press("escape", "n")
+        await driver.until(lambda: last_line(driver) == "⏎ Show what would change tab Next field esc Close")
 
     drive(FixedClient, test, size=(80, 24), now_ms=NOW_MS)
 

@@ -184,9 +184,10 @@ def test_a_wide_terminal_shows_what_is_in_the_message_under_the_cursor(world: Wo
 
     async def test(driver: Driver) -> None:
         screen = await at_letters(driver, world, 2)
-        await driver.until_shown('"to": "IAH"', "error_message", "no such invoice", f"failed in      {world.group}")
+        laid_out = '    "to": "IAH"'
+        await driver.until_shown(laid_out, "error_message", "no such invoice", f"failed in      {world.group}")
         await driver.press("down")
-        await driver.until(lambda: '"IAH"' not in driver.text)
+        await driver.until(lambda: laid_out not in driver.text)
         await driver.press("space")
         await driver.until_shown("1 marked")
         assert screen.table.marked.keys() == {screen.table.cursor_key}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rmqadmin.core.groups.queue_owners import Member, QueueOwners, QueueState
+from rmqadmin.core.groups.queue_owners import Member, QueueOwners, QueueState, without_heading
 from rmqproto.bodies.base import MessageQueue
 
 A, B, C = (MessageQueue("t", "broker-a", queue_id) for queue_id in range(3))
@@ -52,3 +52,18 @@ def test_the_members_that_differ_from_most_are_the_unequal_ones() -> None:
     found = owners_of(member("1", A), member("2", B, expression="TAG x"), member("3", C), member("4", silent=True))
     assert found.unequal == ["2"]
     assert "unequal subscriptions" in found.summary()
+
+
+@pytest.mark.parametrize(
+    ("summary", "told"),
+    [
+        ("balanced", "queues balanced"),
+        ("1 owned twice, 1 unknown, unequal subscriptions", "queues 1 owned twice, 1 unknown, unequal subscriptions"),
+        ("unequal subscriptions", "unequal subscriptions"),
+        ("1 silent", "1 silent"),
+        ("offline", "offline"),
+    ],
+)
+def test_a_summary_without_its_heading_says_what_it_is_about(summary: str, told: str) -> None:
+    """The pulse said "queues unequal subscriptions"."""
+    assert without_heading(summary) == told
