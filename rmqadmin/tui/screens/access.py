@@ -7,7 +7,6 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
-from rmqadmin.core.access.users import UserType
 from rmqadmin.core.servers.broker_state import Replica
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.tui.dashboard_client import DashboardClient
@@ -16,6 +15,7 @@ from rmqadmin.tui.sources import access
 from rmqadmin.tui.sources.access import Grant
 from rmqadmin.tui.sources.found import Found
 from rmqadmin.tui.widgets.columns import MINOR, VITAL, Column
+from rmqproto.access.users import UserType
 from rmqproto.bodies.acl import UserInfo
 
 
