@@ -23,7 +23,7 @@ class Extent:
     deliveries: int = 500
     copied_mb: int = 2000
     """What a fresh slave gets."""
-    failovers: int = 5
+    failovers: int = 3
     with_apache: bool = True
 
 

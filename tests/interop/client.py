@@ -44,9 +44,14 @@ class Call:
     def __init__(self, id: int, verb: str, changed: threading.Condition):
         self.id, self.verb = id, verb
         self.events: list[Event] = []
+        self.on_message: Callable[[Message], None] | None = None
+        """Has deliveries instead, which are not kept then."""
         self._changed = changed  # one for all calls: a condition may look at several calls
 
     def feed(self, event: Event) -> None:
+        if self.on_message is not None and isinstance(event, Message):
+            self.on_message(event)
+            return
         with self._changed:
             self.events.append(event)
             self._changed.notify_all()
@@ -156,9 +161,10 @@ class Client:
             if not call.events or not isinstance(call.events[-1], Done | Failed):
                 call.feed(Failed(id=call.id, code=-1, error=f"the witness ended; its log: {self._log}"))
 
-    def call(self, verb: str, **args: Any) -> Call:
+    def call(self, verb: str, *, on_message: Callable[[Message], None] | None = None, **args: Any) -> Call:
         """Start a verb; arguments that are None are left out."""
         call = Call(next(self._ids), verb, self._changed)
+        call.on_message = on_message
         self._calls[call.id] = call
         line = {"id": call.id, "verb": verb, **{name: value for name, value in args.items() if value is not None}}
         assert self._process.stdin is not None
@@ -198,13 +204,16 @@ class Client:
         max_reconsume_times: int | None = None,
         retry_delay_level: int | None = None,
         pop_batch: int | None = None,
+        on_message: Callable[[Message], None] | None = None,
     ) -> Consumer:
         """Join a group. Messages tagged ``fail_tag`` fail while their reconsume times are below ``fail_below``. With
-        ``pop_batch`` a Java member pops if the group's mode is POP, so many messages at once."""
+        ``pop_batch`` a Java member pops if the group's mode is POP, so many messages at once. ``on_message`` gets each
+        delivery, in the reader's thread, and the consumer then keeps none."""
         call = self.call(
             "consume", group=group, topic=topic, expression=expression, sql=sql, orderly=orderly,
             broadcasting=broadcasting, instance=instance, failTag=fail_tag, failBelow=fail_below,
             maxReconsumeTimes=max_reconsume_times, retryDelayLevel=retry_delay_level, popBatch=pop_batch,
+            on_message=on_message,
         )  # fmt: skip
         return Consumer(self, call)
 

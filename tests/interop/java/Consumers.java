@@ -16,7 +16,7 @@ import org.apache.rocketmq.remoting.protocol.heartbeat.MessageModel;
 final class Consumers {
     private static final long ORDERLY_PAUSE_MS = 100;
     /** The client's default is 30 s, for looking up the route of a new retry topic and for a heartbeat that a race left out. */
-    private static final int TIMER_INTERVAL_MS = 1000;
+    private static final int TIMER_INTERVAL_MS = Integer.getInteger("witness.consumerTimerMs", 1000);
     /** For a listener that has told the test of its message and not yet answered for it. By default a consumer leaves without it. */
     private static final long ANSWER_DEADLINE_MS = 10_000;
 

@@ -3,14 +3,14 @@
 /*
  * The real Node client (ali-ons), driven by a test: one JSON object a line in (id, verb, arguments), JSON objects a line out
  * (id, event, ...), as java/Witness.java has them. Every call ends with one event "done" or "failed"; a consumer's call ends
- * when it is stopped. At the end of standard input all consumers leave their groups and the program ends. Argument: the
- * nameserver. The client has no oneway sends, no batches and no orderly consumer.
+ * when it is stopped. At the end of standard input all consumers leave their groups and the program ends. Arguments: the
+ * nameserver, and any word for a client with its own intervals. The client has no oneway sends, no batches and no orderly consumer.
  */
 
 const readline = require('node:readline');
 const { Consumer, Message, Producer } = require('ali-ons');
 
-const [ nameSrv ] = process.argv.slice(2);
+const [ nameSrv, asItComes ] = process.argv.slice(2);
 const TIMER_INTERVAL_MS = 1000; // the client's own: 30 s for routes and heartbeats, 10 s for sharing queues
 const logger = { info() {}, debug() {}, warn: console.error, error: console.error }; // standard output is for events
 const options = {
@@ -18,9 +18,11 @@ const options = {
   httpclient: {}, // wanted, but only to look a nameserver up
   // without any, the client could not sign, and it always does
   accessKeyId: process.env.WITNESS_ACCESS_KEY || 'none', accessKeySecret: process.env.WITNESS_SECRET_KEY || 'none',
-  pollNameServerInteval: TIMER_INTERVAL_MS, // the client's spelling
-  heartbeatBrokerInterval: TIMER_INTERVAL_MS,
-  rebalanceInterval: TIMER_INTERVAL_MS,
+  ...asItComes ? {} : {
+    pollNameServerInteval: TIMER_INTERVAL_MS, // the client's spelling
+    heartbeatBrokerInterval: TIMER_INTERVAL_MS,
+    rebalanceInterval: TIMER_INTERVAL_MS,
+  },
 };
 
 function emit(call, event, fields) {

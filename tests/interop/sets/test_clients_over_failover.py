@@ -10,11 +10,9 @@ Java can be told to, as the one is that asks every second; Node's witness does s
 from __future__ import annotations
 
 import itertools
-import threading
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,15 +23,15 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.replication import ReplicaSet
 from rmqproto.bodies.routes import TopicConfig
 from tests.support import servers
-from tests.support.beside import beside
 from tests.support.broker_set import is_settled
 from tests.support.servers import until
 
-from ..client import Client, of_type
+from ..client import Client
 from ..cluster import BROKER_NAME, CLUSTER_NAME
 from ..controllers import OurMember
-from ..events import Message, Outgoing, Sent
+from ..events import Message
 from ..other_clients import start
+from ..steady import sending
 from ..witness import Witness
 
 pytestmark = pytest.mark.interop
@@ -128,37 +126,6 @@ def client_of(name: str, namesrv_addr: str, home: Path) -> Client:
         return start(name, namesrv_addr, home)
     options = ("-Dwitness.pollNameServerMs=1000",) if name == JAVA_THAT_ASKS else ()
     return Witness(namesrv_addr, home, java_options=options)
-
-
-@dataclass
-class Taken:
-    """Messages that were told to be stored: their numbers by queue, and when the answers came."""
-
-    numbers: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
-    moments_s: list[float] = field(default_factory=list)
-    refused: int = 0
-
-
-@contextmanager
-def sending(client: Client, topic: str) -> Iterator[Taken]:
-    """One message after the other, each under a number of its own: one that was refused is not sent again."""
-    taken = Taken()
-
-    def run(has_ended: threading.Event) -> None:
-        for number in itertools.count():
-            if has_ended.is_set():
-                return
-            for answer in of_type(client.try_send(topic, [Outgoing(body=b"%d" % number)]), Sent):
-                if answer.status == "SEND_OK":
-                    taken.numbers[answer.queue_id].append(number)
-                    taken.moments_s.append(time.monotonic())
-                    break
-            else:
-                taken.refused += 1
-                has_ended.wait(0.05)
-
-    with beside(run):
-        yield taken
 
 
 def longest_back_ms(messages: list[Message]) -> int:
