@@ -62,6 +62,8 @@ class Held(msgspec.Struct, eq=False):
     go_on: Callable[[], None]
     wanted: MessageFilter = EVERYTHING
     is_passed: Callable[[], bool] | None = None
+    weight: int = 1
+    """Its part of HELD_MAX."""
     line: Hashable = None
     """Of those in the same line, which wait by ``line_keys``, only so many go on as take all that arrived, the first to
     come first, or the last with ``is_last_first``. Who goes on and does not take all lets the next one go on
@@ -69,8 +71,6 @@ class Held(msgspec.Struct, eq=False):
     line_keys: tuple[WakeKey, ...] = ()
     takes_count: int = 1
     """Messages that it takes at most."""
-    weight: int = 1
-    """Its part of HELD_MAX."""
     is_last_first: bool = False
     is_held: bool = False
 

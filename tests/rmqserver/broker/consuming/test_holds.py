@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from rmqproto.bodies.routes import TopicConfig
+from rmqproto.codes import RequestCode as R
 from rmqproto.filters.message_filter import EVERYTHING, MessageFilter
+from rmqproto.headers.consuming import PULL_SUBSCRIPTION, PULL_SUSPEND, PullHeader
 from rmqproto.message.record import StoredMessage, encode_record, host_bytes
 from rmqserver.broker.consuming import holds
 from rmqserver.broker.consuming.holds import Held, Holds
+from rmqserver.broker.consuming.pull import Pulls
+from rmqserver.broker.consuming.slow_reads import SlowReads
+from rmqserver.remoting.answer import Request
+from rmqserver.store.disk.config_files import ConfigFiles
+from rmqserver.store.disk.disk import OsDisk
+from rmqserver.store.message_store import MessageStore
 from rmqserver.store.results import Arrival
+from tests.rmqserver.broker.parts import parts_on
 
 HOST = host_bytes("127.0.0.1", 1)
 
@@ -270,3 +281,30 @@ def test_who_goes_on_is_sent_its_messages_at_once_and_together(bench: Bench) -> 
     bench.holds.arrived([Arrival(Queue("T", queue_id, [1]), 0, 1) for queue_id in (0, 1)])  # type: ignore[arg-type]
     assert bench.again == [held, other]
     assert [each.waiter.flush_count for each in (held, not_wanted)] == [1, 0]  # type: ignore[attr-defined]
+
+
+def test_a_pull_with_a_long_expression_weighs_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was the name of its line instead, and weighed one."""
+    monkeypatch.setattr(holds, "HELD_MAX", 3)
+    store, files = MessageStore(tmp_path, background=False), ConfigFiles(str(tmp_path / "config"), OsDisk())
+    store.open()
+    parts = parts_on(store, files)
+    parts.topics.put(TopicConfig(topic_name="T", read_queue_nums=1, write_queue_nums=1))
+    pull = Pulls(parts, SlowReads(store)).handlers()[R.PULL_MESSAGE]
+
+    def answers(expression: str) -> int:
+        header = PullHeader(
+            consumer_group="G", topic="T", queue_id=0, queue_offset=0, max_msg_nums=32, subscription=expression,
+            sys_flag=PULL_SUBSCRIPTION | PULL_SUSPEND, suspend_timeout_millis=1000,
+        )  # fmt: skip
+        peer: Any = SimpleNamespace(local_addr="127.0.0.1:10911", peer="127.0.0.1:1", closed=False, sent=[])
+        peer.send = peer.sent.append
+        pull(Request(code=R.PULL_MESSAGE, opaque=1, header=header), peer)
+        return len(peer.sent)
+
+    assert answers("x" * 3 * holds.EXPRESSION_SHARE_CHARS) == 1, "there is no room for it"
+    assert answers("x" * holds.EXPRESSION_SHARE_CHARS) == 0
+    assert answers("x") == 0
+    assert answers("x") == 1
+    files.close()
+    store.close()
