@@ -305,7 +305,9 @@ class _Server:
             self._register(self._registration)
 
     async def _reopen(self, asker: Connection | None, change: Callable[[], None], *, sow: bool) -> None:
-        """As ``Reopen`` says. What clients see is the restart of a broker, on the same ports."""
+        """As ``Reopen`` says. What clients see is the restart of a broker, on the same ports; without an ``asker``, of
+        a role, their connections stay and wait meanwhile: Go's client waits for what it has asked on one that was
+        closed, half a minute for a pull."""
         from rmqserver.broker.broker import Broker
         from rmqserver.metrics.broker_families import BrokerFamilies
 
@@ -315,11 +317,13 @@ class _Server:
         assert registration is not None
         assert self._broker_tasks is not None
         assert self._nursery is not None
-        self._loop.pause(before, asker)
+        self._loop.pause(before, lambda each: each.may_wait if asker is None else each is asker)
         if asker is not None:
             await registration.unregister()
         self._broker_tasks.cancel_scope.cancel()
         await self._broker_ended.wait()
+        if asker is None:
+            before.answer_all()
         self._is_all_kept &= before.close()
         failure = None
         try:
@@ -339,6 +343,7 @@ class _Server:
             self._watch_pages.watch(after, BrokerFamilies(after.parts))
         if asker is None:  # of a role: whoever comes finds a broker that has it, since nothing is awaited behind this
             await self._nursery.start(self._run_broker, after)
+            after.clients.take_over(before.clients)
             self._loop.hand_over(before, after)
         else:
             self._loop.hand_over(before, after)

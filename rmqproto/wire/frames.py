@@ -123,6 +123,10 @@ class FrameCutter:
             self._begun += data[at:]
             self._wanted_bytes, self.held_bytes = wanted, end - at
 
+    def hand_to(self, on_frame: OnFrame) -> None:
+        """From the next frame on."""
+        self._on_frame = on_frame
+
     def close(self) -> None:
         """Cuts no more, not even the rest of a call that is under way; forgets its owner and what is held."""
         self.is_stopped = self._is_closed = True

@@ -365,6 +365,17 @@ class Broker(Service):
         self.timers.load(clean=recovered.was_clean)
         self.pop.load(None if recovered.was_clean else _written_ms(Path(self.files.directory, self.offsets.file_name)))
 
+    def answer_all(self) -> None:
+        """Before ``close``, when the tasks have ended, where connections stay: nobody else knows what they asked."""
+        self.end_round()
+        self.store.flush()
+        self.pending.settle()
+        self.pending.give_up("the broker has another role now")
+        self.slow_reads.end()
+        self.holds.give_up()
+        for client in list(self._lite_clients.values()):
+            client.connection.close("it is to say again to which lite topics it subscribes")
+
     def close(self) -> bool:
         """Saves the tables and closes the store; True if everything is on the device. Idempotent."""
         if not self._is_open:

@@ -126,14 +126,19 @@ class Connection:
         self._next_opaque = 0
         self._queued_bytes = 0
 
+    @property
+    def may_wait(self) -> bool:
+        """Whether the loop need not come back to it before something comes from the peer."""
+        return not (self.unsent or self._cutter.is_stopped)
+
     def serve_by(self, service: FrameHandler) -> None:
-        """From the next frame on. A connection of which frames, or a part of one, are held is closed: they were for the
-        service before."""
-        if self._cutter.held_bytes or self._cutter.is_stopped:
+        """From the next frame on, of which a part may be there. A connection of which whole frames may be held is
+        closed: they were for the service before."""
+        if self._cutter.is_stopped:
             self.close("its service goes")
             return
         self.service = service
-        self._cutter = FrameCutter(service.handle_untrusted, self)
+        self._cutter.hand_to(service.handle_untrusted)
 
     # --- bytes in ----------------------------------------------------------------------------------------------------
 

@@ -92,6 +92,7 @@ class Loop:
         self._watched: dict[int, Callable[[], None]] = {}
         self._dirty: list[Connection] = []
         self._services: list[Service] = []
+        self._paused: Service | None = None
         self._ready: list[tuple[int, int]] = []
         self._in_round = False
         self._lingers = False
@@ -154,20 +155,25 @@ class Loop:
         if not self._in_round:
             os.eventfd_write(self._wake_fd, 1)
 
-    def pause(self, service: Service, asker: Connection | None) -> None:
+    def pause(self, service: Service, stays: Callable[[Connection], bool]) -> None:
         """Nothing more is read for this service, and nobody accepted: peers wait until ``hand_over``. Its connections
-        are closed, but for the ``asker``'s."""
+        are closed, but for those that stay."""
+        self._paused = service
         for fd, listener in self._listeners.items():
             if listener.service is service:
                 self._epoll.modify(fd, 0)
         for connection in self.connections:
-            if connection.service is service and connection is not asker:
+            if connection.service is not service:
+                continue
+            if not stays(connection):
                 connection.close("the broker starts anew")
-        if asker is not None and not asker.closed:
-            self._epoll.modify(asker.sock.fileno(), 0)
+            else:
+                self._epoll.modify(connection.sock.fileno(), 0)
+        self._ready = [each for each in self._ready if each[0] not in self._connections]  # they are told of again
 
     def hand_over(self, before: Service, service: Service) -> None:
         """Listeners and connections of the one service, which is paused, become another one's."""
+        self._paused = None
         self._services[self._services.index(before)] = service
         for fd, listener in self._listeners.items():
             if listener.service is before:
@@ -331,7 +337,8 @@ class Loop:
             self.wake()
 
     def wait_writable(self, connection: Connection, wanted: bool) -> None:
-        self._epoll.modify(connection.sock.fileno(), select.EPOLLOUT if wanted else select.EPOLLIN)
+        reads = 0 if connection.service is self._paused else select.EPOLLIN
+        self._epoll.modify(connection.sock.fileno(), select.EPOLLOUT if wanted else reads)
 
     def go_on_later(self, connection: Connection) -> None:
         self._stopped.append(connection)

@@ -206,6 +206,15 @@ class Clients:
         silent = (client.connection for client in clients if client.last_update_ms < oldest_ms)
         return list(dict.fromkeys(silent))
 
+    def take_over(self, before: Clients) -> None:
+        """Everybody who was online there is so here, where nobody was yet; nobody is there any more."""
+        for table in ("consumers", "producers", "_producers_by_id", "_consumer_groups_of", "_producer_groups_of"):
+            mine, other = getattr(self, table), getattr(before, table)
+            mine.update(other)
+            other.clear()
+        self._member_count, before._member_count = before._member_count, 0
+        self._subscriptions_bytes, before._subscriptions_bytes = before._subscriptions_bytes, 0
+
     # --- looking up --------------------------------------------------------------------------------------------------
 
     def consumer(self, group: str, client_id: str) -> Client | None:

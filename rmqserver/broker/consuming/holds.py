@@ -51,6 +51,8 @@ class Waiter(Protocol):
     def flush(self) -> None:
         """Sends what it was given."""
 
+    def close(self, reason: str) -> None: ...
+
 
 class Held(msgspec.Struct, eq=False):
     """``deadline_ms`` is on the broker's clock. ``go_on`` is called at most once, in the middle of what the store does:
@@ -185,6 +187,15 @@ class Holds:
             del lines[held.line]
             if not lines:
                 del self._lines[key]
+
+    def give_up(self) -> None:
+        """The store closes, and clients stay: who only reads goes on now. Whoever else waits is disconnected, because
+        to go on may be to write."""
+        for held in list(self._all):
+            if held.line is None:
+                self._go_on(held)
+            else:
+                held.waiter.close("what it waits for is not served any more")
 
     async def run(self) -> None:
         """Sweeps until cancelled."""

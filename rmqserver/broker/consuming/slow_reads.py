@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from rmqproto.errors import StorageError
 from rmqserver.store.results import GetResult
 
 if TYPE_CHECKING:
@@ -41,6 +42,11 @@ class SlowReads:
         self._nursery = nursery
         self.is_free = True
 
+    def end(self) -> None:
+        """There are no threads any more; who waited for one was told so."""
+        self._nursery = None
+        self.is_free = False
+
     def load(self, result: GetResult, on_loaded: OnLoaded) -> None:
         """Has a thread finish a result that is not loaded; ``on_loaded`` is called in the loop's thread."""
         assert self._nursery is not None
@@ -48,19 +54,20 @@ class SlowReads:
         self._nursery.start_soon(self._load, result, on_loaded)
 
     async def _load(self, result: GetResult, on_loaded: OnLoaded) -> None:
-        failed: Exception | None = None
+        failed: Exception | None = StorageError("the broker ends")
         try:
             await trio.to_thread.run_sync(self._store.load, result, limiter=self._readers)
+            failed = None
         except Exception as error:  # a file that is gone or damaged is one consumer's trouble, not the broker's
             log.exception("event=read-failed")
             failed = error
         finally:
             self._count(-1)
-        try:
-            on_loaded(failed)
-        except Exception:
-            log.exception("event=read-not-answered")
+            try:
+                on_loaded(failed)
+            except Exception:
+                log.exception("event=read-not-answered")
 
     def _count(self, change: int) -> None:
         self._waiting += change
-        self.is_free = self._waiting < READS_WAITING_MAX
+        self.is_free = self._nursery is not None and self._waiting < READS_WAITING_MAX

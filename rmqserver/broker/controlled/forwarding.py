@@ -3,7 +3,8 @@ back, clients go on asking this broker: Java and Go look for another one every h
 answers makes them look sooner.
 
 What the master answers is the answer. Nothing is promised here, and a request whose outcome is not known is refused
-with 14, as by a broker that has lost its disk: the client may send it again. A request goes on once: a flag tells that
+with 14, as by a broker that has lost its disk: the client may send it again. A pull is asked for again at once, since
+clients rest for three seconds when one is refused. A request goes on once: a flag tells that
 to a master that is none any more. It keeps the signature of its client, so the master judges it by its own users,
 behind this broker's gates; credentials of our own would let in at the master whoever is let in here.
 """
@@ -11,17 +12,21 @@ behind this broker's gates; credentials of our own would let in at the master wh
 from __future__ import annotations
 
 import logging
+import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import trio
 
 from rmqproto.codes import FORWARDED_FLAG, RequestCode, ResponseCode
+from rmqproto.ha import MASTER_ID
+from rmqproto.headers.consuming import PullAnswer, PullHeader
 from rmqproto.wire.command import Command, HeaderCodec, encode_frame
 from rmqserver.broker.replicas.slave import ENDINGS, READS, REJECTED_TEXT, WRITES, Slave
-from rmqserver.remoting.answer import Refused, Request, refusal, send_answer
+from rmqserver.remoting.answer import Refused, Request, answer_frame, refusal, send_answer
+from rmqserver.remoting.connection import OnAnswer
 from rmqserver.remoting.outward import Outward, connect
 from rmqserver.remoting.pump import PLAIN
 from rmqserver.remoting.service import Service
@@ -50,6 +55,9 @@ _OF_THE_MASTER = frozenset(
 )
 _READS = frozenset(READS)
 
+RELIABLE_AFTER_S = 0.5
+"""A way to the master that ends sooner will end again: then pulls are refused, too, or they would come without end."""
+
 UNKNOWN_TEXT = "the master that this slave has passed the request on to did not answer: it may be done or not"
 
 
@@ -58,19 +66,38 @@ class _Forwarded(NamedTuple):
     ext: Mapping[str, str]
     go_on: GoOn
     """Has this broker answer as the slave that it is."""
+    on_answer: OnAnswer
+    """Takes the master's, or None."""
 
 
 class _Way:
     """Of one client's connection: one of ours to the master, so that requests stay in their order."""
 
-    __slots__ = ("addr", "upstream", "waiting", "waiting_bytes")
+    __slots__ = ("addr", "is_left", "opened_s", "upstream", "waiting", "waiting_bytes")
 
     def __init__(self) -> None:
         self.addr = ""
         self.upstream: Connection | None = None
+        self.opened_s = 0.0
+        self.is_left = False
+        """We end it ourselves."""
         self.waiting: deque[_Forwarded] = deque()
         """For ``upstream``."""
         self.waiting_bytes = 0
+
+    @property
+    def is_good(self) -> bool:
+        """Whether the next one, which is opened where this one has ended, will be of use."""
+        return self.is_left or time.monotonic() - self.opened_s > RELIABLE_AFTER_S
+
+    def leave(self, reason: str) -> None:
+        """Everybody who waits hears of it, if they are still there."""
+        self.is_left = True
+        if self.upstream is not None:
+            self.upstream.close(reason)
+        for each in self.waiting:
+            each.on_answer(None)
+        self.waiting.clear()
 
 
 class Forwarding(Service):
@@ -106,8 +133,8 @@ class Forwarding(Service):
 
     def client_closed(self, connection: Connection) -> None:
         way = self._ways.pop(connection, None)
-        if way is not None and way.upstream is not None:
-            way.upstream.close("its client is gone")
+        if way is not None:
+            way.leave("its client is gone, or this broker")
 
     def connection_closed(self, connection: Connection) -> None:
         """One of those to the master: what is on its way is answered next, and a new request has another one."""
@@ -124,7 +151,7 @@ class Forwarding(Service):
         if not self._is_for_master(request):
             return None
         request.body = bytes(request.body)  # the loop reads the next bytes into the same buffer
-        return lambda go_on: self._forward(_Forwarded(request, ext, go_on), connection)
+        return lambda go_on: self._forward(request, ext, go_on, connection)
 
     def _is_for_master(self, request: Request[Any]) -> bool:
         code = request.code
@@ -136,22 +163,23 @@ class Forwarding(Service):
             and not request.flag & FORWARDED_FLAG
         )
 
-    def _forward(self, forwarded: _Forwarded, connection: Connection) -> None:
+    def _forward(self, request: Request[Any], ext: Mapping[str, str], go_on: GoOn, connection: Connection) -> None:
         way = self._ways.get(connection)
         if way is not None and way.upstream is not None and way.addr != self._state.master_addr:
-            way.upstream.close("there is another master")
+            way.leave("there is another master")
             way = None
         if way is None:
             way = self._ways[connection] = _Way()
             if self._nursery is not None:
                 self._nursery.start_soon(self._open, connection, way)
+        forwarded = _Forwarded(request, ext, go_on, _answering(request, connection, way))
         if way.upstream is not None:
-            self._pass_on(forwarded, connection, way.upstream)
+            self._pass_on(forwarded, way.upstream)
         elif len(way.waiting) >= WAITING_MAX or way.waiting_bytes > WAITING_MAX_BYTES:
             forwarded.go_on(Refused(ResponseCode.SYSTEM_BUSY, REJECTED_TEXT))
         else:
             way.waiting.append(forwarded)
-            way.waiting_bytes += len(forwarded.request.body)
+            way.waiting_bytes += len(request.body)
 
     # --- to the master -----------------------------------------------------------------------------------------------
 
@@ -169,9 +197,9 @@ class Forwarding(Service):
             for each in way.waiting:
                 each.go_on(None)
         else:
-            way.upstream, self._clients[upstream] = upstream, connection
+            way.upstream, way.opened_s, self._clients[upstream] = upstream, time.monotonic(), connection
             for each in way.waiting:
-                self._pass_on(each, connection, upstream)
+                self._pass_on(each, upstream)
         way.waiting.clear()
         self._loop.wake()
 
@@ -192,7 +220,7 @@ class Forwarding(Service):
             return addr, upstream
 
     @staticmethod
-    def _pass_on(forwarded: _Forwarded, connection: Connection, upstream: Connection) -> None:
+    def _pass_on(forwarded: _Forwarded, upstream: Connection) -> None:
         request = forwarded.request
         command = Command(
             code=request.code,
@@ -202,12 +230,16 @@ class Forwarding(Service):
             ext=dict(forwarded.ext),
             body=request.body,
         )
-        upstream.ask(command, _answer_of(request, connection), ANSWER_TIMEOUT_S)
+        upstream.ask(command, forwarded.on_answer, ANSWER_TIMEOUT_S)
 
 
-def _answer_of(request: Request[Any], connection: Connection) -> Callable[[Command | None], None]:
+def _answering(request: Request[Any], connection: Connection, way: _Way) -> OnAnswer:
     def answered(answer: Command | None) -> None:
-        if answer is None:
+        if answer is None and way.is_good and isinstance(request.header, PullHeader):
+            at = request.header.queue_offset
+            again = PullAnswer(suggest_which_broker_id=MASTER_ID, next_begin_offset=at, min_offset=at, max_offset=at)
+            frame = answer_frame(request, ResponseCode.PULL_RETRY_IMMEDIATELY, None, again, b"")
+        elif answer is None:
             frame = refusal(request, ResponseCode.SERVICE_NOT_AVAILABLE, UNKNOWN_TEXT)
         else:
             frame = encode_frame(

@@ -116,6 +116,11 @@ class PendingPuts:
             while self._unsafe:
                 self._lose(self._unsafe.popleft().puts, self._store.unwriteable_reason)
 
+    def give_up(self, reason: str) -> None:
+        """Ends those that are left: nobody knows whether their messages stay."""
+        while self._unsafe:
+            self._lose(self._unsafe.popleft().puts, reason)
+
     @property
     def _flushed_offset(self) -> int:
         """The flush thread may be further by now than what readers see; a producer that was told of a message must find

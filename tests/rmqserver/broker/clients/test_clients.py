@@ -45,6 +45,21 @@ def test_nothing_is_kept_of_a_closed_connection() -> None:
     assert (clients._consumer_groups_of, clients._producer_groups_of) == ({}, {})
 
 
+def test_who_is_online_stays_so_where_clients_are_handed_on() -> None:
+    """And leaves there, when the connection ends."""
+    before, after = Clients(Clock()), Clients(Clock())
+    here = connection()
+    before.register_consumer(ConsumerData(group_name="G"), "c", here, "JAVA", 1, size_bytes=100)
+    before.register_producer("P", "p", here, "JAVA", 1)
+    after.take_over(before)
+    found = after.consumer("G", "c"), after.producer("p"), after.any_producer("P")
+    assert [client.client_id for client in found if client is not None] == ["c", "p", "p"]
+    assert (before.consumers, before.producers) == ({}, {})
+    after.connection_closed(here)
+    assert (after.consumers, after.producers) == ({}, {})
+    assert (after._member_count, after._subscriptions_bytes) == (0, 0)
+
+
 def test_last_member_that_leaves_is_told_of() -> None:
     """A part that keeps something by group must be told when the group is gone."""
     left: list[int] = []

@@ -54,6 +54,9 @@ class Waiting:
     def flush(self) -> None:
         self.flush_count += 1
 
+    def close(self, reason: str) -> None:
+        self.closed = True
+
 
 class Bench:
     """``Holds`` on a clock of its own; ``again`` has those that went on."""
@@ -281,6 +284,12 @@ def test_who_goes_on_is_sent_its_messages_at_once_and_together(bench: Bench) -> 
     bench.holds.arrived([Arrival(Queue("T", queue_id, [1]), 0, 1) for queue_id in (0, 1)])  # type: ignore[arg-type]
     assert bench.again == [held, other]
     assert [each.waiter.flush_count for each in (held, not_wanted)] == [1, 0]  # type: ignore[attr-defined]
+
+
+def test_at_the_end_readers_go_on_and_who_may_write_is_disconnected(bench: Bench) -> None:
+    reads, pops = bench.hold(), bench.hold(line="pops", line_keys=(("T", 0),))
+    bench.holds.give_up()
+    assert (bench.again, reads.waiter.closed, pops.waiter.closed) == ([reads], False, True)
 
 
 def test_a_pull_with_a_long_expression_weighs_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

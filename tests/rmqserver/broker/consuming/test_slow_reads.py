@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import RequestCode as R
 from rmqproto.codes import ResponseCode
+from rmqproto.errors import StorageError
 from rmqproto.headers.consuming import PULL_SUBSCRIPTION, PullHeader
 from rmqproto.wire.command import decode_frame_untrusted
 from rmqserver.broker.consuming.pull import Pulls
@@ -92,3 +94,17 @@ def test_pull_offset_is_behind_what_the_second_stage_has_looked_at(
     assert decode_frame_untrusted(peer.sent).code == code
     assert parts.offsets.pull_offset("G", "T", 0) == 2
     files.close()
+
+
+@pytest.mark.trio
+async def test_who_waits_for_a_thread_at_the_end_is_told(store: MessageStore) -> None:
+    told: list[Exception | None] = []
+    result = store.get("T", 0, 0, 32, cached_only=True)
+    async with trio.open_nursery() as nursery:
+        reads = SlowReads(store)
+        reads.start(nursery)
+        reads.load(result, told.append)
+        nursery.cancel_scope.cancel()
+    reads.end()
+    assert [type(each) for each in told] == [StorageError]
+    assert not reads.is_free

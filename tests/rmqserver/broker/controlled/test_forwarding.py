@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +17,7 @@ from rmqproto.codes import FORWARDED_FLAG, ONEWAY_FLAG, RequestCode, ResponseCod
 from rmqproto.errors import RocketMQError
 from rmqproto.headers.controller import HaInfoHeader
 from rmqproto.wire.command import Command, HeaderCodec, encode_frame
-from rmqserver.broker.controlled.forwarding import UNKNOWN_TEXT
+from rmqserver.broker.controlled.forwarding import RELIABLE_AFTER_S, UNKNOWN_TEXT
 from rmqserver.broker.replicas.slave import REJECTED_TEXT
 from tests.support import servers
 from tests.support.broker_set import BROKER_NAME, PATIENT, BrokerSet
@@ -25,6 +27,10 @@ from tests.support.servers import until
 from tests.support.wire import Wire
 
 SEND = {"a": "P", "b": "Topic", "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "1", "h": "0", "i": "", "j": "0"}
+PULL = {
+    "consumerGroup": "G", "topic": "Topic", "queueId": "1", "queueOffset": "0", "maxMsgNums": "1", "sysFlag": "6",
+    "suspendTimeoutMillis": "300000", "subscription": "*",
+}  # fmt: skip
 NOBODY = "127.0.0.1:1"
 FORWARDING = {"forwardToMasterEnable": "true", "slaveReadEnable": "false"}
 
@@ -143,12 +149,37 @@ def test_what_only_a_master_takes_goes_on(found: Found, code: int) -> None:
 
 
 def test_a_oneway_request_goes_on_as_one(found: Found) -> None:
-    ext = {"consumerGroup": "G", "topic": "Topic", "queueId": "0", "commitOffset": "5"}
+    ext = PULL | {"queueOffset": "7"}
     commit = Command(code=RequestCode.UPDATE_CONSUMER_OFFSET, opaque=8, flag=ONEWAY_FLAG, ext=ext)
     with Wire(found.slave_addr) as wire:
         wire.send(encode_frame(commit))
         assert wire.ask(RequestCode.SEND_MESSAGE_V2, SEND).code == ResponseCode.SUCCESS, "nothing else is answered"
     assert [(request.ext, request.is_oneway) for request in found.master.forwarded] == [(ext, True), (SEND, False)]
+
+
+def test_a_pull_without_an_outcome_is_asked_for_again_unless_that_comes_to_nothing(found: Found) -> None:
+    """Clients rest for three seconds when one is refused."""
+    ext = {
+        "consumerGroup": "G",
+        "topic": "Topic",
+        "queueId": "0",
+        "queueOffset": "7",
+        "maxMsgNums": "1",
+        "sysFlag": "4",
+    }
+    with Wire(found.slave_addr) as wire:
+        began_s = time.monotonic()
+
+        def has_stood() -> bool:
+            assert wire.ask(RequestCode.SEND_MESSAGE_V2, SEND).code == ResponseCode.SUCCESS
+            return time.monotonic() > began_s + RELIABLE_AFTER_S + 0.1
+
+        until(has_stood)
+        found.master.reply = lambda request: CLOSE
+        again, refused = (wire.ask(RequestCode.PULL_MESSAGE, ext) for _ in range(2))
+    assert again.code == ResponseCode.PULL_RETRY_IMMEDIATELY
+    assert again.ext == {"suggestWhichBrokerId": "0", "nextBeginOffset": "7", "minOffset": "7", "maxOffset": "7"}
+    assert (refused.code, refused.remark) == (ResponseCode.SERVICE_NOT_AVAILABLE, UNKNOWN_TEXT)
 
 
 @pytest.mark.slow
@@ -168,7 +199,8 @@ def is_master(found: BrokerSet, number: int) -> bool:
         return False
 
 
-def test_who_stays_with_the_former_master_goes_on_over_a_handover(tmp_path: Path) -> None:
+@contextmanager
+def two_in_sync(tmp_path: Path) -> Iterator[tuple[ScriptedController, BrokerSet]]:
     with ExitStack() as stack:
         controller = stack.enter_context(ScriptedController())
         namesrv = stack.enter_context(servers.namesrv(tmp_path / "namesrv"))
@@ -178,6 +210,35 @@ def test_who_stays_with_the_former_master_goes_on_over_a_handover(tmp_path: Path
             stack.enter_context(two.start(number, **FORWARDING, **PATIENT))
             until(lambda: number in controller.members or two.takes(number))  # noqa: B023
         until(lambda: controller.members == {1, 2})
+        yield controller, two
+
+
+def test_a_connection_stays_over_handovers(tmp_path: Path) -> None:
+    """Go's client waits for half a minute for what it has asked on a connection that was closed. What is held is
+    answered, what has come half is read to its end, and who was online is so."""
+    with two_in_sync(tmp_path) as (controller, two), Wire(two.brokers[1].broker_addr) as wire:
+        beat = {"clientID": "c", "consumerDataSet": [{"groupName": "G", "subscriptionDataSet": [{"topic": "Kept"}]}]}
+        assert wire.ask(RequestCode.HEART_BEAT, {}, json.dumps(beat).encode()).code == ResponseCode.SUCCESS
+        wire.send(encode_frame(Command(code=RequestCode.PULL_MESSAGE, opaque=1, ext=PULL | {"topic": "Kept"})))
+        send = encode_frame(Command(code=RequestCode.SEND_MESSAGE_V2, opaque=2, ext=SEND | {"b": "Kept"}, body=b"half"))
+        wire.send(send[:100])
+        controller.elect(2)
+        answers = (each for each in iter(wire.receive, None) if each.is_answer)
+        held = next(answers)
+        assert (held.opaque, held.code) == (1, ResponseCode.PULL_NOT_FOUND)
+        wire.send(send[100:])
+        sent = next(answers)
+        assert (sent.opaque, sent.code) == (2, ResponseCode.SUCCESS)
+        members = wire.ask(RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": "G"})
+        assert json.loads(members.body) == {"consumerIdList": ["c"]}
+        controller.elect(1)
+        until(lambda: is_master(two, 1) and wire.ask(RequestCode.SEND_MESSAGE_V2, SEND).code == ResponseCode.SUCCESS)
+        members = wire.ask(RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": "G"})
+        assert json.loads(members.body) == {"consumerIdList": ["c"]}
+
+
+def test_who_stays_with_the_former_master_goes_on_over_a_handover(tmp_path: Path) -> None:
+    with two_in_sync(tmp_path) as (controller, two):
         kept: list[bytes] = []
 
         def send() -> bool:

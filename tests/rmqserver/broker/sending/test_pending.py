@@ -166,6 +166,16 @@ def test_send_whose_flush_failed_is_refused(store: MessageStore, waiting: Waitin
 
 
 @pytest.mark.parametrize("store", [FlushMode.SYNC], indirect=True)
+def test_send_that_is_given_up_is_refused_once(store: MessageStore, waiting: Waiting) -> None:
+    put(store)
+    written, flushed = waiting.plain(1), waiting.plain(2, until_safe=True)
+    waiting.puts.end_round()
+    waiting.puts.give_up("another role")
+    waiting.puts.give_up("another role")
+    assert [answer.code for answer in (*written.answers, *flushed.answers)] == [0, ResponseCode.SERVICE_NOT_AVAILABLE]
+
+
+@pytest.mark.parametrize("store", [FlushMode.SYNC], indirect=True)
 def test_slow_flush_is_told_after_five_seconds_and_only_then(store: MessageStore, waiting: Waiting) -> None:
     put(store)
     peers = waiting.plain(1, until_safe=True), waiting.other(1, HeaderCodec.ROCKETMQ, until_safe=True)
