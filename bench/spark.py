@@ -252,8 +252,8 @@ class Table:
 
 def redrive(folder: Path, master: str) -> None:
     """Redrives the same dead letters twice: with fence, permits and a look, and without."""
+    from spark_tools.replay.engines.spark_engine import SparkEngine
     from spark_tools.replay.job import RunOptions, run_replay
-    from spark_tools.replay.spark_engine import SparkEngine
     from spark_tools.session import SessionOptions, spark_session
     from tests.spark_tools.replay.replay_lab import Lab
 

@@ -21,8 +21,8 @@ from rmqproto.names import RETRY_PREFIX, topic_problem
 from rmqproto.perm import PERM_WRITE
 from spark_tools.hints import hints_in_text
 from spark_tools.live import LiveCluster
-from spark_tools.replay.delivery import Batch, BatchOutcome, Limits, Outgoing, Rejected, TaskDelivery
-from spark_tools.replay.permits import Entered, Granted, PermitBook, Wait
+from spark_tools.replay.sending.delivery import Batch, BatchOutcome, Limits, Outgoing, Rejected, TaskDelivery
+from spark_tools.replay.sending.permits import Entered, Granted, PermitBook, Wait
 from spark_tools.sender import BatchSender, compress, round_robin
 from spark_tools.source_options import WriteOptions
 

@@ -25,7 +25,7 @@ HAS_ANY = re.compile("secret|password|signature|digest|token|hmac")
 COMPARING = {
     "rmqproto/wire/signing.py": {"has_signed", "has_signed_content"},
     "rmqadmin/tui/browser/browser_gate.py": {"knows"},
-    "spark_tools/replay/permit_service.py": {"answer"},
+    "spark_tools/replay/sending/permit_service.py": {"answer"},
 }
 """The functions that look at proofs."""
 

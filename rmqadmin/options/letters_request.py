@@ -11,13 +11,13 @@ from rmqadmin.options.replay_options import LetterOptions
 from rmqadmin.shared.replay_run import command_line
 
 if TYPE_CHECKING:
-    from spark_tools.replay.request import ReplayRequest
+    from spark_tools.replay.plans.request import ReplayRequest
 
 
 def letters_request(call: Call, group: str, letters: LetterOptions) -> ReplayRequest:
     """All dead letters that the options choose, to their origin topics. UsageError for options that make no sense."""
-    from spark_tools.replay.plan import Selection
-    from spark_tools.replay.request import ReplayRequest
+    from spark_tools.replay.plans.plan import Selection
+    from spark_tools.replay.plans.request import ReplayRequest
 
     now_ms, credentials = call.now_ms(), call.settings.credentials()
     return ReplayRequest(

@@ -18,7 +18,7 @@ from rmqadmin.core.rate_dial import RateDial, SpeedGauge
 
 if TYPE_CHECKING:
     from spark_tools.replay.hooks import ReplayProgress
-    from spark_tools.replay.permit_service import PermitService
+    from spark_tools.replay.sending.permit_service import PermitService
 
 STAGE_INTERVAL_S = 5.0
 """A stage that takes longer is told again, this often."""

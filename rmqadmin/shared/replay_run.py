@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from spark_tools.replay.entry import ReplayOutcome
     from spark_tools.replay.hooks import Hooks, ReplayProgress
     from spark_tools.replay.job import RunOptions
-    from spark_tools.replay.plan import Plan
-    from spark_tools.replay.request import ReplayRequest
+    from spark_tools.replay.plans.plan import Plan
+    from spark_tools.replay.plans.request import ReplayRequest
     from spark_tools.session import SessionOptions
 
 
@@ -40,7 +40,7 @@ def run_job(
     from rmqadmin.shared.replay_progress import StageLines, progress_for_here
     from spark_tools.replay.entry import Runner
     from spark_tools.replay.jobs import open_jobs
-    from spark_tools.replay.request import default_ledger_root
+    from spark_tools.replay.plans.request import default_ledger_root
     from spark_tools.session import SessionOptions
 
     progress, stage = progress_for_here(pace.rate), StageLines()

@@ -1,4 +1,5 @@
-"""Replay and dead-letter redrive: a frozen plan, a ledger on the driver's disk, permits for senders, and an audit.
+"""Replay and dead-letter redrive: a frozen plan (``plans``), what makes each message go out once (``sending``), and
+what reads and sends (``engines``). ``entry`` is the way in, ``job`` runs a plan to its audit.
 
-Nothing here but ``sink`` and ``spark_engine`` needs Spark: ``local_engine`` does the same work in one process.
+Nothing here but ``engines/sink.py`` and ``engines/spark_engine.py`` needs Spark.
 """

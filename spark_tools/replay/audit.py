@@ -9,9 +9,9 @@ import msgspec
 from rmqproto.bodies.base import MessageQueue
 from spark_tools.live import LiveCluster
 from spark_tools.offset_ranges import OffsetSet, queue_text
-from spark_tools.replay.ledger import Fence
-from spark_tools.replay.replay_ids import origin_of
-from spark_tools.replay.target import replay_ids_since
+from spark_tools.replay.sending.ledger import Fence
+from spark_tools.replay.sending.replay_ids import origin_of
+from spark_tools.replay.sending.target import replay_ids_since
 
 EXAMPLES_MAX = 10
 

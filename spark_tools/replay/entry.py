@@ -2,7 +2,7 @@
 ``redrive`` in this process.
 
 from spark_tools.replay.entry import replay
-from spark_tools.replay.request import ReplayRequest
+from spark_tools.replay.plans.request import ReplayRequest
 
 outcome = replay(ReplayRequest(name_server="127.0.0.1:9876", dlq_group="billing"), execute=True)
 """
@@ -17,15 +17,15 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from rmqproto.errors import RocketMQError, UsageError
-from spark_tools.replay.engine import Engine
+from spark_tools.replay.engines.engine import Engine
+from spark_tools.replay.engines.local_engine import LocalEngine, spark_only
 from spark_tools.replay.hooks import Hooks
 from spark_tools.replay.job import PlanConflict, ReplayResult, RunOptions, run_replay
 from spark_tools.replay.jobs import planned_job
-from spark_tools.replay.ledger import read_ledger
-from spark_tools.replay.local_engine import LocalEngine, spark_only
-from spark_tools.replay.plan import Plan
-from spark_tools.replay.planning import check_source, check_target, plan_replay
-from spark_tools.replay.request import ReplayRequest, default_ledger_root, freeze
+from spark_tools.replay.plans.plan import Plan
+from spark_tools.replay.plans.planning import check_source, check_target, plan_replay
+from spark_tools.replay.plans.request import ReplayRequest, default_ledger_root, freeze
+from spark_tools.replay.sending.ledger import read_ledger
 from spark_tools.session import SessionOptions, check_installed, find_java, spark_session
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ def _spark_engine(plan: Plan, runner: Runner, given: AbstractContextManager[Spar
         runner.hooks.on_stage("starting Spark, which takes some seconds")
     options = replace(runner.session, is_short=plan.offset_count <= SHORT_WORK_MAX)
     with given or spark_session(options, runner.hooks.on_stage) as session:
-        from spark_tools.replay.spark_engine import SparkEngine
+        from spark_tools.replay.engines.spark_engine import SparkEngine
 
         if given is None:
             runner.hooks.on_stage(f"Spark is up after {time.monotonic() - started:.1f} s, and starts its first job")

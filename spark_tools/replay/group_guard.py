@@ -6,8 +6,8 @@ from __future__ import annotations
 from rmqproto.errors import RefusedError, RequestTimeoutError, UsageError
 from rmqproto.names import dlq_topic
 from spark_tools.live import LiveCluster
-from spark_tools.replay.ledger import Fence
-from spark_tools.replay.target import read_fences, replay_ids_since
+from spark_tools.replay.sending.ledger import Fence
+from spark_tools.replay.sending.target import read_fences, replay_ids_since
 
 CONSUME_ORDERLY = "PROP_CONSUMEORDERLY"
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from spark_tools.replay.canary import CanaryReport
-from spark_tools.replay.permit_service import PermitService
-from spark_tools.replay.plan import Plan
+from spark_tools.replay.plans.plan import Plan
+from spark_tools.replay.sending.permit_service import PermitService
 
 
 @dataclass(slots=True)

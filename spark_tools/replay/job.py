@@ -20,16 +20,16 @@ from spark_tools.live import LiveCluster
 from spark_tools.offset_ranges import OffsetSet
 from spark_tools.replay.audit import AuditResult, audit
 from spark_tools.replay.canary import WAIT_S_DEFAULT, watch_canary
-from spark_tools.replay.engine import Engine
+from spark_tools.replay.engines.engine import Engine
+from spark_tools.replay.engines.wave_spec import TaskReport, WaveSpec
 from spark_tools.replay.group_guard import came_back, dead_letter_fences, refuse_orderly_group
 from spark_tools.replay.hooks import SILENT, Hooks, ReplayProgress
-from spark_tools.replay.ledger import Begin, DoneLine, EndLine, Fence, FenceLine, Ledger, NoteLine
-from spark_tools.replay.permit_service import PermitService
-from spark_tools.replay.permits import PermitBook
-from spark_tools.replay.plan import Plan
-from spark_tools.replay.redriven import other_jobs_delivered, root_lock
-from spark_tools.replay.target import read_fences, settle_s
-from spark_tools.replay.wave_spec import TaskReport, WaveSpec
+from spark_tools.replay.plans.plan import Plan
+from spark_tools.replay.sending.ledger import Begin, DoneLine, EndLine, Fence, FenceLine, Ledger, NoteLine
+from spark_tools.replay.sending.permit_service import PermitService
+from spark_tools.replay.sending.permits import PermitBook
+from spark_tools.replay.sending.redriven import other_jobs_delivered, root_lock
+from spark_tools.replay.sending.target import read_fences, settle_s
 
 SEND_TIMEOUT_MS_DEFAULT = 3000
 AUDIT_MESSAGES_DEFAULT_MAX = 1_000_000

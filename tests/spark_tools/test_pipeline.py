@@ -13,7 +13,7 @@ from rmqproto.codes import RESPONSE_FLAG, RequestCode
 from rmqproto.headers.consuming import QueueHeader
 from rmqproto.wire.command import Command, FrameReader, encode_frame
 from spark_tools.pipeline import Pipeline, wait_for_answers
-from spark_tools.replay.delivery import Answer, Batch, DeliveryError, Outgoing
+from spark_tools.replay.sending.delivery import Answer, Batch, DeliveryError, Outgoing
 from spark_tools.sender import BatchSender, judge, round_robin, send_request
 
 HEADER = QueueHeader(topic="T", queue_id=0)

@@ -17,8 +17,8 @@ from rmqadmin.shared.replay_run import run_job
 from rmqproto.errors import UsageError
 
 if TYPE_CHECKING:
-    from spark_tools.replay.plan import Plan
-    from spark_tools.replay.request import ReplayRequest
+    from spark_tools.replay.plans.plan import Plan
+    from spark_tools.replay.plans.request import ReplayRequest
 
 SPARK_IS_FASTER_MESSAGES = 200_000
 """From this many on, Spark is faster in spite of its slow start, on two cores (docs/performance.md)."""
@@ -71,7 +71,7 @@ def _request(
     to: str,
     limit: int | None,
 ) -> ReplayRequest:
-    from spark_tools.replay.plan import Transform, wave_messages_for
+    from spark_tools.replay.plans.plan import Transform, wave_messages_for
 
     return replace(
         letters_request(call, group, letters),

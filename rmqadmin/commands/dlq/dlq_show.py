@@ -15,7 +15,7 @@ from rmqadmin.options.letters_request import letters_request
 from rmqadmin.options.replay_options import LetterOptions
 
 if TYPE_CHECKING:
-    from spark_tools.replay.local_engine import SelectedMessage
+    from spark_tools.replay.engines.local_engine import SelectedMessage
 
 SHOWN_DEFAULT = 20
 
@@ -59,8 +59,8 @@ def dlq_show(
     """
     from itertools import islice
 
-    from spark_tools.replay.local_engine import LocalEngine
-    from spark_tools.replay.request import freeze
+    from spark_tools.replay.engines.local_engine import LocalEngine
+    from spark_tools.replay.plans.request import freeze
 
     request = letters_request(call, group, letters)
     plan = freeze(request)
@@ -72,8 +72,8 @@ def dlq_show(
 
 
 def _letter(call: Call, found: SelectedMessage) -> tuple[dict[str, Any], str, int]:
-    from spark_tools.replay.local_engine import original
-    from spark_tools.replay.redrive import round_of
+    from spark_tools.replay.engines.local_engine import original
+    from spark_tools.replay.sending.redrive import round_of
 
     message = FoundMessage(found.stored, found.queue.broker_name, "", found.properties)
     values = message_values(unpacked(message, call.notice))

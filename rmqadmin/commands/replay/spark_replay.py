@@ -24,8 +24,8 @@ from rmqadmin.shared.replay_run import command_line, run_job
 from rmqproto.errors import UsageError
 
 if TYPE_CHECKING:
-    from spark_tools.replay.plan import Transform
-    from spark_tools.replay.request import ReplayRequest
+    from spark_tools.replay.plans.plan import Transform
+    from spark_tools.replay.plans.request import ReplayRequest
     from spark_tools.session import SessionOptions
 
 
@@ -74,8 +74,8 @@ def _request(
 ) -> ReplayRequest:
     """What is asked for, in the words of ``spark_tools.replay``."""
     from rmqadmin.core.times import parse_time
-    from spark_tools.replay.plan import Selection, wave_messages_for
-    from spark_tools.replay.request import ReplayRequest
+    from spark_tools.replay.plans.plan import Selection, wave_messages_for
+    from spark_tools.replay.plans.request import ReplayRequest
 
     now_ms, credentials = call.now_ms(), call.settings.credentials()
     return ReplayRequest(
@@ -118,8 +118,8 @@ def _request(
 def _transform(
     source: SourceOptions, rewrite: RewriteOptions, delivery: DeliveryOptions, guards: GuardOptions
 ) -> Transform:
-    from spark_tools.replay.plan import Transform
-    from spark_tools.replay.user_function import find_function
+    from spark_tools.replay.plans.plan import Transform
+    from spark_tools.replay.plans.user_function import find_function
 
     return Transform(
         set_properties=pairs("--set-property", rewrite.set_properties),

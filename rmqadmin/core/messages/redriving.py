@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rmqproto.wire.credentials import Credentials
     from spark_tools.replay.entry import ReplayOutcome
     from spark_tools.replay.hooks import Hooks
-    from spark_tools.replay.request import ReplayRequest
+    from spark_tools.replay.plans.request import ReplayRequest
 
 REDRIVES_MAX = 3
 """A dead letter that was redriven so often is rejected, unless told otherwise."""
@@ -76,8 +76,8 @@ def chosen_letters(
 ) -> ReplayRequest:
     """These dead letters of a group, to their origin topics, with the guards that ``dlq redrive`` has by default. They
     are known by their offset ids: copies of one message share its unique key."""
-    from spark_tools.replay.plan import Selection, Transform, wave_messages_for
-    from spark_tools.replay.request import ReplayRequest
+    from spark_tools.replay.plans.plan import Selection, Transform, wave_messages_for
+    from spark_tools.replay.plans.request import ReplayRequest
 
     return ReplayRequest(
         name_server=name_server,
@@ -136,7 +136,7 @@ def send_letters(
     """Does what was planned. Errors as for ``redrive``; the job can then be resumed."""
     from spark_tools.replay.entry import Runner, redrive
     from spark_tools.replay.job import RunOptions
-    from spark_tools.replay.ledger import read_ledger
+    from spark_tools.replay.sending.ledger import read_ledger
 
     job, rate = planned.replayed.plan.job, planned.replayed.rate
     run = RunOptions(rate=rate, credentials=credentials, tls=tls)

@@ -9,7 +9,7 @@ from rmqadmin.core.results import TIME, Result, Row, doc
 
 if TYPE_CHECKING:
     from spark_tools.replay.entry import ReplayOutcome
-    from spark_tools.replay.plan import Plan
+    from spark_tools.replay.plans.plan import Plan
 
 
 class RangeRow(Row, frozen=True):

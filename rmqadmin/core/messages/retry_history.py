@@ -45,7 +45,7 @@ def failed_group(topic: str) -> str | None:
 
 def failure_facts(message: FoundMessage) -> list[tuple[str, str]]:
     """What the message itself says of its failure: labels and values. Empty for one that has not failed."""
-    from spark_tools.replay.redrive import round_of  # only where something failed
+    from spark_tools.replay.sending.redrive import round_of  # only where something failed
 
     stored, found = message.stored, message.properties
     group = failed_group(stored.topic)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rmqadmin.tui.dashboard_client import DashboardClient
     from rmqclient.admin import AdminClient
     from spark_tools.replay.hooks import Hooks, ReplayProgress
-    from spark_tools.replay.permit_service import PermitService
+    from spark_tools.replay.sending.permit_service import PermitService
 
 _COMMAND = "rmqadmin tui"
 

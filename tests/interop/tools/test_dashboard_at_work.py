@@ -27,7 +27,7 @@ from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
-from spark_tools.replay.replay_ids import REPLAY_ID
+from spark_tools.replay.sending.replay_ids import REPLAY_ID
 from tests.rmqadmin.tui.forms import confirm
 from tests.rmqadmin.tui.opened import Driven, Driver, clients_of, drive, put_cursor
 from tests.support.python_member import PythonMember

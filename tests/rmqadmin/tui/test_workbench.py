@@ -14,7 +14,7 @@ from rmqadmin.tui.screens.messages import MessagesScreen
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.names import dlq_topic
-from spark_tools.replay.replay_ids import REPLAY_ID, REPLAY_ROUND
+from spark_tools.replay.sending.replay_ids import REPLAY_ID, REPLAY_ROUND
 from tests.rmqadmin.tui.conftest import BROKER, World
 from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
 from tests.rmqadmin.tui.test_terminal import expect_all, started

@@ -19,7 +19,8 @@ from dataclasses import dataclass, field
 
 from rmqproto.bodies.base import MessageQueue
 from spark_tools.offset_ranges import OffsetSet
-from spark_tools.replay.delivery import (
+from spark_tools.replay.plans.plan import Plan
+from spark_tools.replay.sending.delivery import (
     Answer,
     Batch,
     BatchOutcome,
@@ -29,10 +30,9 @@ from spark_tools.replay.delivery import (
     Outgoing,
     TaskDelivery,
 )
-from spark_tools.replay.ledger import Begin, DoneLine, EndLine, Fence, FenceLine, Ledger, encode_line
-from spark_tools.replay.permits import Denied, Entered, Granted, PermitBook, Wait
-from spark_tools.replay.plan import Plan
-from spark_tools.replay.replay_ids import replay_id
+from spark_tools.replay.sending.ledger import Begin, DoneLine, EndLine, Fence, FenceLine, Ledger, encode_line
+from spark_tools.replay.sending.permits import Denied, Entered, Granted, PermitBook, Wait
+from spark_tools.replay.sending.replay_ids import replay_id
 
 SETTLE_S = 3.0
 TTL_S = 2.0

@@ -20,8 +20,8 @@ from rmqproto.errors import NotFoundError, RefusedError
 from spark_tools.replay import entry
 from spark_tools.replay.entry import Runner, replay
 from spark_tools.replay.hooks import Hooks
-from spark_tools.replay.plan import Selection
-from spark_tools.replay.request import ReplayRequest
+from spark_tools.replay.plans.plan import Selection
+from spark_tools.replay.plans.request import ReplayRequest
 from tests.spark_tools.replay.replay_lab import wait_for_route
 from tests.support.servers import Server
 

@@ -17,15 +17,15 @@ from spark_tools.live import LiveCluster
 from spark_tools.offset_ranges import OffsetRange, OffsetSet
 from spark_tools.replay.audit import audit
 from spark_tools.replay.canary import CanaryReport, watch_canary
-from spark_tools.replay.delivery import TaskDelivery
-from spark_tools.replay.ledger import Begin, DoneLine, EndLine, FenceLine, Ledger
-from spark_tools.replay.permit_service import PermitClient, PermitService
-from spark_tools.replay.permits import PermitBook
-from spark_tools.replay.plan import Plan, Selection, Source, TargetRule, Transform, save_plan
-from spark_tools.replay.redrive import Original, Redrive
-from spark_tools.replay.redriven import other_jobs_delivered
-from spark_tools.replay.request import ReplayRequest, freeze
-from spark_tools.replay.target import ReplayTarget, read_fences
+from spark_tools.replay.plans.plan import Plan, Selection, Source, TargetRule, Transform, save_plan
+from spark_tools.replay.plans.request import ReplayRequest, freeze
+from spark_tools.replay.sending.delivery import TaskDelivery
+from spark_tools.replay.sending.ledger import Begin, DoneLine, EndLine, FenceLine, Ledger
+from spark_tools.replay.sending.permit_service import PermitClient, PermitService
+from spark_tools.replay.sending.permits import PermitBook
+from spark_tools.replay.sending.redrive import Original, Redrive
+from spark_tools.replay.sending.redriven import other_jobs_delivered
+from spark_tools.replay.sending.target import ReplayTarget, read_fences
 from tests.support.servers import Server, until
 
 

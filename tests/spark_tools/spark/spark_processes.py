@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from spark_tools.replay.plan import Plan
+from spark_tools.replay.plans.plan import Plan
 from tests.spark_tools.replay.replay_lab import Lab, OnSend, kill_once
 
 

@@ -21,8 +21,8 @@ from rmqproto.errors import RefusedError
 from rmqproto.wire.credentials import Credentials
 from spark_tools.replay.entry import Runner, replay
 from spark_tools.replay.job import ReplayResult, RunOptions
-from spark_tools.replay.plan import Transform
-from spark_tools.replay.request import ReplayRequest
+from spark_tools.replay.plans.plan import Transform
+from spark_tools.replay.plans.request import ReplayRequest
 from spark_tools.source_options import tls_options
 from tests.spark_tools.replay.replay_lab import wait_for_route
 from tests.support import servers

@@ -23,8 +23,8 @@ from rmqproto.errors import UsageError
 from rmqproto.message.record import StoredMessage
 from spark_tools.replay.entry import Runner, replay
 from spark_tools.replay.job import FailuresExceeded, RunOptions
-from spark_tools.replay.plan import Transform
-from spark_tools.replay.request import ReplayRequest
+from spark_tools.replay.plans.plan import Transform
+from spark_tools.replay.plans.request import ReplayRequest
 from tests.spark_tools.replay.replay_lab import wait_for_route
 from tests.spark_tools.spark.replay_driver import QUICK_JVM
 from tests.support.servers import Server, until

@@ -18,13 +18,13 @@ from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import UsageError
+from spark_tools.replay.engines.local_engine import LocalEngine
+from spark_tools.replay.engines.spark_engine import SparkEngine, first_cause
 from spark_tools.replay.job import run_replay
-from spark_tools.replay.local_engine import LocalEngine
-from spark_tools.replay.plan import Plan, Selection, Transform
-from spark_tools.replay.planning import plan_replay
-from spark_tools.replay.request import ReplayRequest, freeze
-from spark_tools.replay.spark_engine import SparkEngine, first_cause
-from spark_tools.replay.user_function import UserFunction
+from spark_tools.replay.plans.plan import Plan, Selection, Transform
+from spark_tools.replay.plans.planning import plan_replay
+from spark_tools.replay.plans.request import ReplayRequest, freeze
+from spark_tools.replay.plans.user_function import UserFunction
 from tests.spark_tools.replay.replay_lab import wait_for_route
 from tests.support.servers import Server
 

@@ -86,7 +86,7 @@ def exported(message: FoundMessage) -> ExportedMessage:
 def not_sent(*, to_dead_letters: bool) -> frozenset[str]:
     """Properties that a copy does not get: the marks of its use, and the id by which a redrive knows its messages
     again, for it is none of them. A dead letter keeps the topic that it came from."""
-    from spark_tools.replay.replay_ids import REPLAY_ID
+    from spark_tools.replay.sending.replay_ids import REPLAY_ID
 
     return (props.MARKS_OF_USE | {REPLAY_ID}) - ({props.RETRY_TOPIC} if to_dead_letters else set())
 

@@ -80,7 +80,7 @@ class ParquetFileWriter:
 
 
 def _row(message: FoundMessage) -> dict[str, Any]:
-    from spark_tools.replay.local_engine import ORIGIN_TOPIC_PROPERTIES
+    from spark_tools.replay.engines.local_engine import ORIGIN_TOPIC_PROPERTIES
 
     stored, found = message.stored, message.properties
     if is_damaged(message):

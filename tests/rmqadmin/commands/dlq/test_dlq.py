@@ -18,8 +18,8 @@ from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
 from spark_tools.replay.jobs import open_jobs
-from spark_tools.replay.ledger import Begin, FenceLine, Ledger
-from spark_tools.replay.plan import load_plan
+from spark_tools.replay.plans.plan import load_plan
+from spark_tools.replay.sending.ledger import Begin, FenceLine, Ledger
 from tests.rmqadmin.conftest import Rmqadmin
 from tests.support.servers import Server, until
 
@@ -162,7 +162,7 @@ def test_an_interrupted_job_is_found_by_its_selection(rmqadmin: Rmqadmin, dead: 
     plan = load_plan(directory)
     assert plan is not None
     from spark_tools.live import LiveCluster
-    from spark_tools.replay.target import read_fences
+    from spark_tools.replay.sending.target import read_fences
 
     with LiveCluster(dead.server.namesrv_addr) as cluster, Ledger(directory) as ledger:
         ledger.append(Begin(plan.identity, 1))

@@ -1,5 +1,5 @@
 """``dlq redrive`` is killed at each of its durable steps, and called again. Kills between two of them, in the middle of
-sending, are in ``tests/spark_tools/replay/test_local_faults.py``."""
+sending, are in ``tests/spark_tools/replay/engines/test_local_faults.py``."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from spark_tools.offset_ranges import OffsetSet
-from spark_tools.replay.ledger import read_ledger
-from spark_tools.replay.plan import Plan, load_plan
+from spark_tools.replay.plans.plan import Plan, load_plan
+from spark_tools.replay.sending.ledger import read_ledger
 from tests.spark_tools.replay.replay_lab import Lab
 from tests.support.quick import first_is_quick
 

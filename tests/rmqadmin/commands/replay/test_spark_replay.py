@@ -24,13 +24,13 @@ from spark_tools.offset_ranges import OffsetRange
 from spark_tools.replay import entry
 from spark_tools.replay.audit import AuditResult
 from spark_tools.replay.canary import CanaryReport
+from spark_tools.replay.engines.spark_engine import SparkJobError
 from spark_tools.replay.entry import ReplayOutcome, Runner
 from spark_tools.replay.hooks import ReplayProgress
 from spark_tools.replay.job import FailuresExceeded, PlanConflict, ReplayResult, RunOptions
-from spark_tools.replay.ledger import Begin, Ledger
-from spark_tools.replay.plan import Plan, Selection, Source, TargetRule, Transform
-from spark_tools.replay.request import ReplayRequest
-from spark_tools.replay.spark_engine import SparkJobError
+from spark_tools.replay.plans.plan import Plan, Selection, Source, TargetRule, Transform
+from spark_tools.replay.plans.request import ReplayRequest
+from spark_tools.replay.sending.ledger import Begin, Ledger
 from spark_tools.session import SessionOptions
 from tests.rmqadmin.conftest import Rmqadmin
 from tests.support.servers import Server, until

@@ -8,8 +8,8 @@ from typing import Protocol
 
 from spark_tools.live import OpenCluster
 from spark_tools.offset_ranges import OffsetRange, OffsetSet
-from spark_tools.replay.plan import Plan
-from spark_tools.replay.wave_spec import TaskReport, WaveSpec
+from spark_tools.replay.engines.wave_spec import TaskReport, WaveSpec
+from spark_tools.replay.plans.plan import Plan
 
 
 class Engine(Protocol):

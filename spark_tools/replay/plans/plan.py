@@ -14,8 +14,8 @@ import msgspec
 from rmqproto.errors import StorageError, UsageError
 from rmqproto.filters.message_conditions import MessageConditions
 from spark_tools.offset_ranges import OffsetRange, split_ranges, wave_slice
-from spark_tools.replay.durable import replace_file
-from spark_tools.replay.user_function import UserFunction
+from spark_tools.replay.plans.durable import replace_file
+from spark_tools.replay.plans.user_function import UserFunction
 
 PLAN_VERSION = 2
 PLAN_FILE = "plan.json"

@@ -5,9 +5,9 @@ import pytest
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import UsageError
 from rmqproto.message import properties as props
-from spark_tools.replay.delivery import Outgoing, Rejected, batches
-from spark_tools.replay.plan import TargetRule, Transform
-from spark_tools.replay.redrive import Original, Redrive, check_transform, parse_target
+from spark_tools.replay.plans.plan import TargetRule, Transform
+from spark_tools.replay.sending.delivery import Outgoing, Rejected, batches
+from spark_tools.replay.sending.redrive import Original, Redrive, check_transform, parse_target
 
 DEAD = {
     "RETRY_TOPIC": "orders", "DELAY": "0", "WAIT": "false", "REAL_TOPIC": "%RETRY%g", "REAL_QID": "0",

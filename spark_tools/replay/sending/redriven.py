@@ -10,8 +10,8 @@ from contextlib import contextmanager
 
 from rmqproto.errors import UsageError
 from spark_tools.offset_ranges import OffsetSet
-from spark_tools.replay.ledger import read_ledger
-from spark_tools.replay.plan import Plan, load_plan
+from spark_tools.replay.plans.plan import Plan, load_plan
+from spark_tools.replay.sending.ledger import read_ledger
 
 ROOT_LOCK_FILE = ".lock"
 

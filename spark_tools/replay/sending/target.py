@@ -15,9 +15,9 @@ from rmqproto.perm import PERM_READ, PERM_WRITE
 from rmqproto.wire.credentials import Credentials
 from spark_tools.live import LiveCluster, LivePart, OpenCluster, PullRules, pull_range, queue_bounds
 from spark_tools.offset_ranges import OffsetRange
-from spark_tools.replay.delivery import Batch, BatchOutcome, DeliveryError
-from spark_tools.replay.ledger import Fence
-from spark_tools.replay.replay_ids import REPLAY_ID
+from spark_tools.replay.sending.delivery import Batch, BatchOutcome, DeliveryError
+from spark_tools.replay.sending.ledger import Fence
+from spark_tools.replay.sending.replay_ids import REPLAY_ID
 from spark_tools.sender import BatchSender, by_source_queue, round_robin
 
 PRODUCER_GROUP = "CLIENT_INNER_PRODUCER"

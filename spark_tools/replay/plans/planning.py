@@ -11,12 +11,12 @@ from rmqproto.errors import NotFoundError
 from rmqproto.names import retry_topic
 from spark_tools.live import OpenCluster
 from spark_tools.offset_ranges import OffsetSet, queue_text, split_ranges
-from spark_tools.replay.engine import Engine
+from spark_tools.replay.engines.engine import Engine
+from spark_tools.replay.engines.wave_spec import TaskReport, WaveSpec
 from spark_tools.replay.group_guard import refuse_orderly_group
-from spark_tools.replay.plan import Plan, save_plan, wave_count_for
-from spark_tools.replay.redriven import other_jobs_delivered
-from spark_tools.replay.target import read_fences
-from spark_tools.replay.wave_spec import TaskReport, WaveSpec
+from spark_tools.replay.plans.plan import Plan, save_plan, wave_count_for
+from spark_tools.replay.sending.redriven import other_jobs_delivered
+from spark_tools.replay.sending.target import read_fences
 
 
 def check_source(plan: Plan, open_cluster: OpenCluster) -> None:

@@ -23,7 +23,7 @@ from rmqproto.wire.credentials import Credentials
 from spark_tools.live import LiveCluster
 from spark_tools.offset_ranges import OffsetRange
 from spark_tools.ranges import resolve
-from spark_tools.replay.plan import (
+from spark_tools.replay.plans.plan import (
     WAVE_MESSAGES_DEFAULT,
     AskedRanges,
     Plan,
@@ -33,7 +33,7 @@ from spark_tools.replay.plan import (
     Transform,
     check_job_name,
 )  # fmt: skip
-from spark_tools.replay.redrive import check_target_topic, check_transform, parse_target
+from spark_tools.replay.sending.redrive import check_target_topic, check_transform, parse_target
 from spark_tools.source_options import parse_read_options
 
 DEDUP_KINDS = ("id", "key", "origin-id", "body")

@@ -21,11 +21,11 @@ from rmqproto.wire.credentials import Credentials
 from spark_tools.live import LiveCluster, OpenCluster
 from spark_tools.offset_ranges import OffsetRange, OffsetSet, hulls
 from spark_tools.part_reader import PartReader
-from spark_tools.replay.arrow_stage import mapped
-from spark_tools.replay.delivery import IN_FLIGHT_DEFAULT
-from spark_tools.replay.plan import Plan, Selection
-from spark_tools.replay.sink import COLUMNS, REPORT_SCHEMA, WaveSink
-from spark_tools.replay.wave_spec import TaskReport, WaveSpec, merge_reports
+from spark_tools.replay.engines.arrow_stage import mapped
+from spark_tools.replay.engines.sink import COLUMNS, REPORT_SCHEMA, WaveSink
+from spark_tools.replay.engines.wave_spec import TaskReport, WaveSpec, merge_reports
+from spark_tools.replay.plans.plan import Plan, Selection
+from spark_tools.replay.sending.delivery import IN_FLIGHT_DEFAULT
 from spark_tools.row_filter import RowFilter
 from spark_tools.schema import columns, ddl
 from spark_tools.source import plan_read

@@ -12,11 +12,11 @@ from pyspark import TaskContext
 
 from rmqproto.bodies.base import MessageQueue
 from spark_tools.hints import hints_in_text
-from spark_tools.replay.delivery import DeliveryReport, Outgoing, Place
-from spark_tools.replay.redrive import Original
-from spark_tools.replay.user_function import RowTransform
-from spark_tools.replay.wave_spec import TaskReport, WaveSpec
-from spark_tools.replay.wave_task import WaveTask, deliver
+from spark_tools.replay.engines.wave_spec import TaskReport, WaveSpec
+from spark_tools.replay.engines.wave_task import WaveTask, deliver
+from spark_tools.replay.plans.user_function import RowTransform
+from spark_tools.replay.sending.delivery import DeliveryReport, Outgoing, Place
+from spark_tools.replay.sending.redrive import Original
 
 if TYPE_CHECKING:
     import pyarrow as pa

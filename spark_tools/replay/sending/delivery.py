@@ -12,7 +12,7 @@ from typing import Protocol
 
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import RocketMQError
-from spark_tools.replay.permits import Denied, Entered, Granted, Wait
+from spark_tools.replay.sending.permits import Denied, Entered, Granted, Wait
 
 BATCH_MESSAGES_DEFAULT = 32
 BATCH_BYTES_MAX = 1 << 20

@@ -20,12 +20,12 @@ from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import NotFoundError, UsageError
 from rmqproto.message.sys_flag import COMPRESSED
 from spark_tools.live import LiveCluster
-from spark_tools.replay.delivery import Batch, Outgoing
 from spark_tools.replay.entry import ReplayOutcome, Runner, redrive
-from spark_tools.replay.ledger import Begin, FenceLine, Ledger
-from spark_tools.replay.plan import Selection, Transform, load_plan
-from spark_tools.replay.request import ReplayRequest
-from spark_tools.replay.target import read_fences
+from spark_tools.replay.plans.plan import Selection, Transform, load_plan
+from spark_tools.replay.plans.request import ReplayRequest
+from spark_tools.replay.sending.delivery import Batch, Outgoing
+from spark_tools.replay.sending.ledger import Begin, FenceLine, Ledger
+from spark_tools.replay.sending.target import read_fences
 from spark_tools.sender import BatchSender, round_robin
 from tests.spark_tools.replay.replay_lab import wait_for_route
 from tests.support.servers import Server

@@ -12,9 +12,9 @@ from rmqproto.message import properties as props
 from rmqproto.message.message_id import UniqueIds
 from rmqproto.message.sys_flag import COMPRESSED, COMPRESSION_TYPE_MASK
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX, SEND_FORBIDDEN_TOPICS, retry_topic, topic_problem
-from spark_tools.replay.delivery import Outgoing, Rejected
-from spark_tools.replay.plan import TargetRule, Transform
-from spark_tools.replay.replay_ids import REPLAY_ID, REPLAY_ROUND, replay_id
+from spark_tools.replay.plans.plan import TargetRule, Transform
+from spark_tools.replay.sending.delivery import Outgoing, Rejected
+from spark_tools.replay.sending.replay_ids import REPLAY_ID, REPLAY_ROUND, replay_id
 
 BODY_SIZE_MAX_BYTES = 4 << 20
 """A broker's default. The broker is asked anyway, and may take more or less."""

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from rmqproto.bodies.base import MessageQueue
 from spark_tools.offset_ranges import OffsetRange, OffsetSet, queue_text
-from spark_tools.replay.ledger import read_ledger
-from spark_tools.replay.permits import Entered, PermitBook
-from spark_tools.replay.plan import Plan, Source, TargetRule
-from spark_tools.replay.replay_ids import replay_id
+from spark_tools.replay.plans.plan import Plan, Source, TargetRule
+from spark_tools.replay.sending.ledger import read_ledger
+from spark_tools.replay.sending.permits import Entered, PermitBook
+from spark_tools.replay.sending.replay_ids import replay_id
 from tests.spark_tools.replay.replay_simulation import Simulation
 
 

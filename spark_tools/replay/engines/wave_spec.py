@@ -10,10 +10,10 @@ import msgspec
 
 from rmqclient.tls_files import TlsFiles
 from spark_tools.offset_ranges import OffsetRange, OffsetSet, queue_text
-from spark_tools.replay.delivery import DeliveryReport, Rejected
-from spark_tools.replay.ledger import Fence
-from spark_tools.replay.permit_service import Address
-from spark_tools.replay.plan import TargetRule, Transform
+from spark_tools.replay.plans.plan import TargetRule, Transform
+from spark_tools.replay.sending.delivery import DeliveryReport, Rejected
+from spark_tools.replay.sending.ledger import Fence
+from spark_tools.replay.sending.permit_service import Address
 
 SAMPLE_MAX = 20
 SAMPLE_BODY_MAX_BYTES = 200

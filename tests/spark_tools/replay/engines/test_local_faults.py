@@ -17,8 +17,8 @@ from rmqproto.errors import ConnectError, RequestTimeoutError
 from spark_tools.replay.entry import Runner, redrive
 from spark_tools.replay.hooks import Hooks
 from spark_tools.replay.job import ReplayResult, RunOptions
-from spark_tools.replay.ledger import read_ledger
-from spark_tools.replay.plan import Plan
+from spark_tools.replay.plans.plan import Plan
+from spark_tools.replay.sending.ledger import read_ledger
 from tests.spark_tools.replay.replay_lab import Lab, OnSend, kill_once
 from tests.support.processes import free_ports
 

@@ -17,11 +17,11 @@ from rmqproto.message.record import StoredMessage, decode_records_untrusted
 from rmqproto.wire.credentials import Credentials
 from spark_tools.live import LiveCluster, LivePart, OpenCluster, PullRules, pull_range
 from spark_tools.offset_ranges import OffsetRange, OffsetSet, hulls
-from spark_tools.replay.delivery import Place
-from spark_tools.replay.plan import Plan
-from spark_tools.replay.redrive import Original
-from spark_tools.replay.wave_spec import TaskReport, WaveSpec
-from spark_tools.replay.wave_task import WaveTask, deliver
+from spark_tools.replay.engines.wave_spec import TaskReport, WaveSpec
+from spark_tools.replay.engines.wave_task import WaveTask, deliver
+from spark_tools.replay.plans.plan import Plan
+from spark_tools.replay.sending.delivery import Place
+from spark_tools.replay.sending.redrive import Original
 
 PARTITION, ATTEMPT = 0, 1
 """There is one task, and it dies with its driver: a resumed job has a new driver."""

@@ -12,7 +12,8 @@ from rmqproto.message import properties as props
 from rmqproto.wire.credentials import Credentials
 from spark_tools.live import OpenCluster
 from spark_tools.offset_ranges import OffsetSet
-from spark_tools.replay.delivery import (
+from spark_tools.replay.engines.wave_spec import SAMPLE_BODY_MAX_BYTES, TaskReport, WaveSpec, failure
+from spark_tools.replay.sending.delivery import (
     Batch,
     BatchOutcome,
     DeliveryReport,
@@ -22,11 +23,10 @@ from spark_tools.replay.delivery import (
     Rejected,
     TaskDelivery,
 )
-from spark_tools.replay.permit_service import PermitClient
-from spark_tools.replay.permits import Entered, Granted
-from spark_tools.replay.redrive import Original, Redrive
-from spark_tools.replay.target import ReplayTarget
-from spark_tools.replay.wave_spec import SAMPLE_BODY_MAX_BYTES, TaskReport, WaveSpec, failure
+from spark_tools.replay.sending.permit_service import PermitClient
+from spark_tools.replay.sending.permits import Entered, Granted
+from spark_tools.replay.sending.redrive import Original, Redrive
+from spark_tools.replay.sending.target import ReplayTarget
 
 UNPROTECTED_TTL_S = 3600.0
 
