@@ -6,8 +6,9 @@ from rmqproto.errors import UsageError
 
 
 def parse_addresses(text: str) -> list[str]:
-    """``host:port[;host:port…]`` as a list of addresses that ``split_address`` takes. UsageError for anything else."""
-    addresses = [part.strip() for part in text.split(";") if part.strip()]
+    """``host:port[;host:port…]`` as a list of addresses that ``split_address`` takes. ``http://`` before one says
+    nothing, as in ``NameServerAddressUtils`` (5.5.0). UsageError for anything else."""
+    addresses = [part.strip().removeprefix("http://") for part in text.split(";") if part.strip()]
     if not addresses:
         raise UsageError(f"{text!r} holds no address", hint="Write host:port, several joined by semicolons.")
     for address in addresses:
@@ -19,6 +20,6 @@ def split_address(address: str) -> tuple[str, int]:
     """Host (brackets of an IPv6 one taken off) and port. UsageError for anything else."""
     host, colon, port = address.rpartition(":")
     host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
-    if not colon or not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+    if not colon or not host or "/" in host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
         raise UsageError(f"{address!r} is not an address", hint="Write host:port, for example 127.0.0.1:9876.")
     return host, int(port)

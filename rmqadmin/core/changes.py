@@ -6,12 +6,13 @@ first error is the answer. What was done on some servers and not on others has a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar
 
 import msgspec
 
 from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.core.terminal_text import display_width, printable
 from rmqadmin.core.topics.perms import perm_words
 from rmqproto.errors import ConnectError, RequestTimeoutError, RocketMQError
 
@@ -92,6 +93,19 @@ class Changes(Result, frozen=True):
     def rows(self) -> Sequence[ChangeRow]:
         return self.found
 
+    def lines_below(self, width: int | None) -> Iterator[str]:
+        """Each change in a line, where one of the rows has no room for its own: nobody says yes to what was cut off.
+        Servers that change alike stand together."""
+        by_changes: dict[tuple[str, ...], list[ChangeRow]] = {}
+        for row in self.found:
+            by_changes.setdefault(tuple(printable(change.for_people()) for change in row.changes), []).append(row)
+        if width is None or all(_is_one_line(rows, texts, width) for texts, rows in by_changes.items()):
+            return
+        for texts, rows in by_changes.items():
+            if texts:
+                yield f"\n{', '.join(row.target for row in rows)}: {rows[0].action}\n"
+                yield from (f"    {text}\n" for text in texts)
+
     def mqadmin_text(self) -> str | None:
         return self.mqadmin
 
@@ -101,6 +115,14 @@ class Changes(Result, frozen=True):
     def problem(self) -> str | None:
         failed = [row for row in self.found if row.error is not None]
         return f"{len(failed)} of {len(self.found)} failed: {failed[0].error}" if failed else None
+
+
+_DONE_WIDTH, _GAP = len("DONE"), 2
+
+
+def _is_one_line(rows: Sequence[ChangeRow], texts: Sequence[str], width: int) -> bool:
+    cells = max(display_width(row.target + row.action + (row.error or "")) for row in rows)
+    return cells + display_width("; ".join(texts)) + _DONE_WIDTH + 4 * _GAP <= width
 
 
 UNREACHED = "unreached"
