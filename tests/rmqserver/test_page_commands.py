@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import shutil
+import signal
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from rmqclient.admin import AdminClient
+from rmqclient.message import Message, SendStatus
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.replication import ReplicaSet
+from rmqproto.errors import RocketMQError
+from tests.support.broker_set import is_settled
 from tests.support.certificates import Authority
 from tests.support.servers import Server, until
 
@@ -63,6 +72,68 @@ def test_every_page_that_starts_a_server_is_tried() -> None:
     pages = ["README.md", *(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))]
     starting = {page for page in pages for block in blocks(page, "sh", "") if re.search(r"^rmqserver ", block, re.M)}
     assert starting == {*PAGES, OF_SEVERAL_SERVERS, OF_A_CONTROLLER}
+
+
+def test_three_machines_do_as_the_page_says(tmp_path: Path) -> None:
+    """Each is a loopback address of its own, so ports are those of the page. The master is killed; then a disk is
+    lost."""
+    net = f"127.{os.getpid() >> 8 & 255}.{os.getpid() & 255}."
+    (block,) = (each for each in blocks(OF_SEVERAL_SERVERS, "text") if "rmqserver broker" in each)
+    lines = block.replace("\\\n", " ").replace("10.0.0.", net).splitlines()
+    namesrv, controller, broker = (line.split()[1:] for line in lines if line.startswith("rmqserver"))
+    name, queue = "broker-a", MessageQueue("Kept", "broker-a", 0)
+    running: dict[str, Server] = {}
+
+    def start(number: int) -> None:
+        addr = f"{net}{number}"
+        words = ["--listen", addr, "--data", str(tmp_path / addr)]
+        running[f"{addr}:10911"] = stack.enter_context(Server(*broker, *words, log_file=tmp_path / f"{addr}.log"))
+
+    with ExitStack() as stack:
+        stack.enter_context(Server(*namesrv, log_file=tmp_path / "namesrv.log"))
+        words = ["--data", str(tmp_path / "controller")]
+        stack.enter_context(Server(*controller, *words, log_file=tmp_path / "controller.log"))
+        admin = stack.enter_context(AdminClient(f"{net}1:9876", timeout_s=60))
+
+        def known() -> ReplicaSet:
+            return admin.replica_sets(f"{net}1:9878", [name]).replicas_info_table[name]
+
+        def are_in_sync() -> bool:
+            return {one.broker_address for one in known().in_sync_replicas} == set(running)
+
+        def takes(addr: str | None) -> bool:
+            try:
+                return addr is not None and admin.send_message(addr, queue, Message("Kept", b"?")).status is told
+            except RocketMQError:
+                return False
+
+        told = SendStatus.SEND_OK
+        for number in (1, 2, 3):
+            start(number)
+        until(are_in_sync)
+        until(lambda: is_settled(admin, f"{net}1:9878"))
+        master = known().master_address or ""
+        until(lambda: takes(master))
+        assert admin.send_message(master, queue, Message("Kept", b"kept")).status is told
+        end = admin.max_offset(master, "Kept", 0)
+        running[master].stop(signal.SIGKILL)
+        until(lambda: known().master_address not in (None, master) and takes(known().master_address))
+        start(int(master.partition(":")[0].rpartition(".")[2]))
+        until(are_in_sync)
+        lost = next(addr for addr in running if addr != known().master_address)
+        running[lost].stop(signal.SIGKILL)
+        host = lost.partition(":")[0]
+        shutil.rmtree(tmp_path / host)
+        start(int(host.rpartition(".")[2]))
+        until(are_in_sync)
+        assert [one.broker_id for one in known().in_sync_replicas if one.broker_address == lost] == [4]
+        admin.clean_broker_data(
+            f"{net}1:9878", name, 0, broker_ids=[one.broker_id for one in known().not_in_sync_replicas]
+        )
+        assert len(known().in_sync_replicas) == 3
+        assert known().not_in_sync_replicas == []
+        found = admin.pull_message(known().master_address or "", queue, end - 1).messages
+        assert found[0].body == b"kept"
 
 
 def test_a_master_and_its_slave_start_as_the_page_says(tmp_path: Path) -> None:
