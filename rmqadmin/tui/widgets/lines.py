@@ -77,7 +77,7 @@ class Text(msgspec.Struct, frozen=True):
             for at, line in enumerate(lines)
             if len(line) > _PIECE_LENGTH and not line.isascii()
         }
-        widths = (pieces[at][-1] if at in pieces else cell_len(line) for at, line in enumerate(lines))
+        widths = (pieces[at][-1] if at in pieces else _width(line) for at, line in enumerate(lines))
         # The garbage collector does not walk through a tuple of strings. A list of four million took it 20 ms.
         return cls(tuple(lines), max(widths, default=0), pieces)
 
@@ -85,7 +85,24 @@ class Text(msgspec.Struct, frozen=True):
         """The same in lines of so many cells at most."""
         if self.width <= width:
             return self
-        return Text([part for line in self.lines for part in (chop_cells(line, width) or [""])], width)
+        return Text([part for line in self.lines for part in _chopped(line, width)], width)
+
+
+def _width(line: str) -> int:
+    """Of a line that holds no control characters. Rich looks for wide ones at one go, 20 ms of four megabytes, in which
+    no other thread runs."""
+    return len(line) if line.isascii() else cell_len(line)
+
+
+def _chopped(line: str, width: int) -> list[str]:
+    """A line in parts of so many cells at most; of a long one, a piece after the other: the same reason."""
+    if line.isascii():
+        return [line[at : at + width] for at in range(0, len(line) or 1, width)]
+    parts, rest = [], ""
+    for begin in range(0, len(line), _PIECE_LENGTH):
+        *full, rest = chop_cells(rest + line[begin : begin + _PIECE_LENGTH], width) or [""]
+        parts += full
+    return [*parts, rest]
 
 
 class TextLines(Lines):

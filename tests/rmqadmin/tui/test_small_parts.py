@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from rich.cells import cell_len
+from rich.cells import cell_len, chop_cells
 from rich.segment import Segment
 from textual.content import Content
 from textual.strip import Strip
 
 from rmqadmin.core.messages.body_text import one_line, text_lines
+from rmqadmin.core.terminal_text import printable
 from rmqadmin.core.units import at_least, duration, elapsed, moment, perm, queue_nums, size
 from rmqadmin.tui.filters import parse_filter
 from rmqadmin.tui.settings import read_keys
@@ -100,6 +102,40 @@ def test_a_line_that_takes_no_cells_is_not_looked_at_whole() -> None:
 
 def test_bodies_that_are_no_text_show_their_bytes() -> None:
     assert text_lines(b"a\xff\r\n\tb\x00\n") == ["a\\xff", "    b\\x00", ""]
+
+
+@pytest.mark.parametrize("piece_bytes", [1, 2, 3, 7, 1 << 20])
+def test_a_body_is_read_in_pieces_as_it_would_be_at_one_go(monkeypatch: pytest.MonkeyPatch, piece_bytes: int) -> None:
+    """Four megabytes of random bytes were decoded by one call, and keys waited 0.3 s for it."""
+    monkeypatch.setattr("rmqadmin.core.messages.body_text._PIECE_BYTES", piece_bytes)
+    choices = [b"a", b"\r", b"\n", b"\r\n", b"\t", b"\0", "é飞".encode(), b"\xe9\xa3", b"\xff"]
+    random = Random(12)
+    for _ in range(100):
+        body = b"".join(random.choices(choices, k=random.randrange(12)))
+        text = body.decode("utf-8", "backslashreplace").replace("\r\n", "\n").replace("\t", "    ")
+        assert text_lines(body) == [printable(line) for line in text.split("\n")]
+
+
+@pytest.mark.parametrize("letters", ["x", "飞", "飞x", "e\u0301"])
+@pytest.mark.parametrize("width", [2, 79])
+def test_a_long_line_is_wrapped_in_pieces_as_it_would_be_at_one_go(letters: str, width: int) -> None:
+    line = letters * 1500
+    assert list(Text.of([line]).wrapped(width).lines) == chop_cells(line, width)
+    assert Text.of(["", line]).wrapped(width).lines[0] == ""
+
+
+def test_of_a_long_array_only_what_is_shown_gets_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    named = []
+
+    def member(name: str, value: object) -> tuple[str, object]:
+        named.append(name)
+        return name, value
+
+    monkeypatch.setattr("rmqadmin.tui.widgets.json_tree._Member", member)
+    parsed = parse_json_untrusted(b"[" + b"1," * (5 * NODES_MAX) + b"1]")
+    assert parsed is not None
+    assert (len(parsed.children), parsed.left_out_count) == (NODES_MAX, 4 * NODES_MAX + 1)
+    assert NODES_MAX <= len(named) <= NODES_MAX + 1
 
 
 def test_json_keeps_digits_order_and_doubles() -> None:
