@@ -207,6 +207,35 @@ def test_what_was_committed_to_an_acting_slave_survives_its_death(pair: Pair) ->
     pair.until_whole()
 
 
+def test_a_second_slave_knows_what_the_master_knew_and_the_rest_comes_again(pair: Pair) -> None:
+    """As at Apache's slaves: each has its master's offsets, and none another slave's. What was committed to the first
+    comes to the master with it."""
+    second = pair.start("second", *COMMON, "--set", "brokerRole=SLAVE", "--set", "brokerId=2", "--set",
+        "syncBrokerMetadataPeriod=100")  # fmt: skip
+    before = pair.committed(pair.master_addr, 1)
+    assert before is not None
+    until(lambda: pair.committed(second.broker_addr, 1) == before)
+    end = pair.admin.max_offset(pair.master_addr, TOPIC, 1)
+    assert pair.master is not None
+    assert pair.slave is not None
+    pair.master.stop(signal.SIGKILL)
+    until(lambda: pair.is_shown({0: pair.slave_addr, 2: second.broker_addr}, PERM_READ))
+    pair.commit(pair.slave_addr, end, 1)
+    until(lambda: pair.saved("slave", NOTED_FILE_NAME).get(1) == end)
+    pair.slave.stop(signal.SIGKILL)
+    until(lambda: pair.is_shown({0: second.broker_addr}, PERM_READ))
+    assert pair.committed(second.broker_addr, 1) == before < end
+    header = pull_header(TOPIC, queue_id=1, queue_offset=before)
+    with Wire(second.broker_addr) as wire:
+        until(lambda: wire.ask(R.PULL_MESSAGE, header).code == ResponseCode.SUCCESS)
+    pair.start_slave()
+    pair.start_master()
+    until(lambda: pair.committed(pair.master_addr, 1) == end)
+    until(lambda: pair.committed(second.broker_addr, 1) == end)
+    second.stop()
+    pair.until_whole()
+
+
 def test_a_master_that_was_frozen_hears_how_far_consumers_are_before_it_is_shown_again(pair: Pair) -> None:
     for server in (pair.master, pair.slave):
         assert server is not None
