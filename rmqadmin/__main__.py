@@ -10,6 +10,9 @@ import sys
 
 
 def main() -> None:
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed, as some who start programs leave it: what is said goes nowhere
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - while the process lives
     if sys.argv[1:] == ["--version"]:
         from rmqadmin.version import print_version
 
@@ -44,8 +47,11 @@ class QuickEnding:
     def __call__(self) -> None:
         if self.status is None:
             return
-        sys.stdout.flush()
-        sys.stderr.flush()
+        try:
+            sys.stdout.flush()
+            sys.stderr.flush()
+        except OSError:  # a full disk, say
+            os._exit(self.status or 1)
         os._exit(self.status)
 
 

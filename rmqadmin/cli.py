@@ -572,6 +572,8 @@ def _mapped(error: Exception) -> Exception:
         return UsageError(describe())
     if isinstance(error, RocketMQError | ChangeRefusedError):
         return error
+    if isinstance(error, OSError):  # a full disk, mostly: what can be refused where it is done has been
+        return RocketMQError(": ".join(str(part) for part in (error.filename, error.strerror or error) if part))
     return DefectError(
         f"{type(error).__name__}: {error}", hint="This is a defect; --debug before the command shows where."
     )

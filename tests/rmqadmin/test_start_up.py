@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 from importlib.metadata import version
@@ -134,6 +135,21 @@ def test_the_end_does_all_but_taking_modules_apart(server: Server) -> None:
     assert done.stdout.split() == ["thread", "registered"]
     assert "missing" in done.stderr
     assert done.returncode == ExitCode.NOT_FOUND
+
+
+def test_a_full_disk_behind_the_output_is_no_defect() -> None:
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "rmqadmin", "explain", "17"]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.stderr == "rmqadmin: error: No space left on device\n"
+    assert done.returncode == ExitCode.REFUSED
+
+
+def test_who_closed_the_output_is_told_by_the_status_alone() -> None:
+    command = f"exec {shlex.quote(sys.executable)} -m rmqadmin explain"
+    done = subprocess.run(["sh", "-c", f"{command} 17 >&-"], stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stderr) == (ExitCode.OK, b"")
+    assert subprocess.run(["sh", "-c", f"{command} nothing >&- 2>&-"], check=False).returncode == ExitCode.NOT_FOUND
 
 
 def test_the_version_is_the_distributions() -> None:
