@@ -137,6 +137,22 @@ def test_a_pull_says_which_broker_to_ask_next_and_offsets_come_as_an_apache_slav
     assert '"Copied@Elsewhere":{"0":' in text.partition('"pullOffsetTable"')[2]
 
 
+def test_a_group_that_is_further_behind_than_memory_reaches_is_sent_to_a_slave(tmp_path: Path) -> None:
+    settings = ("--set", "accessMessageInMemoryMaxRatio=0", "--set", "slaveReadEnable=true")
+    with (
+        servers.standalone(tmp_path, *settings) as server,
+        AdminClient(server.namesrv_addr) as admin,
+        Wire(server.broker_addr) as wire,
+    ):
+        group = SubscriptionGroupConfig(group_name="Slow", which_broker_when_consume_slowly=2)
+        admin.create_group(server.broker_addr, group)
+        assert send(wire, "Copied").code == ResponseCode.SUCCESS
+        for is_switched_on, wanted in (("true", "2"), ("false", "0")):
+            admin.update_broker_config(server.broker_addr, {"slaveReadEnable": is_switched_on})
+            answer = wire.ask(R.PULL_MESSAGE, pull_header("Copied", group="Slow"))
+            assert (answer.code, answer.ext["suggestWhichBrokerId"]) == (ResponseCode.SUCCESS, wanted)
+
+
 def test_a_slave_corrects_no_offset_and_says_where_else_to_ask(pair: Pair) -> None:
     pair.admin.create_group(pair.master.broker_addr, SubscriptionGroupConfig(group_name="Beyond", broker_id=2))
     until(lambda: "Beyond" in pair.admin.all_groups(pair.slave.broker_addr).subscription_group_table)
