@@ -15,6 +15,7 @@ from rmqadmin.tui.widgets.columns import NUMBERS
 from rmqadmin.tui.widgets.row_table import RowTable
 from rmqclient.admin import AdminClient
 from tests.rmqadmin.tui.opened import Driven, Driver, clients_of, drive, put_cursor
+from tests.rmqadmin.tui.painted import said_by_color_alone, unreadable
 from tests.support.python_member import PythonMember
 
 from ..cluster import BROKER_NAME, CLUSTER_NAME, Cluster
@@ -25,6 +26,7 @@ pytestmark = pytest.mark.interop
 
 QUEUES = 4
 WIDE = (190, 40)
+SIZES = ((80, 24), (120, 40), (200, 60))
 BAD_BODY = b'{"flight": "RM 404", "gate": {"text": "[/red]"}, "price": 10.50}'
 MESSAGES = [
     Outgoing(body=b'{"n": %d}' % at, tags="Good", keys=f"order-{at}", queue_id=at % QUEUES) for at in range(2 * QUEUES)
@@ -284,3 +286,55 @@ def test_a_group_and_which_client_has_which_queue(scene: Scene) -> None:
         assert "python" in line_of(driver, scene.python_client_id, f"{scene.topic} (TAG *)")
 
     scene.drive(test)
+
+
+# --- at every size ---------------------------------------------------------------------------------------------------
+
+
+def test_every_screen_can_be_read_at_every_size(scene: Scene) -> None:
+    """What its last line always has, enough contrast, and nothing that only a colour says."""
+    named = scene.group[:8], scene.topic[:8]  # ids and names may be shortened in the middle
+
+    async def test(driver: Driver) -> None:
+        await looks(driver, BROKER_NAME, "furthest behind", "changes")
+        await at_row(driver, "c", f"{BROKER_NAME}/0")
+        await looks(driver, "V5_5_0", "active")
+        for key, seen in (("i", "brokerVersionDesc"), ("a", "ACL 1.0 off"), ("m", "master")):
+            await driver.press(key)
+            await looks(driver, seen)
+            await driver.press("escape")
+        await at_row(driver, "t", scene.topic)
+        await looks(driver, named[1], str(MESSAGE_COUNT))
+        await driver.press("enter")
+        await looks(driver, f"{QUEUES} queues")
+        await driver.press("m")
+        await looks(driver, f"{MESSAGE_COUNT} messages of {MESSAGE_COUNT}", "order-")
+        await at_row(driver, "g", scene.group)
+        await looks(driver, named[0], "balanced")
+        await driver.press("l")
+        await looks(driver, "lag time", "consumed/s")
+        await driver.press("escape", "enter")
+        await looks(driver, "Members: 2", "queues balanced")
+        await driver.press("b")
+        await looks(driver, "every queue has its member", "Changes: ")
+        await at_row(driver, "d", scene.group)
+        await looks(driver, named[0])
+        await driver.press("enter")
+        await looks(driver, "1 message of 1", "order-bad")
+        await driver.press("enter")
+        await looks(driver, "flight", "RM 404")
+        for key in "46":
+            await driver.press(key)
+            await looks(driver, "order-bad")
+
+    scene.drive(test)
+
+
+async def looks(driver: Driver, *seen: str) -> None:
+    """At each size the texts are there, as soon as their answers are; then it is looked at."""
+    for size in SIZES:
+        await driver.pilot.resize_terminal(*size)
+        await driver.until_shown(*seen)
+        await driver.until(lambda: driver.text.splitlines()[-1].endswith(" ? Keys q Quit"))
+        await driver.until(lambda: not unreadable(driver))
+        assert not said_by_color_alone(driver)

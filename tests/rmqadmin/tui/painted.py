@@ -20,8 +20,9 @@ Painted = tuple[str, Color, Color]
 
 
 def painted(driver: Driver) -> Iterator[Painted]:
-    """Of a dialog only itself: what is behind it is dimmed on purpose."""
+    """Of a dialog only itself: what is behind it is dimmed on purpose. Scroll bars are no text."""
     app = driver.app
+    bars = [one.vertical_scrollbar.region for one in app.screen.query("*") if one.show_vertical_scrollbar]
     boxes = [box.region for box in app.screen.query(".dialog--box")]
     visible_screen_stack.set(app._background_screens)
     for y, strip in enumerate(app.screen._compositor.render_strips(app.size)):
@@ -30,7 +31,14 @@ def painted(driver: Driver) -> Iterator[Painted]:
         x = 0
         for text, style, _ in strip:
             place, x = Offset(x, y), x + max(1, len(text))
-            if text.strip() and style and style.color and style.bgcolor and _is_in(boxes, place):
+            if (
+                text.strip()
+                and style
+                and style.color
+                and style.bgcolor
+                and _is_in(boxes, place)
+                and not (bars and _is_in(bars, place))
+            ):
                 front, ground = Color.from_rich_color(style.color), Color.from_rich_color(style.bgcolor)
                 yield (text.strip(), ground, front) if style.reverse else (text.strip(), front, ground)
 

@@ -32,11 +32,21 @@ def started(
     size: tuple[int, int] = (160, 40),
 ) -> pexpect.spawn[str]:
     """``program``: what the interpreter runs. ``size``: columns and lines."""
+    return in_terminal(folder, *args, program=program, size=size, NAMESRV_ADDR=world.server.namesrv_addr)
+
+
+def in_terminal(
+    folder: Path,
+    *args: str,
+    program: Sequence[str] = ("-m", "rmqadmin"),
+    size: tuple[int, int] = (160, 40),
+    **variables: str,
+) -> pexpect.spawn[str]:
     environment = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor", "HOME": str(folder)}
     for name in ("LINES", "COLUMNS"):  # a test process may have them, and they win over the terminal's size
         environment.pop(name, None)
     environment["RMQADMIN_PAGER"] = "sh -c 'echo the pager has $(wc -c < $0) bytes'"
-    environment["NAMESRV_ADDR"] = world.server.namesrv_addr
+    environment |= variables
     return pexpect.spawn(
         sys.executable,
         [*program, *args],
