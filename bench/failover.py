@@ -94,6 +94,15 @@ class Set:
             return False
         return True
 
+    def knows(self, groups: list[str]) -> bool:
+        """Whether these consumers have said to both brokers that they are there, which they do every half a minute."""
+        try:
+            for member, group in itertools.product(self.members, groups):
+                self.admin.consumer_connection(member.broker_addr, group)
+        except RocketMQError:
+            return False
+        return True
+
     def kill(self) -> None:
         """The master, which comes back at once: it has a supervisor."""
         member = self.members[self.master_at]
@@ -182,6 +191,8 @@ def times(
             gaps: Gaps = defaultdict(list)
             for _ in range(rounds):
                 note(noted, gaps, KILL, of_both.kill, of_both)
+                groups = [group_of(name) for name in probes if name in NEEDS]
+                until(lambda: of_both.knows(groups))  # noqa: B023
                 note(noted, gaps, HANDOVER, of_both.hand_over, of_both)
         taken = set[bytes]().union(*(each.bodies() for each in noted.values()))
         return Times({key: sorted(each) for key, each in gaps.items()}, len(taken - of_both.bodies()))
