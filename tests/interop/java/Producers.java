@@ -12,7 +12,7 @@ import org.apache.rocketmq.client.producer.SendCallback;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.common.message.Message;
 
-/** The verbs that send. One producer for all of them, without the client's own retries: a refused send must be seen. */
+/** The verbs that send. One producer for all of them, without the client's own retries (unless witness.retries says so): a refused send must be seen. */
 final class Producers {
     private static final int SEND_TIMEOUT_MS = 15_000;
     private static final int ASYNC_DEADLINE_S = 60;
@@ -24,7 +24,8 @@ final class Producers {
         producer.setInstanceName("witness-producer");
         producer.setSendMsgTimeout(SEND_TIMEOUT_MS);
         producer.setPollNameServerInterval(Integer.getInteger("witness.pollNameServerMs", producer.getPollNameServerInterval()));
-        producer.setRetryTimesWhenSendFailed(0);
+        producer.setRetryTimesWhenSendFailed(Integer.getInteger("witness.retries", 0));
+        producer.setSendLatencyFaultEnable(Boolean.getBoolean("witness.latencyFault"));
         producer.setRetryTimesWhenSendAsyncFailed(0);
         producer.start();
     }
