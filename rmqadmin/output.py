@@ -95,7 +95,7 @@ def write(
         texts = picked.texts(result, is_pretty=on_terminal and not one_line)
     else:
         texts = pieces(result, command, format, view, one_line=one_line)
-    if with_pager and on_terminal and not result.is_endless():
+    if with_pager and on_terminal and not result.is_live():
         from rmqadmin.pager import page
 
         page(texts)

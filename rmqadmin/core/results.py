@@ -178,6 +178,10 @@ class Result(msgspec.Struct, frozen=True):
         """Whether rows come until somebody interrupts."""
         return False
 
+    def is_live(self) -> bool:
+        """Whether rows come as time goes by, and are looked at when they come: no pager takes them."""
+        return self.is_endless()
+
     def summary(self) -> Row | None:
         """What belongs to no single row: totals, rates."""
         return None

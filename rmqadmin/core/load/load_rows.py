@@ -59,6 +59,9 @@ class LoadFigures(Result, frozen=True):
     row_type: ClassVar[type[Row]] = LoadRow
     run: LoadRun
 
+    def is_live(self) -> bool:
+        return True
+
     def rows(self) -> Sequence[LoadRow]:
         return [row for batch in self.batches() for row in batch]
 
@@ -157,6 +160,9 @@ class DeliveryFigures(Result, frozen=True):
 
     row_type: ClassVar[type[Row]] = DeliveryRow
     run: LoadRun
+
+    def is_live(self) -> bool:
+        return True
 
     def rows(self) -> Sequence[DeliveryRow]:
         return [row for batch in self.batches() for row in batch]

@@ -154,6 +154,17 @@ def test_ctrl_c_ends_with_the_figures_so_far(terminal: Terminal, topic: str) -> 
     assert status(child) == 0
 
 
+@pytest.mark.slow
+def test_no_pager_takes_the_rows_of_a_load(terminal: Terminal, topic: str) -> None:
+    """Once the screen was full, rows and figures were in a pager, while the load went on."""
+    words = ("--duration", "2.5", "--warm-up", "0", "--interval", "0.05", "--rate", "200")
+    child = terminal("bench", "send", topic, *words, env={"RMQADMIN_PAGER": "false"})
+    assert status(child) == 0
+    shown = child.before or ""
+    assert "Ended: its time was over" in shown
+    assert shown.count("\n") > 40
+
+
 def test_a_dry_run_sends_nothing(rmqadmin: Rmqadmin, admin: AdminClient, server: Server, topic: str) -> None:
     (item,) = rmqadmin("-o", "json", "bench", "send", topic, "--dry-run", "--connections", "5").items
     assert item == {
