@@ -31,8 +31,10 @@ log = logging.getLogger(__name__)
 REFRESH_INTERVAL_S = 30.0
 REFRESH_APART_MIN_S = 0.1
 REFRESH_APART_MAX_S = 1.0
-"""While brokers fail, routes are asked for again after the first of these, then after twice that, up to the second: the
-name server needs a moment to hear of a new master."""
+REFRESH_APART_GROWTH = 1.5
+"""While brokers fail, routes are asked for again after the first of these, then after the third times that, up to the
+second: the name server needs a moment to hear of a new master. With twice as long each time, a producer was without one
+for 0.8 s where the set had it after 0.4."""
 
 ROUTES_MAX = 10_000
 """Topics whose routes are kept; the one asked for first goes when there are more."""
@@ -144,7 +146,7 @@ class Routes:
             with trio.move_on_after(REFRESH_INTERVAL_S):
                 await self._wake.wait()
             was_quiet = trio.current_time() > rested_s + REFRESH_APART_MAX_S
-            apart_s = REFRESH_APART_MIN_S if was_quiet else min(2 * apart_s, REFRESH_APART_MAX_S)
+            apart_s = REFRESH_APART_MIN_S if was_quiet else min(REFRESH_APART_GROWTH * apart_s, REFRESH_APART_MAX_S)
             self._wake = trio.Event()
             for topic in list(self._queues):
                 await self._refresh(topic)
