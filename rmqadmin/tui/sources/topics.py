@@ -11,10 +11,10 @@ import msgspec
 from rmqadmin.core import targets
 from rmqadmin.core.system_names import topics_of_servers
 from rmqadmin.core.topics.topic_status import QueueRow, TopicStatus
-from rmqadmin.tui.memory.cluster import ClusterMemory
+from rmqadmin.tui.memory.cluster import Cluster, ClusterMemory
 from rmqadmin.tui.memory.readings import RowReading
-from rmqadmin.tui.sources.found import Found, ask_brokers, askable, read_askable, read_tables
-from rmqproto.bodies.routes import BrokerData, TopicConfig
+from rmqadmin.tui.sources.found import Found, Tables, ask_brokers, askable, read_askable, read_tables
+from rmqproto.bodies.routes import BrokerData, TopicConfig, TopicConfigs
 from rmqproto.bodies.statistics import TopicStats
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import NotFoundError, RefusedError, RocketMQError
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
 
 _MESSAGE_TYPE = "message.type"
+_ROWS = "rows of topics"
+"""What the memory calls them."""
 
 _RETRY, _DEAD_LETTERS, _SYSTEM = "retry", "dead letters", "system"
 MADE_BY_BROKERS = frozenset({_RETRY, _SYSTEM})
@@ -76,19 +78,38 @@ class TopicNumbers(msgspec.Struct, frozen=True):
     error: str | None = None
 
 
+class _Told(msgspec.Struct, frozen=True):
+    """All that the rows of topics are made of."""
+
+    cluster: Cluster
+    names: list[str]
+    tables: Tables[TopicConfigs]
+
+
 def read_topics(admin: AdminClient, memory: ClusterMemory) -> Found[TopicFacts]:
     """Every topic the name server or a master knows: ordinary ones first, then dead-letter, retry and system topics. Of
-    brokers that do not answer, those that they had when they last did."""
+    brokers that do not answer, those that they had when they last did. The same object if the servers say the same as
+    the last time: making the rows of ten thousand topics takes 40 ms."""
     cluster = read_askable(admin, memory)
     names = admin.topic_list()
     tables = read_tables(memory, cluster, "topics", lambda broker: admin.all_topics(broker.selected_addr() or ""))
+    told = _Told(cluster, names, tables)
+    before, found = memory.last(_ROWS, "") or (None, None)
+    if found is None or before != told:
+        found = _found(told)
+        memory.keep(_ROWS, "", (told, found))
+    rows: Found[TopicFacts] = found
+    return rows
+
+
+def _found(told: _Told) -> Found[TopicFacts]:
+    cluster, tables = told.cluster, told.tables
     askable = {broker.broker_name: broker for broker in cluster.brokers if broker.broker_name not in tables.lacks}
     own = topics_of_servers(cluster.info) | set(cluster.gone)
-    configs: dict[str, dict[str, TopicConfig]] = {name: {} for name in names}
+    configs: dict[str, dict[str, TopicConfig]] = {name: {} for name in told.names}
     for broker_name, table in tables.by_broker.items():
         for name, config in table.topic_config_table.items():
             configs.setdefault(name, {})[broker_name] = config
-
     unheard = tuple(tables.unheard)
 
     @cache

@@ -71,6 +71,8 @@ class Rows:
         self.lines: dict[str, Line] = {}
         self._prepared: dict[str, Line] = {}
         self.shown: list[Line] = []
+        self.hidden_count = 0
+        """Rows that are left out whatever the filter is."""
         self.marked: dict[str, Any] = {}
         """Rows that the user has marked, by key, with their base part. They stay marked when they are gone."""
         self._now_ms = now_ms
@@ -84,13 +86,15 @@ class Rows:
         how old something is. Rows that were there before keep their other parts. With ``keeps_others``, rows that are
         not named stay behind the others, and age. Returns whether anything looks different now."""
         lines: dict[str, Line] = {}
-        changed = False
+        changed, now_s = False, monotonic()
+        stale_before_s = 0.0 if self.stale_after_s is None else now_s - self.stale_after_s
         for key, base in rows:
             line = self.lines.get(key) or self._prepared.get(key) or self._blank(key)
-            if BASE in self._ageing or line.parts.get(BASE) != base:
+            known = line.parts.get(BASE)
+            if BASE in self._ageing or (known is not base and known != base):
                 changed = self._fill_base(line, base) or changed
-            changed = changed or self.is_stale(line, BASE)
-            line.asked_s[BASE] = monotonic()
+            changed = changed or line.asked_s.get(BASE, now_s) < stale_before_s
+            line.asked_s[BASE] = now_s
             lines[key] = line
         if keeps_others:
             lines |= {key: line for key, line in self.lines.items() if key not in lines}
@@ -167,22 +171,12 @@ class Rows:
 
     def arrange(self) -> None:
         """Makes ``shown`` anew."""
-        passes = self.passes
-        self.shown = [
-            line
-            for line in self.lines.values()
-            if (passes is None or passes(line.searched)) and not self._is_left_out(line)
-        ]
+        passes, is_hidden = self.passes, self.is_hidden
+        visible = [line for line in self.lines.values() if is_hidden is None or not is_hidden(line.parts[BASE])]
+        self.hidden_count = len(self.lines) - len(visible)
+        self.shown = visible if passes is None else [line for line in visible if passes(line.searched)]
         if self.order is not None:
             self.shown = sort(self.shown, self.columns, self.order)
-
-    def _is_left_out(self, line: Line) -> bool:
-        return self.is_hidden is not None and self.is_hidden(line.parts[BASE])
-
-    @property
-    def hidden_count(self) -> int:
-        """Rows that are left out whatever the filter is."""
-        return 0 if self.is_hidden is None else sum(map(self._is_left_out, self.lines.values()))
 
     @property
     def sorted_part(self) -> str | None:
