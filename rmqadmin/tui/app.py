@@ -256,7 +256,7 @@ class DashboardApp(App[None]):
 
     async def _load(self) -> None:
         """Loads in a thread what the first frame does not need: client and sampler (70 ms), then all other screens,
-        which then open without a wait."""
+        which then open without a wait; and their styles."""
         await asyncio.to_thread(_load_modules, _MODULES_FIRST)
         if self._replay is None:
             self.client_loaded.set()
@@ -265,6 +265,9 @@ class DashboardApp(App[None]):
             await self._move_replay(lambda replay: replay.go_to(0))
             self.client_loaded.set()
         await asyncio.to_thread(_load_modules, _MODULES_LATE)
+        from rmqadmin.tui.widget_styles import read_widget_styles
+
+        await read_widget_styles(self.stylesheet)
 
     def _start_sampler(self) -> None:
         from rmqadmin.tui.sampler import Sampler

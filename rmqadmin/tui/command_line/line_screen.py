@@ -19,6 +19,7 @@ from rmqadmin.tui.command_line.completion import KnownNames, offered
 from rmqadmin.tui.command_line.understood import PLACES, CommandAsked, PlaceAsked, understand
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.until_closed import until_closed
+from rmqadmin.tui.widgets.compact_input import CompactInput
 from rmqadmin.tui.widgets.key_line import PICTURE_KEY, KeyLine
 from rmqproto.errors import UsageError
 
@@ -63,7 +64,7 @@ class CommandLineScreen(ModalScreen[PlaceAsked | CommandAsked | None]):
     def compose(self) -> ComposeResult:
         with Vertical(id="command-box"):
             yield Static("", id="candidates")
-            yield Input(self._text, _HINT, id="command", compact=True, select_on_focus=False)
+            yield CompactInput(self._text, _HINT, id="command", select_on_focus=False)
         yield KeyLine()
 
     def on_mount(self) -> None:

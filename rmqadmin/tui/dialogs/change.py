@@ -113,7 +113,7 @@ class ChangeScreen(ModalScreen[None]):
             yield PreviewTable([], id="preview")
             yield Static("", id="totals")
             yield Static("", id="ask", classes="label")
-            yield NameInput(id="name", compact=True)
+            yield NameInput(id="name")
         yield KeyLine()
 
     def on_mount(self) -> None:

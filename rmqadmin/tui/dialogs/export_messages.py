@@ -48,7 +48,7 @@ class ExportScreen(ModalScreen[None]):
         with Vertical(classes="dialog--box"):
             yield Static(literal(f"Export {count}"), classes="dialog--title")
             yield Static(literal("to a file: .jsonl, .msgpack or .parquet, for `rmqadmin msg import`"), classes="label")
-            yield FileInput(self._name, id="file", compact=True, select_on_focus=False)
+            yield FileInput(self._name, id="file", select_on_focus=False)
             yield Static("", id="said")
         yield KeyLine()
 

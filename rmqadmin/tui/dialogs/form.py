@@ -64,7 +64,7 @@ class FieldLine(Horizontal):
         label = Static(literal(field.label), classes="field--label")
         label.styles.width = self._label_width
         yield label
-        yield FieldInput(field.value, field.example, id=field.input_id, compact=True, password=field.is_secret)
+        yield FieldInput(field.value, field.example, id=field.input_id, password=field.is_secret)
         hint = Static(literal(field.hint), classes="field--hint")
         hint.styles.width = self._hint_width
         yield hint

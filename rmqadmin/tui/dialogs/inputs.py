@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
-from textual.widgets import Input
+
+from rmqadmin.tui.widgets.compact_input import CompactInput
 
 
-class FieldInput(Input):
+class FieldInput(CompactInput):
     """What a change is to be."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -17,13 +18,13 @@ class FieldInput(Input):
     ]
 
 
-class NameInput(Input):
+class NameInput(CompactInput):
     """Under a preview: the name of what is changed."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "submit", "Do it")]
 
 
-class FileInput(Input):
+class FileInput(CompactInput):
     """A new file."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "submit", "Write it")]

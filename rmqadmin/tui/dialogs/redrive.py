@@ -56,7 +56,7 @@ class RedriveScreen(ChangeScreen):
 
     def form(self) -> Iterable[Widget]:
         yield Static(literal("at most so many a second (empty: no limit; enter plans it anew)"), classes="label")
-        yield FieldInput(id="rate", compact=True, restrict=r"[0-9.]*")
+        yield FieldInput(id="rate", restrict=r"[0-9.]*")
 
     def on_mount(self) -> None:
         self._loop = asyncio.get_running_loop()

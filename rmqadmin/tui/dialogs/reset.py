@@ -31,7 +31,7 @@ class ResetScreen(ChangeScreen):
 
     def form(self) -> Iterable[Widget]:
         yield Static(literal("to: begin, end, an offset, or a time (now, -10m, @epoch, ISO 8601)"), classes="label")
-        yield FieldInput(id="to", compact=True)
+        yield FieldInput(id="to")
 
     def change(self, admin: AdminClient, occasion: Occasion) -> Result:
         where = parse_destination(self._to.strip(), occasion.now_ms)

@@ -31,7 +31,7 @@ class UnlockScreen(ModalScreen[None]):
         with Vertical(classes="dialog--box"):
             yield Static(literal(f"Permit changes in {self._locked_by}"), classes="dialog--title")
             yield Static(literal(f"Type {self._locked_by} to go on. :lock forbids them again."), classes="label")
-            yield NameInput(id="context", compact=True)
+            yield NameInput(id="context")
             yield Static("", id="said")
         yield KeyLine()
 

@@ -23,6 +23,7 @@ from rmqadmin.tui.sources import messages
 from rmqadmin.tui.sources.messages import SEARCH_COUNT
 from rmqadmin.tui.sources.scan import SCAN_MAX_S, SCAN_WINDOW, Scan, parse_question
 from rmqadmin.tui.widgets.columns import Column
+from rmqadmin.tui.widgets.compact_input import CompactInput
 from rmqadmin.tui.widgets.marked_table import MarkedTable
 from rmqproto.errors import RocketMQError, UsageError
 
@@ -34,7 +35,7 @@ _WANTED_HINT = "or tag: key: prop:NAME= body: json:PATH= sql92:"
 _INPUTS = ("topic", "wanted", "window")
 
 
-class QuestionInput(Input):
+class QuestionInput(CompactInput):
     """Its letters are no keys: how to ask and how to leave it is said as long as it has the keyboard."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -90,11 +91,11 @@ class SearchScreen(MarkedMessagesScreen):
     def body(self) -> Iterable[Widget]:
         with Horizontal(id="question"):
             yield Static(literal("topic "), classes="label")
-            yield QuestionInput(id="topic", compact=True)
+            yield QuestionInput(id="topic")
             yield Static(literal(" id or key "), classes="label")
-            yield QuestionInput(id="wanted", placeholder=_WANTED_HINT, compact=True)
+            yield QuestionInput(id="wanted", placeholder=_WANTED_HINT)
             yield Static(literal(" stored "), classes="label")
-            yield QuestionInput(id="window", placeholder=f"scan {SCAN_WINDOW}", compact=True)
+            yield QuestionInput(id="window", placeholder=f"scan {SCAN_WINDOW}")
         yield from super().body()
 
     # --- asking ------------------------------------------------------------------------------------------------------

@@ -12,11 +12,12 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from rmqadmin.tui.filters import parse_filter
+from rmqadmin.tui.widgets.compact_input import CompactInput
 from rmqadmin.tui.widgets.row_table import RowTable
 from rmqproto.errors import UsageError
 
 
-class FilterInput(Input):
+class FilterInput(CompactInput):
     """Seen from ``open`` on, until it is closed. Posts ``Filtered`` with what the rows of that table have to pass.
     Takes and returns the keyboard at once, not by ``focus``, which waits for a message: the next key that is typed is
     already the filter's."""
@@ -40,9 +41,7 @@ class FilterInput(Input):
         text: str
 
     def __init__(self) -> None:
-        super().__init__(
-            placeholder="text, /regular expression/, ! in front for the opposite", id="filter", compact=True
-        )
+        super().__init__(placeholder="text, /regular expression/, ! in front for the opposite", id="filter")
         self._before: Widget | None = None
         self._table: RowTable | None = None
 

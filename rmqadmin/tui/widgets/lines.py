@@ -13,6 +13,7 @@ from typing import ClassVar
 import msgspec
 from rich.cells import cell_len, chop_cells
 from rich.segment import Segment
+from rich.style import Style
 from textual.binding import Binding, BindingType
 from textual.geometry import Size
 from textual.scroll_view import ScrollView
@@ -39,15 +40,23 @@ class Lines(ScrollView, can_focus=True):
     def __init__(self, line_count: int, width: int, line: Callable[[int], str], *, id: str | None = None):
         super().__init__(id=id)
         self._line = line
+        self._style: Style | None = None
+        """Of every line. Textual puts it together again each time that it is asked for, 0.1 ms."""
         self.virtual_size = Size(width, line_count)
 
     def on_mount(self) -> None:
         self.show_horizontal_scrollbar = False
 
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self._style = None
+
     def render_line(self, y: int) -> Strip:
         at, left, width = self.scroll_offset.y + y, self.scroll_offset.x, self.size.width
-        style = self.rich_style
-        text, begin = self.part(at, left, width) if at < self.virtual_size.height else ("", 0)
+        style = self._style = self._style or self.rich_style
+        if at >= self.virtual_size.height:
+            return Strip.blank(width, style)
+        text, begin = self.part(at, left, width)
         return Strip([Segment(text, style)]).crop_extend(left - begin, left - begin + width, style)
 
     def part(self, at: int, left: int, width: int) -> tuple[str, int]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 from textual.app import App
+from textual.css import stylesheet
 from textual.css.stylesheet import Stylesheet
 from textual.dom import DOMNode
+from textual.widgets import Input
 
 from rmqadmin.tui.memory.cluster import ClusterMemory
 from rmqadmin.tui.remembered import remember
@@ -78,6 +80,38 @@ def test_a_new_screen_is_styled_by_its_mounting_alone(monkeypatch: pytest.Monkey
         assert {name: styled[name] for name in names if styled[name]} == {"QueuesScreen": 1}  # that was left once
 
     drive(FixedClient, test, now_ms=NOW_MS, size=(170, 40))
+
+
+def test_no_key_waits_for_the_styles_that_kinds_of_widgets_bring_along(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Textual reads those of an input when the first one is shown, and finds the style of a compact one twice."""
+    read: list[str] = []
+    styled: Counter[str] = Counter()
+    parse, find = vars(stylesheet)["parse"], App.update_styles
+
+    def noted(scope: str, *args: Any, **options: Any) -> Any:
+        read.append(scope)
+        return parse(scope, *args, **options)
+
+    def counted(app: App[None], node: DOMNode, animate: bool = True) -> None:
+        styled[type(node).__name__] += 1
+        find(app, node, animate=animate)
+
+    monkeypatch.setattr(stylesheet, "parse", noted)
+    monkeypatch.setattr(App, "update_styles", counted)
+
+    async def test(driver: Driver) -> None:
+        await driver.until(lambda: "VerticalScroll" in read)
+        assert "Input" in read
+        read.clear()
+        await driver.press("s")
+        await driver.until_shown("id or key")
+        assert len(driver.app.screen.query(Input)) == 3
+        assert styled["QuestionInput"] <= 1  # the one that gets the keys
+        await driver.press("escape", "t", "colon")
+        await driver.until(lambda: bool(driver.app.screen.query("#command")))
+        assert read == []
+
+    drive(FixedClient, test, now_ms=NOW_MS)
 
 
 def test_another_theme_is_seen_on_screens_that_were_opened_before(reads: list[int]) -> None:
