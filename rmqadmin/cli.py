@@ -97,6 +97,8 @@ class LazyGroup(TyperGroup):
         return {}
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if self.noun and not args:  # as `rmqadmin` alone: a question, and no error
+            args = ["--help"]
         try:
             return super().parse_args(ctx, args)
         except Exception as error:
@@ -158,7 +160,8 @@ class LazyGroup(TyperGroup):
     def _unknown(self, ctx: Any, name: str) -> UsageError:
         near = near_name(name, self.list_commands(ctx))
         entry = registry.find(f"{self.noun} {near}".strip()) if near else None
-        advice = f"Did you mean {entry.name}?" if entry else "`rmqadmin --help` lists the commands."
+        called = f"{diagnostics.PROGRAM} {self.noun}".strip()
+        advice = f"Did you mean {entry.name}?" if entry else f"`{called} --help` lists the commands."
         advice = registry.DROPPED.get(name.lower(), advice) if not self.noun else advice
         return UsageError(f"there is no command {f'{self.noun} {name}'.strip()!r}", hint=advice)
 
@@ -193,7 +196,7 @@ class RegistryCommand(TyperCommand):
             if self.entry.effect is not Effect.SCREEN:
                 self._answer_schema(found.options, invocation)
             self._take_cluster(found, invocation)
-            self._check_required(found.seen)
+            self._check_required(found.seen, found.words)
         words = found.words
         if words and self.entry.is_mqadmin:  # mqadmin ignores them silently, and scripts may rely on that
             if sys.stderr.isatty():
@@ -239,8 +242,14 @@ class RegistryCommand(TyperCommand):
             found.seen.add(self.cluster_option)
             found.options.append(f"{self.cluster_option}={cluster}")
 
-    def _check_required(self, seen: set[str]) -> None:
-        """All missing options at once, as mqadmin names them."""
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """A word that is needed stands there as it is. Typer has it in braces, in which others write a choice."""
+        pieces: list[str] = super().collect_usage_pieces(ctx)
+        return [piece[1:-1] if piece.startswith("{") and "|" not in piece else piece for piece in pieces]
+
+    def _check_required(self, seen: set[str], words: Sequence[str]) -> None:
+        """All missing options at once, as mqadmin names them. If there is one, and one word that belongs to none, the
+        hint puts them together."""
         missing = [
             "/".join(param.opts)
             for param in self.params
@@ -248,10 +257,10 @@ class RegistryCommand(TyperCommand):
         ]
         if missing:
             plural = "s" if len(missing) > 1 else ""
-            raise UsageError(
-                f"Missing required option{plural}: {', '.join(missing)}",
-                hint=f"`rmqadmin {self.entry.name} --help` shows the options.",
-            )
+            hint = f"`rmqadmin {self.entry.name} --help` shows the options."
+            if len(missing) == len(words) == 1:
+                hint = f"Is it {missing[0].partition('/')[0]} {words[0]}? {hint}"
+            raise UsageError(f"Missing required option{plural}: {', '.join(missing)}", hint=hint)
 
 
 def _asks_for_json(args: Sequence[str]) -> bool:
@@ -375,7 +384,7 @@ def _names(own: Sequence[inspect.Parameter], values: dict[str, Any]) -> list[Giv
 
 def build_noun_group(noun: str) -> Any:
     group = type("NounGroup", (LazyGroup,), {"noun": noun})
-    app = typer.Typer(cls=group, name=noun, help=f"Commands about {noun}.", no_args_is_help=True, **_TYPER_SETTINGS)
+    app = typer.Typer(cls=group, name=noun, help=f"Commands about {noun}.", **_TYPER_SETTINGS)
     app.callback()(lambda: None)
     return typer.main.get_command(app)
 
@@ -569,7 +578,8 @@ def _mapped(error: Exception) -> Exception:
     """Any error as ours. Typer's are recognised by a method, because their classes have moved between its releases."""
     describe = getattr(error, "format_message", None)
     if describe is not None:
-        return UsageError(describe())
+        called = getattr(getattr(error, "ctx", None), "command_path", None)
+        return UsageError(describe(), hint=f"`{called} --help` shows what it takes." if called else None)
     if isinstance(error, RocketMQError | ChangeRefusedError):
         return error
     if isinstance(error, OSError):  # a full disk, mostly: what can be refused where it is done has been

@@ -266,3 +266,27 @@ def test_schema_needs_no_other_option_and_no_server(run: Rmqadmin) -> None:
 def test_families_hold_every_command_once() -> None:
     assert [entry for entries in registry.FAMILIES.values() for entry in entries] == list(ENTRIES)
     assert all(first != second for first, second in pairwise(registry.top_level_names()))
+
+
+def test_a_noun_alone_shows_its_commands(run: Rmqadmin) -> None:
+    """It ended in an error with the whole help in one line."""
+    ran = run("dlq")
+    assert (ran.status, ran.err) == (0, "")
+    assert ran.out == run("dlq", "--help").out
+    assert "  dlq redrive  Send a group's dead letters again, once.\n" in ran.out
+    assert "`rmqadmin dlq --help` lists the commands" in run("dlq", "0123").err
+
+
+def test_a_word_without_its_option_is_put_to_it(run: Rmqadmin) -> None:
+    assert "hint: Is it -t OrderTopic? " in run("topicStatus", "OrderTopic").err
+    assert "Is it" not in run("topicStatus", "OrderTopic", "OtherTopic").err
+
+
+def test_what_typer_refuses_has_a_hint(run: Rmqadmin) -> None:
+    ran = run("msg", "cat")
+    assert (ran.status, "`rmqadmin msg cat --help` shows what it takes" in ran.err) == (2, True), ran.err
+
+
+def test_words_that_are_needed_stand_in_the_usage_as_they_are(run: Rmqadmin) -> None:
+    assert run("msg", "cat", "--help").out.startswith("Usage: rmqadmin msg cat [OPTIONS] TOPIC\n")
+    assert run("context", "use", "--help").out.startswith("Usage: rmqadmin context use [OPTIONS] {CONTEXT|-|none}\n")
