@@ -1,7 +1,7 @@
 """etcd, as controllers see it who share their state in it: one machine that keeps what it has written, ends leases by
 its own clock, and may be out of reach, frozen, or away for a while - as a real one is without its majority. Requests
-and answers are pieces of the network: they are lost, late, and come when their sender has long asked again. It has no
-watch, because controllers use none: they look for the leader's key five times in the time of a lease."""
+and answers are pieces of the network: they are lost, late, and come when their sender has long asked again. What a
+watch has to tell may be lost as well, and then that is all of it."""
 
 from __future__ import annotations
 
@@ -56,6 +56,7 @@ class SimulatedEtcd(Machine):
         """It has synced what it answered."""
         self.life += 1
         self.is_up = self.is_frozen = False
+        self._kept.watches.clear()
 
     @property
     def found(self) -> BrokerSet | None:
@@ -69,6 +70,9 @@ class SimulatedEtcd(Machine):
         if call == "txn" and answer.is_done and any(put.key == f"{ROOT}head" for put in args[1]):
             self._decided({put.key: put.value for put in args[1]})
         return answer
+
+    def watch(self, key: str, revision: int, tell: Callable[[], None]) -> None:
+        self._kept.watch(key, revision, tell)
 
     def _decided(self, written: dict[str, bytes]) -> None:
         number = msgspec.json.decode(written[f"{ROOT}head"])["number"]
@@ -131,6 +135,24 @@ class Line:
     ) -> TxnResult:
         result: TxnResult = await self._call("txn", conditions, puts, deletes, otherwise)
         return result
+
+    async def changed(self, key: str, revision: int, most_s: float) -> None:
+        etcd, controller, network = self._etcd, self._controller, self._etcd.network
+        life, random = controller.life, network.world.random
+        has_come = tasks.Event()
+
+        def tell() -> None:
+            if random.random() >= network.loss:
+                network.send(etcd, controller, lambda: controller.soon(come))
+
+        def come() -> None:
+            if controller.life == life:
+                has_come.set()
+
+        if random.random() >= network.loss:
+            network.send(controller, etcd, lambda: etcd.soon(lambda: etcd.watch(key, revision, tell)))
+        with tasks.move_on_after(most_s):
+            await has_come.wait()
 
     async def _call(self, call: str, *args: Any) -> Any:
         etcd, controller, network = self._etcd, self._controller, self._etcd.network

@@ -82,3 +82,8 @@ class Etcd(Protocol):
     ) -> TxnResult:
         """All or nothing. ``otherwise``: keys that are read if a condition does not hold."""
         ...
+
+    async def changed(self, key: str, revision: int, most_s: float) -> None:
+        """Returns as soon as that key was written, or has gone, since that revision; after so many seconds in any case.
+        A member that is cut off from the others says nothing."""
+        ...

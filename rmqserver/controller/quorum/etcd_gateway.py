@@ -1,6 +1,6 @@
 """etcd over its JSON gateway: POST requests whose bodies are its messages as JSON, with keys and values in base64 and
 64-bit numbers as text (``/v3/...``, 3.4 and newer). A call is one connection, in a thread of its own, because the
-standard library's client for HTTP blocks; there is about one a second."""
+standard library's client for HTTP blocks; there are about two a second."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import binascii
 import contextlib
 import http.client
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -66,6 +66,15 @@ class _KeptAlive(msgspec.Struct):
     result: _Lease
 
 
+class _Watched(msgspec.Struct):
+    canceled: bool = False
+    cancel_reason: str = ""
+
+
+class _News(msgspec.Struct):
+    result: _Watched
+
+
 class _Token(msgspec.Struct):
     token: str
 
@@ -75,6 +84,7 @@ class _Refusal(msgspec.Struct):
 
 
 A = TypeVar("A")
+Ask = Callable[[EtcdMember, str, bytes, str, float], tuple[int, bytes]]
 
 
 class EtcdGateway:
@@ -149,13 +159,28 @@ class EtcdGateway:
         found = () if answer.succeeded else tuple(_only(each.response_range) for each in answer.responses)
         return TxnResult(answer.succeeded, answer.header.revision, found)
 
-    async def _call(self, path: str, body: dict[str, Any], answer: type[A]) -> A:
+    async def changed(self, key: str, revision: int, most_s: float) -> None:
+        body = {"create_request": {"key": _packed(key), "start_revision": str(revision + 1)}}
+        with trio.move_on_after(most_s):
+            news = await self._call("/v3/watch", body, _News, EtcdMember.watch, most_s)
+            if news.result.canceled:
+                raise EtcdError(f"etcd: a watch ended: {_shown(news.result.cancel_reason)}")
+
+    async def _call(
+        self,
+        path: str,
+        body: dict[str, Any],
+        answer: type[A],
+        ask: Ask = EtcdMember.post,
+        timeout_s: float | None = None,
+    ) -> A:
         if self._access.user_name and not self._token:
             await self._authenticate()
-        status, data = await self._post(path, body)
+        timeout_s = self._timeout_s if timeout_s is None else timeout_s
+        status, data = await self._post(path, body, ask, timeout_s)
         if status != http.client.OK and self._token and _TOKEN_REFUSED.search(data):
             await self._authenticate()
-            status, data = await self._post(path, body)
+            status, data = await self._post(path, body, ask, timeout_s)
         return self._decoded(path, status, data, answer)
 
     async def _authenticate(self) -> None:
@@ -166,22 +191,20 @@ class EtcdGateway:
             body = {"name": self._access.user_name, "password": self._access.password()}
         except UsageError as error:
             raise EtcdError(str(error)) from None
-        status, data = await self._post(path, body)
+        status, data = await self._post(path, body, EtcdMember.post, self._timeout_s)
         self._token = self._decoded(path, status, data, _Token).token
 
-    async def _post(self, path: str, body: dict[str, Any]) -> tuple[int, bytes]:
-        member = self._members[self._at]
+    async def _post(self, path: str, body: dict[str, Any], ask: Ask, timeout_s: float) -> tuple[int, bytes]:
+        member, data, token = self._members[self._at], msgspec.json.encode(body), self._token
         try:
-            with trio.fail_after(self._timeout_s):
-                return await trio.to_thread.run_sync(
-                    member.post, path, msgspec.json.encode(body), self._token, self._timeout_s, abandon_on_cancel=True
-                )
+            with trio.fail_after(timeout_s):
+                return await trio.to_thread.run_sync(ask, member, path, data, token, timeout_s, abandon_on_cancel=True)
         except (OSError, http.client.HTTPException) as error:
             self._next_member()
             raise EtcdError(f"{member.url}{path}: {_shown(str(error) or type(error).__name__)}") from error
         except trio.TooSlowError:
             self._next_member()
-            raise EtcdError(f"{member.url}{path}: no answer in {self._timeout_s:g} s") from None
+            raise EtcdError(f"{member.url}{path}: no answer in {timeout_s:g} s") from None
 
     def _decoded(self, path: str, status: int, data: bytes, answer: type[A]) -> A:
         url = self._members[self._at].url

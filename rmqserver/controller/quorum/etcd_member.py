@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from rmqproto.errors import UsageError
@@ -32,6 +33,15 @@ class EtcdMember:
 
     def post(self, path: str, body: bytes, token: str, timeout_s: float) -> tuple[int, bytes]:
         """Status and body of the answer. Blocks; OSError or HTTPException without one."""
+        return self._asked(path, body, token, timeout_s, _whole)
+
+    def watch(self, path: str, body: bytes, token: str, timeout_s: float) -> tuple[int, bytes]:
+        """As ``post``; of an answer that goes on without end, the first line that says more than that it has begun."""
+        return self._asked(path, body, token, timeout_s, _first_news)
+
+    def _asked(
+        self, path: str, body: bytes, token: str, timeout_s: float, read: Callable[[http.client.HTTPResponse], bytes]
+    ) -> tuple[int, bytes]:
         connection = (
             http.client.HTTPSConnection(self._host, self._port, timeout=timeout_s, context=self._context)
             if self._context is not None
@@ -41,9 +51,20 @@ class EtcdMember:
         try:
             connection.request("POST", path, body, headers)
             answer = connection.getresponse()
-            data = answer.read(ANSWER_MAX_BYTES)
-            if not answer.isclosed() and answer.read(1):
-                raise http.client.HTTPException(f"more than {ANSWER_MAX_BYTES} bytes")
-            return answer.status, data
+            return answer.status, read(answer)
         finally:
             connection.close()
+
+
+def _whole(answer: http.client.HTTPResponse) -> bytes:
+    data = answer.read(ANSWER_MAX_BYTES)
+    if not answer.isclosed() and answer.read(1):
+        raise http.client.HTTPException(f"more than {ANSWER_MAX_BYTES} bytes")
+    return data
+
+
+def _first_news(answer: http.client.HTTPResponse) -> bytes:
+    while True:
+        line = answer.readline(ANSWER_MAX_BYTES)
+        if b'"created":true' not in line or b'"canceled":true' in line:
+            return line

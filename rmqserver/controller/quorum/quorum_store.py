@@ -39,7 +39,8 @@ AGAIN_S = 0.1
 """Until a transaction of which nothing was heard is sent again."""
 
 LOOKS_PER_LEASE = 5
-"""How often in the time of a lease the leader renews it, and the others look whether there is one."""
+"""How often in the time of a lease the leader renews it, and the others look whether there is one, although etcd tells
+them as soon as there is none."""
 
 
 class _Leader(msgspec.Struct, frozen=True):
@@ -88,18 +89,16 @@ class QuorumStore:
                 if self._seldom.is_due(str(error)):
                     hint = f" hint={error.hint!r}" if error.hint else ""
                     log.error("event=etcd-failed reason=%r%s", str(error), hint)
-            await trio.sleep(self._look_s)
+                await trio.sleep(self._look_s)
 
     async def _look(self, me: ControllerName, lead: Callable[[BrokerSets], None], follow: Callable[[], None]) -> None:
-        """Whether somebody leads; if nobody does, tries to, and leads as long as it may."""
-        found = await self._etcd.get(self._leader_key)
-        if found is not None:
-            other = _read(found.value, _Leader, self._leader_key)
-            name = ControllerName(other.id, other.address)
-            if name != me:  # that would be our life before, whose lease has not ended yet
-                if name != self.leader:
-                    log.info("event=controller-follows id=%s addr=%s", *name)
-                self.leader = name
+        """Whether somebody leads; then returns when that may have changed. If nobody does, tries to, and leads as long
+        as it may."""
+        nobody = KeyCondition(self._leader_key, Revision.CREATE, 0)
+        seen = await self._etcd.txn([nobody], [], otherwise=[self._leader_key])
+        if seen.found and seen.found[0] is not None:
+            self._follow(_read(seen.found[0].value, _Leader, self._leader_key), me)
+            await self._until_changed(seen.revision)
             return
         self.leader = None
         asked_s = trio.current_time()
@@ -111,6 +110,23 @@ class QuorumStore:
         finally:
             with trio.move_on_after(self._look_s, shield=True):
                 await self._give_back(lease)
+        if revision:
+            await trio.sleep(self._look_s)  # another one's turn
+
+    def _follow(self, other: _Leader, me: ControllerName) -> None:
+        name = ControllerName(other.id, other.address)
+        if name != me:  # that would be our life before, whose lease has not ended yet
+            if name != self.leader:
+                log.info("event=controller-follows id=%s addr=%s", *name)
+            self.leader = name
+
+    async def _until_changed(self, revision: int) -> None:
+        """Or until it is time to look again, since a watch may say nothing for ever."""
+        try:
+            await self._etcd.changed(self._leader_key, revision, self._look_s)
+        except EtcdError as error:
+            log.debug("event=leader-not-watched reason=%r", str(error))
+            await trio.sleep(self._look_s)
 
     async def _take_lead(self, me: ControllerName, lease: int) -> int:
         """The revision at which the key of the leader became ours; 0 if another one was first."""

@@ -27,6 +27,10 @@ class EtcdInMemory:
     lease_ends_s: dict[int, tuple[float, int]] = field(default_factory=dict)
     """With its time to live in seconds."""
     last_lease: int = 0
+    watches: list[tuple[str, Callable[[], None]]] = field(default_factory=list)
+    """Keys, and what is to be called once when they change."""
+    changed_at: dict[str, int] = field(default_factory=dict)
+    """Revisions, by key."""
     clock_s: Callable[[], float] = trio.current_time
 
     def end_leases(self) -> None:
@@ -50,9 +54,9 @@ class EtcdInMemory:
         if self.lease_ends_s.pop(lease, None) is None:
             raise EtcdError("requested lease not found")
         gone = [key for key, (_, its_lease) in self.rows.items() if its_lease == lease]
-        self.revision += bool(gone)
         for key in gone:
             del self.rows[key]
+        self._changed(gone)
 
     def get(self, key: str) -> KeyValue | None:
         return self.rows[key][0] if key in self.rows else None
@@ -71,14 +75,29 @@ class EtcdInMemory:
             return TxnResult(False, self.revision, tuple(map(self.get, otherwise)))
         if any(put.lease and put.lease not in self.lease_ends_s for put in puts):
             raise EtcdError("requested lease not found")
-        self.revision += 1
+        revision = self.revision + 1
         for put in puts:
             before = self.get(put.key)
-            created = before.create_revision if before else self.revision
-            self.rows[put.key] = KeyValue(put.key, put.value, created, self.revision), put.lease
-        for key in deletes:
-            self.rows.pop(key, None)
+            created = before.create_revision if before else revision
+            self.rows[put.key] = KeyValue(put.key, put.value, created, revision), put.lease
+        gone = [key for key in deletes if self.rows.pop(key, None) is not None]
+        self._changed([*(put.key for put in puts), *gone])
         return TxnResult(True, self.revision)
+
+    def watch(self, key: str, revision: int, tell: Callable[[], None]) -> None:
+        """Calls it once, when the key has changed since that revision; maybe at once."""
+        if self.changed_at.get(key, 0) > revision:
+            tell()
+        else:
+            self.watches.append((key, tell))
+
+    def _changed(self, keys: Sequence[str]) -> None:
+        self.revision += bool(keys)
+        self.changed_at |= dict.fromkeys(keys, self.revision)
+        due = [tell for key, tell in self.watches if key in keys]
+        self.watches = [each for each in self.watches if each[0] not in keys]
+        for tell in due:
+            tell()
 
     def _holds(self, condition: KeyCondition) -> bool:
         found = self.get(condition.key)
@@ -130,6 +149,13 @@ class Line:
         otherwise: Sequence[str] = (),
     ) -> TxnResult:
         return await self._call(self._etcd.txn, conditions, puts, deletes, otherwise)
+
+    async def changed(self, key: str, revision: int, most_s: float) -> None:
+        told = trio.Event()
+        if self.next_mishap("changed") is Mishap.NONE:
+            self._etcd.watch(key, revision, lambda: None if self.is_cut else told.set())
+        with trio.move_on_after(most_s):
+            await told.wait()
 
     async def _call(self, serve: Callable[..., A], *args: Any) -> A:
         mishap = self.next_mishap(serve.__name__)

@@ -92,6 +92,30 @@ async def test_a_key_goes_with_its_lease(open_etcd: OpenEtcd, clock: object) -> 
             await etcd.revoke(other)
 
 
+async def test_a_key_that_changes_is_told_of_at_once(open_etcd: OpenEtcd, clock: object) -> None:
+    async with open_etcd() as etcd:
+        lease = await etcd.grant(60)
+        made = await etcd.txn([], [KeyPut("a", b"1", lease), KeyPut("b", b"1")])
+        nothing = await etcd.txn([KeyCondition("a", Revision.CREATE, 0)], [], otherwise=["a"])
+        assert nothing.revision == made.revision
+        began_s = trio.current_time()
+        await etcd.changed("a", made.revision - 1, 60)  # before anybody asked
+        for change in (lambda: etcd.txn([], [KeyPut("a", b"2", lease)]), lambda: etcd.revoke(lease)):
+            seen = await etcd.txn([KeyCondition("a", Revision.CREATE, 0)], [], otherwise=["a"])
+            has_returned = trio.Event()
+
+            async def watch(revision: int = seen.revision, returned: trio.Event = has_returned) -> None:
+                await etcd.changed("a", revision, 60)
+                returned.set()
+
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(watch)
+                await etcd.changed("b", seen.revision, 0.3)
+                assert not has_returned.is_set(), "nothing has changed"
+                await change()
+        assert trio.current_time() < began_s + 60
+
+
 async def test_all_keys_of_a_prefix(open_etcd: OpenEtcd, clock: object) -> None:
     """More than come at a time, in order, and none of the neighbours."""
     names = [f"x/{number:05d}" for number in range(PAGE_KEYS + 20)] + ["x/ü", "x0", "x", "w/"]

@@ -13,7 +13,7 @@ import trio
 from trio.testing import MockClock
 
 from rmqserver.controller.controller_state import BrokerIdApplied
-from rmqserver.controller.controller_store import LeadershipLost
+from rmqserver.controller.controller_store import ControllerName, LeadershipLost
 from rmqserver.controller.quorum.etcd import EtcdError, KeyCondition, TxnResult
 from rmqserver.controller.quorum.quorum_store import QuorumStore
 from tests.rmqserver.controller.leading import LedStore, running
@@ -121,6 +121,37 @@ def test_nothing_that_was_kept_is_lost() -> None:
 def test_nor_is_it_by_many_seeds() -> None:
     for seed in range(60):
         World(seed).check()
+
+
+LONG_TTL_S = 500
+NAMED = (ControllerName("n1", "127.0.0.1:n1"), ControllerName("n2", "127.0.0.1:n2"))
+
+
+@pytest.mark.trio
+async def test_another_one_leads_as_soon_as_the_leader_has_ended(autojump_clock: object) -> None:
+    """It does not wait until it looks again, and all know at once who leads."""
+    etcd, scope, leads = EtcdInMemory(), trio.CancelScope(), trio.Event()
+
+    async def lead_first(store: QuorumStore) -> None:
+        with scope:
+            async with running(store, "n0") as first:
+                await first.leads.wait()
+                leads.set()
+                await trio.sleep_forever()
+
+    async with trio.open_nursery() as nursery:
+        first, *others = [QuorumStore(Line(etcd, nursery), "g", LONG_TTL_S) for _ in range(3)]
+        nursery.start_soon(lead_first, first)
+        await leads.wait()
+        async with running(others[0], "n1"), running(others[1], "n2"):
+            while None in [each.leader for each in others]:
+                await trio.sleep(0.1)
+            ended_s = trio.current_time()
+            scope.cancel()
+            while [each.is_leading or each.leader in NAMED for each in others] != [True, True]:
+                await trio.sleep(0.1)
+            assert trio.current_time() - ended_s < others[0]._look_s / 10
+        nursery.cancel_scope.cancel()
 
 
 class WithoutConditions(Line):
