@@ -44,6 +44,7 @@ def test_a_user_is_made_granted_a_topic_disabled_and_deleted(name: str, tmp_path
 
         async def test(driver: Driver) -> None:
             await forms(driver, system, admin)
+            await lost(driver, system)
 
         drive(lambda *, read_only: signing(system, read_only), test, size=SIZE)
 
@@ -109,6 +110,20 @@ async def forms(driver: Driver, system: Cluster, admin: AdminClient) -> None:
     await driver.until_shown("yes")
     assert account(admin, addr) is None
     assert refusal(system) is not None
+
+
+async def lost(driver: Driver, system: Cluster) -> None:
+    """Nobody is left to ask: what was known stays, and what was not asked before is unknown."""
+    await close(driver)
+    await driver.press("escape")
+    await driver.until_shown(system.broker_addr, "active")
+    system.kill()
+    await driver.until_shown(system.broker_addr, "cannot connect")
+    for key, noun in (("t", "topics"), ("g", "groups"), ("d", "groups with dead letters")):
+        await driver.press(key)
+        await driver.until_shown(f"{noun} unknown", "no answer yet", "cannot connect")
+    await driver.press("h")
+    await driver.until_shown("unknown: ")
 
 
 def account(admin: AdminClient, addr: str) -> UserAccount | None:

@@ -129,6 +129,28 @@ def test_cluster_topics_queues_and_messages(scene: Scene) -> None:
     scene.drive(test)
 
 
+def test_the_list_of_topics_is_sorted_filtered_and_copied_from(scene: Scene) -> None:
+    async def test(driver: Driver) -> None:
+        await at_row(driver, "t", scene.topic)
+        assert "TBW102" not in driver.text
+        await driver.press("z")
+        await driver.until_shown("TBW102")
+        await driver.press("M")
+        await driver.until_shown("by messages, falling")
+        await driver.press("slash")
+        await driver.type("dashboardtopic", into="filter")
+        await driver.press("enter")
+        await driver.until(lambda: scene.topic in driver.text and "TBW102" not in driver.text)
+        await put_cursor(driver, scene.topic)
+        await driver.press("y")
+        await driver.until(lambda: driver.app.clipboard == scene.topic)
+        await driver.press("ctrl+p")
+        await driver.until_shown(f"topicStatus -t {scene.topic}")
+        await driver.press("escape", "z")
+
+    scene.drive(test)
+
+
 def test_values_of_a_broker(scene: Scene) -> None:
     async def test(driver: Driver) -> None:
         await at_row(driver, "c", f"{BROKER_NAME}/0")
@@ -164,6 +186,10 @@ def test_what_members_say_of_themselves(scene: Scene) -> None:
             driver.app.screen.query(RowTable).last().move_to(client_id)
             await driver.press("enter")
             await driver.until_shown("subscription", scene.topic, "PROP_CONSUME_TYPE", client_id)
+            if client_id == scene.java_client_id:
+                await driver.press("b")
+                await driver.until_shown("ConsumeMessageThread", "java.lang.Thread")
+                await driver.press("escape")
             await driver.press("escape", "escape")
 
     scene.drive(test)
