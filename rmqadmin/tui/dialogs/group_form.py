@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _BOOLS = {
     "consume_enable": ("may consume", "yes or no"),
-    "consume_from_min_enable": ("from the first", "yes or no: may begin with the oldest"),
+    "consume_from_min_enable": ("from the first", "yes or no: begins with the oldest"),
     "consume_broadcast_enable": ("may broadcast", "yes or no"),
     "consume_message_orderly": ("in order", "yes or no, of POP"),
     "notify_consumer_ids_changed_enable": ("tells of members", "yes or no: that others come or go"),

@@ -27,7 +27,7 @@ def line_column(field: str, *, top: float | None = None) -> Column:
 
 
 def trend_column() -> Column:
-    return Column(name="trend", part=OVER_TIME, shape=Shape.PROSE, readable_width=10, importance=MINOR)
+    return Column(name="trend", part=OVER_TIME, shape=Shape.PROSE, readable_width=22, importance=MINOR)
 
 
 def wrong_column() -> Column:

@@ -42,10 +42,16 @@ class Plot(Static):
         head = Content.assemble((title, "$text-accent bold"), "  ", (latest, "bold"))
         self.update(Content("\n").join([head, *(Content.styled(line, "$line") for line in lines)]), layout=False)
 
+    def on_resize(self) -> None:
+        if isinstance(self.parent, Plots):
+            self.parent.draw()
+
 
 class Plots(Horizontal):
     """Numbers of the whole cluster where there is room: beside each other, or below, where each then shows more of the
     past."""
+
+    _pulse: PulseMemory | None = None
 
     def compose(self) -> Iterable[Widget]:
         yield from (Plot(id=field) for field in _NAMES)
@@ -57,6 +63,14 @@ class Plots(Horizontal):
             return
         self.styles.height = height - 1
         self.set_class(height >= STACKED_FROM_HEIGHT, "-stacked")
+        self._pulse = pulse
+        self.draw()
+
+    def draw(self) -> None:
+        """Anew at once when a plot gets its size: the next numbers may be seconds away."""
+        pulse = self._pulse
+        if pulse is None:
+            return
         for plot in self.query(Plot):
             field = plot.id or ""
             values = pulse.cluster_values(field, max(1, plot.size.width))

@@ -49,7 +49,10 @@ class Talking(FixedClient):
     ) -> ConsumerRunningInfo:
         info = super().consumer_running_info(broker_addr, group, client_id, jstack=jstack)
         if jstack and client_id.startswith("192.0.2.50"):
-            info.jstack = "ConsumeMessageThread_1 TID: 42 STATE: WAITING\n\tat [/red]Listener.consume\x1b(1)"
+            info.jstack = (
+                "PullMessageService TID: 41 STATE: WAITING\n\tat Pull.run(1)\n\n"
+                "ConsumeMessageThread_1 TID: 42 STATE: WAITING\n\tat [/red]Listener.consume\x1b(1)\n\n"
+            )
         return info
 
 
@@ -72,7 +75,8 @@ def test_the_stacks_of_a_member_and_its_slow_queues() -> None:
         await driver.until_shown("lag 0, commits")
         await driver.press("b")
         await driver.until_shown("192.0.2.50@1 › stacks", "STATE: WAITING", "    at [/red]Listener.consume\\x1b(1)")
-        await driver.until_shown("2 lines, r asks again")
+        await driver.until_shown("5 lines, r asks again")
+        assert driver.text.index("Listener.consume") < driver.text.index("Pull.run"), "listeners first"
         await driver.press("escape", "escape")
         await at_member(driver, 1)
         await driver.until_shown("lag 32, commits", "lag 0, commits")
