@@ -255,6 +255,7 @@ class Broker(Service):
                 self.members.on_found = enough_slaves.members_found
                 if not config.skip_pre_online:
                     self._pre_online = PreOnline(self.parts, self.members, make_link, nameservers.own_addr)
+                    handlers |= self._pre_online.handlers(handlers)
                     nameservers.before_return = self._pre_online.run
         if self._pre_online is None:
             self.online.set()

@@ -7,26 +7,32 @@ Apache's master: a slave may have heard of a delivery whose record is lost."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import trio
 
 from rmqproto.bodies.master import HaStatus
 from rmqproto.bodies.statistics import ConsumerOffsetsBody
-from rmqproto.codes import RequestCode
+from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import ProtocolError, RefusedError
 from rmqproto.ha import MASTER_ID
 from rmqproto.headers.controller import HaInfoHeader
 from rmqproto.wire.fastjson import loads_untrusted
+from rmqserver.broker.replicas.slave import ENDINGS, WRITES
 from rmqserver.broker.tables.offsets import NOTHING
+from rmqserver.remoting.answer import Refused, Request
 
 if TYPE_CHECKING:
     from rmqserver.broker.parts import BrokerParts
     from rmqserver.broker.replicas.master_link import MasterLink
     from rmqserver.broker.replicas.members import Addrs, KnownMembers
+    from rmqserver.remoting.connection import Connection
+    from rmqserver.remoting.service import Handler
 
 log = logging.getLogger(__name__)
+
+NOT_ASKED_TEXT = "service not available now: this master comes back, and has not asked its slaves yet"
 
 AGAIN_AFTER_S = 1.0
 FOLLOWED_MAX_S = 10.0
@@ -63,12 +69,28 @@ class PreOnline:
         self._make_link = make_link
         self._own_addr = own_addr
         self._done: set[str] = set()
+        self._has_asked = False
         self._running = trio.Lock()
         self._returned = trio.Event()
         self._late_until_s = 0.0
         self._seen: dict[str, ConsumerOffsetsBody] = {}
         """What each slave that was asked has last said, by address."""
         self._problem = ""
+
+    def handlers(self, table: Mapping[int, Handler]) -> dict[int, Handler]:
+        """What takes the place of some of these until the slaves were asked. Clients that still know this address would
+        have messages stored where others were read at a slave, and a slave copy offsets that are as old as their
+        file, and forget the further ones that it has."""
+        codes = (*WRITES, *ENDINGS, RequestCode.GET_ALL_CONSUMER_OFFSET)
+        return {code: self._once_asked(table[code]) for code in codes if code in table}
+
+    def _once_asked(self, handle: Handler) -> Handler:
+        def handle_then(request: Request[Any], connection: Connection) -> bytes | None:
+            if not self._has_asked:
+                raise Refused(ResponseCode.SERVICE_NOT_AVAILABLE, NOT_ASKED_TEXT)
+            return handle(request, connection)
+
+        return handle_then
 
     async def run(self) -> None:
         """Tries again until each slave that the nameservers know has been asked. Apache's master does so when it starts
@@ -78,6 +100,7 @@ class PreOnline:
             while not await self._try():
                 await trio.sleep(AGAIN_AFTER_S)
         self._note("")
+        self._has_asked = True
         self._late_until_s = trio.current_time() + LATE_S
         self._returned.set()
         log.info("event=online slaves_asked=%d", len(self._done))
@@ -122,7 +145,7 @@ class PreOnline:
             await self._returned.wait()
             while trio.current_time() < self._late_until_s:
                 await trio.sleep(LATE_LOOK_S)
-                for addr in list(self._done):
+                for addr in sorted(self._done):
                     await self._take_late_commits(addr)
             self._returned = trio.Event()
             self._seen.clear()

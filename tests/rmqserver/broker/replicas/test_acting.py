@@ -296,6 +296,9 @@ def test_a_master_with_less_than_its_slave_stays_away(pair: Pair) -> None:
     until(lambda: "event=not-online-yet" in server.log_tail())
     assert "make the slave the master" in server.log_tail()
     assert pair.is_shown({0: pair.slave_addr}, PERM_READ)
+    with Wire(server.broker_addr) as wire:  # clients that knew it before may still come
+        assert send(wire, TOPIC).code == ResponseCode.SERVICE_NOT_AVAILABLE
+        assert wire.ask(R.GET_ALL_CONSUMER_OFFSET).code == ResponseCode.SERVICE_NOT_AVAILABLE
     assert server.stop() == 0
     forced = pair.start("other", *MASTER, "--set", "skipPreOnline=true")
     until(lambda: pair.admin.cluster_info().broker_addr_table["broker-a"].broker_addrs.get(0) == forced.broker_addr)
