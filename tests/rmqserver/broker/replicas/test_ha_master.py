@@ -111,6 +111,19 @@ def test_an_empty_slave_gets_the_whole_log_over_the_ends_of_files(master: Master
     assert slave.copied == master.log_bytes(0, end)
 
 
+def test_an_empty_slave_gets_the_last_file_where_that_is_asked_for(master: Master) -> None:
+    while master.end_offset < FILE_SIZE_BYTES:
+        master.send(b"b" * 3000, waits=False)
+    master.admin.update_broker_config(master.addr, {"syncFromLastFile": "true"})
+    slave = master.slave()
+    slave.report(0)
+    assert slave.transfer().log_offset == master.end_offset // FILE_SIZE_BYTES * FILE_SIZE_BYTES > 0
+    master.admin.update_broker_config(master.addr, {"syncFromLastFile": "false"})
+    slave = master.slave()
+    slave.report(0)
+    assert slave.transfer().log_offset == 0
+
+
 def test_a_slave_goes_on_where_it_is_and_hears_what_comes(master: Master) -> None:
     start = master.end_offset
     slave = master.slave()
