@@ -22,6 +22,8 @@ ROLES = (
 FOOTER_GROUND = "footer-background"
 """Some themes give the last line a colour far from all others."""
 FOOTER_ROLES = ("footer-foreground", "footer-key-foreground", "footer-description-foreground")
+_FIELD = 0.14
+"""So far from the surface to the foreground: the ground of what is typed into must be seen also while it is empty."""
 _QUIET = {"text-muted": 0.35, "text-disabled": 0.5}
 """So far from the foreground to the background."""
 BADGES = ("primary", "secondary", "success", "warning")
@@ -44,18 +46,22 @@ def _luminance(color: Color) -> float:
 
 
 def readable(variables: Mapping[str, str]) -> dict[str, str]:
-    """What takes the place of some of a theme's CSS variables, and ``line``, ``footer-disabled`` and ``on-…`` besides.
+    """What takes the place of some of a theme's CSS variables; ``line``, ``field``, ``footer-disabled`` and ``on-…``
+    besides.
     Where colours are the terminal's own, nobody here knows them: they stay."""
     if Color.parse(variables["primary"]).ansi is not None:
-        kept = {"line": "primary", "footer-disabled": "footer-foreground", **{f"on-{name}": "text" for name in BADGES}}
+        kept = {"line": "primary", "field": "boost", "footer-disabled": "footer-foreground"}
+        kept |= {f"on-{name}": "text" for name in BADGES}
         return {name: variables[like] for name, like in kept.items()}
     names = (*GROUNDS, *ROLES, FOOTER_GROUND, *FOOTER_ROLES, *BADGES, "block-cursor-background")
     colors = {name: Color.parse(variables[name]) for name in names}
     background, surface, foreground = colors["background"], colors["surface"], colors["foreground"]
-    grounds = [surface + colors[name] for name in GROUNDS]
+    field = surface.blend(foreground, _FIELD, alpha=1)
+    grounds = [*(surface + colors[name] for name in GROUNDS), field]
     found = {name: _stronger(colors[name], grounds) for name in ROLES}
     for name, factor in _QUIET.items():
         found[name] = _stronger(foreground.blend(background, factor), grounds)
+    found["field"] = field
     found["line"] = _stronger(colors["primary"], grounds)
     footer = background + colors[FOOTER_GROUND]
     for name in FOOTER_ROLES:

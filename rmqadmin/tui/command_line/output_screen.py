@@ -90,6 +90,8 @@ class CommandOutputScreen(DashboardScreen):
         self._ended_s = time.monotonic()
         if error := ending.exception():
             await self._show(str(error))
+        if error or run.status:  # why it failed is to be read without a key
+            await self._output.wrap(True)
         self.show_status()
 
     async def _show(self, text: str) -> None:

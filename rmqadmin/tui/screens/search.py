@@ -32,6 +32,8 @@ SEARCH_DEADLINE_S = SCAN_MAX_S + 5.0
 
 _WANTED_HINT = "or tag: key: prop:NAME= body: json:PATH= sql92:"
 
+_HELP = "an id, a key, tag:T, key:K, prop:NAME=V, body:T, json:PATH=V, sql92:EXPRESSION"
+
 _INPUTS = ("topic", "wanted", "window")
 
 
@@ -77,6 +79,7 @@ class SearchScreen(MarkedMessagesScreen):
         super().__init__()
         self._question: Asked | None = None
         self._found_count: int | None = None
+        self.table.say_when_empty(_HELP)
 
     def columns(self) -> list[Column]:
         return message_columns()
@@ -129,6 +132,7 @@ class SearchScreen(MarkedMessagesScreen):
             return
         self._stop("something else was asked for")
         self._question, self._found_count = asked, None
+        self.table.say_when_empty("")
         self.table.set_rows(())
         self.table.clear_marks()
         self.table.focus()

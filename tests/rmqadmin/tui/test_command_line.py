@@ -245,6 +245,15 @@ def test_a_command_that_reads_is_run_and_one_that_changes_is_shown_and_copied(wo
     drive(world.make_client, test, reach=reach(world))
 
 
+def test_why_a_command_failed_can_be_read_whole(world: World) -> None:
+    async def test(driver: Driver) -> None:
+        await typed_line(driver, "topicStatus -t nowhere")
+        await driver.press("enter")
+        await driver.until_shown("status 5", "topic: nowhere (17 TOPIC_NOT_EXIST)")
+
+    drive(world.make_client, test, size=(80, 24), reach=reach(world))
+
+
 @pytest.mark.slow
 def test_a_command_without_end_ends_with_its_screen(world: World) -> None:
     async def test(driver: Driver) -> None:

@@ -35,7 +35,8 @@ def variables_of(theme: Theme) -> dict[str, str]:
 def least(variables: dict[str, str], role: str) -> float:
     """On the worst of the grounds."""
     surface = Color.parse(variables["surface"])
-    return min(contrast(Color.parse(variables[role]), surface + Color.parse(variables[name])) for name in GROUNDS)
+    grounds = [surface + Color.parse(variables[name]) for name in (*GROUNDS, "field")]
+    return min(contrast(Color.parse(variables[role]), ground) for ground in grounds)
 
 
 @pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
