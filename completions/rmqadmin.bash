@@ -189,6 +189,7 @@ _rmqadmin() {
         "sendmessage":-m|"sendmessage":--msgTraceEnable) mapfile -t COMPREPLY < <(compgen -W "true false" -- "$cur"); return ;;
         "msg send":-k|"msg send":--key) mapfile -t COMPREPLY < <(:); return ;;
         "msg send":-c|"msg send":--tags) mapfile -t COMPREPLY < <(:); return ;;
+        "msg send":--property) mapfile -t COMPREPLY < <(:); return ;;
         "msg cat":--from) mapfile -t COMPREPLY < <(:); return ;;
         "msg cat":--to) mapfile -t COMPREPLY < <(:); return ;;
         "msg cat":--queue) mapfile -t COMPREPLY < <(:); return ;;
@@ -742,7 +743,7 @@ _rmqadmin() {
         "skipaccumulatedmessage") words="-g --group -t --topic -f --force -c --cluster -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --dry-run --yes --unlock --confirm -h --help" ;;
         "clonegroupoffset") words="-s --srcGroup -d --destGroup -t --topic -o --offline -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout --output --json --jq --dry-run --yes --unlock --confirm -h --help" ;;
         "sendmessage") words="-t --topic -p --body -k --key -c --tags -b --broker -i --qid -m --msgTraceEnable -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --dry-run --yes --unlock --confirm -h --help" ;;
-        "msg send") words="$(_rmqadmin_names topic) --lines --jsonl -k --key -c --tags -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --dry-run --yes --unlock --confirm -h --help" ;;
+        "msg send") words="$(_rmqadmin_names topic) --lines --nul --sized --jsonl -k --key -c --tags --property -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --dry-run --yes --unlock --confirm -h --help" ;;
         "msg cat") words="$(_rmqadmin_names topic) --from --to --queue --tag --key --property --jsonpath --grep --sql92 -f --format --limit --tail --follow -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq -h --help" ;;
         "msg export") words="$(_rmqadmin_names topic) --from --to --queue --tag --key --property --jsonpath --grep --sql92 --format --limit --overwrite -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq -h --help" ;;
         "msg import") words="--to --format --rate --skip-refused --resume --restart -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --dry-run --yes --unlock --confirm -h --help" ;;

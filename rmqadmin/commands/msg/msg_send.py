@@ -1,18 +1,20 @@
-"""``msg send``: messages from words, files and standard input, whole, line by line, or as JSON Lines."""
+"""``msg send``: messages from words, files and standard input, whole, cut up, or as JSON Lines."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import cycle
 from typing import Annotated, ClassVar
 
 import typer
 
 from rmqadmin.call import Call
-from rmqadmin.core.messages.bodies_in import STANDARD_INPUT, lines, message_of_line, whole
+from rmqadmin.core.messages.bodies_in import STANDARD_INPUT, behind_sizes, between_nuls, lines, message_of_line, whole
 from rmqadmin.core.messages.sent_rows import SentRow, say_if_new, sent_row
 from rmqadmin.core.results import Result, Row
 from rmqadmin.core.topics.routes import queues_to_send_to
+from rmqadmin.options.command_options import Texts, pairs
 from rmqadmin.options.message_options import MessageKeys, MessageTag
 from rmqclient.message import Message
 from rmqproto.errors import RocketMQError, UsageError
@@ -41,29 +43,41 @@ def msg_send(
         list[str] | None, typer.Argument(metavar="[BODY|@FILE|-]...", help="Default: -, standard input.")
     ] = None,
     by_line: Annotated[bool, typer.Option("--lines", help="Every line is a message.")] = False,
+    by_nul: Annotated[bool, typer.Option("--nul", help="A NUL byte ends each message.")] = False,
+    by_size: Annotated[
+        bool, typer.Option("--sized", help="Each message stands behind its size: four bytes, big-endian.")
+    ] = False,
     as_json_lines: Annotated[
         bool, typer.Option("--jsonl", help="Every line is a message as `printMsg -o jsonl` writes it.")
     ] = False,
     key: MessageKeys = None,
     tags: MessageTag = None,
+    properties: Annotated[
+        Texts, typer.Option("--property", metavar="K=V", help="A property of each message. Repeat.")
+    ] = None,
 ) -> SentMessages:
     """A BODY is sent as it is, @FILE is the body that a file holds, - is standard input. Goes to the queues in turn and
-    stops at the first message that is not stored. What `printMsg -o jsonl` writes, --jsonl reads.
+    stops at the first message that is not stored. What `printMsg -o jsonl` writes, --jsonl reads,
+    and --sized what `msg cat -f '%R%s'` writes.
 
     Examples:
       rmqadmin msg send OrderTopic 'order 1' 'order 2' -k ORDER-1 -c paid
       rmqadmin msg send OrderTopic 'order 3' --dry-run
     """
-    if by_line and as_json_lines:
-        raise UsageError("--lines and --jsonl exclude each other")
-    if as_json_lines and (key or tags):
-        raise UsageError("with --jsonl each line has its own keys and tag")
+    ways = {"--lines": by_line, "--nul": by_nul, "--sized": by_size, "--jsonl": as_json_lines}
+    said = [option for option, is_said in ways.items() if is_said]
+    if len(said) > 1:
+        raise UsageError(f"{' and '.join(said)} exclude each other")
+    if as_json_lines and (key or tags or properties):
+        raise UsageError("with --jsonl each line has its own keys, tag and properties")
+    told = pairs("--property", properties)
+    of_each = Message(topic, b"", tags=tags or None, keys=(key or "").split(), properties=told)
     wanted = sources or [STANDARD_INPUT]
     say_if_new(call.admin, topic, call.notice, dry_run=call.dry_run)
     queues = cycle(queues_to_send_to(call.admin, topic))
     sent: list[SentRow] = []
     try:
-        for message in _messages(topic, wanted, key, tags, by_line=by_line, as_json_lines=as_json_lines):
+        for message in _messages(wanted, of_each, said[0] if said else None):
             queue, addr = next(queues)
             sent.append(sent_row(queue, None if call.dry_run else call.admin.send_message(addr, queue, message)))
     except RocketMQError as error:
@@ -73,11 +87,13 @@ def msg_send(
     return SentMessages(sent)
 
 
-def _messages(
-    topic: str, sources: Sequence[str], key: str | None, tags: str | None, *, by_line: bool, as_json_lines: bool
-) -> Iterator[Message]:
-    if as_json_lines:
-        yield from (message_of_line(topic, line) for line in lines(sources))
+_CUT = {"--lines": lines, "--nul": between_nuls, "--sized": behind_sizes}
+
+
+def _messages(sources: Sequence[str], of_each: Message, way: str | None) -> Iterator[Message]:
+    """``of_each``: what all of them have, unless each line says it for itself."""
+    if way == "--jsonl":
+        yield from (message_of_line(of_each.topic, line) for line in lines(sources))
         return
-    bodies = lines(sources) if by_line else map(whole, sources)
-    yield from (Message(topic, body, tags=tags or None, keys=(key or "").split()) for body in bodies)
+    bodies = map(whole, sources) if way is None else _CUT[way](sources)
+    yield from (replace(of_each, body=body) for body in bodies)

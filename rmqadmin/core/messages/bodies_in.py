@@ -1,14 +1,18 @@
-"""Messages to send, from where people have them: a word, a file, standard input; whole, line by line, or as JSON Lines.
+"""Messages to send, from where people have them: a word, a file, standard input; whole, cut at the ends of lines, at
+NULs or by sizes, or as JSON Lines.
 
-They are made one after the other, so that lines are sent as they come.
+They are made one after the other, so that what is cut is sent as it comes.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from functools import partial
+from io import BytesIO
+from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from rmqadmin.core.messages.files.exported_message import as_message
 from rmqadmin.core.messages.files.json_lines import LINE_HINT, decode_line_untrusted
@@ -17,6 +21,11 @@ from rmqproto.errors import ProtocolError, UsageError
 
 STANDARD_INPUT = "-"
 _FILE_MARK = "@"
+_CHUNK_BYTES = 1 << 16
+_SIZE_BYTES = 4
+BODY_SIZE_MAX_BYTES = 1 << 27
+"""More than any broker takes: what asks for more is no size."""
+_SIZED_HINT = "Each body stands behind its size, four bytes, as `msg cat -f '%R%s'` writes it."
 
 
 def whole(source: str) -> bytes:
@@ -36,6 +45,39 @@ def lines(sources: Sequence[str]) -> Iterator[bytes]:
         else:
             found = whole(source).splitlines()
         yield from (line for each in found if (line := each.rstrip(b"\r\n")))
+
+
+def between_nuls(sources: Sequence[str]) -> Iterator[bytes]:
+    """What NUL bytes end in ``-`` and ``@FILE``, or the end does. Empty ones are left out."""
+    for source in sources:
+        begun = b""
+        for chunk in iter(partial(_stream(source).read, _CHUNK_BYTES), b""):
+            *ended, begun = (begun + chunk).split(b"\0")
+            yield from filter(None, ended)
+        if begun:
+            yield begun
+
+
+def behind_sizes(sources: Sequence[str]) -> Iterator[bytes]:
+    """Bodies of which each stands behind its size, in four bytes, big-endian. UsageError for what is cut off, and for a
+    size that no message has."""
+    for source in sources:
+        stream = _stream(source)
+        for number in count(1):
+            head = stream.read(_SIZE_BYTES)
+            if not head:
+                break
+            size_bytes = int.from_bytes(head, "big")
+            if len(head) == _SIZE_BYTES and size_bytes > BODY_SIZE_MAX_BYTES:
+                raise UsageError(f"{source}: message {number} would have {size_bytes:,} bytes", hint=_SIZED_HINT)
+            body = stream.read(size_bytes) if len(head) == _SIZE_BYTES else b""
+            if len(head) < _SIZE_BYTES or len(body) < size_bytes:
+                raise UsageError(f"{source}: ends inside message {number}", hint=_SIZED_HINT)
+            yield body
+
+
+def _stream(source: str) -> BinaryIO:
+    return sys.stdin.buffer if source == STANDARD_INPUT else BytesIO(whole(source))
 
 
 def message_of_line(topic: str, line: bytes) -> Message:

@@ -60,6 +60,38 @@ def test_every_line_is_a_message(rmqadmin: Rmqadmin, topic: str, type_in: Callab
     assert bodies(rmqadmin, topic) == ["one", "zwö", "three"]
 
 
+def test_a_nul_ends_a_message(
+    rmqadmin: Rmqadmin, topic: str, tmp_path: Path, type_in: Callable[[bytes], None]
+) -> None:  # fmt: skip
+    """As `find -print0` writes names; what is behind the last one counts, too."""
+    long = "x" * 100_000
+    (tmp_path / "more").write_bytes(b"four\0\0")
+    type_in(f"one\ntwo\0{long}\0three".encode())
+    ran = rmqadmin("-o", "json", "msg", "send", topic, "--nul", "-", f"@{tmp_path / 'more'}", "--property", "from=nul")
+    assert len(ran.items) == 4
+    assert bodies(rmqadmin, topic) == ["one\ntwo", long, "three", "four"]
+    assert {row["properties"]["from"] for row in rmqadmin("-o", "json", "printMsg", "-t", topic).items} == {"nul"}
+
+
+def test_what_msg_cat_writes_behind_sizes_is_sent_again_as_it_was(
+    rmqadmin: Rmqadmin, topic: str, fresh: Callable[[str], str], type_in: Callable[[bytes], None]
+) -> None:
+    written = b"".join(len(body).to_bytes(4, "big") + body for body in (b"one\0\n", b"x" * (1 << 16), b"text"))
+    type_in(written)
+    assert len(rmqadmin("-o", "json", "msg", "send", topic, "--sized").items) == 3
+    assert rmqadmin("msg", "cat", topic, "-f", "%R%s").out.encode() == written
+    for cut, words in ((written[:-1], "ends inside message 3"), (b"\xff" * 4, "would have 4,294,967,295 bytes")):
+        type_in(cut)
+        ran = rmqadmin("msg", "send", topic, "--sized", "--dry-run")
+        assert words in ran.err
+        assert ran.status in (1, 2)
+
+
+def test_one_way_to_cut_is_enough(rmqadmin: Rmqadmin, topic: str) -> None:
+    ran = rmqadmin("msg", "send", topic, "--nul", "--lines")
+    assert (ran.status, "--lines and --nul exclude each other" in ran.err) == (2, True)
+
+
 def test_what_is_printed_as_json_lines_is_sent_again_as_it_was(
     rmqadmin: Rmqadmin, topic: str, fresh: Callable[[str], str], type_in: Callable[[bytes], None]
 ) -> None:
