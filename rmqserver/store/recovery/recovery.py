@@ -17,7 +17,7 @@ from rmqproto.errors import StorageError
 from rmqproto.message.record import StoredMessage
 from rmqserver.store.disk.segments import clear
 from rmqserver.store.followers import Followers
-from rmqserver.store.log.commit_log import CommitLog
+from rmqserver.store.log.commit_log import BLANK_SIZE_BYTES, CommitLog
 from rmqserver.store.log.scan import FoundRecord, first_record, is_record, scan_portions
 from rmqserver.store.recovery.checkpoint import Checkpoint
 
@@ -137,9 +137,13 @@ class Recovery:
         """The records from ``start`` to the end of the log."""
         checkpoint = self._checkpoint
         is_own_log = checkpoint.is_ours or checkpoint.is_without_queues or checkpoint.is_blank
-        knows_tears = not clean and is_own_log
-        for portion in scan_portions(self._log.segments, start, check_crc=self._check_crc):
-            if knows_tears:  # our appender takes no zeros in properties: these bytes never reached the device
+        portions = scan_portions(self._log.segments, start, check_crc=self._check_crc)
+        if clean and checkpoint.is_ours:
+            portions = _without_torn_end(portions, self._followers.newest_record_offset)
+        for portion in portions:
+            if (
+                is_own_log and not clean
+            ):  # our appender takes no zeros in properties: these bytes never reached the device
                 torn = next((i for i, found in enumerate(portion) if 0 in found.properties), None)
                 if torn is not None:
                     if torn:
@@ -179,5 +183,20 @@ class Recovery:
             follower.cut(end)
         if not self._read_only:
             self._log.segments.delete_after(end)
-            if not clean:
+            if not clean or any(self._log.segments.read(end, BLANK_SIZE_BYTES)):
                 clear(self._log.segments, end)
+
+
+def _without_torn_end(portions: Iterator[list[FoundRecord]], dispatched: int) -> Iterator[list[FoundRecord]]:
+    """A slave may be stopped when a record has come in part. Where only properties lack, its checksum is right; and
+    what lacks is zeros. Its master sends it again from its begin. Those up to ``dispatched`` were whole, or are an
+    Apache broker's, which takes such a one for whole."""
+    held: list[FoundRecord] = []
+    for portion in portions:
+        if held:
+            yield held
+        held = portion
+    if held and held[-1].log_offset > dispatched and held[-1].properties.endswith(b"\0"):
+        del held[-1]
+    if held:
+        yield held

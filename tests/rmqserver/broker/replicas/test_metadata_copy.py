@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from rmqproto.bodies.master import HaStatus
+from rmqproto.codes import ResponseCode
+from rmqproto.errors import RefusedError
 from rmqproto.wire.command import Command
 from rmqproto.wire.fastjson import dumps
 from rmqserver.broker.parts import BrokerParts
@@ -25,6 +27,24 @@ class BusyMaster:
         put(self._store)
         self._store.commit()
         return Command(code=0, body=dumps(status))
+
+
+class RefusingMaster:
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+
+    async def ask(self, code: int, *_: object) -> Command:
+        self.asked.append(code)
+        raise RefusedError(ResponseCode.SYSTEM_ERROR, "not now")
+
+
+@pytest.mark.trio
+async def test_all_is_asked_for_in_apaches_order_whatever_is_refused(parts: BrokerParts) -> None:
+    """First how long the log is, which is ours."""
+    master = RefusingMaster()
+    link: Any = master
+    await MetadataCopy(parts).round(link)
+    assert master.asked == [907, 21, 43, 45, 201, 402, 60]
 
 
 @pytest.mark.trio
