@@ -12,9 +12,9 @@ from textual.strip import Strip
 WAITED_S = 2.0
 """So long after a key or a click nobody waits for the next answer."""
 
-SEARCHES_MIN, SEARCHES_MAX = 10, 30
-"""So many searches among young objects make a full one worth while (Python's own rule), and so many for a user who
-never rests."""
+SEARCHES_MIN, SEARCHES_MAX = 3, 10
+"""So many searches among young objects make a full one worth while at rest, and so many for a user who never rests.
+Ten is Python's own rule. The longer one waits, the longer it takes: from thirty on, 20 ms and more."""
 
 _NEVER = 1_000_000_000
 
