@@ -1,10 +1,11 @@
-"""``python -m bench.dashboard``: what the dashboard costs on a large cluster. It measures the time to the first frame,
-the processor time of a refresh, and the longest time that the event loop, and so every key, had to wait. Messages with
-the largest bodies are opened, too.
+"""``python -m bench.dashboard``: what the dashboard costs on small and large clusters, in about four minutes. Measured
+are the time to the first frame; how long a key that opens a screen waits for the screen's frame; the longest time that
+the event loop, and so every key, had to wait; the processor time of a refresh; and messages with the largest bodies.
 
-The first frame is compared with that of a Textual program that only says hello, in the same run. The screens are
-compared with the same screens on a small cluster. Everything runs in a real pseudo-terminal, so drawing counts too.
-Blocks are given in processor time of the loop's thread and in elapsed time, which says little on a busy machine.
+The first frame is compared with that of a Textual program that only says hello, in the same run. Everything runs in a
+real pseudo-terminal, so drawing counts too. Blocks are given in processor time of the loop's thread and in elapsed
+time, which says little on a busy machine. Keys are pressed on one cluster after the other. Rest is measured on all at
+once: it is processor time of programs that hardly do anything.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import tempfile
 import termios
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,6 +34,7 @@ from typing import Any
 from textual.widgets import Input
 
 from rmqadmin.core.messages.lookup import FoundMessage
+from rmqadmin.tui import app as app_module
 from rmqadmin.tui.app import DashboardApp
 from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.screens.message import MessageScreen
@@ -48,8 +51,16 @@ INTERVAL_S = 2.0
 """The dashboard's own default."""
 
 SIZE = (160, 50)
-OPENING_S = 3.0
-"""A screen's opening: its first frame, the names, the numbers of the rows in view."""
+STARTING_S = 3.0
+"""The modules of all screens are loaded in the meantime."""
+
+QUIET_S, QUIET_MAX_S = 0.3, 3.0
+"""A screen is open when the dashboard has done nothing for so long: its first frame, the names, the numbers of the rows
+in view. It asks again after two seconds."""
+KEY_QUIET_S, KEY_QUIET_MAX_S = 0.06, 0.5
+"""The same of a key that opens nothing."""
+QUIET_RATIO_MAX = 0.05
+"""Of a core: what that may cost."""
 
 SCREENS = {
     "pulse": ["h"],
@@ -75,15 +86,15 @@ KEYS = [
     "tab", "down", "end", "pageup", "home", "greater_than_sign", "o", "z", "z", "slash", "1", "escape", "question_mark",
     "escape", "colon", "t", "escape", "r",
 ]  # fmt: skip
-"""Pressed on every screen when it has been open for a while. They leave it as it was, but for its order."""
-KEY_S = 0.3
+"""Pressed on every screen when it is open. They leave it as it was, but for its order."""
 
 PORTION = 1000
 """Topics that are created by one request."""
 
 BODY_KEYS = {"opening": "", "text": "2", "wrapping": "w", "hex": "3", "JSON": "1"}
 """What is done with a message, one after the other."""
-ONE_KEY_S = 1.5
+BODY_QUIET_MAX_S = 6.0
+"""A body of four million lines takes a thread so long on a busy machine."""
 
 HELLO_WORD = "Hello-from-Textual"
 HELLO = f"""
@@ -121,44 +132,54 @@ def large_bodies() -> dict[str, bytes]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="What the dashboard costs.")
-    parser.add_argument("--topics", type=int, default=1000)
+    parser.add_argument("--topics", type=int, nargs="+", default=[25, 1000, 10_000], help="of each cluster")
     parser.add_argument("--queues", type=int, default=8)
-    parser.add_argument("--groups", type=int, default=200)
-    parser.add_argument("--refreshes", type=int, default=5)
+    parser.add_argument(
+        "--groups", type=int, default=200, help="of a cluster with as many topics; otherwise one a topic"
+    )
+    parser.add_argument("--refreshes", type=int, default=2, help="that are looked at on each screen at rest")
     parser.add_argument("--starts", type=int, default=7)
     parser.add_argument("--only-bodies", action="store_true")
-    parser.add_argument("--only-screens", action="store_true", help="of the large cluster")
+    parser.add_argument("--only-screens", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="rmq-bench-dashboard-state-") as folder:
         os.environ["XDG_STATE_HOME"] = folder  # the user's own dashboard sorts as it did
-        measure_all(options)
+        if not (options.only_screens or options.only_bodies):
+            print_first_frames(options.starts)
+        if not options.only_bodies:
+            print_screens(options)
+        if not options.only_screens:
+            print_bodies()
 
 
-def measure_all(options: argparse.Namespace) -> None:
-    if options.only_bodies:
-        print_bodies()
-        return
-    if not options.only_screens:
-        print_first_frames(options.starts)
-    print("longest blocks: ms on the processor (elapsed)\n")
-    print(f"{'screen':16} {'rows':>6} {'at rest, % of a core':>21} {'opening':>12} {'refreshing':>12} {'a key':>12}")
-    for topics, groups in ((10, 10), (options.topics, options.groups))[int(options.only_screens) :]:
-        with (
-            tempfile.TemporaryDirectory(prefix="rmq-bench-dashboard-") as folder,
-            servers.standalone(Path(folder)) as server,
-        ):
-            fill(server, topics, options.queues, groups)
-            measured = measured_in_terminal(partial(measure_screens, server.namesrv_addr, options.refreshes))
-        for screen, rows, cpu_s, opening, refreshing, (worst, key) in measured:
-            at_rest, blocks = cpu_s / INTERVAL_S, (opening, refreshing, worst)
-            print(f"{screen:16} {rows:6} {at_rest:21.1%}", *(f"{in_ms(block):>12}" for block in blocks), key)
-    if not options.only_screens:
-        print_bodies()
+def print_screens(options: argparse.Namespace) -> None:
+    with ExitStack() as stack:
+        addrs = []
+        for topics in options.topics:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="rmq-bench-dashboard-"))
+            server = stack.enter_context(servers.standalone(Path(folder)))
+            fill(server, topics, options.queues, min(topics, options.groups))
+            addrs.append(server.namesrv_addr)
+        at_rest = measured_in_terminals([partial(measure_rest, addr, options.refreshes) for addr in addrs])
+        for topics, addr, rests in zip(options.topics, addrs, at_rest, strict=True):
+            measured = measured_in_terminals([partial(measure_keys, addr)])[0]
+            print_cluster(f"{topics:,} topics, {min(topics, options.groups)} groups", rests, measured)
+
+
+def print_cluster(title: str, rests: list[Any], measured: list[Any]) -> None:
+    print(f"{title}; times: ms on the processor (elapsed)\n")
+    columns = ("to its frame", "opening", "refreshing", "a key")
+    print(f"{'screen':16} {'rows':>6} {'at rest, % of a core':>21}", *(f"{title:>12}" for title in columns))
+    for (screen, rows, cpu_s, refreshing), (_, frame, opening, (worst, key)) in zip(rests, measured, strict=True):
+        times = (in_ms(block) for block in (frame, opening, refreshing, worst))
+        print(f"{screen:16} {rows:6} {cpu_s / INTERVAL_S:21.1%}", *(f"{one:>12}" for one in times), key)
+    mean_s = statistics.mean(cpu_s for _, _, cpu_s, _ in rests)
+    print(f"{'all of them':16} {'':6} {mean_s / INTERVAL_S:21.1%}\n", flush=True)
 
 
 def print_bodies() -> None:
-    print(f"\n{'body':24}", *(f"{title:>12}" for title in BODY_KEYS))
-    for name, blocks in measured_in_terminal(measure_bodies):
+    print(f"{'body':24}", *(f"{title:>12}" for title in BODY_KEYS))
+    for name, blocks in measured_in_terminals([measure_bodies])[0]:
         print(f"{name:24}", *(f"{in_ms(block):>12}" for block in blocks))
 
 
@@ -260,62 +281,137 @@ class MeasuringSelector(selectors.DefaultSelector):
         return found
 
 
-def measured_in_terminal(measure: Callable[[MeasuringSelector], Coroutine[Any, Any, list[Any]]]) -> list[Any]:
-    """The measurements of the dashboard's own process, from JSON."""
+Measure = Callable[[MeasuringSelector], Coroutine[Any, Any, list[Any]]]
+
+
+def measured_in_terminals(measures: Sequence[Measure]) -> list[list[Any]]:
+    """What dashboards measure of themselves, each in its own process and terminal, all at once."""
+    children = [started(measure) for measure in measures]
+    shown_last = b""
+    with selectors.DefaultSelector() as waiting:  # a terminal that nobody reads would stop its program
+        for _, terminal, _ in children:
+            waiting.register(terminal, selectors.EVENT_READ)
+        while waiting.get_map():
+            for ready, _ in waiting.select():
+                shown = read_terminal(ready.fd)
+                shown_last = shown or shown_last
+                if not shown:
+                    waiting.unregister(ready.fd)
+                    os.close(ready.fd)
+    found = []
+    for pid, _, reading in children:
+        os.waitpid(pid, 0)
+        with os.fdopen(reading) as pipe:
+            told = pipe.read()
+        if not told:
+            sys.exit(f"a dashboard ended before it was measured: {shown_last.decode(errors='replace')}")
+        found.append(json.loads(told))
+    return found
+
+
+def read_terminal(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 1 << 16)
+    except OSError:  # Linux's way to say that the other side is closed
+        return b""
+
+
+def started(measure: Measure) -> tuple[int, int, int]:
+    """Its process id, its terminal's other side, and where its measurements are read from."""
     reading, writing = os.pipe()
 
     def child() -> None:
         selector = MeasuringSelector()
         with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selector)) as runner:
             found = runner.run(measure(selector))
-        with os.fdopen(writing, "w") as pipe:
-            json.dump(found, pipe)
+        if found:  # otherwise the dashboard has failed, and said why
+            with os.fdopen(writing, "w") as pipe:
+                json.dump(found, pipe)
 
     pid, terminal = in_terminal(child)
     os.close(writing)
-    while True:  # a terminal that nobody reads would stop the program
-        try:
-            if not os.read(terminal, 1 << 16):
-                break
-        except OSError:  # Linux's way to say that the other side is closed
-            break
-    os.waitpid(pid, 0)
-    os.close(terminal)
-    with os.fdopen(reading) as pipe:
-        found: list[Any] = json.load(pipe)
-        return found
+    return pid, terminal, reading
 
 
-def dashboard(namesrv_addr: str) -> DashboardApp:
+class MeasuredApp(DashboardApp):
+    """Notes when the first frame of a new screen has been written to the terminal."""
+
+    CSS_PATH = Path(app_module.__file__).with_name("style.tcss")  # Textual would look for it beside this file
+
+    def expect_frame(self) -> None:
+        """From now on, of any other screen than that on top."""
+        self._before: Any = self.screen
+        self._began_s = time.thread_time(), time.monotonic()
+        self.frame: Block | None = None
+
+    def _display(self, screen: Any, renderable: Any) -> None:
+        super()._display(screen, renderable)
+        if getattr(self, "_before", None) not in (None, screen) and renderable is not None:
+            self._before = None
+            cpu_s, elapsed_s = self._began_s
+            self.frame = [time.thread_time() - cpu_s, time.monotonic() - elapsed_s]
+
+
+def dashboard(namesrv_addr: str) -> MeasuredApp:
     def make_client(*, read_only: bool) -> DashboardClient:
         return DashboardClient(namesrv_addr, None, 5.0, read_only=read_only)
 
-    return DashboardApp(
+    return MeasuredApp(
         DashboardSettings(namesrv_addr, make_client, lambda: time.time_ns() // 1_000_000, interval_s=INTERVAL_S)
     )
 
 
-async def measure_screens(namesrv_addr: str, refreshes: int, selector: MeasuringSelector) -> list[Any]:
+async def quiet(quiet_s: float, max_s: float) -> None:
+    """Until no thread of the dashboard has done anything for a while, but at most ``max_s``."""
+    deadline_s = time.monotonic() + max_s
+    while time.monotonic() < deadline_s:
+        before_s = time.process_time()
+        await asyncio.sleep(quiet_s)
+        if time.process_time() - before_s < QUIET_RATIO_MAX * quiet_s:
+            return
+
+
+async def measure_rest(namesrv_addr: str, refreshes: int, selector: MeasuringSelector) -> list[Any]:
+    """Of each screen: its name and rows, processor time of a refresh, the longest block."""
     app = dashboard(namesrv_addr)
     figures = []
 
     async def pressed(pilot: Any) -> None:
-        await asyncio.sleep(OPENING_S)  # the modules of all screens are loaded in the meantime
+        await asyncio.sleep(STARTING_S)
         for screen, keys in SCREENS.items():
-            *before, last = keys
-            await pilot.press(*before)
-            selector.forget()
-            await pilot.press(last)
-            await asyncio.sleep(OPENING_S)
-            opening = selector.block()
+            await pilot.press(*keys)
+            await quiet(QUIET_S, QUIET_MAX_S)
             selector.forget()
             cpu_before_s = time.process_time()
             await asyncio.sleep(refreshes * INTERVAL_S)
             cpu_s = (time.process_time() - cpu_before_s) / refreshes
-            refreshing = selector.block()
             rows = max((table.row_count for table in app.screen.query(RowTable)), default=0)
-            worst = await worst_key(pilot, selector, app)
-            figures.append((screen, rows, cpu_s, opening, refreshing, worst))
+            figures.append((screen, rows, cpu_s, selector.block()))
+        app.exit()
+
+    await app.run_async(auto_pilot=pressed)
+    return figures
+
+
+async def measure_keys(namesrv_addr: str, selector: MeasuringSelector) -> list[Any]:
+    """Of each screen: its name; from the key to its first frame; the longest block until it is open; the worst key."""
+    app = dashboard(namesrv_addr)
+    figures = []
+
+    async def pressed(pilot: Any) -> None:
+        await asyncio.sleep(STARTING_S)
+        for screen, keys in SCREENS.items():
+            *before, last = keys
+            if before:
+                await pilot.press(*before)
+                await quiet(KEY_QUIET_S, KEY_QUIET_MAX_S)
+            selector.forget()
+            app.expect_frame()
+            await pilot.press(last)
+            await quiet(QUIET_S, QUIET_MAX_S)
+            opening = selector.block()
+            frame = app.frame or opening  # the screen was there already
+            figures.append((screen, frame, opening, await worst_key(pilot, selector, app)))
         app.exit()
 
     await app.run_async(auto_pilot=pressed)
@@ -330,7 +426,7 @@ async def worst_key(pilot: Any, selector: MeasuringSelector, app: DashboardApp) 
             continue  # it would be typed into it
         selector.forget()
         await pilot.press(key)
-        await asyncio.sleep(KEY_S)
+        await quiet(KEY_QUIET_S, KEY_QUIET_MAX_S)
         found.append((selector.block(), key))
     return max(found)
 
@@ -341,13 +437,13 @@ async def measure_bodies(selector: MeasuringSelector) -> list[Any]:
     found = []
 
     async def pressed(pilot: Any) -> None:
-        await asyncio.sleep(OPENING_S)
+        await asyncio.sleep(STARTING_S)
         for name, body in large_bodies().items():
             blocks = []
             for key in BODY_KEYS.values():
                 selector.forget()
                 await (pilot.press(key) if key else app.push_screen(MessageScreen(message_of(body))))
-                await asyncio.sleep(ONE_KEY_S)
+                await quiet(QUIET_S, BODY_QUIET_MAX_S)
                 blocks.append(selector.block())
             found.append((name, blocks))
             await pilot.press("escape")
