@@ -71,6 +71,8 @@ class Rows:
         self.lines: dict[str, Line] = {}
         self._prepared: dict[str, Line] = {}
         self.shown: list[Line] = []
+        self._known_counts: dict[str, int] = {}
+        """As ``known_count``, since the last change. The status line says it every second."""
         self.hidden_count = 0
         """Rows that are left out whatever the filter is."""
         self.marked: dict[str, Any] = {}
@@ -133,6 +135,8 @@ class Rows:
 
     def _fill(self, line: Line, part: str, value: Any) -> bool:
         """Makes the cells of one part. Returns whether one of them has changed."""
+        if part not in line.parts:
+            self._known_counts.clear()
         line.parts[part] = value
         error = getattr(value, "error", None) if part == NUMBERS else None
         before = line.errors.pop(part, None)
@@ -171,6 +175,7 @@ class Rows:
 
     def arrange(self) -> None:
         """Makes ``shown`` anew."""
+        self._known_counts.clear()
         passes, is_hidden = self.passes, self.is_hidden
         visible = [line for line in self.lines.values() if is_hidden is None or not is_hidden(line.parts[BASE])]
         self.hidden_count = len(self.lines) - len(visible)
@@ -194,7 +199,9 @@ class Rows:
 
     def known_count(self, part: str) -> int:
         """How many of the rows that pass have a part."""
-        return sum(part in line.parts for line in self.shown)
+        if part not in self._known_counts:
+            self._known_counts[part] = sum([part in line.parts for line in self.shown])
+        return self._known_counts[part]
 
     def asked_longest_ago(self, part: str, count: int) -> list[str]:
         """Rows that pass, those with the oldest part first, and before them those that were never asked for."""
