@@ -371,7 +371,7 @@ class Broker(Service):
         self.end_round()
         self.store.flush()
         self.pending.settle()
-        self.pending.give_up("the broker has another role now")
+        self.pending.give_up("the broker has another role now: it may be done or not")
         self.slow_reads.end()
         self.holds.give_up()
         for client in list(self._lite_clients.values()):

@@ -20,6 +20,7 @@ from .other_clients import go_program
 
 READ_MAX = 16
 _NOTHING_IS_STORED = {ResponseCode.SERVICE_NOT_AVAILABLE, ResponseCode.SYSTEM_BUSY}
+_MAY_BE_DONE = "it may be done or not"
 _TOO_FEW = "in-sync replicas not enough"
 
 
@@ -53,7 +54,8 @@ class History:
             if result.status is SendStatus.SEND_OK:
                 kind, offset = "stored", result.queue_offset
         except RefusedError as error:
-            if error.code in _NOTHING_IS_STORED or _TOO_FEW in error.remark:
+            is_sure = error.code in _NOTHING_IS_STORED and _MAY_BE_DONE not in error.remark
+            if is_sure or _TOO_FEW in error.remark:
                 kind = "refused"
         except RocketMQError:
             pass
