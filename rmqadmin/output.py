@@ -288,7 +288,7 @@ def _table(result: Result, format: Format, view: TableView) -> Iterator[str]:
     layout: Layout | None = None
     for rows in result.batches():
         if rows and layout is None:
-            layout = Layout(shown_columns(result, rows, format), rows, view)
+            layout = Layout(shown_columns(result, rows, format), rows, view, is_live=result.is_live())
             yield layout.head()
         if layout is not None:
             yield "".join(map(layout.line, rows))

@@ -1,6 +1,7 @@
 """A table as lines: which columns there are, how wide, and each row as one line.
 
-The widths are those of the rows that are there when it is laid out. Rows that come later keep to them.
+The widths are those of the rows that are there when it is laid out. Rows that come later keep to them, but no number is
+ever cut, which would be another number.
 """
 
 from __future__ import annotations
@@ -28,11 +29,17 @@ class TableView(msgspec.Struct, frozen=True):
     has_color: bool = False
 
 
-class Layout:
-    """``columns`` fitted to a view and to the first ``rows``. Lines end with a line feed."""
+LIVE_NUMBER_CELLS = 6
+"""Of numbers that come as time goes by, at least: after ``9.9 ms`` there may be ``277 ms``."""
 
-    def __init__(self, columns: Sequence[ResultColumn], rows: Sequence[Row], view: TableView):
+
+class Layout:
+    """``columns`` fitted to a view and to the first ``rows``. Lines end with a line feed. ``is_live``: further rows are
+    expected."""
+
+    def __init__(self, columns: Sequence[ResultColumn], rows: Sequence[Row], view: TableView, *, is_live: bool = False):
         self.view = view
+        self._number_cells = LIVE_NUMBER_CELLS if is_live else 0
         wishes = [self._wish(column, rows) for column in columns]
         widths = [wish.whole for wish in wishes] if view.width is None else fit(wishes, view.width)
         self.shown = [(column, width) for column, width in zip(columns, widths, strict=True) if width]
@@ -57,17 +64,26 @@ class Layout:
 
     def _wish(self, column: ResultColumn, rows: Sequence[Row]) -> Wish:
         texts = [words(column.name), *(self._text(row.column_of(column), getattr(row, column.name)) for row in rows)]
-        return wish(column.shape, max(map(display_width, texts)), column.importance)
+        whole = max(map(display_width, texts))
+        return wish(column.shape, max(whole, self._number_cells) if column.is_number else whole, column.importance)
 
     def _text(self, column: ResultColumn, value: Any) -> str:
         return printable(person_text(value, column, self.view.now_ms))
 
     def _line(self, cells: Sequence[tuple[str, Mark | None]]) -> str:
-        """The last cell is not filled up, so that no line ends with blanks."""
-        parts = []
+        """The last cell is not filled up, so that no line ends with blanks. What a number takes beyond its width, the
+        texts behind it go without."""
+        parts, surplus = [], 0
+        is_cut = self.view.width is not None
         for at, ((text, style), (column, width)) in enumerate(zip(cells, self.shown, strict=True)):
-            short = shortened(column.shape, text, width)
-            blanks = " " * (width - display_width(short))
+            if is_cut and (not column.is_number or len(self.shown) == 1):
+                room = max(1, width - surplus)
+                short = shortened(column.shape, text, room)
+            else:
+                room, short = width, text
+            cell_count = display_width(short)
+            surplus = max(0, surplus - (width - room)) + max(0, cell_count - room)
+            blanks = " " * (room - cell_count)
             shown = self._styled(short, style)
             is_last = at == len(cells) - 1
             parts.append(blanks + shown if column.is_number else shown + ("" if is_last else blanks))
