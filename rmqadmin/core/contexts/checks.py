@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.contexts.permission import addresses_of
 from rmqadmin.core.contexts.settings import EffectiveSettings
+from rmqadmin.core.health.health_finding import counted
 from rmqadmin.core.results import Result, Row, doc
 from rmqproto.errors import RocketMQError, UsageError
 
@@ -47,7 +48,7 @@ def check_context(store: ContextStore, name: str, *, connect: bool) -> Iterator[
     if name not in store.names():
         store.load(name)
     settings = EffectiveSettings({}, context_flag=name, environment={}, store=store)
-    yield row("file", lambda: f"{len(store.load(name).lines)} settings in {path}")
+    yield row("file", lambda: f"{counted(len(store.load(name).lines), 'setting')} in {path}")
     try:
         context = store.load(name)
     except UsageError:
@@ -100,7 +101,7 @@ def _servers(
         return
     with client(namesrv_addr) as admin:
         if cluster is not None:
-            there = row(f"cluster {cluster}", lambda: f"{len(brokers_of(admin, cluster))} brokers")
+            there = row(f"cluster {cluster}", lambda: counted(len(brokers_of(admin, cluster)), "broker"))
             yield there
             if not there.ok:
                 return
@@ -114,7 +115,7 @@ def _servers(
 
 
 def _brokers_text(admin: AdminClient) -> str:
-    return f"{len(admin.cluster_info().broker_addr_table)} brokers"
+    return counted(len(admin.cluster_info().broker_addr_table), "broker")
 
 
 def _timed(ask: Callable[[], str]) -> str:

@@ -39,7 +39,7 @@ def test_a_context_that_works_says_what_was_looked_at(run: Rmqadmin, add: Add, s
         f"broker {server.broker_addr}",
     ]  # fmt: skip
     assert found["file"][1] == f"2 settings in {ContextStore().path('live')}"
-    assert found[f"cluster {CLUSTER}"][1] == "1 brokers"
+    assert found[f"cluster {CLUSTER}"][1] == "1 broker"
 
 
 def test_nobody_is_asked_without_connect(run: Rmqadmin, add: Add) -> None:
