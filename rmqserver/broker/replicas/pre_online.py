@@ -70,6 +70,8 @@ class PreOnline:
         self._own_addr = own_addr
         self._done: set[str] = set()
         self._has_asked = False
+        self._ahead: dict[str, str] = {}
+        """Slaves that have more than we, by address, with what to do about it."""
         self._running = trio.Lock()
         self._returned = trio.Event()
         self._late_until_s = 0.0
@@ -114,6 +116,8 @@ class PreOnline:
                 if addr not in self._done:
                     await self._ask_slave(broker_id, addr)
                     self._done.add(addr)
+            for problem in self._ahead.values():  # maybe it is stopped to become the master
+                raise NotYet(f"{problem}; it is away now")
         except (OSError, trio.TooSlowError, ProtocolError, RefusedError, NotYet) as error:
             self._note(str(error) or type(error).__name__)
             return False
@@ -136,6 +140,7 @@ class PreOnline:
         finally:
             link.close()
         count = self._offsets.catch_up(offsets, self._store.max_offset)
+        self._offsets.save()  # at once: the slave forgets what was committed to it as soon as it sees it here
         self._seen[addr] = offsets
         log.info("event=slave-asked broker_id=%d addr=%s offsets_taken=%d", broker_id, addr, count)
 
@@ -170,11 +175,13 @@ class PreOnline:
         in its place."""
         status = loads_untrusted((await link.ask(RequestCode.GET_BROKER_HA_STATUS)).body, HaStatus)
         slave_end, own_end = status.ha_client_runtime_info.max_offset, self._store.written_offset
+        self._ahead.pop(addr, None)
         if slave_end > own_end:
-            raise NotYet(
+            problem = self._ahead[addr] = (
                 f"the slave at {addr} has the log up to {slave_end}, and this master up to {own_end}: make the slave "
                 "the master, and take this store away; or set skipPreOnline=true, and lose what only the slave has"
             )
+            raise NotYet(problem)
 
     async def _until_followed(self, addr: str) -> None:
         """No slave says who it is: they are counted."""

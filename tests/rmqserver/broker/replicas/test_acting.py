@@ -299,6 +299,12 @@ def test_a_master_with_less_than_its_slave_stays_away(pair: Pair) -> None:
     with Wire(server.broker_addr) as wire:  # clients that knew it before may still come
         assert send(wire, TOPIC).code == ResponseCode.SERVICE_NOT_AVAILABLE
         assert wire.ask(R.GET_ALL_CONSUMER_OFFSET).code == ResponseCode.SERVICE_NOT_AVAILABLE
+        assert pair.slave is not None
+        port = pair.slave_addr.rpartition(":")[2]
+        pair.slave.stop()  # as an operator does who makes it the master
+        until(lambda: "it is away now" in server.log_tail())
+        assert send(wire, TOPIC).code == ResponseCode.SERVICE_NOT_AVAILABLE
+        pair.start_slave("--port", port)
     assert server.stop() == 0
     forced = pair.start("other", *MASTER, "--set", "skipPreOnline=true")
     until(lambda: pair.admin.cluster_info().broker_addr_table["broker-a"].broker_addrs.get(0) == forced.broker_addr)
