@@ -26,7 +26,8 @@ help:
 	@echo "make spark        the tests that start Spark; make spark-faults: those that kill and freeze its parts"
 	@echo "make browser      the dashboard in a browser (needs a Chromium that runs without a screen)"
 	@echo "make crash        a million crash images, a hundred kills of brokers, a thousand in a set"
-	@echo "make simulate     20,000 histories of sets of brokers with faults, and 4,000 with three controllers on etcd"
+	@echo "make simulate     20,000 histories of sets of brokers with faults, 4,000 with three controllers on etcd, and"
+	@echo "                  2,000 of slaves that act for their master"
 	@echo "                  (SEEDS=100 make simulate; SEED=N shows one)"
 	@echo "make fuzz         the decoders under a fuzzer, 60 s each, two a processor (FUZZ_SECONDS=5 make fuzz)"
 	@echo "make lint         ruff and mypy"
@@ -63,6 +64,7 @@ SEEDS ?= 20000
 simulate: $(VENV)/.test
 	$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
 	$(if $(SEED),,$(BIN)/python -m tests.simulation --seeds $$(($(SEEDS) / 5)) --controllers 3)
+	$(if $(SEED),,$(BIN)/python -m tests.simulation --seeds $$(($(SEEDS) / 10)) --acting)
 
 fuzz: $(VENV)/.fuzz
 	$(BIN)/python -m fuzz

@@ -25,6 +25,9 @@ What is modelled, and why:
 - etcd (``etcd.py``), where several controllers stand behind it: ``QuorumStore`` is the product's, with its lease and
   its transactions; etcd as a whole is one machine with a clock of its own, which forgets nothing.
 
+Beside it (``acting.py``, ``--acting``) is a master without controllers whose slaves act for it while it is away:
+``acting_machines.py`` says what of the product that is.
+
 ``faults.py`` says what goes wrong, ``ledger.py`` what must be true all the same, and ``variants.py`` which broken rules
 are seen by it.
 """

@@ -6,7 +6,9 @@ import argparse
 import sys
 import time
 import traceback
+from typing import Any
 
+from tests.simulation.acting import ActingSimulation
 from tests.simulation.ledger import Violation
 from tests.simulation.simulation import Simulation
 
@@ -16,13 +18,20 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seeds", type=int, default=0, help="run so many, and show the first that fails")
     parser.add_argument("--controllers", type=int, default=1, help="several stand behind one etcd")
+    parser.add_argument("--acting", action="store_true", help="slaves act for their master, without controllers")
     options = parser.parse_args()
+
+    def simulation(seed: int, *, is_recorded: bool = False) -> Any:
+        if options.acting:
+            return ActingSimulation(seed, is_recorded=is_recorded)
+        return Simulation(seed, controllers=options.controllers, is_recorded=is_recorded)
+
     if not options.seeds:
-        return replay(options.seed, options.controllers)
+        return replay(options.seed, simulation(options.seed, is_recorded=True))
     started_s = time.process_time()
     for seed in range(options.seed, options.seed + options.seeds):
         try:
-            Simulation(seed, controllers=options.controllers).check()
+            simulation(seed).check()
         except Exception as error:
             print(f"seed {seed}: {type(error).__name__}: {error}")
             return 1
@@ -31,8 +40,7 @@ def main() -> int:
     return 0
 
 
-def replay(seed: int, controllers: int) -> int:
-    run = Simulation(seed, controllers=controllers, is_recorded=True)
+def replay(seed: int, run: Any) -> int:
     failure: Exception | None = None
     try:
         run.check()
@@ -41,7 +49,8 @@ def replay(seed: int, controllers: int) -> int:
     assert run.world.lines is not None
     print("\n".join(run.world.lines))
     if failure is None:
-        print(f"seed {seed}: {len(run.ledger.acknowledged)} messages acknowledged, all of them are there")
+        acknowledged = (run if isinstance(run, ActingSimulation) else run.ledger).acknowledged
+        print(f"seed {seed}: {len(acknowledged)} messages acknowledged, all of them are there")
         return 0
     if not isinstance(failure, Violation):
         traceback.print_exception(failure)

@@ -93,7 +93,7 @@ class SimulatedBroker(Machine):
             self.disk = self.disk.image(self.world.random.choice(list(Loss)), self.world.random)
             self.on_lost(self.log_on_disk.cut_power(self.world.random))
         for controller in self.controllers:
-            controller.broker_died(self, is_silent=is_power_cut)
+            controller.caller_died(self, is_silent=is_power_cut)
         tasks.kill(self)
 
     def empty_if_told(self) -> None:

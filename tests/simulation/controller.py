@@ -15,20 +15,17 @@ from tests.crash.recording_disk import Loss, RecordingDisk
 from tests.rmqserver.controller.seats import Seat
 from tests.simulation import tasks
 from tests.simulation.broker import CLUSTER, NAME
-from tests.simulation.network import ControllerConnection, Network
-from tests.simulation.world import Machine, World
+from tests.simulation.network import Network, Served
+from tests.simulation.world import World
 
 CONFIG = ControllerConfig.from_properties("scanNotActiveBrokerInterval=500\nscanInactiveMasterInterval=500\n")
 
 
-class SimulatedController(Machine):
+class SimulatedController(Served):
     def __init__(self, world: World, network: Network, product: Any, name: str):
-        super().__init__(world, name)
-        network.machines[name] = self
-        self.network = network
+        super().__init__(world, network, name)
         self.product = product
         self.disk = RecordingDisk()
-        self.connections: dict[ControllerConnection, None] = {}
         self.on_decided: Callable[[], None] = lambda: None
 
     def start(self) -> None:
@@ -37,6 +34,7 @@ class SimulatedController(Machine):
             CONFIG, self._make_store(), _Notices(self), lambda host: f"{self.name}:1", self.monotonic_s
         )
         self.controller.open()
+        self.service = self.controller
         tasks.spawn(self, self._run)
 
     def _make_store(self) -> Any:
@@ -59,24 +57,8 @@ class SimulatedController(Machine):
         self.is_up = self.is_frozen = False
         if is_power_cut:
             self.disk = self.disk.image(self.world.random.choice(list(Loss)), self.world.random)
-        else:
-            for connection in self.connections:
-                connection.controller_died()
-        self.connections.clear()
+        self.end_connections(is_silent=is_power_cut)
         tasks.kill(self)
-
-    # --- connections -------------------------------------------------------------------------------------------------
-
-    def connected(self, caller: Machine, service: Any) -> ControllerConnection:
-        return ControllerConnection(self.network, service, caller, self)
-
-    def broker_died(self, broker: Machine, *, is_silent: bool) -> None:
-        for connection in list(self.connections):
-            if connection.caller is broker:
-                if is_silent:  # the end of a connection is not told by a machine without power
-                    del self.connections[connection]
-                else:
-                    self.network.send(broker, self, connection.hang_up_there)
 
     # --- operators ---------------------------------------------------------------------------------------------------
 

@@ -5,25 +5,43 @@ what it has synced."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from tests.simulation.network import Network
     from tests.simulation.simulation import Simulation
-
-Fault = Callable[["Simulation", float], None]
-"""Begins at once, and lasts so many seconds."""
+    from tests.simulation.world import World
 
 
-def kill(run: Simulation, seconds: float) -> None:
+class Run(Protocol):
+    """What happens to whom. ``start``: of a machine that is not up."""
+
+    world: World
+    random: Random
+    network: Network
+    machines: list[Any]
+    brokers: list[Any]
+    is_mended: bool
+
+    def start(self, machine: Any) -> None: ...
+    def note(self, who: str, text: str) -> None: ...
+
+
+Fault = Callable[[Any, float], None]
+"""Of a ``Run``: begins at once, and lasts so many seconds."""
+
+
+def kill(run: Run, seconds: float) -> None:
     _stop(run, seconds, is_power_cut=False)
 
 
-def cut_power(run: Simulation, seconds: float) -> None:
+def cut_power(run: Run, seconds: float) -> None:
     _stop(run, seconds, is_power_cut=True)
 
 
-def _stop(run: Simulation, seconds: float, *, is_power_cut: bool) -> None:
+def _stop(run: Run, seconds: float, *, is_power_cut: bool) -> None:
     machine = _victim(run)
     if machine.is_up:
         run.note(machine.name, f"{'loses its power' if is_power_cut else 'is killed'} for {seconds:.2f} s")
@@ -31,7 +49,7 @@ def _stop(run: Simulation, seconds: float, *, is_power_cut: bool) -> None:
         run.world.after(seconds, lambda: run.start(machine))
 
 
-def freeze(run: Simulation, seconds: float) -> None:
+def freeze(run: Run, seconds: float) -> None:
     machine = _victim(run)
     if machine.is_up and not machine.is_frozen:
         run.note(machine.name, f"freezes for {seconds:.2f} s")
@@ -39,7 +57,7 @@ def freeze(run: Simulation, seconds: float) -> None:
         run.world.after(seconds, machine.wake)
 
 
-def cut(run: Simulation, seconds: float) -> None:
+def cut(run: Run, seconds: float) -> None:
     one = _victim(run)
     other = run.random.choice([machine for machine in run.machines if machine is not one])
     run.note(one.name, f"is cut from {other.name} for {seconds:.2f} s")
@@ -47,7 +65,7 @@ def cut(run: Simulation, seconds: float) -> None:
     run.world.after(seconds, lambda: run.network.mend(one, other))
 
 
-def isolate(run: Simulation, seconds: float) -> None:
+def isolate(run: Run, seconds: float) -> None:
     one = _victim(run)
     run.note(one.name, f"is cut from all for {seconds:.2f} s")
     for other in run.machines:
@@ -56,19 +74,19 @@ def isolate(run: Simulation, seconds: float) -> None:
             run.world.after(seconds, lambda other=other: run.network.mend(one, other))
 
 
-def slow_down(run: Simulation, seconds: float) -> None:
+def slow_down(run: Run, seconds: float) -> None:
     run.network.slowness_s = run.random.choice([0.02, 0.1, 0.5])
     run.note("network", f"takes {run.network.slowness_s} s for {seconds:.2f} s")
     run.world.after(seconds, run.network.speed_up)
 
 
-def lose(run: Simulation, seconds: float) -> None:
+def lose(run: Run, seconds: float) -> None:
     run.network.loss = run.random.choice([0.05, 0.3])
     run.note("network", f"loses and doubles {run.network.loss:.0%} for {seconds:.2f} s")
     run.world.after(seconds, run.network.stop_losing)
 
 
-def reset(run: Simulation, seconds: float) -> None:
+def reset(run: Run, seconds: float) -> None:
     broker = run.random.choice(run.brokers)
     for stream in list(broker.streams):
         stream.reset()
@@ -82,10 +100,10 @@ def reset_controller(run: Simulation, seconds: float) -> None:
         if run.random.random() < 0.5:
             run.note(connection.caller.name, "loses its connection to the controller")
             connection.hang_up_there()
-            connection.controller_died()
+            connection.called_died()
 
 
-def set_clock(run: Simulation, seconds: float) -> None:
+def set_clock(run: Run, seconds: float) -> None:
     machine = run.random.choice(run.machines)
     machine.wall_offset_s += run.random.choice([-1, 1]) * run.random.choice([1, 60, 86400])
     run.note(machine.name, f"has its clock set: {machine.wall_offset_s:+.0f} s")
@@ -113,8 +131,14 @@ AT_DECISIONS_MAX = 5
 
 def plan(run: Simulation, begin_s: float, end_s: float) -> None:
     """Faults come alone, or several in the same second: most of what goes wrong needs two at once."""
-    random = run.random
     allowed = [kind for kind in KINDS if run.promises_in_sync or kind not in NOT_COVERED_BY_LEASES]
+    kinds = plan_of(run, allowed, begin_s, end_s)
+    run.world.at(begin_s, lambda: _watch_decisions(run, kinds, run.random.choice([0, 0.3, 0.8])))
+
+
+def plan_of(run: Run, allowed: Sequence[Fault], begin_s: float, end_s: float) -> list[Fault]:
+    """Returns the kinds that were drawn."""
+    random = run.random
     kinds = random.sample(allowed, random.randint(1, len(allowed)))
     left = random.choice([1, 4, 10])
     while left > 0:
@@ -122,7 +146,7 @@ def plan(run: Simulation, begin_s: float, end_s: float) -> None:
         for _ in range(min(random.choice([1, 2, 4]), left)):
             left -= 1
             run.world.at(first_s + random.random() ** 2, lambda: _begin(run, kinds))
-    run.world.at(begin_s, lambda: _watch_decisions(run, kinds, random.choice([0, 0.3, 0.8])))
+    return kinds
 
 
 def _watch_decisions(run: Simulation, kinds: list[Fault], likelihood: float) -> None:
@@ -139,12 +163,12 @@ def _watch_decisions(run: Simulation, kinds: list[Fault], likelihood: float) -> 
     run.decided.on_decided = decided
 
 
-def _begin(run: Simulation, kinds: list[Fault]) -> None:
+def _begin(run: Run, kinds: list[Fault]) -> None:
     if not run.is_mended:
         run.random.choice(kinds)(run, run.random.uniform(*run.random.choice(_SECONDS)))
 
 
-def _victim(run: Simulation) -> Any:
+def _victim(run: Run) -> Any:
     """A master more often than all others."""
     masters = [broker for broker in run.brokers if broker.is_master]
     return run.random.choice(masters if masters and run.random.random() < 0.6 else run.machines)

@@ -195,9 +195,10 @@ def connected(network: Network, caller: Machine, called: Machine) -> tuple[Strea
 class _Seat(Seat):
     """What is answered later - when etcd has kept it - goes to ``on_late``."""
 
-    def __init__(self, controller: Any, on_late: Callable[[Command], None]):
-        super().__init__(controller)
+    def __init__(self, service: Any, on_late: Callable[[Command], None], on_close: Callable[[], None]):
+        super().__init__(service)
         self._on_late = on_late
+        self._on_close = on_close
         self._is_asking = False
 
     def exchange(self, request: Command) -> Command | None:
@@ -212,11 +213,44 @@ class _Seat(Seat):
         if not self._is_asking and (answer := self.take()) is not None:
             self._on_late(answer)
 
+    def close(self, reason: str) -> None:
+        self._on_close()
 
-class ControllerConnection:
-    """A broker's connection to a controller, at the broker."""
 
-    def __init__(self, network: Network, service: Any, caller: Machine, called: Any):
+class Served(Machine):
+    """One that answers requests: a controller, a nameserver, a broker. ``service`` is the product's, in this life."""
+
+    service: Any
+
+    def __init__(self, world: World, network: Network, name: str):
+        super().__init__(world, name)
+        network.machines[name] = self
+        self.network = network
+        self.connections: dict[Connection, None] = {}
+
+    def connected(self, caller: Machine, service: Any) -> Connection:
+        return Connection(self.network, service, caller, self)
+
+    def end_connections(self, *, is_silent: bool) -> None:
+        """It dies; of a machine without power nobody is told."""
+        if not is_silent:
+            for connection in self.connections:
+                connection.called_died()
+        self.connections.clear()
+
+    def caller_died(self, caller: Machine, *, is_silent: bool) -> None:
+        for connection in list(self.connections):
+            if connection.caller is caller:
+                if is_silent:
+                    del self.connections[connection]
+                else:
+                    self.network.send(caller, self, connection.hang_up_there)
+
+
+class Connection:
+    """One on which requests are made, at the caller."""
+
+    def __init__(self, network: Network, service: Any, caller: Machine, called: Served):
         self.closed = False
         self.local_addr = f"{caller.name}:0"
         self.peer = called.name
@@ -225,7 +259,7 @@ class ControllerConnection:
         self._caller = caller
         self._called = called
         self._life, self._called_life = caller.life, called.life
-        self._seat = _Seat(called.controller, self._answer)
+        self._seat = _Seat(called.service, self._answer, self._closed_there)
         self._seat_is_taken = True
         self._waiting: dict[int, Callable[[Command | None], None]] = {}
         self._asked = 0
@@ -279,7 +313,7 @@ class ControllerConnection:
             self._ended()
 
     def _ended(self) -> None:
-        """At the broker."""
+        """At the caller."""
         if self.closed or self._life != self._caller.life:
             return
         self.closed = True
@@ -287,15 +321,19 @@ class ControllerConnection:
         for number in list(self._waiting):
             self._answered(number, None)
 
+    def _closed_there(self) -> None:
+        self.hang_up_there()
+        self.called_died()
+
     def hang_up_there(self) -> None:
-        """The controller notices that the connection has ended."""
+        """Who is called notices that the connection has ended."""
         called = self._called
         if self._seat_is_taken and called.life == self._called_life:
             self._seat_is_taken = False
             called.connections.pop(self, None)
             called.soon(self._seat.hang_up)
 
-    def controller_died(self) -> None:
+    def called_died(self) -> None:
         self._network.send(self._called, self._caller, lambda: self._caller.soon(self._ended))
 
     @property

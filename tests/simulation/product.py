@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import builtins
 import functools
+import importlib
 import importlib.util
 from collections.abc import Callable, Mapping
 from types import CodeType, ModuleType
@@ -30,6 +31,11 @@ MODULES = (
     f"{_CONTROLLED}.sync_set", f"{_CONTROLLED}.set_state", f"{_CONTROLLED}.set_link", f"{_CONTROLLED}.set_master",
     f"{_CONTROLLED}.set_slave", f"{_CONTROLLED}.set_watch", f"{_CONTROLLED}.member", f"{_CONTROLLED}.member_handlers",
     "rmqserver.broker.sending.pending",
+    "rmqserver.namesrv.routes", "rmqserver.namesrv.nameserver", "rmqserver.broker.registration",
+    "rmqserver.broker.tables.offsets", "rmqserver.broker.consuming.committed_offsets",
+    "rmqserver.broker.admin.offset_admin",
+    f"{_REPLICAS}.master_link", f"{_REPLICAS}.slave_offsets", f"{_REPLICAS}.metadata_copy", f"{_REPLICAS}.slave",
+    f"{_REPLICAS}.members", f"{_REPLICAS}.pre_online",
 )  # fmt: skip
 """Those that decide, wait, or ask a clock, in the order of their imports. Others - headers, bodies, codes, settings,
 events of the controller, errors - are the ones of everybody."""
@@ -50,7 +56,7 @@ class Product:
                 self.outward.connect, self.outward.open_stream = _connect, _open_stream
         self.member.cut_back = _cut_back
         # A master wakes its links in the order of a set, which would be that of addresses in memory.
-        self.set_link.SetLink.__hash__ = lambda link: link._stream.number
+        self.ha_link.HaLink.__hash__ = lambda link: link._stream.number
         if change is not None:
             change(self)
 
@@ -58,6 +64,7 @@ class Product:
         raise AttributeError(f"{name} is none of the simulated modules")
 
     def _load(self, name: str) -> ModuleType:
+        importlib.import_module(name)  # dataclasses look their module up by its name
         module = ModuleType(name)
         module.__dict__["__builtins__"] = {**builtins.__dict__, "__import__": self._import}
         exec(_code(name), module.__dict__)

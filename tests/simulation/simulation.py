@@ -90,7 +90,7 @@ class Simulation:
         """Violation, or what the product raised."""
         random = self.random
         tasks.running.world = self.world
-        with _logged_to(self.world):
+        with logged_to(self.world):
             for machine in self.machines:
                 machine.rate = 1 + random.uniform(-1, 1) * CLOCKS_WRONG_PERCENT / 100
                 begin_s = self._begin_s if machine in self.brokers else 0.0
@@ -228,7 +228,7 @@ class _ToHistory(logging.Handler):
 
 
 @contextmanager
-def _logged_to(world: World) -> Iterator[None]:
+def logged_to(world: World) -> Iterator[None]:
     """What the product logs is part of the history."""
     logger = logging.getLogger("rmqserver")
     before = logger.level, logger.propagate, logger.handlers

@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 
 from rmqproto.errors import ProtocolError
+from rmqserver.store.confirmation import OFFSET_MAX
 from rmqserver.store.followers import Followers
 from rmqserver.store.options import FlushMode
 
@@ -129,7 +130,11 @@ class OpenStore:
         flush_mode: FlushMode,
         on_grown: Callable[[], None],
         on_flushed: Callable[[], None],
+        *,
+        waits_for_copies: bool = True,
     ):
+        """``waits_for_copies``: readers see what brokers that are in sync have."""
+        self.waits_for_copies = waits_for_copies
         self.log_on_disk = disk
         self.log = _Log(disk)
         self.disk = machine.disk
@@ -143,7 +148,7 @@ class OpenStore:
         self._is_closed = False
         self._confirmation = product.confirmation.Confirmation(
             self.log, Followers(()), self._request_flush, lambda arrivals: on_grown(),
-            waits_for_flush=flush_mode is FlushMode.SYNC, waits_for_copies=True, on_written=on_grown,
+            waits_for_flush=flush_mode is FlushMode.SYNC, waits_for_copies=waits_for_copies, on_written=on_grown,
         )  # fmt: skip
         self._product_round: list[bytes] = []
 
@@ -158,6 +163,10 @@ class OpenStore:
     @property
     def end_offset(self) -> int:
         return self.log.written_offset
+
+    def max_offset(self, topic: str, queue_id: int) -> int:
+        """All messages are of one queue."""
+        return self.confirmed_offset // RECORD_BYTES
 
     def copied(self, log_offset: int) -> None:
         self._confirmation.copied(log_offset)
@@ -223,7 +232,8 @@ class _Copy:
 
     def __init__(self, store: OpenStore):
         self._store = store
-        self._visible_max = self._shown = store.end_offset
+        self._shown = store.end_offset
+        self._visible_max = store.end_offset if store.waits_for_copies else OFFSET_MAX
 
     @property
     def end_offset(self) -> int:

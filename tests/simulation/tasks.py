@@ -256,6 +256,10 @@ def move_on_after(seconds: float, *, shield: bool = False) -> CancelScope:
     return CancelScope(seconds, shield=shield)
 
 
+def move_on_at(deadline: float) -> CancelScope:
+    return CancelScope(deadline=deadline)
+
+
 class fail_after(CancelScope):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
         is_late = super().__exit__(kind, error, trace)

@@ -241,3 +241,59 @@ VARIANTS: tuple[Variant, ...] = (
     cuts_by_length_alone, begins_no_epoch, master_shows_what_it_has, slave_shows_what_it_has,
     slave_reports_before_it_writes, takes_messages_with_too_few, controller_answers_before_it_synced,
 )  # fmt: skip
+
+
+# --- slaves that act for their master --------------------------------------------------------------------------------
+
+
+def comes_back_without_asking(product: Product) -> None:
+    """As Apache's master, where ``totalReplicas`` is not set."""
+
+    async def tried(pre_online: Any) -> bool:
+        return True
+
+    product.pre_online.PreOnline._try = tried
+
+
+def comes_back_with_less_than_its_slave(product: Product) -> None:
+    """As Apache's master: how long the slave's log is does not matter."""
+
+    async def unchecked(pre_online: Any, link: Any, addr: str) -> None: ...
+
+    product.pre_online.PreOnline._check_log = unchecked
+
+
+def serves_before_it_has_asked(product: Product) -> None:
+    """As ours did: who knows its address may write."""
+    product.pre_online.PreOnline.handlers = lambda pre_online, table: {}
+
+
+def takes_the_slave_s_offsets_as_they_are(product: Product) -> None:
+    def catch_up(offsets: Any, others: Any, max_offset: Any) -> int:
+        offsets.take_over(others)
+        return len(others.offset_table)
+
+    product.offsets.ConsumerOffsets.catch_up = catch_up
+
+
+def slave_forgets_what_was_committed_to_it(product: Product) -> None:
+    """As Apache's slave: its master's table takes the place of its own."""
+    slave_offsets, offsets = product.slave_offsets.SlaveOffsets, product.offsets.ConsumerOffsets
+    slave_offsets.take_over = offsets.take_over
+    slave_offsets.ahead_of = lambda own, others, max_offset: iter(())
+
+
+def acting_slave_takes_messages(product: Product) -> None:
+    reject = product.slave.Slave.handlers
+
+    def handlers(slave: Any, table: Any) -> dict[int, Any]:
+        changed: dict[int, Any] = reject(slave, table)
+        return {code: handle for code, handle in changed.items() if code not in product.slave.WRITES}
+
+    product.slave.Slave.handlers = handlers
+
+
+ACTING_VARIANTS: tuple[Variant, ...] = (
+    comes_back_without_asking, comes_back_with_less_than_its_slave, serves_before_it_has_asked,
+    takes_the_slave_s_offsets_as_they_are, slave_forgets_what_was_committed_to_it, acting_slave_takes_messages,
+)  # fmt: skip

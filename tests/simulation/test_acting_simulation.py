@@ -1,0 +1,64 @@
+"""Histories of a master whose slaves act for it, and broken rules that show in them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.acting import ActingSimulation
+from tests.simulation.ledger import Violation
+from tests.simulation.product import Product
+from tests.simulation.variants import ACTING_VARIANTS, Variant, slave_forgets_what_was_committed_to_it
+
+QUICK_SEEDS = 20
+SLOW_SEEDS = 250
+SEEDS_OF_A_VARIANT = 400
+"""Each is seen in the first 100."""
+
+
+def first_caught(variant: Variant, seeds: int) -> int | None:
+    broken = Product(variant)
+    for seed in range(seeds):
+        try:
+            ActingSimulation(seed, broken).check()
+        except Violation:
+            return seed
+    return None
+
+
+def test_nothing_is_lost_and_consumers_keep_their_place() -> None:
+    acknowledged = handed_over = 0
+    for seed in range(QUICK_SEEDS):
+        run = ActingSimulation(seed)
+        run.check()
+        acknowledged += len(run.acknowledged)
+        handed_over += run.handed_over
+    assert acknowledged > 10 * QUICK_SEEDS
+    assert handed_over > QUICK_SEEDS, "masters that came back had what was committed before"
+
+
+@pytest.mark.slow
+def test_nothing_is_lost_in_hundreds_of_histories() -> None:
+    for seed in range(QUICK_SEEDS, SLOW_SEEDS):
+        try:
+            ActingSimulation(seed).check()
+        except Exception as error:
+            error.add_note(f"python -m tests.simulation --acting --seed {seed}")
+            raise
+
+
+def test_a_seed_is_a_history() -> None:
+    runs = [ActingSimulation(7, is_recorded=True) for _ in range(2)]
+    for run in runs:
+        run.check()
+    assert runs[0].world.lines == runs[1].world.lines
+    assert len(runs[0].world.lines or ()) > 50
+
+
+def test_a_broken_rule_shows_soon() -> None:
+    assert first_caught(slave_forgets_what_was_committed_to_it, QUICK_SEEDS) is not None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variant", ACTING_VARIANTS)
+def test_every_broken_rule_shows(variant: Variant) -> None:
+    assert first_caught(variant, SEEDS_OF_A_VARIANT) is not None
