@@ -44,10 +44,19 @@ class TopicRoute(Body, kw_only=True):
     topic_queue_mapping_by_broker: dict[str, Any] | None = None
 
 
+class DisplacedBroker(Body, kw_only=True):
+    """Without integer keys: Apache's clients do not know it, and could not skip those."""
+
+    broker_addr: str
+    broker_id: Int64
+    broker_name: str
+    cluster: str
+
+
 class ClusterInfo(Body, kw_only=True):
     broker_addr_table: dict[str, BrokerData] = {}
     cluster_addr_table: dict[str, list[str]] = {}
-    displaced_brokers: list[BrokerData] | None = None
+    displaced_brokers: list[DisplacedBroker] | None = None
     """Ours, where there are some: brokers that are alive, and whose name and id another one has, as it registered
     later."""
 

@@ -15,6 +15,7 @@ from rmqproto.bodies.routes import (
     BrokerData,
     BrokerMemberGroup,
     BrokerMemberGroupAnswer,
+    DisplacedBroker,
     KvTable,
     TopicList,
     TopicRoute,
@@ -182,7 +183,15 @@ class Nameserver(Service):
 
     def cluster_info(self, request: Request[NoFields], connection: Connection) -> bytes:
         info = self.routes.cluster_info()
-        self._as_reached([*info.broker_addr_table.values(), *(info.displaced_brokers or ())], connection)
+        displaced = self.routes.displaced()
+        self._as_reached([*info.broker_addr_table.values(), *displaced], connection)
+        info.displaced_brokers = [
+            DisplacedBroker(
+                broker_addr=addr, broker_id=broker_id, broker_name=one.broker_name, cluster=one.cluster or ""
+            )
+            for one in displaced
+            for broker_id, addr in one.broker_addrs.items()
+        ] or None
         return success(request, body=fastjson.dumps(info))
 
     def member_group(self, request: Request[MemberGroupHeader], connection: Connection) -> bytes:

@@ -366,10 +366,10 @@ class RouteTable:
         return ClusterInfo(
             broker_addr_table={name: _sorted_copy(broker) for name, broker in self._brokers.items()},
             cluster_addr_table=self._clusters,
-            displaced_brokers=self._displaced() or None,
         )
 
-    def _displaced(self) -> list[BrokerData]:
+    def displaced(self) -> list[BrokerData]:
+        """Brokers that are alive, and whose name and id another one has, as it registered later."""
         return [
             BrokerData(broker_addrs={live.broker_id: key.addr}, broker_name=live.name, cluster=key.cluster)
             for key, live in self._live.items()

@@ -163,10 +163,9 @@ def replicas_of(info: ClusterInfo, cluster_name: str | None) -> list[Replica]:
 def displaced_replicas(info: ClusterInfo, cluster_name: str | None) -> list[Replica]:
     """Those whose name and id another one has that registered later; Apache's name servers do not tell."""
     return [
-        Replica(one.cluster or "", one.broker_name, broker_id, addr, {})
+        Replica(one.cluster, one.broker_name, one.broker_id, one.broker_addr, {})
         for one in info.displaced_brokers or ()
         if cluster_name in (None, one.cluster)
-        for broker_id, addr in one.broker_addrs.items()
     ]
 
 

@@ -5,8 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+
+from rmqclient.admin import AdminClient
+from tests.support import servers
+from tests.support.servers import until
 
 from ..cluster import BROKER_NAME, CLUSTER_NAME, Cluster
 from ..events import Outgoing
@@ -117,6 +122,20 @@ def test_cluster_list_shows_the_living_broker(cluster: Cluster, mqadmin: Mqadmin
     [more] = rows(mqadmin("clusterList", "-m"))
     assert more[:2] == [CLUSTER_NAME, BROKER_NAME]
     assert all(cell.isdigit() for cell in more[2:])
+
+
+def test_cluster_list_can_be_read_where_two_brokers_have_one_name_and_id(tmp_path: Path) -> None:
+    """Our nameserver tells of the other one in a member that Apache's clients do not know."""
+    with (
+        servers.namesrv(tmp_path / "namesrv") as namesrv,
+        servers.broker(tmp_path / "one", namesrv.namesrv_addr, BROKER_NAME) as one,
+        servers.broker(tmp_path / "other", namesrv.namesrv_addr, BROKER_NAME) as other,
+        AdminClient(namesrv.namesrv_addr) as admin,
+        Mqadmin(namesrv.namesrv_addr, tmp_path / "mqadmin") as mqadmin,
+    ):
+        until(lambda: bool(admin.cluster_info().displaced_brokers))
+        [row] = rows(mqadmin("clusterList"))
+        assert row[3] in (one.broker_addr, other.broker_addr)
 
 
 def test_broker_status_lists_the_runtime_values(cluster: Cluster, mqadmin: Mqadmin, topic: str) -> None:

@@ -173,10 +173,10 @@ def test_of_two_masters_of_one_name_the_last_to_register_counts() -> None:
     it ends, takes nothing from the other."""
     table, first, second = Table(), Peer(), Peer()
     table.register(broker(addr="x:1"), first)
-    assert table.cluster_info().displaced_brokers is None
+    assert table.displaced() == []
     table.register(broker(addr="y:1"), second)
     assert addrs(table) == {"a": {0: "y:1"}}
-    assert table.cluster_info().displaced_brokers == [BrokerData(broker_addrs={0: "x:1"}, broker_name="a", cluster="c")]
+    assert table.displaced() == [BrokerData(broker_addrs={0: "x:1"}, broker_name="a", cluster="c")]
     table.register(broker(addr="x:1"), first)
     assert addrs(table) == {"a": {0: "x:1"}}
     table.register(broker(addr="y:1"), second)
@@ -186,7 +186,7 @@ def test_of_two_masters_of_one_name_the_last_to_register_counts() -> None:
     table.register(broker(addr="y:1"), second)
     table.connection_closed(first)
     assert addrs(table) == {"a": {0: "y:1"}}
-    assert table.cluster_info().displaced_brokers is None, "it is gone"
+    assert table.displaced() == [], "it is gone"
     table.connection_closed(second)
     assert addrs(table) == {}
 
