@@ -34,7 +34,7 @@ class ControllerCalls(AdminCaller):
 
     def replica_sets(self, controller_addr: str, broker_names: Sequence[str]) -> ReplicaSets:
         """The replicas of each broker name (1006); an unknown one is left out. Without names a controller of ours
-        answers with all that it knows; Apache's does not answer as one can read it."""
+        answers with all that it knows; Apache's refuses."""
         body = fastjson.dumps(list(broker_names))
         answer = self.call(controller_addr, RequestCode.CONTROLLER_GET_SYNC_STATE_DATA, body=body)
         return fastjson.loads_untrusted(answer.body, ReplicaSets)

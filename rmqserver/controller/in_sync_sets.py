@@ -88,7 +88,7 @@ def replica_info(now: Situation, broker_name: str) -> ControllerDecision:
 
 def sync_state_data(now: Situation, broker_names: Iterable[str]) -> ControllerDecision:
     """1006. Unknown names are left out. No name at all stands for every set, as brokers that nobody elects are not
-    registered anywhere else; Apache's controller has no answer to it."""
+    registered anywhere else; Apache's controller refuses that."""
     wanted = dict.fromkeys(broker_names) or now.sets
     table = {name: _replica_set(now, now.sets[name]) for name in wanted if name in now.sets}
     return ControllerDecision(body=fastjson.dumps(ReplicaSets(replicas_info_table=table)))

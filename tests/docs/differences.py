@@ -410,7 +410,7 @@ NOT_RECORDED = {
     "1006: an empty list of names": Difference(
         "all sets",
         "a set without a master is registered at no nameserver, so `doctor` finds it here alone. Apache's controller "
-        "answers without a code",
+        "answers 1 `not set any response code`",
     ),
     "1011: isCleanLivingBroker=true": Difference(
         "the ids that are named, or all; 2009 if one of them is alive",
