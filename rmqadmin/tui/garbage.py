@@ -16,6 +16,10 @@ SEARCHES_MIN, SEARCHES_MAX = 3, 10
 """So many searches among young objects make a full one worth while at rest, and so many for a user who never rests.
 Ten is Python's own rule. The longer one waits, the longer it takes: from thirty on, 20 ms and more."""
 
+AWAY_S, PASSED_OVER_MAX = 30.0, 30
+"""A search passes over what the one before has left: all that is shown, and 20 ms long. What becomes garbage of that is
+found when nobody has touched the dashboard for so long, or at rest after so many searches."""
+
 _NEVER = 1_000_000_000
 
 _divide = Strip.divide
@@ -33,6 +37,8 @@ class RestfulCollector:
 
     def __init__(self) -> None:
         self._before = gc.get_threshold()
+        self._passed_over_count = 0
+        """Searches since the last one that passed over nothing."""
 
     def begin(self) -> None:
         young, middle, _ = self._before
@@ -40,8 +46,15 @@ class RestfulCollector:
         Strip.divide = _divided  # type: ignore[method-assign, assignment]
 
     def untouched_for(self, elapsed_s: float) -> None:
-        if gc.get_count()[2] >= (SEARCHES_MIN if elapsed_s >= WAITED_S else SEARCHES_MAX):
-            gc.collect()
+        rests = elapsed_s >= WAITED_S
+        if gc.get_count()[2] < (SEARCHES_MIN if rests else SEARCHES_MAX):
+            return
+        self._passed_over_count += 1
+        if elapsed_s >= AWAY_S or (rests and self._passed_over_count > PASSED_OVER_MAX):
+            gc.unfreeze()
+            self._passed_over_count = 0
+        gc.collect()
+        gc.freeze()
 
     def end(self) -> None:
         gc.set_threshold(*self._before)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from textual.strip import Strip
 
-from rmqadmin.tui.garbage import SEARCHES_MAX, SEARCHES_MIN, WAITED_S, RestfulCollector
+from rmqadmin.tui.garbage import AWAY_S, PASSED_OVER_MAX, SEARCHES_MAX, SEARCHES_MIN, WAITED_S, RestfulCollector
 from rmqadmin.tui.sources.topics import TopicFacts
 from rmqadmin.tui.widgets.columns import Column
 from rmqadmin.tui.widgets.rows import Rows
@@ -22,6 +22,8 @@ def searches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """One for each full search that is asked for."""
     found: list[int] = []
     monkeypatch.setattr("rmqadmin.tui.garbage.gc.collect", lambda: found.append(1))
+    monkeypatch.setattr("rmqadmin.tui.garbage.gc.freeze", lambda: None)
+    monkeypatch.setattr("rmqadmin.tui.garbage.gc.unfreeze", lambda: None)
     return found
 
 
@@ -42,6 +44,23 @@ def test_it_waits_for_rest_and_for_work(
     monkeypatch.setattr("rmqadmin.tui.garbage.gc.get_count", lambda: (0, 0, young_searches))
     RestfulCollector().untouched_for(untouched_s)
     assert len(searches) == searched
+
+
+def test_a_search_passes_over_what_the_one_before_has_left_until_nobody_is_there(
+    searches: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = []
+    monkeypatch.setattr("rmqadmin.tui.garbage.gc.unfreeze", lambda: whole.append(len(searches)))
+    monkeypatch.setattr("rmqadmin.tui.garbage.gc.get_count", lambda: (0, 0, SEARCHES_MAX))
+    collector = RestfulCollector()
+    for elapsed_s in (0.0, WAITED_S, AWAY_S, 0.0, WAITED_S):
+        collector.untouched_for(elapsed_s)
+    assert (len(searches), whole) == (5, [2])
+    for _ in range(2 * PASSED_OVER_MAX):
+        collector.untouched_for(0.0)
+    assert whole == [2]  # nobody rests
+    collector.untouched_for(WAITED_S)
+    assert len(whole) == 2
 
 
 @pytest.fixture
