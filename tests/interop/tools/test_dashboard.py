@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -129,7 +130,11 @@ def test_cluster_topics_queues_and_messages(scene: Scene) -> None:
     scene.drive(test)
 
 
-def test_the_list_of_topics_is_sorted_filtered_and_copied_from(scene: Scene) -> None:
+def test_the_list_of_topics_is_sorted_filtered_and_copied_from(
+    scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))  # order and filter are remembered there
+
     async def test(driver: Driver) -> None:
         await at_row(driver, "t", scene.topic)
         assert "TBW102" not in driver.text
