@@ -100,6 +100,7 @@ class ActingSimulation:
                 broker.on_acknowledged = self._acknowledged
                 broker.on_online = self._online
                 broker.on_lost = partial(self._lost, broker)
+            self.master.on_killed = self._master_killed
             faults.plan_of(self, KINDS, BEGIN_S, self._faults_end_s)
             self.world.at(BEGIN_S / 2, self._produce)
             for consumer in self._consumers:
@@ -184,7 +185,11 @@ class ActingSimulation:
         self._let_off.update(lost)
         for consumer in self._consumers:
             consumer.hold_back(broker)
-        self._has_lost = self._has_lost or bool(lost)
+        self._has_lost = True
+
+    def _master_killed(self) -> None:
+        for consumer in self._consumers:
+            consumer.lose_what_was_handed_over()
 
     def read(self, broker: ActingBroker, first: int, found: list[int]) -> None:
         for place, message in enumerate(found, first):
@@ -327,8 +332,8 @@ class _Consumer:
         self._route = _Route(run)
         self._next = 0
         self._is_waiting = False
-        self._seen: dict[str, tuple[int, int]] = {}
-        """By broker: its life, and the offset that it had."""
+        self._seen: dict[str, tuple[int, int, float]] = {}
+        """By broker: its life, the offset that it had, and when."""
 
     def step(self) -> None:
         run, broker = self._run, self._route.broker
@@ -365,11 +370,20 @@ class _Consumer:
         self._run.ask(broker, lambda: broker.commit(self.group, queue_offset), committed)
 
     def look_at(self, broker: ActingBroker) -> None:
-        offset = broker.committed(self.group) or 0
-        life, before = self._seen.get(broker.name, (broker.life, 0))
-        if life == broker.life and offset < min(before, self._kept_until(self._run.brokers, self._run.world.now_s)):
+        offset, now_s = broker.committed(self.group) or 0, self._run.world.now_s
+        life, before, looked_s = self._seen.get(broker.name, (broker.life, 0, now_s))
+        if life == broker.life and offset < min(before, self._kept_until(self._run.brokers, looked_s)):
             self._run.violated(f"{broker.name} goes back from {before} to {offset} for {self.group}")
-        self._seen[broker.name] = broker.life, offset
+        self._seen[broker.name] = broker.life, offset, now_s
+
+    def lose_what_was_handed_over(self) -> None:
+        """The master is killed, maybe before it has saved what slaves have told it, and forgotten then: that is back by
+        the time between two saves."""
+        self._kept = [
+            (kept, answered_s)
+            for kept, answered_s in self._kept
+            if kept.broker.broker_id == MASTER_ID or f"{TOPIC}@{self.group}" in kept.broker.offsets._noted
+        ]
 
     def hold_back(self, broker: ActingBroker) -> None:
         """Its log is shorter, and so are the offsets that it has."""

@@ -129,6 +129,7 @@ class ActingBroker(Served):
         self.on_acknowledged: Callable[[ActingBroker, int, int], None] = lambda broker, message, offset: None
         self.on_online: Callable[[ActingBroker, float], None] = lambda broker, begin_s: None
         self.on_lost: Callable[[list[int]], None] = lambda messages: None
+        self.on_killed: Callable[[], None] = lambda: None
         self._product = product
         self._flush = flush
 
@@ -250,6 +251,7 @@ class ActingBroker(Served):
 
     def kill(self, *, is_power_cut: bool) -> None:
         self.saved_in[self.life] = self.saved_snapshot
+        self.on_killed()
         if not is_power_cut:
             for stream in self.streams:
                 stream.end()
