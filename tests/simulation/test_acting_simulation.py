@@ -12,7 +12,7 @@ from tests.simulation.variants import ACTING_VARIANTS, Variant, slave_forgets_wh
 QUICK_SEEDS = 20
 SLOW_SEEDS = 250
 SEEDS_OF_A_VARIANT = 400
-"""Each is seen in the first 100."""
+"""Each is seen in the first 120."""
 
 
 def first_caught(variant: Variant, seeds: int) -> int | None:

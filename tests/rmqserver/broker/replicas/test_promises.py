@@ -99,6 +99,7 @@ def test_of_a_lost_machine_is_left_what_its_slave_has(pair: Pair, mode: Mode) ->
     assert told == {SendStatus.SEND_OK}
     if mode.alone is SendStatus.SEND_OK:
         pair.until_copied(master)  # nobody has waited for that
+    until(lambda: "Promised" in pair.admin.all_topics(slave.broker_addr).topic_config_table)
     slave.stop()
     pair.admin.update_broker_config(master.broker_addr, {"slaveTimeout": "10"})
     assert pair.send(master, mode, "alone", 3)[1] == {mode.alone}
