@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -10,18 +11,23 @@ SECOND_TRIES_MAX = 1
 """A JVM that something else on the machine holds up is not a bug of ours; a test that passes at its second try is."""
 
 REASON_MAX_LINES = 60
+FOLDER = Path(__file__).parent
+MAKE_TIMEOUT_S = 1900  # more than each test here gives its own `make`
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes longest begins first: the other Pythons, one a worker, for a quarter of an hour each; then the groups
     that start JVMs; then the rest of this folder, and files with slow tests. One of those, begun last, would keep one
-    processor busy for minutes while the other has nothing to do."""
+    processor busy for minutes while the other has nothing to do. Whole runs of `make` have half an hour each."""
+    for item in items:
+        if item.path.parent == FOLDER:
+            item.add_marker(pytest.mark.timeout(MAKE_TIMEOUT_S))
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(
         key=lambda item: (
             item.path.name != "test_pythons.py",
             not starts_jvm(item),
-            item.path.parent.name != ".ci",
+            item.path.parent != FOLDER,
             item.path not in slow,
         )
     )

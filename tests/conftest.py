@@ -33,7 +33,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests that xdist gives to one worker: see ``group_of``."""
+    """Tests that xdist gives to one worker: see ``group_of``. Those of ``make crash`` may take their hours."""
+    for item in items:
+        if item.get_closest_marker("crash"):
+            item.add_marker(pytest.mark.timeout(0))
     if config.pluginmanager.hasplugin("xdist"):
         for item in items:
             if not item.get_closest_marker("xdist_group"):
