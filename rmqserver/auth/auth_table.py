@@ -15,11 +15,12 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
+from rmqproto.access.kept_access import acls_untrusted, users_untrusted
 from rmqproto.access.policies import Acl, BadPolicy
 from rmqproto.access.resources import PolicyType, ResourcePattern, by_name
 from rmqproto.access.users import SUBJECT_PREFIX, User, UserStatus, UserType
 from rmqproto.bodies.acl import AclInfo, UserAccount
-from rmqproto.errors import RocketMQError, StorageError
+from rmqproto.errors import ProtocolError, RocketMQError, StorageError
 from rmqproto.wire.credentials import Credentials
 from rmqserver.store.disk.config_files import ConfigFiles
 
@@ -50,15 +51,13 @@ class AuthTable:
         if self._files is None:
             return
         document = self._files.load(FILE_NAME)
-        where = f"{self._files.directory}/{FILE_NAME}"
-        for name, value in _members(document, "users", where):
-            user = _user_from_file(value, f"{where}: user {name!r}")
-            self._users[user.name] = user
-        for subject, value in _members(document, "acls", where):
-            try:
-                self._acls[subject] = Acl(msgspec.convert(value, AclInfo, strict=False).policies)
-            except (msgspec.ValidationError, BadPolicy) as error:
-                raise _damaged(f"{where}: policies of {subject!r}: {error}") from None
+        try:
+            self._users, self._acls = users_untrusted(document), acls_untrusted(document)
+        except ProtocolError as error:
+            raise StorageError(
+                f"{self._files.directory}/{FILE_NAME}: {error}",
+                hint="repair the file by hand, or move it and its .bak away to start without users",
+            ) from None
 
     def init_super_user(self, credentials: Credentials | None) -> None:
         """Creates it, unless there is a user of that name."""
@@ -192,25 +191,3 @@ def _checked_password(password: str) -> str:
     if len(password) > NAME_MAX_CHARS:
         raise AuthRefused(f"password is longer than {NAME_MAX_CHARS} characters")
     return password
-
-
-def _members(document: dict[str, object], name: str, where: str) -> Iterable[tuple[str, object]]:
-    members = document.get(name) or {}
-    if not isinstance(members, dict):
-        raise _damaged(f"{where}: {name} is not a table")
-    return members.items()
-
-
-def _user_from_file(value: object, where: str) -> User:
-    try:
-        account = msgspec.convert(value, UserAccount, strict=False)
-    except msgspec.ValidationError as error:
-        raise _damaged(f"{where}: {error}") from None
-    type, status = by_name(UserType, account.user_type), by_name(UserStatus, account.user_status)
-    if not account.username.strip() or not account.password or type is None or status is None:
-        raise _damaged(f"{where}: name, password, type and status are needed")
-    return User(account.username, account.password, type, status)
-
-
-def _damaged(problem: str) -> StorageError:
-    return StorageError(problem, hint="repair the file by hand, or move it and its .bak away to start without users")

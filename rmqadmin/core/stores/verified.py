@@ -33,11 +33,12 @@ class FindingRow(Row, frozen=True):
 
 class VerifySummary(Row, frozen=True):
     store: Annotated[str, doc("directory")]
-    verdict: Annotated[str, doc("clean or damaged")]
+    verdict: Annotated[str, doc("clean or damaged; of what was looked at")]
     errors: Annotated[int, doc("findings that lose messages, or keep brokers from starting")]
     warnings: Annotated[int, doc("findings that a start mends, or that harm nobody")]
     notes: Annotated[int, doc("what else there is to know; --all shows it")]
     lost_messages: Annotated[int, doc("messages that are lost")]
+    not_checked: Annotated[list[str] | None, doc("what a broker reads, and was not looked at", sparse=True)]
     log_bytes: Annotated[int, doc("bytes of the commit log that were read")]
     records: Annotated[int, doc("records read in it")]
     queue_units: Annotated[int, doc("units of consume queues compared with them")]
@@ -86,9 +87,10 @@ class VerifiedStore(Result, frozen=True):
         ]
 
     def summary(self) -> VerifySummary:
-        from rmqserver.store.checks.findings.finding import Severity
+        from rmqserver.store.checks.findings.finding import FindingKind, Severity
 
         report: CheckReport = self.report
+        not_checked = {each.path: None for each in report.findings if each.kind is FindingKind.NOT_CHECKED}
         return VerifySummary(
             store=self.root,
             verdict="damaged" if report.is_damaged else "clean",
@@ -96,6 +98,7 @@ class VerifiedStore(Result, frozen=True):
             warnings=report.count(Severity.WARNING),
             notes=report.count(Severity.NOTE),
             lost_messages=report.lost_message_count,
+            not_checked=list(not_checked) or None,
             log_bytes=report.log_bytes,
             records=report.record_count,
             queue_units=report.unit_count,

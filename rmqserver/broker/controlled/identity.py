@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from rmqproto.errors import StorageError
+from rmqproto.errors import ProtocolError, StorageError
 from rmqserver.store.disk.disk import Disk, make_directory, storage_error
+from rmqserver.store.epochs.identity_text import APPLIED_PART_COUNT, PART_COUNT, SEPARATOR, identity_parts_untrusted
 
 TEMPORARY = "-temp"
-
-# ``brokerIdentity``, as text without a line end: cluster#broker#id. ``brokerIdentity-temp``, while it is applied for:
-# cluster#broker#id#code, by which the controller knows who asks again.
-_SEPARATOR = "#"
 
 _HINT = "put back a copy of it; or delete it, and the broker joins its set under a new id"
 
@@ -33,7 +30,7 @@ class IdentityFiles:
 
     def load(self) -> int | None:
         """The id; None if there is none yet."""
-        parts = self._parts(self._path, 3)
+        parts = self._parts(self._path, PART_COUNT)
         if parts is None and self._disk.is_file(self._path) and self.load_applied() is None:
             raise StorageError(
                 f"{self._path} is empty, and so does not say which broker of its set this is",
@@ -43,7 +40,7 @@ class IdentityFiles:
 
     def load_applied(self) -> tuple[int, str] | None:
         """An id that was applied for, and the code with which; None if nothing is known of it."""
-        parts = self._parts(self._path + TEMPORARY, 4)
+        parts = self._parts(self._path + TEMPORARY, APPLIED_PART_COUNT)
         return None if parts is None else (int(parts[2]), parts[3])
 
     def apply(self, broker_id: int, code: str) -> None:
@@ -62,13 +59,11 @@ class IdentityFiles:
     def _parts(self, path: str, count: int) -> list[str] | None:
         if not self._disk.is_file(path):
             return None
-        text = self._disk.read_bytes(path).decode("utf-8", "replace").strip()
-        if not text:  # an Apache broker writes in place, and was stopped as it began
-            return None
-        parts = text.split(_SEPARATOR)
-        if len(parts) != count or not parts[2].isdecimal() or len(parts[2]) > 18:
-            raise StorageError(f"{path} is damaged: {text[:100]!r}", hint=_HINT)
-        if parts[:2] != [self._cluster, self._broker_name]:
+        try:
+            parts = identity_parts_untrusted(self._disk.read_bytes(path), count)
+        except ProtocolError as error:
+            raise StorageError(f"{path} {error}", hint=_HINT) from None
+        if parts is not None and parts[:2] != [self._cluster, self._broker_name]:
             raise StorageError(
                 f"{path} is of broker {parts[1]} of cluster {parts[0]}, and this is {self._broker_name} of "
                 f"{self._cluster}",
@@ -77,7 +72,7 @@ class IdentityFiles:
         return parts
 
     def _write(self, path: str, *rest: str) -> None:
-        data = _SEPARATOR.join((self._cluster, self._broker_name, *rest)).encode()
+        data = SEPARATOR.join((self._cluster, self._broker_name, *rest)).encode()
         directory = path.rpartition("/")[0]
         try:
             make_directory(self._disk, directory)

@@ -4,14 +4,18 @@ parses, has the right shape and agrees with itself is taken as it is."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
+from rmqproto.access.kept_access import acls_untrusted, users_untrusted
+from rmqproto.bodies.base import DataVersion
 from rmqproto.bodies.groups import SubscriptionGroupConfig
+from rmqproto.bodies.popping import RequestModes
 from rmqproto.bodies.routes import TopicConfig
+from rmqproto.bodies.static_topics import TopicQueueMappingDetail
 from rmqproto.bodies.statistics import ConsumerOffsetsBody, DelayOffsets, TimerMetrics
 from rmqproto.errors import ProtocolError
 from rmqproto.wire.fastjson import parse_untrusted
@@ -20,6 +24,7 @@ from rmqserver.store.disk.disk import Disk
 TOPICS, GROUPS = "topics.json", "subscriptionGroup.json"
 OFFSETS, LIGHT_OFFSETS = "consumerOffset.json", "lmqConsumerOffset.json"
 DELAY_OFFSETS = "delayOffset.json"
+USERS = "auth.json"
 BACKUP = ".bak"
 
 _ENTRIES_COMPARED_MIN = 3
@@ -28,49 +33,87 @@ _ENTRIES_COMPARED_MIN = 3
 @dataclass(frozen=True, slots=True)
 class _Form:
     """``member`` holds the entries. ``body``: the whole file's type; ``entry``: that of each entry, with the field that
-    repeats its key."""
+    repeats its key. ``check`` raises ProtocolError for what has not the shape."""
 
     member: str
     body: Any = None
     entry: Any = None
     key_field: str = ""
+    check: Callable[[Mapping[str, object]], object] | None = None
+    beside: Any = None
+    """Type of what is read beside the entries."""
+    reader: str = ""
+    """Which brokers alone read it; all of them ours. Empty: every broker."""
+
+
+class _Version(msgspec.Struct, rename="camel"):
+    data_version: DataVersion | None = None
+
+
+class _VersionAndForbidden(_Version, rename="camel"):
+    forbidden_table: dict[str, dict[str, int]] = {}
+
+
+def _check_users(document: Mapping[str, object]) -> None:
+    users_untrusted(document)
+    acls_untrusted(document)
 
 
 _FORMS = {
-    TOPICS: _Form("topicConfigTable", entry=TopicConfig, key_field="topic_name"),
-    GROUPS: _Form("subscriptionGroupTable", entry=SubscriptionGroupConfig, key_field="group_name"),
+    TOPICS: _Form("topicConfigTable", entry=TopicConfig, key_field="topic_name", beside=_Version),
+    GROUPS: _Form(
+        "subscriptionGroupTable", entry=SubscriptionGroupConfig, key_field="group_name", beside=_VersionAndForbidden
+    ),
     OFFSETS: _Form("offsetTable", body=ConsumerOffsetsBody),
     LIGHT_OFFSETS: _Form("offsetTable", body=ConsumerOffsetsBody),
+    "slaveOffset.json": _Form("offsetTable", body=ConsumerOffsetsBody, reader="as a slave"),
     DELAY_OFFSETS: _Form("offsetTable", body=DelayOffsets),
     "timermetrics": _Form("timingCount", body=TimerMetrics),
-    "transactionMetrics": _Form("transactionCount"),
-    "consumerFilter.json": _Form("filterDataByTopic"),
-    "consumerOrderInfo.json": _Form("table"),
-    "topicQueueMapping.json": _Form("topicQueueMappingInfoMap"),
-    "messageRequestMode.json": _Form("messageRequestModeMap"),
+    "transactionMetrics": _Form("transactionCount", entry=dict[str, Any], beside=_Version),
+    "consumerFilter.json": _Form("filterDataByTopic", entry=dict[str, Any]),
+    "consumerOrderInfo.json": _Form("table", entry=dict[int, dict[str, Any]]),
+    "topicQueueMapping.json": _Form(
+        "topicQueueMappingInfoMap", entry=TopicQueueMappingDetail, key_field="topic", beside=_Version
+    ),
+    "messageRequestMode.json": _Form("messageRequestModeMap", body=RequestModes),
+    USERS: _Form("users", check=_check_users, reader="with users"),
 }
 _BINARY = frozenset({"timercheck"})
+_SECRETS = frozenset({"password"})
 
 
 @dataclass(slots=True)
 class FoundTable:
-    """One file. ``problem`` is why a broker cannot use it; ``document`` is then empty. ``oddity``: a broker takes it,
-    but it is hardly what was written."""
+    """One file. ``problem`` is why it cannot be parsed: a broker takes its copy. ``misfit``: what is parsed has not the
+    shape of such a table, and a broker of ours refuses to start, whatever the copy is. ``document`` is then empty.
+    ``oddity``: a broker takes it, but it is hardly what was written."""
 
     name: str
     size_bytes: int
     document: dict[str, Any]
     problem: str = ""
+    misfit: str = ""
     oddity: str = ""
 
     @property
     def is_usable(self) -> bool:
-        return not self.problem and self.size_bytes > 0
+        return not self.problem and not self.misfit and self.size_bytes > 0
+
+    @property
+    def reader(self) -> str:
+        """Which brokers of ours alone read it; empty if all brokers do."""
+        return _FORMS[self.name.removesuffix(BACKUP)].reader
 
     @property
     def entries(self) -> dict[Any, Any]:
-        found = self.document.get(_FORMS[self.name.removesuffix(BACKUP)].member)
-        return found if isinstance(found, dict) else {}
+        """Without secrets. Of users, with the policies of each."""
+        name = self.name.removesuffix(BACKUP)
+        found = self.document.get(_FORMS[name].member)
+        entries = found if isinstance(found, dict) else {}
+        if name != USERS:
+            return entries
+        told = {key: {field: user[field] for field in user if field not in _SECRETS} for key, user in entries.items()}
+        return told | (self.document.get("acls") or {})
 
     @property
     def entry_count(self) -> int:
@@ -141,19 +184,23 @@ def _read(name: str, data: bytes) -> FoundTable:
     if not isinstance(document, dict):
         return FoundTable(name, size, {}, "not a table")
     form = _FORMS[name.removesuffix(BACKUP)]
-    if problem := _problem(form, document):
-        return FoundTable(name, size, {}, problem)
+    if misfit := _misfit(form, document):
+        return FoundTable(name, size, {}, misfit=misfit)
     return FoundTable(name, size, document, oddity=_oddity(form, document))
 
 
-def _problem(form: _Form, document: dict[str, Any]) -> str:
+def _misfit(form: _Form, document: dict[str, Any]) -> str:
     try:
+        if form.beside is not None:
+            _converted(document, form.beside)
         if form.body is not None:
             _converted(document, form.body)
         if form.entry is not None:
-            for value in document.get(form.member, {}).values():
+            for value in _converted(document.get(form.member) or {}, dict[str, Any]).values():
                 _converted(value, form.entry)
-    except (msgspec.ValidationError, AttributeError) as error:
+        if form.check is not None:
+            form.check(document)
+    except (msgspec.ValidationError, ProtocolError) as error:
         return str(error)
     return ""
 
@@ -164,7 +211,7 @@ def _oddity(form: _Form, document: dict[str, Any]) -> str:
         return f"there is no {form.member}"
     entries = entries or {}
     for key, value in entries.items():
-        if form.entry is not None and getattr(_converted(value, form.entry), form.key_field) != key:
+        if form.key_field and getattr(_converted(value, form.entry), form.key_field) != key:
             return f"the entry of {key} has another name in it"
     return _odd_member(entries) or (_odd_groups(document) if form.body is ConsumerOffsetsBody else "")
 

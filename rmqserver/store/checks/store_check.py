@@ -14,6 +14,7 @@ from rmqserver.store.checks.findings import (
     log_findings,
     mark_findings,
     queue_findings,
+    set_findings,
     table_findings,
     timer_findings,
 )
@@ -103,6 +104,7 @@ def _check(found: Survey, on_progress: Progress, clock_ms: Callable[[], int]) ->
         index_findings.add_all(checked)
         table_findings.add_all(checked, tables)
         timer_findings.add_all(checked, wheel, clock_ms())
+        set_findings.add_all(checked)
     return CheckReport(
         checked.findings.all, checked.findings.left_out, log_bytes, records.record_count,
         sum(queue.unit_count for queue in queues.queues()),

@@ -127,5 +127,13 @@ def _writer(root: str, disk: Disk, paths: StoreDirectory) -> Writer:
     return Writer.APACHE if is_new else Writer.OLD_APACHE
 
 
+def holds_rocksdb(disk: Disk, directory: str) -> bool:
+    """Whether it is a RocksDB database with something in it: Apache's broker makes empty ones, too."""
+    names = disk.listdir(directory) if disk.is_directory(directory) else []
+    return any(
+        name.endswith(".sst") or (name.endswith(".log") and disk.file_size(f"{directory}/{name}")) for name in names
+    )
+
+
 def has_whole_checkpoint(found: Survey) -> bool:
     return found.checkpoint_size_bytes == CHECKPOINT_SIZE_BYTES

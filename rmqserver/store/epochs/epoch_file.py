@@ -24,14 +24,11 @@ class EpochFile:
         for path in (self._path, self._path + BACKUP):
             if not self._disk.is_file(path):
                 continue
-            if not (data := self._disk.read_bytes(path)):  # an Apache broker was stopped as it wrote it
-                problem = problem or f"{path} is empty"
-                continue
             try:
-                self.epochs = EpochList.of_text_untrusted(data.decode("ascii", "replace"))
+                self.epochs = epochs_in_untrusted(self._disk.read_bytes(path))
                 return
             except ProtocolError as error:
-                problem = problem or f"{path} is damaged: {error}"
+                problem = problem or f"{path} {error}"
         if problem:
             raise StorageError(problem, hint="put back a copy of the file, or start this broker on an empty store")
 
@@ -48,6 +45,16 @@ class EpochFile:
             write_safely(disk, path, self.epochs.to_text().encode())
         except OSError as error:
             raise storage_error(error, "cannot write", path) from error
+
+
+def epochs_in_untrusted(data: bytes) -> EpochList:
+    """What such a file holds. ProtocolError, as what is said of it."""
+    if not data:
+        raise ProtocolError("is empty")  # an Apache broker was stopped as it wrote it
+    try:
+        return EpochList.of_text_untrusted(data.decode("ascii", "replace"))
+    except ProtocolError as error:
+        raise ProtocolError(f"is damaged: {error}") from None
 
 
 def write_safely(disk: Disk, path: str, data: bytes) -> None:

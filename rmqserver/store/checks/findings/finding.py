@@ -66,7 +66,12 @@ class FindingKind(enum.StrEnum):
     TIMER_CHECK = "timer-check", "config/timercheck speaks of what is not there"
     TIMER_MISSING = "timer-missing", "a timer message waits, and no slot of the wheel leads to it"
 
-    NOT_CHECKED = "not-checked", "what was not looked at, and why"
+    EPOCHS = "epochs", "the epochs of a broker of a set cannot be read, or speak of what is not there"
+    IDENTITY = "identity", "which broker of its set this is cannot be read"
+    SEQUENCES = "sequences", "the table of producers' numbers cannot be read"
+
+    NOT_CHECKED = "not-checked", "what a broker reads and was not looked at here, and why"
+    STRANGER = "stranger", "no broker reads such a file here"
     SIZES = "sizes", "the store was made with other file sizes than a broker's defaults"
 
 

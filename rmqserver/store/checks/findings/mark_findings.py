@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rmqserver.store.checks.findings import set_findings
 from rmqserver.store.checks.findings.checked_store import CheckedStore
 from rmqserver.store.checks.findings.finding import FindingKind, Severity
-from rmqserver.store.checks.survey import Queues
+from rmqserver.store.checks.survey import Queues, Survey, holds_rocksdb
 from rmqserver.store.log.scan import is_record
 from rmqserver.store.options import StoreOptions
 from rmqserver.store.recovery.checkpoint import CHECKPOINT_SIZE_BYTES, FIELDS_SIZE_BYTES
@@ -16,7 +17,8 @@ CHECKPOINT_PATH = "checkpoint"
 
 _KNOWN = frozenset({
     "commitlog", "consumequeue", "batchconsumequeue", "compaction", "index", "config", "checkpoint", "timerwheel",
-    "timerlog", "abort", "abort.bak", "lock", "failed_flush", "snapshots", "namesrv",
+    "timerlog", "abort", "abort.bak", "lock", "failed_flush", "snapshots", "namesrv", "consumequeue_ext",
+    "rocksdbstore", "consumequeue_r", *set_findings.PATHS,
 })  # fmt: skip
 
 
@@ -145,12 +147,21 @@ def _add_sizes(checked: CheckedStore) -> None:
 
 def _add_unchecked(checked: CheckedStore) -> None:
     found = checked.found
-    reasons = {name: "no broker reads it here" for name in found.disk.listdir(found.root) if name not in _KNOWN}
-    if "rocksdbstore" in reasons:
-        reasons["rocksdbstore"] = "RocksDB; empty of data unless a broker was told to use it"
-    if found.queues is Queues.ROCKSDB:
-        reasons["consumequeue"] = "RocksDB: its queues are not read here, nor are tables below config/ that are in it"
-    if found.has_extensions:
-        reasons["consumequeue"] = "its units name entries of consumequeue_ext, which are not read here"
-    for name, reason in reasons.items():
+    for name in sorted(set(found.disk.listdir(found.root)) - _KNOWN):
+        checked.add(Severity.NOTE, FindingKind.STRANGER, "no broker reads it here", name)
+    for name, reason in _unchecked(found):
         checked.add(Severity.NOTE, FindingKind.NOT_CHECKED, reason, name)
+
+
+def _unchecked(found: Survey) -> Iterator[tuple[str, str]]:
+    """What a broker reads and is not read here, and why."""
+    if found.queues is Queues.ROCKSDB:
+        yield "consumequeue", "RocksDB: its queues are not read here"
+    if found.has_extensions:
+        yield "consumequeue", "its units name entries of consumequeue_ext, which are not read here"
+        yield "consumequeue_ext", "not read here"
+    if holds_rocksdb(found.disk, f"{found.root}/rocksdbstore"):
+        yield "rocksdbstore", "RocksDB: not read here"
+    compacted = f"{found.root}/compaction/compactionLog"
+    if found.disk.is_directory(compacted) and found.disk.listdir(compacted):
+        yield "compaction", "compacted topics of Apache's broker: not read here"

@@ -14,8 +14,10 @@ from rmqserver.store.checks.found_tables import (
     FoundTable,
     FoundTables,
 )
+from rmqserver.store.checks.survey import holds_rocksdb
 
 LEFT = "leaves it"
+REFUSED = "refuses to start"
 SET_BACK = "sets it back to the end"
 
 _BROADCAST = "@broadcast"
@@ -29,7 +31,10 @@ def add_all(checked: CheckedStore, tables: FoundTables) -> None:
     _add_offsets(checked, tables, prefix)
     _add_delays(checked, tables, prefix)
     for name in tables.other_names:
-        checked.add(Severity.NOTE, FindingKind.NOT_CHECKED, "no table that is known here", f"{prefix}/{name}")
+        if holds_rocksdb(checked.found.disk, f"{tables.directory}/{name}"):
+            checked.add(Severity.NOTE, FindingKind.NOT_CHECKED, "a table in RocksDB", f"{prefix}/{name}")
+        else:
+            checked.add(Severity.NOTE, FindingKind.STRANGER, "no table that is known here", f"{prefix}/{name}")
 
 
 def _add_damage(checked: CheckedStore, tables: FoundTables, name: str, prefix: str) -> None:
@@ -39,22 +44,32 @@ def _add_damage(checked: CheckedStore, tables: FoundTables, name: str, prefix: s
             _add(checked, Severity.WARNING, each, each.oddity, prefix, "takes it as it is" if each is used else LEFT)
     if table is None and copy is not None and copy.is_usable:
         _add(checked, Severity.WARNING, copy, "this copy is there alone", prefix, "takes it")
+    taken = next((each for each in (table, copy) if each is not None and each.size_bytes and not each.problem), None)
     for each in (table, copy):
-        if each is None or each.is_usable or (each is copy and not each.problem):
+        if each is None or each.is_usable or (each is copy and not each.size_bytes):
             continue
-        if used is not None:
-            becomes = f"takes {used.name}" if each is table else "makes a new copy with the next change"
-            _add(checked, Severity.WARNING, each, each.problem or "empty", prefix, becomes)
+        what = each.problem or each.misfit or "empty"
+        if each.misfit and each is taken:
+            apache = f"takes {used.name}" if used is not None else REFUSED
+            _add(checked, Severity.ERROR, each, what, prefix, REFUSED, apache)
+        elif (other := used or taken) is not None:
+            becomes = f"takes {other.name}" if each is table else "makes a new copy with the next change"
+            _add(checked, Severity.WARNING, each, what, prefix, becomes)
         elif each.problem:
-            _add(checked, Severity.ERROR, each, each.problem, prefix, "refuses to start")
+            _add(checked, Severity.ERROR, each, what, prefix, REFUSED)
         else:
             _add(checked, Severity.WARNING, each, "empty, and without a copy", prefix, "begins with an empty table")
 
 
-def _add(checked: CheckedStore, severity: Severity, table: FoundTable, what: str, prefix: str, becomes: str) -> None:
+def _add(
+    checked: CheckedStore, severity: Severity, table: FoundTable, what: str, prefix: str, ours: str, apache: str = ""
+) -> None:
+    """``apache``: where it does another thing than ours."""
+    if table.reader:
+        ours, apache = f"{ours} {table.reader}", "does not read it"
     checked.add(
-        severity, FindingKind.TABLE_DAMAGED, what, f"{prefix}/{table.name}", ours=checked.ours.refused(becomes),
-        apache=checked.apache.refused(becomes),
+        severity, FindingKind.TABLE_DAMAGED, what, f"{prefix}/{table.name}", ours=checked.ours.refused(ours),
+        apache=checked.apache.refused(apache or ours),
     )  # fmt: skip
 
 

@@ -65,6 +65,15 @@ def test_80_columns_show_where_and_what_is_lost(terminal: Terminal, torn: Path) 
     assert re.search(r"PATH +AT BYTE  LOST MESSAGES\r\nerror .* 492,131 +1\r\n", str(child.before))
 
 
+def test_80_columns_say_what_was_not_looked_at(run: Rmqadmin, terminal: Terminal, tmp_path: Path) -> None:
+    """A store in RocksDB was clean, with all of its queues and tables unread."""
+    root = str(unpack("rocksdb", tmp_path))
+    child = terminal("store", "verify", root, columns=80)
+    assert status(child) == 0
+    assert "\r\nNot checked: consumequeue; config/consumerOffsets;" in str(child.before)
+    assert run("-o", "json", "store", "verify", root).document["summary"]["not_checked"][0] == "consumequeue"
+
+
 def test_a_relative_path_and_a_home_directory(
     run: Rmqadmin, killed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip
