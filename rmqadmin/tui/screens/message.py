@@ -39,7 +39,7 @@ from rmqadmin.tui.screens.message_history import history_text
 from rmqadmin.tui.sources import traces
 from rmqadmin.tui.until_closed import until_closed
 from rmqadmin.tui.widgets.columns import MINOR, VITAL, Column
-from rmqadmin.tui.widgets.json_tree import JsonNode, json_tree, parse_json_untrusted
+from rmqadmin.tui.widgets.json_tree import BranchLine, JsonTree, parse_json_untrusted
 from rmqadmin.tui.widgets.lines import Text, TextLines, hex_lines
 from rmqadmin.tui.widgets.row_table import RowTable
 from rmqproto.bodies.routes import BrokerData
@@ -67,7 +67,7 @@ class Contents(msgspec.Struct, frozen=True):
 
     body: bytes
     problem: str | None
-    parsed: JsonNode | None
+    parsed: Sequence[BranchLine] | None
     text: Text
 
 
@@ -163,7 +163,7 @@ class MessageScreen(DashboardScreen):
         self.query_one("#facts", Static).update(self._facts())
         self.refresh_bindings()
         no_json = Text.of(["The body is not a JSON object or array."])
-        tree = TextLines(no_json) if contents.parsed is None else json_tree(contents.parsed)
+        tree = TextLines(no_json) if contents.parsed is None else JsonTree(contents.parsed)
         await self.query_one("#json").mount(tree)
         await self.query_one("#text").mount(TextLines(contents.text, id="body-text"))
         await self.query_one("#hex").mount(hex_lines(contents.body))

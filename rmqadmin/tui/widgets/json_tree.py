@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from rich.cells import cell_len
 from rich.style import Style
-from rich.text import Text
+from rich.text import Text, TextType
 from textual.widgets import Tree
 from textual.widgets.tree import TreeNode
 
 from rmqadmin.core.terminal_text import printable
 
 NODES_MAX = 1000
-"""Nodes made at once. For a larger body, the tree says how many are left out."""
+"""Values below the body's own. For a larger body, the tree says how many are left out."""
+
+DEPTH_MAX = 100
+"""Levels below the body's own. Textual goes down one call a level, of which Python allows a thousand, and draws each
+line with all levels above it."""
+
+_ADDED_AT_ONCE = 100
+"""2 ms."""
 
 SIZE_MAX_BYTES = 1024 * 1024
 """Larger bodies are shown as text and hex only: parsing them would hold up the keys."""
 
-_VALUE_LENGTH_MAX = 500
+_LENGTH_MAX = 500
+"""Of a name or value as it is shown."""
 
 _NUMBER, _STRING, _OTHER = "not bold cyan", "not bold green", "not bold magenta"
 """In the terminal's own colours."""
@@ -50,17 +59,19 @@ class _Object(list[_Member]):
     """Members in order."""
 
 
-class JsonNode(NamedTuple):
-    """One value with its name, and those in it that are shown."""
+class BranchLine(NamedTuple):
+    """One value with its name, or how many are left out. ``depth``: levels below the body's own. ``width``: cells of
+    the label, counted here because the widest is looked for each time the tree is laid out."""
 
+    depth: int
     label: Text
-    children: list[JsonNode]
-    left_out_count: int = 0
+    width: int
+    has_members: bool
 
 
-def parse_json_untrusted(body: bytes) -> JsonNode | None:
-    """The first NODES_MAX values of a JSON object or array. None if the body is neither, or too large. Takes some
-    tenths of a second: call it in a thread."""
+def parse_json_untrusted(body: bytes) -> Sequence[BranchLine] | None:
+    """A JSON object or array and the first NODES_MAX values in it, in the order of the body. None if the body is
+    neither, or too large. Takes some tenths of a second: call it in a thread."""
     if len(body) > SIZE_MAX_BYTES or body.lstrip()[:1] not in (b"{", b"["):
         return None
     with _without_collection():
@@ -71,11 +82,11 @@ def parse_json_untrusted(body: bytes) -> JsonNode | None:
                 parse_float=_number,
                 object_pairs_hook=lambda pairs: _Object(_Member(*pair) for pair in pairs),
             )
-            return _Pruner().node("", root)
         except (ValueError, RecursionError):
             return None
-        finally:
-            root = None
+        lines = _Pruner().lines(root)
+        root = None  # half a million objects, gone before a search for cycles may begin
+        return lines
 
 
 @contextmanager
@@ -92,21 +103,29 @@ def _without_collection() -> Iterator[None]:
 
 
 class _Pruner:
-    """Keeps the first NODES_MAX values, in the order of the body."""
+    """Keeps the first NODES_MAX values, and says where others are left out."""
 
     def __init__(self) -> None:
         self._left_count = NODES_MAX
+        self._lines: list[BranchLine] = []
 
-    def node(self, name: str, value: Any) -> JsonNode:
+    def lines(self, root: Any) -> Sequence[BranchLine]:
+        self._add(0, "", root)
+        return self._lines
+
+    def _add(self, depth: int, name: str, value: Any) -> None:
         """A value, and as many of those in it as there is room for."""
-        children: list[JsonNode] = []
-        for member in _members(value):
-            if self._left_count <= 0:
+        member_count = len(value) if isinstance(value, list) else 0
+        self._add_line(depth, _label(name, value), has_members=member_count > 0)
+        for at, member in enumerate(_members(value)):
+            if self._left_count <= 0 or depth >= DEPTH_MAX:
+                self._add_line(depth + 1, Text(f"… {member_count - at} more", "italic"))
                 break
             self._left_count -= 1
-            children.append(self.node(*member))
-        count = len(value) if isinstance(value, list) else 0
-        return JsonNode(_label(name, value), children, count - len(children))
+            self._add(depth + 1, *member)
+
+    def _add_line(self, depth: int, label: Text, *, has_members: bool = False) -> None:
+        self._lines.append(BranchLine(depth, label, cell_len(label.plain), has_members))
 
 
 def _members(value: Any) -> Iterator[_Member]:
@@ -117,46 +136,71 @@ def _members(value: Any) -> Iterator[_Member]:
         yield from (_Member(f"[{at}]", one) for at, one in enumerate(value))
 
 
-class JsonTree(Tree[None]):
-    def render_label(self, node: TreeNode[None], base_style: Style, style: Style) -> Text:
+class JsonTree(Tree[int]):
+    """Every node open. The data of a node is the width of its label."""
+
+    def __init__(self, lines: Sequence[BranchLine]):
+        self._lines = lines
+        self._style: Style | None = None
+        super().__init__(lines[0].label, lines[0].width)
+
+    def on_mount(self) -> None:
+        self.root.expand()
+        self.run_worker(self.fill())
+
+    async def fill(self) -> None:
+        """Adds the nodes, a few at a time, so that no key waits for all of them."""
+        path = [self.root]
+        for at in range(1, len(self._lines), _ADDED_AT_ONCE):
+            for line in self._lines[at : at + _ADDED_AT_ONCE]:
+                del path[line.depth :]
+                is_open = line.has_members
+                path.append(path[-1].add(line.label, line.width, expand=is_open, allow_expand=is_open))
+            await asyncio.sleep(0)
+
+    @property
+    def rich_style(self) -> Style:
+        """Textual puts it together again for each line, a third of what the line costs."""
+        self._style = self._style or super().rich_style
+        return self._style
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self._style = None
+
+    def process_label(self, label: TextType) -> Text:
+        """Textual looks for the end of the first line, a fifth of what a node costs. Labels here are one line."""
+        return label if isinstance(label, Text) else super().process_label(label)
+
+    def render_label(self, node: TreeNode[int], base_style: Style, style: Style) -> Text:
         """Values in colours of the theme, which may change while the tree is there."""
         label, variables = super().render_label(node, base_style, style), self.app.theme_variables
         styles = {kind: f"not bold {variables[role]}" for kind, role in _ROLES.items() if "ansi" not in variables[role]}
         label.spans = [span._replace(style=styles.get(str(span.style), span.style)) for span in label.spans]
         return label
 
-    def get_label_width(self, node: TreeNode[None]) -> int:
+    def get_label_width(self, node: TreeNode[int]) -> int:
         """Textual renders the label of every node to learn its width, each time the tree is laid out: 25 ms for
-        2,000."""
-        icon_width = cell_len(self.ICON_NODE) if node.allow_expand else 0
-        return icon_width + cell_len(str(node.label))
-
-
-def json_tree(root: JsonNode, *, id: str | None = None) -> JsonTree:
-    """Every node open."""
-    tree = JsonTree(root.label, id=id)
-    _fill(tree.root, root)
-    tree.root.expand()
-    return tree
-
-
-def _fill(node: TreeNode[None], value: JsonNode) -> None:
-    for child in value.children:
-        if child.children or child.left_out_count:
-            _fill(node.add(child.label, expand=True), child)
-        else:
-            node.add_leaf(child.label)
-    if value.left_out_count:
-        node.add_leaf(Text(f"… {value.left_out_count} more", "italic"))
+        2,000. Cells of long labels took as long."""
+        assert node.data is not None
+        return node.data + (cell_len(self.ICON_NODE) if node.allow_expand else 0)
 
 
 def _label(name: str, value: Any) -> Text:
     """Text, not ``str``: a tree parses that as markup."""
-    text = Text(printable(name), "bold")
+    text = Text()
+    _append(text, printable(name), "bold")
     if name:
         text.append(" ", "not bold")
-    text.append(_value(value), _style(value))
+    _append(text, _value(value), _style(value))
     return text
+
+
+def _append(text: Text, shown: str, style: str) -> None:
+    """How long it is when it is cut is a part of its own: Rich counts the cells of 512 letters each time anew."""
+    text.append(shown[:_LENGTH_MAX], style)
+    if len(shown) > _LENGTH_MAX:
+        text.append(f"… ({len(shown)} characters)", style)
 
 
 def _value(value: Any) -> str:
@@ -166,8 +210,7 @@ def _value(value: Any) -> str:
         return "[]" if not value else f"[{len(value)}]"
     if isinstance(value, _Number):
         return str(value)
-    text = printable(json.dumps(value, ensure_ascii=False))
-    return text if len(text) <= _VALUE_LENGTH_MAX else f"{text[:_VALUE_LENGTH_MAX]}… ({len(text)} characters)"
+    return printable(json.dumps(value, ensure_ascii=False))
 
 
 def _style(value: Any) -> str:
