@@ -235,7 +235,7 @@ class MessageScreen(DashboardScreen):
                 value=lambda track: track.state.lower().replace("_", " "),
                 importance=VITAL,
             ),
-            Column(name="reason", value=lambda track: track.error, shape=Shape.PROSE),
+            Column(name="reason", shape=Shape.PROSE),
         ]
 
     @staticmethod

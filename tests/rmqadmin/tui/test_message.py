@@ -12,12 +12,14 @@ import pytest
 
 from rmqadmin import cli
 from rmqadmin.core.messages.lookup import FoundMessage
+from rmqadmin.error_table import EXPLANATIONS
 from rmqadmin.tui.screens.message import MessageScreen, compression_name, flag_names
 from rmqadmin.tui.widgets.lines import TextLines
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
+from rmqproto.codes import ResponseCode
 from rmqproto.names import TRACE_TOPIC
 from tests.rmqadmin.tui.conftest import BROKER, World
 from tests.rmqadmin.tui.fixed import NOW_MS, FixedClient, dead_letter
@@ -145,6 +147,18 @@ def test_from_a_message_to_a_group_and_a_client_and_back(world: World) -> None:
 
     with PythonMember(world.server.namesrv_addr, world.group, world.topic) as member:
         drive(world.make_client, test, size=WIDE)
+
+
+def test_why_it_is_not_known_what_a_group_did_is_said_in_words(world: World) -> None:
+    """It was shown as mqadmin prints it: "CODE:206 DESC:the consumer group[...] not online"."""
+
+    async def test(driver: Driver) -> None:
+        await at_message(driver, world.topic, "key-1")
+        await driver.press("6")
+        await driver.until_shown(world.group, "not online", EXPLANATIONS[ResponseCode.CONSUMER_NOT_ONLINE].meaning)
+        assert "CODE:" not in driver.text
+
+    drive(world.make_client, test, size=WIDE)
 
 
 @pytest.mark.slow
