@@ -86,7 +86,15 @@ class Call:
     @cached_property
     def connections(self) -> BlockingClient:
         """Those of ``admin``, for requests that are no admin's; without its guards. Open in a shell, perhaps."""
-        return self._borrow()
+        client = self._borrow()
+        self.tell_silence(client)
+        return client
+
+    def tell_silence(self, client: BlockingClient) -> None:
+        """Has the status line say which server the client waits for, if it has not sent anything; not over a table that
+        is drawn anew all the time. Until the client is given back."""
+        if diagnostics.shows_status() and not (self._options.watch_s or self._options.interval_s):
+            client.on_silence = diagnostics.silence
 
     def new_client(self, kind: type[C], *, read_only: bool, before_change: Callable[[], None] = no_check) -> C:
         """A client of the caller's own, for a caller that must not wait for others' answers, and that heeds
@@ -118,6 +126,7 @@ class Call:
         return BlockingClient(settings.credentials(), settings.setting("timeout_s").value, tls=settings.tls())
 
     def _give_back(self, client: BlockingClient) -> None:
+        client.on_silence = None
         if self.invocation.session is not None:
             self.invocation.session.take_back(client)
         else:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
+from threading import Lock
 from typing import Any
 
 from rmqadmin.core.contexts.permission import ChangeRefusedError, ReadOnlyContextError
@@ -101,11 +102,33 @@ def notice(text: str) -> None:
 
 def status(text: str | None) -> None:
     """How far something is, in a line that the next one takes the place of, at a terminal alone. None takes it away."""
-    if sys.stderr.isatty() and not _is_quiet:
+    if shows_status():
         from rmqadmin.core.terminal_text import printable
 
         sys.stderr.write(f"\r\x1b[K{printable(text or '')}")
         sys.stderr.flush()
+
+
+def shows_status() -> bool:
+    """Whether ``status`` does anything."""
+    return sys.stderr.isatty() and not _is_quiet
+
+
+_silent: set[str] = set()
+_silent_lock = Lock()
+
+
+def silence(address: str, is_silent: bool) -> None:
+    """In the status line: which servers are waited for that have not sent anything. From any thread."""
+    with _silent_lock:
+        was_told = bool(_silent)
+        (_silent.add if is_silent else _silent.discard)(address)
+        if len(_silent) == 1:
+            status(f"waiting for {min(_silent)}, which has sent nothing yet")
+        elif _silent:
+            status(f"waiting for {len(_silent)} servers, which have sent nothing yet")
+        elif was_told:
+            status(None)
 
 
 def terminal() -> Any:

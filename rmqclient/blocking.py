@@ -11,8 +11,8 @@ import contextlib
 import itertools
 import socket
 import time
-from collections.abc import Callable, Collection
-from threading import Lock
+from collections.abc import Callable, Collection, Iterator
+from threading import Lock, Timer
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -41,6 +41,12 @@ OUTCOME_UNKNOWN = "Whether it was carried out is unknown."
 """The hint of a time-out, for whoever knows more to say it instead."""
 _SILENCE = "It has sent nothing at all: is it a RocketMQ server, and with TLS or without?"
 
+SILENT_AFTER_S = 1.0
+"""So long somebody waits without a word why."""
+
+OnSilence = Callable[[str, bool], None]
+"""Told an address from which nothing has come for a second, and when that wait is over. From any thread."""
+
 _RECEIVE_SIZE_BYTES = 256 * 1024
 
 
@@ -59,6 +65,8 @@ class BlockingClient:
     ):
         """With ``tls`` every connection is made with it; what it checks is the caller's business."""
         self.timeout_s = timeout_s
+        self.on_silence: OnSilence | None = None
+        """Of servers that have not sent anything yet."""
         self._tls = tls
         self._credentials = credentials
         self._lines: dict[str, _Line] = {}
@@ -87,7 +95,8 @@ class BlockingClient:
         def frame(codec: Codec) -> bytes:
             return encode_request(code, opaque, header, body, credentials=self._credentials, codec=codec)
 
-        answer = line.exchange(frame, opaque, request_label(code), deadline_s)
+        with line.told(self.on_silence):
+            answer = line.exchange(frame, opaque, request_label(code), deadline_s)
         if answer.code not in accept:
             raise refusal(answer, address)
         return answer
@@ -162,6 +171,22 @@ class _Line:
 
     def next_opaque(self) -> int:
         return next(self._opaques) & OPAQUE_MASK
+
+    @contextlib.contextmanager
+    def told(self, on_silence: OnSilence | None) -> Iterator[None]:
+        """Around an exchange."""
+        if on_silence is None or self._has_spoken:
+            yield
+            return
+        timer = Timer(SILENT_AFTER_S, on_silence, (self._address, True))
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            timer.join()  # otherwise it might still be told after this
+            on_silence(self._address, False)
 
     def exchange(self, frame: Callable[[Codec], bytes], opaque: int | None, label: str, deadline_s: float) -> Command:
         """Connects if necessary, sends what ``frame`` makes for that connection, and waits for the answer to

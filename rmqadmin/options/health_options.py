@@ -46,6 +46,7 @@ def health_clients(call: Call, *, pause_s: float = 0.0) -> Iterator[tuple[Deadli
     with admin, members:
         for client in (admin, members):
             client.begin(DEADLINE_TIMEOUTS * client.timeout_s + pause_s)
+            call.tell_silence(client.connections)
         yield admin, members
 
 

@@ -1,0 +1,46 @@
+"""A server that accepts connections and says nothing - one of HTTP or TLS, one that hangs - costs a whole time-out:
+meanwhile a terminal says what is waited for."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from tests.rmqadmin.conftest import Rmqadmin, Terminal, status
+
+ENOUGH_S = "4"
+"""A time-out behind the first second, on a busy machine, too."""
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """Its address. The kernel accepts for it."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield f"127.0.0.1:{listening.getsockname()[1]}"
+
+
+@pytest.mark.parametrize(
+    ("args", "ends_with"), [(["topicList"], 6), (["sendMessage", "-t", "T", "-p", "b"], 6), (["check", "broker"], 3)]
+)
+def test_a_terminal_says_what_is_waited_for(terminal: Terminal, silent: str, args: list[str], ends_with: int) -> None:
+    """It said nothing for five seconds."""
+    child = terminal(*args, "-n", silent, "--timeout", ENOUGH_S, columns=80)
+    child.expect_exact(f"\r\x1b[Kwaiting for {silent}, which has sent nothing yet")
+    assert status(child) == ends_with
+    assert str(child.before).startswith("\r\x1b[K")  # the line is gone before the error
+    assert f"{silent} did not answer" in str(child.before)
+
+
+def test_a_server_that_answers_is_no_news(terminal: Terminal) -> None:
+    child = terminal("topicList", "--all")
+    assert status(child) == 0
+    assert "waiting for" not in str(child.before)
+
+
+def test_a_script_reads_the_error_alone(run: Rmqadmin, silent: str) -> None:
+    ran = run("topicList", "-n", silent, "--timeout", "1.2")
+    assert (ran.status, ran.out) == (6, "")
+    assert ran.err.startswith(f"rmqadmin: error: {silent} did not answer")
+    assert "waiting for" not in ran.err
