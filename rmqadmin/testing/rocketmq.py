@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
+from rmqadmin.core.groups.consumption import lag_of
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message, ReceivedMessage, SendResult
 from rmqclient.pull import PullStatus
@@ -173,7 +174,7 @@ class RocketMQ:
     def lag(self, group: str, topic: str) -> int:
         """How many messages of a topic the group has not committed yet."""
         offsets = self.admin.consume_stats(self.broker_addr, group, topic).offset_table.values()
-        return sum(each.broker_offset - each.consumer_offset for each in offsets)
+        return sum(map(lag_of, offsets))
 
     def wait_consumed(self, group: str, topic: str, *, timeout_s: float = WAIT_TIMEOUT_S) -> None:
         """Waits until the group has committed all messages of a topic."""

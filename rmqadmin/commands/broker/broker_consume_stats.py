@@ -9,6 +9,7 @@ import msgspec
 import typer
 
 from rmqadmin.call import Call
+from rmqadmin.core.groups.consumption import lag_of
 from rmqadmin.core.mqadmin_text import BROKER_NAME_WIDTH, TOPIC_WIDTH, cut
 from rmqadmin.core.results import TIME, Result, Row, doc
 from rmqadmin.core.system_names import is_made_by_brokers
@@ -47,6 +48,11 @@ class _Stand(msgspec.Struct, frozen=True):
 
     @property
     def lag_count(self) -> int:
+        return lag_of(self.offsets)
+
+    @property
+    def diff_count(self) -> int:
+        """As mqadmin has it: negative where the group stands past the queue's end."""
         return self.offsets.broker_offset - self.offsets.consumer_offset
 
     @property
@@ -60,6 +66,7 @@ class BrokerConsumeStats(Result, frozen=True):
 
     row_type: ClassVar[type[Row]] = GroupQueueRow
     found: list[_Stand]
+    lag_count: int
     total_diff: int
 
     def rows(self) -> Sequence[GroupQueueRow]:
@@ -78,17 +85,17 @@ class BrokerConsumeStats(Result, frozen=True):
         ]
 
     def summary(self) -> BrokerLag:
-        return BrokerLag(lag_count=self.total_diff)
+        return BrokerLag(lag_count=self.lag_count)
 
     def mqadmin_text(self) -> str:
         """Without the queues of which a group has consumed nothing yet."""
         heads = ("#Topic", "#Group", "#Broker Name", "#QID", "#Broker Offset", "#Consumer Offset", "#Diff", "#LastTime")
         text = _line(*heads)
-        for row in self.rows():
+        for row, stand in zip(self.rows(), self.found, strict=True):
             if row.last_consumed_ms is not None:
                 text += _line(
                     cut(row.topic, TOPIC_WIDTH), row.group, cut(row.broker_name, BROKER_NAME_WIDTH), row.queue_id,
-                    row.broker_offset, row.consumer_offset, row.lag_count,
+                    row.broker_offset, row.consumer_offset, stand.diff_count,
                     mqadmin_time(row.last_consumed_ms, milliseconds=False),
                 )  # fmt: skip
         return f"{text}\nDiff Total: {self.total_diff}\n"
@@ -131,6 +138,7 @@ def broker_consume_stats(
     split_address(addr)
     ordered = order is TrueFalse.TRUE
     stats = call.admin.broker_consume_stats(addr, ordered=ordered, timeout_s=timeout_ms / 1000)
-    found = [stand for stand in _stands(stats) if stand.lag_count >= level]
+    stands = _stands(stats)
+    found = [stand for stand in stands if stand.diff_count >= level]
     own = call.without_systems_own(found, lambda stand: stand.is_systems, "rows", show_all=show_all)
-    return BrokerConsumeStats(own, stats.total_diff)
+    return BrokerConsumeStats(own, sum(stand.lag_count for stand in stands), stats.total_diff)

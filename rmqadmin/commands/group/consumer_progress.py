@@ -14,6 +14,7 @@ from rmqadmin.core.groups.consumption import (
     GroupClients,
     GroupOffsets,
     brokers_of_group,
+    lag_of,
     read_clients,
     read_logical_offsets,
     read_offsets,
@@ -71,7 +72,7 @@ class GroupProgress(Result, frozen=True):
                 queue_id=queue.queue_id,
                 broker_offset=entry.broker_offset,
                 consumer_offset=entry.consumer_offset,
-                lag_count=entry.broker_offset - entry.consumer_offset,
+                lag_count=lag_of(entry),
                 inflight_count=entry.pull_offset - entry.consumer_offset,
                 client_id=self.owners.get(queue),
                 last_consumed_ms=entry.last_timestamp or None,
@@ -94,21 +95,21 @@ class GroupProgress(Result, frozen=True):
         )
         text += "".join(self._mqadmin_line(queue, entry) for queue, entry in self.found.offsets.items())
         return text + (
-            f"\nConsume TPS: {self.found.consume_tps:.2f}\nConsume Diff Total: {self.found.lag_count}\n"
+            f"\nConsume TPS: {self.found.consume_tps:.2f}\nConsume Diff Total: {self.found.diff_count}\n"
             f"Consume Inflight Total: {self.found.inflight_count}\n"
         )
 
     def _mqadmin_line(self, queue: MessageQueue, entry: ConsumeOffset) -> str:
         from rmqadmin.core.times import mqadmin_time
 
-        lag_count = entry.broker_offset - entry.consumer_offset
+        diff_count = entry.broker_offset - entry.consumer_offset
         inflight_count = entry.pull_offset - entry.consumer_offset
         client = f"{self.owners.get(queue, 'N/A').partition('@')[0]:20} " if self.shows_clients else ""
         last = mqadmin_time(entry.last_timestamp, milliseconds=False) if entry.last_timestamp else "N/A"
         return (
             f"{cut(queue.topic, TOPIC_WIDTH):64}  {cut(queue.broker_name, BROKER_NAME_WIDTH):32}  {queue.queue_id:<4}  "
             f"{entry.broker_offset:<20}  {entry.consumer_offset:<20}  {client}"
-            f"{lag_count:<20} {inflight_count:<20} {last}\n"
+            f"{diff_count:<20} {inflight_count:<20} {last}\n"
         )
 
 
@@ -152,11 +153,11 @@ class GroupsProgress(Result, frozen=True):
         for state in self.states:
             if not state.has_retry_topic:
                 continue
-            row = _group_row(state)
+            row, offsets = _group_row(state), state.offsets
             model = row.model if row.type == "PUSH" else ""
             text += (
                 f"{cut(row.group, TOPIC_WIDTH):64}  {row.client_count:<6}  {row.version or 'OFFLINE':24} "
-                f"{row.type or '':5}  {model or '':14}  {int(state.offsets.consume_tps):<7}  {row.lag_count}\n"
+                f"{row.type or '':5}  {model or '':14}  {int(offsets.consume_tps):<7}  {offsets.diff_count}\n"
             )
         return text
 

@@ -12,7 +12,7 @@ from rmqadmin.call import Call
 from rmqadmin.core import targets
 from rmqadmin.core.groups import running_info
 from rmqadmin.core.groups.client_answers import ask_clients
-from rmqadmin.core.groups.consumption import read_clients, read_offsets
+from rmqadmin.core.groups.consumption import lag_of, read_clients, read_offsets
 from rmqadmin.core.mqadmin_text import hash_order
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.options.command_options import ShowAll
@@ -158,7 +158,7 @@ def _lags(
     lags = []
     for topic in hash_order(by_topic, java_hash):
         queues = by_topic[topic]
-        counts = [max(0, offsets[queue].broker_offset - offsets[queue].consumer_offset) for queue in queues]
+        counts = [lag_of(offsets[queue]) for queue in queues]
         behind = targets.ask_each(
             lambda queue: _behind_ms(admin, addrs.get(queue.broker_name), queue, offsets[queue]), queues
         )

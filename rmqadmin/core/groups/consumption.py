@@ -33,6 +33,18 @@ _NOBODY_THERE = frozenset({
 """The answer of a broker that knows nothing about a group."""
 
 
+def lag_between(committed_offset: int, end_offset: int) -> int:
+    """Messages of a queue that a group has not committed. A group that stands past the queue's end, as after a broker
+    lost messages, lacks none there, and takes nothing from what it lacks elsewhere. One without an offset (-1) lacks
+    all of them."""
+    return max(0, end_offset - max(0, committed_offset))
+
+
+def lag_of(entry: ConsumeOffset) -> int:
+    """The same of one queue's offsets."""
+    return lag_between(entry.consumer_offset, entry.broker_offset)
+
+
 class GroupOffsets(msgspec.Struct, frozen=True):
     """A group's offsets in every queue where it has one. ``consume_tps`` is that of all brokers together."""
 
@@ -47,6 +59,11 @@ class GroupOffsets(msgspec.Struct, frozen=True):
 
     @property
     def lag_count(self) -> int:
+        return sum(map(lag_of, self.offsets.values()))
+
+    @property
+    def diff_count(self) -> int:
+        """mqadmin's total: a queue with an offset past its end takes from the others."""
         return sum(entry.broker_offset - entry.consumer_offset for entry in self.offsets.values())
 
     @property

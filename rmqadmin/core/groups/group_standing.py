@@ -15,9 +15,9 @@ import msgspec
 
 from rmqadmin.core import targets
 from rmqadmin.core.groups import retention
-from rmqadmin.core.groups.consumption import GroupClients, GroupOffsets, read_told_clients, read_told_offsets
+from rmqadmin.core.groups.consumption import GroupClients, GroupOffsets, lag_of, read_told_clients, read_told_offsets
 from rmqadmin.core.groups.lag_time import first_waiting_ms
-from rmqadmin.core.groups.lag_trend import LagTrend, lag_of, lost_count, stuck_queues, trend_of
+from rmqadmin.core.groups.lag_trend import LagTrend, lost_count, stuck_queues, trend_of
 from rmqadmin.core.groups.queue_owners import QueueOwners, QueueState, read_queue_owners
 from rmqadmin.core.groups.retention import ReservedTimes, read_min_offsets
 from rmqproto.bodies.base import MessageQueue

@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from rmqadmin.core.groups.consumption import GroupOffsets
+from rmqadmin.core.groups.consumption import GroupOffsets, lag_of
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.statistics import ConsumeOffset
 from rmqproto.errors import RocketMQError
@@ -49,7 +49,7 @@ def oldest_waiting_ms(
 ) -> int | None:
     """When the oldest unconsumed message was stored. None if there is no such message, or if it cannot be read.
     ``addrs``: broker addresses by name. ``heads``: what need not be read again."""
-    waiting = [(queue, entry) for queue, entry in offsets.offsets.items() if _is_behind(entry)]
+    waiting = [(queue, entry) for queue, entry in offsets.offsets.items() if lag_of(entry)]
     waiting.sort(key=lambda pair: pair[1].last_timestamp)
     oldest_ms: int | None = None
     for queue, entry in waiting[:QUEUES_READ_MAX]:
@@ -70,7 +70,7 @@ def first_waiting_ms(
 ) -> int | None:
     """When the first unconsumed message of one queue was stored. None if there is no such message, or if it cannot be
     read (the queue may not be read, or the message is gone)."""
-    if broker_addr is None or not _is_behind(entry):
+    if broker_addr is None or not lag_of(entry):
         return None
     known_ms = None if heads is None else heads.get(queue, entry.consumer_offset)
     if known_ms is not None:
@@ -84,7 +84,3 @@ def first_waiting_ms(
     if heads is not None:
         heads.put(queue, entry.consumer_offset, messages[0].store_timestamp_ms)
     return messages[0].store_timestamp_ms
-
-
-def _is_behind(entry: ConsumeOffset) -> bool:
-    return entry.broker_offset > entry.consumer_offset

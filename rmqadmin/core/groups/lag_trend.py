@@ -11,7 +11,7 @@ from enum import StrEnum
 
 import msgspec
 
-from rmqadmin.core.groups.consumption import GroupOffsets
+from rmqadmin.core.groups.consumption import GroupOffsets, lag_of
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.statistics import ConsumeOffset
 
@@ -75,11 +75,6 @@ class LagTrend(msgspec.Struct, frozen=True):
 
     def _per_s(self, count: int) -> float:
         return count / self.elapsed_s if self.elapsed_s > 0 else 0.0
-
-
-def lag_of(entry: ConsumeOffset) -> int:
-    """Messages of one queue that the group has not committed."""
-    return max(0, entry.broker_offset - entry.consumer_offset)
 
 
 def trend_of(before: GroupOffsets, after: GroupOffsets, elapsed_s: float) -> LagTrend:

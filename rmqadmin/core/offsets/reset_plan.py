@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, TypeVar
 
 import msgspec
 
+from rmqadmin.core.groups.consumption import lag_between
 from rmqadmin.core.mqadmin_text import copied_capacity, cut, hash_order, queue_hash
 from rmqadmin.core.offsets import reset, undo
 from rmqadmin.core.offsets.reset import BEGIN, END, Goal, QueueReset
@@ -70,8 +71,8 @@ class Resets(Result, frozen=True):
                 max_offset=one.max_offset,
                 old_offset=one.old_offset,
                 new_offset=one.new_offset,
-                old_lag_count=None if one.old_offset is None else one.max_offset - one.old_offset,
-                new_lag_count=None if one.new_offset is None else one.max_offset - one.new_offset,
+                old_lag_count=None if one.old_offset is None else lag_between(one.old_offset, one.max_offset),
+                new_lag_count=None if one.new_offset is None else lag_between(one.new_offset, one.max_offset),
                 done=one.done,
                 error=one.error,
             )

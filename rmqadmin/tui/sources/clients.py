@@ -9,7 +9,7 @@ import msgspec
 
 from rmqadmin.core.groups import running_info
 from rmqadmin.core.groups.client_answers import ask_client
-from rmqadmin.core.groups.lag_trend import lag_of
+from rmqadmin.core.groups.consumption import lag_of
 from rmqadmin.core.units import count, moment, rate
 from rmqadmin.tui.memory.cluster import ClusterMemory
 from rmqadmin.tui.sources.found import Found, lacks_text

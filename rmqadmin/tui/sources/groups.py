@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rmqadmin.core.groups import consumption
-from rmqadmin.core.groups.consumption import GroupClients, GroupOffsets
+from rmqadmin.core.groups.consumption import GroupClients, GroupOffsets, lag_of
 from rmqadmin.core.groups.lag_time import first_waiting_ms, oldest_waiting_ms
-from rmqadmin.core.groups.lag_trend import lag_of, lost_count
+from rmqadmin.core.groups.lag_trend import lost_count
 from rmqadmin.core.groups.queue_owners import QueueOwners, read_queue_owners
 from rmqadmin.core.groups.retention import read_min_offsets
 from rmqadmin.tui.memory.cluster import ClusterMemory, Lacks
@@ -75,7 +75,7 @@ class QueueOffsets(msgspec.Struct, frozen=True):
 
     @property
     def lag_count(self) -> int | None:
-        return None if self.entry is None else self.entry.broker_offset - self.entry.consumer_offset
+        return None if self.entry is None else lag_of(self.entry)
 
     @property
     def inflight_count(self) -> int | None:
@@ -210,7 +210,7 @@ def read_group(admin: AdminClient, memory: ClusterMemory, facts: GroupFacts) -> 
     offsets, lacks = read_offsets_of(admin, memory, facts)
     lacks |= {name: memory.gone_text(name) or "does not answer" for name in facts.lacking}
     addrs = addrs_of(facts.brokers)
-    behind = [queue for queue, entry in offsets.offsets.items() if entry.broker_offset > entry.consumer_offset]
+    behind = [queue for queue, entry in offsets.offsets.items() if lag_of(entry)]
     dated = set(behind[:LAG_TIMES_MAX])
     rows = {}
     for queue, entry in sorted(offsets.offsets.items(), key=lambda item: order_of(item[0])):

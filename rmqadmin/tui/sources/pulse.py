@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rmqadmin.core import targets
-from rmqadmin.core.groups.consumption import GroupOffsets
+from rmqadmin.core.groups.consumption import GroupOffsets, lag_of
 from rmqadmin.core.groups.lag_time import oldest_waiting_ms
 from rmqadmin.core.servers.broker_state import ask_replica
 from rmqadmin.tui.memory.cluster import Cluster, ClusterMemory
@@ -76,9 +76,9 @@ def _tables(answer: ConsumeStatsList) -> Iterable[tuple[str, dict[MessageQueue, 
 
 
 def _lag(table: Mapping[MessageQueue, ConsumeOffset], broker_names: list[str]) -> GroupLag:
-    behind = {queue: entry for queue, entry in table.items() if entry.broker_offset > entry.consumer_offset}
+    behind = {queue: entry for queue, entry in table.items() if lag_of(entry)}
     return GroupLag(
-        lag_count=sum(entry.broker_offset - entry.consumer_offset for entry in behind.values()),
+        lag_count=sum(map(lag_of, behind.values())),
         consumed=sum(entry.consumer_offset for entry in table.values()),
         bound_ms=min((entry.last_timestamp for entry in behind.values()), default=None),
         behind=behind,

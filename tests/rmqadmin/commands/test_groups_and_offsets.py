@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from rmqadmin.core.offsets import undo
+from rmqclient.admin import AdminClient
 from rmqproto.bodies.groups import ConsumerData, Heartbeat, SubscriptionData
 from rmqproto.codes import RequestCode
 from rmqproto.errors import UsageError
@@ -96,6 +97,27 @@ def test_who_is_online_and_wants_what(rmqadmin: Rmqadmin, wire: Wire, group: str
 
 
 # --- offsets ---------------------------------------------------------------------------------------------------------
+
+
+def test_an_offset_past_the_end_of_its_queue_is_no_lag_and_takes_none_from_others(
+    rmqadmin: Rmqadmin, server: Server, group: str, topic: str
+) -> None:
+    """mqadmin's differences are kept in its own text."""
+    with AdminClient(server.namesrv_addr) as admin:
+        for queue_id, committed in ((0, 8), (1, 1)):  # of three messages each
+            admin.update_consumer_offset(server.broker_addr, group, topic, queue_id, committed)
+    ran = rmqadmin("-o", "json", "consumerProgress", "-g", group)
+    assert [row["lag_count"] for row in ran.items] == [0, 2]
+    assert ran.document["summary"]["lag_count"] == 2
+    (listed,) = (row for row in rmqadmin("-o", "json", "consumerProgress").items if row["group"] == group)
+    assert listed["lag_count"] == 2
+    everything = rmqadmin("-o", "json", "brokerConsumeStats", "-b", server.broker_addr, "-l", "-9")
+    assert [row["lag_count"] for row in everything.items if row["group"] == group] == [0, 2]
+    assert everything.document["summary"]["lag_count"] == sum(row["lag_count"] for row in everything.items)
+    plan = rmqadmin("-o", "json", "resetOffset", "-g", group, "-t", topic, "--to", "begin", "--dry-run")
+    assert [(row["old_lag_count"], row["new_lag_count"]) for row in plan.items] == [(0, 3), (2, 3)]
+    told = rmqadmin("consumerProgress", "-g", group, "--output", "mqadmin").out
+    assert "Consume Diff Total: -3\n" in told
 
 
 def test_an_offline_group_is_moved_anywhere_and_back(rmqadmin: Rmqadmin, group: str, topic: str) -> None:

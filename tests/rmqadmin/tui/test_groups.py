@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from rmqadmin.tui.memory.cluster import ClusterMemory
+from rmqadmin.tui.sources.groups import read_group, read_groups, read_numbers
+from rmqadmin.tui.sources.pulse import read_lags
 from rmqproto.bodies.base import MessageQueue
 from tests.rmqadmin.tui.conftest import BROKER, QUEUE_COUNT, World
 from tests.rmqadmin.tui.members import ScriptedMember
@@ -53,6 +56,20 @@ def test_lag_in_messages_and_time_of_a_group_that_is_offline(world: World) -> No
         assert words()[3] in ("ms", "s"), "the oldest waiting message is as old as this test"
 
     drive(world.make_client, test)
+
+
+def test_an_offset_past_the_end_of_its_queue_takes_nothing_from_the_lag_of_others(world: World) -> None:
+    """The opening screen said 5 where the list of groups said 0."""
+    addr = world.server.broker_addr
+    world.admin.update_consumer_offset(addr, world.group, world.topic, 0, 5)
+    memory = ClusterMemory(lambda: 0)
+    facts = read_groups(world.admin, memory).rows[world.group]
+    queues = read_group(world.admin, memory, facts)
+    of_queues = [row.lag_count for row in queues.found.rows.values() if row.queue.topic == world.topic]
+    in_list = read_numbers(world.admin, memory, {world.group: facts})[world.group].lag_count
+    on_pulse = read_lags(world.admin, memory).groups[world.group].lag_count
+    assert of_queues == [0, 1, 1, 1]
+    assert (in_list, on_pulse, queues.offsets.lag_count) == (3, 3, 3)
 
 
 def test_a_queue_of_which_nothing_was_consumed_has_no_age(world: World) -> None:
