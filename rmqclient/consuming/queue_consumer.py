@@ -60,7 +60,7 @@ class QueueConsumer:
         self._scope = trio.CancelScope()
         self._pull_scope = trio.CancelScope()
         self._room = trio.lowlevel.ParkingLot()
-        self._last_pull_s = self._last_settled_s = 0.0
+        self._last_pull_s = self._last_settled_s = trio.current_time()  # as Java: who has just begun is not stuck
 
     async def run(self) -> None:
         """Returns after ``drop``."""
@@ -116,7 +116,7 @@ class QueueConsumer:
         """For ``consumerStatus``. ``now_s`` is ``trio.current_time()``, ``now_ms`` the same moment since the epoch."""
 
         def wall_ms(time_s: float) -> int:
-            return now_ms - int((now_s - time_s) * 1000) if time_s else 0
+            return now_ms - int((now_s - time_s) * 1000)
 
         process_queue = self._process_queue or ProcessQueue(0)
         return ProcessQueueInfo(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -55,6 +56,33 @@ async def test_every_message_is_consumed_and_committed(server: Server, fresh: Ca
         assert sum(each.consumer_offset for each in stats.offset_table.values()) == 100
         with pytest.raises(RefusedError, match="not online"):
             admin.consumer_connection(server.broker_addr, group)
+
+
+async def test_who_has_just_begun_does_not_say_that_it_has_been_stuck_since_1970(
+    server: Server, fresh: Callable[[str], str]
+) -> None:
+    """A consumer told 0 as the time of its last message until its first one was done: blocked, by Apache's rule."""
+    topic, group = fresh("PushTopic"), fresh("PushGroup")
+    create_topic(server, topic, queue_count=1)
+    begun, may_end = trio.Event(), trio.Event()
+
+    async def listen(message: ReceivedMessage) -> None:
+        begun.set()
+        await may_end.wait()
+
+    async with Producer(server.namesrv_addr, fresh("Producer")) as producer:
+        sent_ms = time.time_ns() // 1_000_000
+        await producer.send(Message(topic, b"long"))
+        async with from_first(server, group, topic, listen) as consumer:
+            await begun.wait()
+            with AdminClient(server.namesrv_addr) as admin:
+                info = await trio.to_thread.run_sync(
+                    admin.consumer_running_info, server.broker_addr, group, consumer.client_id
+                )
+            state = info.mq_table[MessageQueue(topic, "broker-a", 0)]
+            assert state.cached_msg_count == 1
+            assert min(state.last_consume_timestamp, state.last_pull_timestamp) >= sent_ms - 60_000
+            may_end.set()
 
 
 async def test_a_tag_expression_delivers_its_tags_and_nothing_else(server: Server, fresh: Callable[[str], str]) -> None:

@@ -38,7 +38,7 @@ def consumer_status(
     clients = online_clients(call.admin, group, brokers)
     if client_id is not None:
         return _one(call, group, client_id.strip(), clients, brokers, jstack)
-    result = GroupStatus(ask_clients(call.admin, group, clients, brokers, jstack=jstack), call.now_ms())
+    result = GroupStatus(ask_clients(call.admin, group, clients, brokers, jstack=jstack), call.now_ms(), jstack)
     if call.as_mqadmin:
         write_files(result)
     return result

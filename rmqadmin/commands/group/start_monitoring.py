@@ -138,7 +138,10 @@ def _monitored(admin: AdminClient, group: str, now_ms: int) -> Monitored | None:
         return Monitored(group, [], error=str(error))
     answers = ask_clients(admin, group, clients, brokers)
     infos = {answer.connection.client_id: answer.info for answer in answers if answer.info is not None}
-    problems = {client: running_info.queue_problems(client, infos[client], now_ms) for client in sorted(infos)}
+    problems = {
+        client: [problem.mqadmin_text(client) for problem in running_info.queue_problems(infos[client], now_ms)]
+        for client in sorted(infos)
+    }
     return Monitored(
         group,
         lags,

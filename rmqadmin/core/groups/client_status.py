@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -29,6 +29,7 @@ class ClientStatusRow(Row, frozen=True):
     subscriptions: Annotated[list[Subscription], doc("topic, expression type, expression", minor=True)]
     problems: Annotated[list[str], doc("queues that it cannot lock or does not get on with", vital=True)]
     error: Annotated[str | None, doc("why it did not answer", sparse=True)]
+    jstack: Annotated[str | None, doc("with -s: the stacks of its threads", sparse=True, wide=True)]
 
 
 class GroupStatusTotals(Row, frozen=True):
@@ -42,6 +43,7 @@ class GroupStatus(Result, frozen=True):
     row_type: ClassVar[type[Row]] = ClientStatusRow
     answers: list[ClientAnswer]
     now_ms: int
+    with_stacks: bool = False
 
     def rows(self) -> Sequence[ClientStatusRow]:
         return [self._row(answer) for answer in self.answers]
@@ -57,9 +59,16 @@ class GroupStatus(Result, frozen=True):
             queue_count=len(info.mq_table) + len(info.mq_pop_table) if info else None,
             cached_count=sum(state.cached_msg_count for state in info.mq_table.values()) if info else None,
             subscriptions=_subscriptions(info) if info else [],
-            problems=running_info.queue_problems(client_id, info, self.now_ms) if info else [],
+            problems=_problems(info, self.now_ms) if info else [],
             error=answer.error,
+            jstack=info.jstack if info else None,
         )
+
+    def lines_below(self, width: int | None) -> Iterator[str]:
+        """With -s: the stacks of each client's threads."""
+        for client_id, info in self._infos().items() if self.with_stacks else ():
+            stacks = (info.jstack or "It does not tell their stacks.").rstrip("\n")
+            yield f"Threads of {client_id}:\n{stacks}\n"
 
     def _infos(self) -> dict[str, ConsumerRunningInfo]:
         found = {answer.connection.client_id: answer.info for answer in self.answers}
@@ -94,11 +103,15 @@ class GroupStatus(Result, frozen=True):
             return text + "\n\nWARN: Different subscription in the same group of consumer!!!"
         text += "\n\nSame subscription in the same group of consumer\n\nRebalance OK\n"
         problems = [
-            line
+            problem.mqadmin_text(client_id)
             for client_id in sorted(infos)
-            for line in running_info.queue_problems(client_id, infos[client_id], self.now_ms)
+            for problem in running_info.queue_problems(infos[client_id], self.now_ms)
         ]
         return text + "".join(f"{line}\n" for line in problems)
+
+
+def _problems(info: ConsumerRunningInfo, now_ms: int) -> list[str]:
+    return [str(problem) for problem in running_info.queue_problems(info, now_ms)]
 
 
 def _subscriptions(info: ConsumerRunningInfo) -> list[Subscription]:
@@ -183,7 +196,7 @@ class ClientStatus(Result, frozen=True):
         return ClientFacts(
             client_id=self.client_id,
             subscriptions=_subscriptions(self.info),
-            problems=running_info.queue_problems(self.client_id, self.info, self.now_ms),
+            problems=_problems(self.info, self.now_ms),
             rates={topic: _rates(rate) for topic, rate in sorted(self.info.status_table.items())},
             properties=self.info.properties,
             user_info=self.info.user_consumer_info,

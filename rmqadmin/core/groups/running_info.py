@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
+from rmqadmin.core import units
 from rmqadmin.core.mqadmin_text import java_bool, java_text, properties_order, queue_text
+from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionData
 from rmqproto.bodies.statistics import ConsumerRunningInfo, ProcessQueueInfo
 
@@ -43,21 +45,37 @@ def have_same_subscription(infos: Mapping[str, ConsumerRunningInfo], now_ms: int
     return all(want == wants[0] for want in wants)
 
 
-def queue_problems(client_id: str, info: ConsumerRunningInfo, now_ms: int) -> list[str]:
-    """What is wrong with a push client's queues, in mqadmin's words."""
+class QueueProblem(NamedTuple):
+    """``what`` in a few words, and in mqadmin's."""
+
+    queue: MessageQueue
+    what: str
+    mqadmin_what: str
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.queue.topic}/{self.queue.broker_name}/{self.queue.queue_id}"
+
+    def mqadmin_text(self, client_id: str) -> str:
+        return f"{client_id} {queue_text(self.queue)} {self.mqadmin_what}"
+
+
+def queue_problems(info: ConsumerRunningInfo, now_ms: int) -> list[QueueProblem]:
+    """What is wrong with a push client's queues."""
     if not is_push(info):
         return []
     orderly = info.properties.get(ORDERLY, "").lower() == "true"
     found = []
     for queue, state in sorted(info.mq_table.items()):
-        where = f"{client_id} {queue_text(queue)}"
         if orderly and not state.locked:
-            found.append(f"{where} can't lock for a while, {now_ms - state.last_lock_timestamp}ms")
+            text = f"can't lock for a while, {now_ms - state.last_lock_timestamp}ms"
+            found.append(QueueProblem(queue, "not locked", text))
         elif orderly and state.droped and state.try_unlock_times > 0:
-            found.append(f"{where} unlock {state.try_unlock_times} times, still failed")
+            text = f"unlock {state.try_unlock_times} times, still failed"
+            found.append(QueueProblem(queue, f"unlocked {state.try_unlock_times} times in vain", text))
         elif not orderly and state.cached_msg_count > 0 and now_ms - state.last_consume_timestamp > STUCK_MS:
             since_ms = now_ms - state.last_consume_timestamp
-            found.append(f"{where} can't consume for a while, maybe blocked, {since_ms}ms")
+            text = f"can't consume for a while, maybe blocked, {since_ms}ms"
+            found.append(QueueProblem(queue, f"blocked for {units.duration(since_ms)}", text))
     return found
 
 

@@ -95,7 +95,7 @@ def members_findings(group: str, owners: QueueOwners) -> Iterator[HealthFinding]
             yield found(Grade.WARNING, Check.QUEUE_OWNERS, what, fix)
     if owners.silent:
         what = f"{counted(len(owners.silent), 'member')} did not say what they consume: {owners.silent[0].error}"
-        yield found(Grade.WARNING, Check.MEMBERS, what, f"{ask} -s")
+        yield found(Grade.WARNING, Check.MEMBERS, what, ask)
 
 
 def _stuck(standing: GroupStanding) -> Iterator[HealthFinding]:
@@ -103,7 +103,9 @@ def _stuck(standing: GroupStanding) -> Iterator[HealthFinding]:
     if stuck and standing.clients.count and standing.trend is not None:
         moved = f"did not move in {units.duration(standing.trend.elapsed_s * 1000)} although messages wait"
         what = f"{counted(len(stuck), 'queue')} {moved}: {_places(stuck)}"
-        fix = f"See what its threads do: rmqadmin consumerStatus -g {standing.group} -s"
+        owners = {owner for queue in stuck for owner in queue.owners}
+        one = f" -i {min(owners)}" if len(owners) == 1 else ""
+        fix = f"See what its threads do: rmqadmin consumerStatus -g {standing.group}{one} -s"
         yield _finding(standing, Grade.WARNING, Check.STUCK, what, fix)
 
 

@@ -40,7 +40,7 @@ def read_client(
         lags = {queue: lag_of(entry) for queue, entry in offsets.offsets.items()}
     except RocketMQError:
         lags = {}
-    return Found({_key(row): row for row in facts_of(client_id, info, lags, now_ms)})
+    return Found({_key(row): row for row in facts_of(info, lags, now_ms)})
 
 
 def read_stack(admin: AdminClient, memory: ClusterMemory, facts: GroupFacts, client_id: str) -> str | None:
@@ -64,14 +64,12 @@ def _key(fact: ClientFact) -> str:
     return f"{fact.kind}/{fact.name or fact.text}"
 
 
-def facts_of(
-    client_id: str, info: ConsumerRunningInfo, lags: Mapping[MessageQueue, int], now_ms: int
-) -> list[ClientFact]:
+def facts_of(info: ConsumerRunningInfo, lags: Mapping[MessageQueue, int], now_ms: int) -> list[ClientFact]:
     """Problems come first. ``lags``: messages that wait in queues, as far as that is known."""
-    problems = [text.removeprefix(f"{client_id} ") for text in running_info.queue_problems(client_id, info, now_ms)]
+    problems = running_info.queue_problems(info, now_ms)
     queues = sorted(info.mq_table.items(), key=lambda item: (-lags.get(item[0], 0), item[0]))
     return [
-        *(ClientFact("problem", "", text) for text in problems),
+        *(ClientFact("problem", "", str(problem)) for problem in problems),
         *(ClientFact("subscription", one.topic, one.sub_string) for one in running_info.subscriptions(info)),
         *(
             ClientFact("queue", f"{one.topic} {one.broker_name} {one.queue_id}", _queue(state, lags.get(one)))

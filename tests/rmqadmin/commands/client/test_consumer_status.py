@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -92,6 +93,20 @@ def test_one_client_in_detail(rmqadmin: Rmqadmin, server: Server, group: str, on
         assert (unknown.status, "It has: one." in unknown.err) == (5, True)
 
 
+def test_a_person_reads_what_is_wrong_and_with_s_the_stacks(rmqadmin: Rmqadmin, group: str, online: Online) -> None:
+    """Of a problem 80 columns showed the beginning of the client's id; -s showed nothing to anybody but mqadmin's
+    readers, and doctor and a page advised it."""
+    said = info(state=ProcessQueueInfo(cached_msg_count=7, last_consume_timestamp=time.time_ns() // 1_000_000 - 70_000))
+    said.jstack = "main  TID: 1\n  at Listener.consume\n"
+    with online("one", said), online("two", info()):
+        ran = rmqadmin("consumerStatus", "-g", group, "-s")
+        assert re.search(r"^one .*  blocked for 1m1\ds: T/broker-a/0$", ran.out, re.MULTILINE), ran.out
+        assert "\nThreads of one:\nmain  TID: 1\n  at Listener.consume\n" in ran.out
+        assert "\nThreads of two:\nIt does not tell their stacks.\n" in ran.out
+        items = rmqadmin("-o", "json", "consumerStatus", "-g", group, "-s").items
+        assert sorted(str(row["jstack"]) for row in items) == ["None", said.jstack]
+
+
 def test_a_client_that_says_nothing_has_a_row_that_says_why(rmqadmin: Rmqadmin, group: str, online: Online) -> None:
     with online("one", info()) as consumer:
         consumer.info_body = b"no json"
@@ -116,12 +131,13 @@ def test_a_client_that_says_nothing_has_a_row_that_says_why(rmqadmin: Rmqadmin, 
 def test_a_queue_that_does_not_get_on_is_a_problem(
     properties: dict[str, str], state: ProcessQueueInfo, problem: str | None
 ) -> None:
-    found = queue_problems("c", info(properties, state), NOW_MS)
+    found = queue_problems(info(properties, state), NOW_MS)
     if problem is None:
         assert found == []
     else:
-        assert found[0].startswith("c MessageQueue [topic=T, brokerName=broker-a, queueId=0] ")
-        assert found[0].endswith(problem)
+        told = found[0].mqadmin_text("c")
+        assert told.startswith("c MessageQueue [topic=T, brokerName=broker-a, queueId=0] ")
+        assert told.endswith(problem)
 
 
 def test_clients_that_have_just_started_may_want_something_else() -> None:
