@@ -137,9 +137,9 @@ def test_the_list_of_topics_is_sorted_filtered_and_copied_from(
 
     async def test(driver: Driver) -> None:
         await at_row(driver, "t", scene.topic)
-        assert "TBW102" not in driver.text
+        await driver.until_shown("of the system hidden")
         await driver.press("z")
-        await driver.until_shown("TBW102")
+        await put_cursor(driver, "TBW102")  # the cluster may have more topics than the screen has lines
         await driver.press("M")
         await driver.until_shown("by messages, falling")
         await driver.press("slash")

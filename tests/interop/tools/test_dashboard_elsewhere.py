@@ -72,8 +72,10 @@ def test_in_a_browser(cluster: Cluster, tmp_path: Path, fresh: Callable[[str], s
         timeout, url = aiohttp.ClientTimeout(TIMEOUT_S), served.url.replace("?", "ws?") + "&width=140&height=30"
         async with aiohttp.ClientSession(timeout=timeout) as browser, browser.ws_connect(url) as page:
             await until_painted(page, "READ-ONLY", f"{BROKER_NAME}/0")
-            await page.send_json(["stdin", "t"])
-            await until_painted(page, topic, "RW (6)")
+            await page.send_json(["stdin", ":"])
+            await until_painted(page, "Copy the line")
+            await page.send_json(["stdin", f"topic {topic}\r"])
+            await until_painted(page, topic, "2 queues, 0 messages")
             await page.send_json(["stdin", "c"])
             await until_painted(page, cluster.broker_addr, "active")
 
@@ -84,5 +86,6 @@ def test_in_a_browser(cluster: Cluster, tmp_path: Path, fresh: Callable[[str], s
 
 async def until_painted(page: aiohttp.ClientWebSocketResponse, *texts: str) -> None:
     painted = b""
-    while not all(text.encode() in painted for text in texts):
-        painted += await page.receive_bytes()
+    async with asyncio.timeout(TIMEOUT_S):
+        while not all(text.encode() in painted for text in texts):
+            painted += await page.receive_bytes()
