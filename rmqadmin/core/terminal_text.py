@@ -40,6 +40,8 @@ def shortened_in_middle(text: str, width: int) -> str:
 
 
 def _beginning(text: str, width: int) -> str:
+    if text.isascii():
+        return text[:width]
     taken = 0
     for at, character in enumerate(text):
         taken += _cell_width(character)
