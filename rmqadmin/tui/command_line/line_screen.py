@@ -10,13 +10,13 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from rmqadmin.core.near_names import did_you_mean
 from rmqadmin.prompt.candidates import LineSoFar, Offer
 from rmqadmin.tui.command_line.completion import KnownNames, offered
 from rmqadmin.tui.command_line.understood import PLACES, CommandAsked, PlaceAsked, understand
+from rmqadmin.tui.dialogs.dialog import Dialog
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.until_closed import until_closed
 from rmqadmin.tui.widgets.compact_input import CompactInput
@@ -32,7 +32,7 @@ _COMPLETION = "completion"
 _HINT = "topics, group NAME, or any command of rmqadmin"
 
 
-class CommandLineScreen(ModalScreen[PlaceAsked | CommandAsked | None]):
+class CommandLineScreen(Dialog[PlaceAsked | CommandAsked | None]):
     """Ends with what was asked for, or with nothing. ``lines_before``: what was run, the last line at the end; this
     screen adds to it."""
 

@@ -17,13 +17,14 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen, Screen
+from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from rmqadmin.core.results import Notice, Result
 from rmqadmin.output import Format, shown_columns
 from rmqadmin.tui.dashboard_client import DashboardClient
+from rmqadmin.tui.dialogs.dialog import Dialog
 from rmqadmin.tui.dialogs.inputs import NameInput
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.until_closed import until_closed, while_open
@@ -63,7 +64,7 @@ class PreviewTable(RowTable):
         return action != "sort" or self.row_count > 1
 
 
-class ChangeScreen(ModalScreen[None]):
+class ChangeScreen(Dialog[None]):
     """Subclasses give a title, the name to type, ``form`` and ``change``, and ask for the ``preview``. Where the form
     has no input, Enter goes from the preview to the name.
 

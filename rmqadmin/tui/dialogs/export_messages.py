@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, ClassVar, cast
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from rmqadmin.core.messages.files.whole_file import export_messages
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.units import size
+from rmqadmin.tui.dialogs.dialog import Dialog
 from rmqadmin.tui.dialogs.inputs import FileInput
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.until_closed import until_closed
@@ -30,7 +30,7 @@ _COMMAND = "tui"
 _NO_FILE_NAME = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
-class ExportScreen(ModalScreen[None]):
+class ExportScreen(Dialog[None]):
     """Asks for the name of a file; one that is there already is not replaced."""
 
     DEFAULT_CLASSES = "dialog"

@@ -7,14 +7,16 @@ from typing import Any
 from textual import events
 from textual.app import ComposeResult
 from textual.content import Content
-from textual.screen import ModalScreen, Screen
+from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static
+
+from rmqadmin.tui.dialogs.dialog import Dialog
 
 _TARGETS_MAX = 9
 
 
-class JumpScreen(ModalScreen[None]):
+class JumpScreen(Dialog[None]):
     """Any other key leaves."""
 
     def __init__(self, below: Screen[Any]):

@@ -15,10 +15,11 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.dom import DOMNode
-from textual.screen import ModalScreen, Screen
+from textual.screen import Screen
 from textual.widgets import Static
 
 from rmqadmin.core.terminal_text import display_width
+from rmqadmin.tui.dialogs.dialog import Dialog
 from rmqadmin.tui.widgets.key_line import PICTURE_KEY, KeyLine
 
 _GAP = 2
@@ -45,7 +46,7 @@ class KeyOf(msgspec.Struct, frozen=True):
     does: str
 
 
-class KeysScreen(ModalScreen[None]):
+class KeysScreen(Dialog[None]):
     """``?`` and escape close it."""
 
     DEFAULT_CLASSES = "dialog"

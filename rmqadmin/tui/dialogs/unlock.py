@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, ClassVar, cast
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
+from rmqadmin.tui.dialogs.dialog import Dialog
 from rmqadmin.tui.dialogs.inputs import NameInput
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.widgets.key_line import PICTURE_KEY, KeyLine
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rmqadmin.tui.dashboard import Dashboard
 
 
-class UnlockScreen(ModalScreen[None]):
+class UnlockScreen(Dialog[None]):
     DEFAULT_CLASSES = "dialog"
     AUTO_FOCUS = "#context"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "Close"), PICTURE_KEY]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.geometry import Size
 from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
 from textual.widgets import Input
@@ -142,6 +143,11 @@ class DashboardScreen(Screen[None]):
 
     def _remembered_name(self, table: RowTable) -> str:
         return f"{self.file_name}/{table.id}" if table.id else self.file_name
+
+    def _screen_resized(self, size: Size) -> None:
+        """A screen that has been laid out is told its size, and would be laid out and drawn again."""
+        if size != self.outer_size:
+            super()._screen_resized(size)
 
     def on_row_table_sorted(self, event: RowTable.Sorted) -> None:
         self.dashboard.keep(partial(remember_order, self._remembered_name(event.table), event.table.saved_order))

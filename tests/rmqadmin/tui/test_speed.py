@@ -6,12 +6,19 @@ from collections import Counter
 from typing import Any, ClassVar
 
 import pytest
+from rich.segment import ControlType, Segment
+from rich.style import Style
 from textual.app import App
+from textual.color import Color
 from textual.css import stylesheet
 from textual.css.stylesheet import Stylesheet
 from textual.dom import DOMNode
+from textual.geometry import Size
+from textual.renderables.background_screen import BackgroundScreen
+from textual.screen import Screen
 from textual.widgets import Input
 
+from rmqadmin.tui.dialogs.dialog import DimmedScreen
 from rmqadmin.tui.memory.cluster import ClusterMemory
 from rmqadmin.tui.remembered import remember
 from rmqadmin.tui.screens.base import SORT_ASKED_AGAIN_MAX
@@ -80,6 +87,54 @@ def test_a_new_screen_is_styled_by_its_mounting_alone(monkeypatch: pytest.Monkey
         assert {name: styled[name] for name in names if styled[name]} == {"QueuesScreen": 1}  # that was left once
 
     drive(FixedClient, test, now_ms=NOW_MS, size=(170, 40))
+
+
+def test_what_is_opened_is_laid_out_and_styled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Textual tells a screen its size when it has been laid out, and lays it out and draws it again; and it finds the
+    styles of a dialog twice."""
+    again: list[str] = []
+    styled: Counter[str] = Counter()
+    resize, find = vars(Screen)["_screen_resized"], App.update_styles
+
+    def noted(screen: Screen[Any], size: Size) -> None:
+        again.append(type(screen).__name__)
+        resize(screen, size)
+
+    def counted(app: App[None], node: DOMNode, animate: bool = True) -> None:
+        styled[type(node).__name__] += 1
+        find(app, node, animate=animate)
+
+    monkeypatch.setattr(Screen, "_screen_resized", noted)
+    monkeypatch.setattr(App, "update_styles", counted)
+
+    async def test(driver: Driver) -> None:
+        await driver.press("t")
+        await driver.until_shown("flights")
+        again.clear()
+        await driver.press("question_mark")
+        await driver.until_shown("on this screen")
+        await driver.press("escape", "colon")
+        await driver.until(lambda: bool(driver.app.screen.query("#command")))
+        await driver.press("escape", "enter")
+        await driver.until_shown("3 queues")
+        assert (again, styled["CommandLineScreen"]) == ([], 0)
+        await driver.press("colon")
+        await driver.pilot.resize_terminal(90, 30)
+        await driver.until(lambda: {"CommandLineScreen", "QueuesScreen"} <= set(again))
+
+    drive(FixedClient, test, now_ms=NOW_MS, size=(170, 40))
+
+
+@pytest.mark.parametrize("color", ["#10203080", "#00000000"])
+def test_the_screen_below_a_dialog_is_dimmed_as_textual_does_it(color: str) -> None:
+    red, linked = Style(color="red", bold=True), Style(bgcolor="#102030", meta={"line": 1})
+    bell = Segment("", None, [(ControlType.BELL,)])
+    segments = [Segment("a", red), Segment("b", linked), Segment("c", None), bell, Segment("d", red)]
+    dimmed, plain = (
+        list(kind.process_segments(segments, Color.parse(color))) for kind in (DimmedScreen, BackgroundScreen)
+    )
+    assert dimmed == plain
+    assert dimmed[4].style is dimmed[0].style
 
 
 def test_no_key_waits_for_the_styles_that_kinds_of_widgets_bring_along(monkeypatch: pytest.MonkeyPatch) -> None:
