@@ -61,7 +61,7 @@ PLAYED = "golden_exchanges_played"
 @pytest.hookimpl(optionalhook=True)  # of xdist
 def pytest_testnodedown(node: Any) -> None:
     """A worker of xdist has told which exchanges its tests played."""
-    golden.played().update(node.workeroutput.get(PLAYED, ()))
+    golden.played().update(getattr(node, "workeroutput", {}).get(PLAYED, ()))  # one that was killed has none
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
