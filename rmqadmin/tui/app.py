@@ -11,6 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -31,6 +32,7 @@ from rmqadmin.tui.refresh import INTERVALS_S
 from rmqadmin.tui.remembered import read_remembered, remember, remembered_path
 from rmqadmin.tui.screens.base import DashboardScreen
 from rmqadmin.tui.settings import DashboardSettings
+from rmqadmin.tui.typed_ahead import TypedAhead
 from rmqadmin.tui.widgets.key_line import KEPT_GROUP, PICTURE_KEY
 from rmqproto.errors import UsageError
 
@@ -191,6 +193,7 @@ class DashboardApp(App[None]):
         """Those that were run, the last one at the end."""
         self.sampler: Sampler | None = None
         self._touched_ms = self._away_since_ms = self.now_ms()
+        self.typed_ahead = TypedAhead(self)
 
     _first_noun = staticmethod(_opener(*_NOUNS[_FIRST_NOUN][2:]))
 
@@ -239,6 +242,7 @@ class DashboardApp(App[None]):
 
     def on_unmount(self) -> None:
         self._garbage.end()
+        self.typed_ahead.end()
 
     def on_mount(self) -> None:
         self.add_mode(_FIRST_NOUN, self._first_noun)  # from now on it is like the others
@@ -328,12 +332,17 @@ class DashboardApp(App[None]):
         if isinstance(self.screen, DashboardScreen):
             self.screen.sampled()
 
-    # --- whether anybody looks ---------------------------------------------------------------------------------------
+    # --- what comes from the user ------------------------------------------------------------------------------------
 
     async def on_event(self, event: events.Event) -> None:
         if isinstance(event, events.Key | events.MouseDown | events.MouseScrollDown | events.MouseScrollUp):
             self._away_since_ms, self._touched_ms = self.away_since_ms, self.now_ms()
-        await super().on_event(event)
+        if not isinstance(event, events.Key | events.Paste) or event.is_forwarded:
+            await super().on_event(event)
+        elif not self.typed_ahead.holds(event):
+            receiver = self.focused or self.screen
+            await super().on_event(event)
+            self.typed_ahead.given(event, receiver)
 
     @property
     def away_since_ms(self) -> int:
@@ -463,7 +472,7 @@ class DashboardApp(App[None]):
 
     def _line_asked(self, asked: PlaceAsked | CommandAsked | None) -> None:
         if asked is not None:
-            self.run_worker(self._follow(asked))
+            self.run_worker(self.typed_ahead.opening(partial(self._follow, asked)))
 
     async def _follow(self, asked: PlaceAsked | CommandAsked) -> None:
         from rmqadmin.tui.command_line.output_screen import CommandOutputScreen

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, cast
 
@@ -88,8 +89,9 @@ class CommandLineScreen(Dialog[PlaceAsked | CommandAsked | None]):
 
     def _look(self) -> None:
         self._completed, self._chosen = None, None
-        work = partial(self._complete, self._input.value)
-        self.run_worker(until_closed(self, work), group=_COMPLETION, exclusive=True)
+        look = partial(self._complete, self._input.value)
+        work: Callable[[], Awaitable[None]] = partial(until_closed, self, look)
+        self.run_worker(work, group=_COMPLETION, exclusive=True)  # no coroutine: of fast typing, few are ever begun
 
     async def _complete(self, text: str) -> None:
         found = await asyncio.to_thread(offered, text, self._names)

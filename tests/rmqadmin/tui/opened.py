@@ -40,8 +40,10 @@ class Driver:
         """Each key when the one before it has done its work. Textual's pilot waits until the process is idle, and on a
         busy machine it looks idle while it waits for its turn."""
         for key in keys:
+            await self.until(lambda: self.app.typed_ahead.is_free)
             receiver = self.app.focused or self.app.screen
             await self.pilot.press(key)
+            await self.until(lambda: self.app.typed_ahead.is_free)
             for _ in range(2):  # what the key's action posts goes the same way
                 for pump in (self.app, *receiver.ancestors_with_self):
                     await self._has_done(pump)

@@ -1,0 +1,143 @@
+"""Keys that come faster than what they open: a paste, a script, fast fingers. They went to the screen before."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from pathlib import Path
+
+import pexpect
+import pytest
+from textual import events
+from textual.keys import _character_to_key
+
+from rmqadmin.tui import typed_ahead
+from rmqadmin.tui.command_line import places
+from rmqadmin.tui.widgets.row_table import RowTable
+from tests.rmqadmin.tui.conftest import World
+from tests.rmqadmin.tui.fixed import NOW_MS, FixedClient
+from tests.rmqadmin.tui.opened import Driver, drive
+from tests.rmqadmin.tui.test_terminal import expect_all, started
+
+ENTER = "\r"
+
+
+def at_once(driver: Driver, text: str) -> None:
+    """All keys, before the dashboard has seen the first."""
+    for character in text:
+        key = "enter" if character == ENTER else _character_to_key(character)
+        driver.app.post_message(events.Key(key, character))
+
+
+def is_at(driver: Driver, where: str, shown: str) -> bool:
+    return " > ".join(driver.app.way) == where and shown in driver.text
+
+
+def test_at_once_is_as_one_by_one(world: World) -> None:
+    """Each from where the one before it has led."""
+
+    async def test(driver: Driver) -> None:
+        await driver.until_shown("broker-a")
+        for keys, where, shown in (
+            (f"t/{world.topic}", "Topics", f"filter {world.topic}"),
+            (f"{ENTER}g/{world.group}", "Groups", f"filter {world.group}"),
+            (f"{ENTER}:topic {world.topic}{ENTER}", f"Topics > {world.topic}", "4 queues"),
+            (f"m/key-{ENTER}", f"Topics > {world.topic} > messages", "filter key-"),
+            ("d:pulse" + ENTER, "Pulse", "broker-a"),
+            (f":group {world.group}{ENTER}b", f"Groups > {world.group} > rebalance", "since"),
+            ("c?", "Cluster", "on this screen"),
+            (f"?s{world.topic}", "Search", world.topic),
+        ):
+            at_once(driver, keys)
+            await driver.until(partial(is_at, driver, where, shown))
+
+    drive(world.make_client, test)
+
+
+def test_what_is_pasted_behind_a_key_goes_where_that_key_leads() -> None:
+    async def test(driver: Driver) -> None:
+        at_once(driver, "t:")
+        driver.app.post_message(events.Paste("groups"))
+        at_once(driver, ENTER)
+        await driver.until(partial(is_at, driver, "Groups", "arrivals"))
+
+    drive(FixedClient, test, now_ms=NOW_MS)
+
+
+def test_from_message_to_message_at_once() -> None:
+    """Each step opens another screen; a tab that was chosen stays."""
+
+    async def test(driver: Driver) -> None:
+        await driver.press("d", "enter")
+        await driver.until_shown("4 messages")
+        at_once(driver, ENTER + "]]2[")
+        await driver.until_shown("message 2 of 4", '["[/red]", 1.50, 12345678901234567890]')
+        at_once(driver, "]][[[")
+        await driver.until_shown("message 1 of 4")
+
+    drive(FixedClient, test, now_ms=NOW_MS)
+
+
+def test_what_opens_nothing_or_is_typed_into_a_line_holds_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    held: list[str] = []
+    holds = typed_ahead.TypedAhead.holds
+
+    def noted(keys: typed_ahead.TypedAhead, typed: typed_ahead.Typed) -> bool:
+        is_held = holds(keys, typed)
+        held.extend([typed.key] if is_held and isinstance(typed, events.Key) else [])
+        return is_held
+
+    monkeypatch.setattr(typed_ahead.TypedAhead, "holds", noted)
+
+    async def test(driver: Driver) -> None:
+        await driver.press("t", "slash")
+        at_once(driver, "flights")
+        await driver.until_shown("filter flights")
+        assert held == []
+        await driver.press("enter", "escape")
+        at_once(driver, "t/clo")
+        await driver.until_shown("filter clo")
+        assert held[0] == "slash"
+
+    drive(FixedClient, test, now_ms=NOW_MS)
+
+
+def test_a_key_behind_what_never_opens_still_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It waits for a moment, and goes to what has the keys."""
+    monkeypatch.setattr(typed_ahead, "HELD_MAX_S", 0.1)
+    asked = []
+
+    async def never(dashboard: object, place: object) -> None:
+        asked.append(place)
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(places, "open_place", never)
+
+    async def test(driver: Driver) -> None:
+        await driver.press("t")
+        await driver.until_shown("flights")
+        table = driver.app.screen.query_one(RowTable)
+        at_once(driver, f":groups{ENTER}jj")
+        await driver.until(lambda: table.cursor_at == 2)
+        assert asked
+        at_once(driver, f":groups{ENTER}q")
+        await driver.until(lambda: driver.app.return_code == 0)
+
+    drive(FixedClient, test, now_ms=NOW_MS)
+
+
+def test_in_a_terminal_each_piece_written_at_once(world: World, tmp_path: Path) -> None:
+    program = started(world, tmp_path, "tui", "--interval", "0.5", size=(80, 24))
+    program.expect("broker-a")
+    program.send(f"t/{world.topic}")
+    program.expect(r"1 (of [\d,]+ )?topic")
+    program.send(f"\rg/{world.group}\r")
+    program.expect(r"1 (of [\d,]+ )?group")
+    program.send(f":topic {world.topic}\rm/key-2\r")
+    program.expect("1 of 4 messages")
+    program.send(f":group {world.group}\rb")
+    expect_all(program, "Groups", world.group, "rebalance")
+    program.send("cq")
+    program.expect(pexpect.EOF)
+    program.close()
+    assert program.exitstatus == 0, program.before
