@@ -27,9 +27,10 @@ class BrokerLiteInfo(Body, kw_only=True):
 
 
 class ParentTopicInfo(Body, kw_only=True):
-    """Answer of 200075. ``lmq_num`` counts the light queues of the whole broker."""
+    """Answer of 200075. ``lmq_num`` counts the light queues of the whole broker. ``groups`` is None where the topic has
+    none."""
 
-    groups: list[str] = []
+    groups: list[str] | None = None
     lite_topic_count: Int32 = 0
     lmq_num: Int32 = 0
     topic: str

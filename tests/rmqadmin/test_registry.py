@@ -13,6 +13,7 @@ from rmqadmin.command_tree import describe
 from rmqadmin.core.results import columns
 from rmqadmin.mqadmin_argv import normalise
 from rmqadmin.registry import ENTRIES, Effect, Entry
+from tests.interop.tools import calls
 from tests.rmqadmin.conftest import GOLDEN, Rmqadmin
 
 MQADMIN: dict[str, list[tuple[str | None, str | None, bool]]] = json.loads((GOLDEN / "options.json").read_text())
@@ -72,6 +73,24 @@ def test_the_inventory_is_whole() -> None:
 
 def test_every_command_of_mqadmins_has_a_recorded_text() -> None:
     assert {folder.name for folder in GOLDEN.iterdir() if folder.is_dir()} == MQADMIN.keys()
+
+
+def test_every_command_and_option_is_tried_on_a_real_broker_or_there_is_a_reason() -> None:
+    """What is called there, by mqadmin and by ours: ``tests/interop/tools/test_every_command.py``."""
+    given: dict[str, set[str]] = {}
+    for part in calls.CALLS:
+        for name, *words in calls.words_of(part):
+            entry = registry.find(name)
+            assert entry is not None, name
+            given.setdefault(entry.name, set()).update(word for word in words if word.startswith("-"))
+    assert MQADMIN.keys() - given.keys() == calls.ELSEWHERE.keys()
+    untried = {
+        f"{name} {'-' + short if short else '--' + str(long)}"
+        for name, options in MQADMIN.items()
+        for short, long, _ in options
+        if name in given and short not in ("h", "n") and not {f"-{short}", f"--{long}"} & given[name]
+    }
+    assert untried == calls.ELSEWHERE_OPTIONS.keys()
 
 
 DEFAULTS: dict[str, dict[str, object]] = {

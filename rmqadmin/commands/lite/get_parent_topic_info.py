@@ -53,7 +53,7 @@ def _row(answer: BrokerAnswer[ParentTopicInfo]) -> ParentTopicRow:
         lite_topic_count=info.lite_topic_count,
         light_queue_count=info.lmq_num,
         expiry_minutes=info.ttl,
-        groups=info.groups,
+        groups=info.groups or [],
     )
 
 
@@ -61,9 +61,9 @@ def _mqadmin_line(answer: BrokerAnswer[ParentTopicInfo]) -> str:
     info = answer.body
     if info is None:
         return mqadmin_error(answer)
-    groups = ", ".join(hash_order(info.groups, java_hash))
+    groups = "null" if info.groups is None else f"[{', '.join(hash_order(info.groups, java_hash))}]"
     name = cut(answer.name, MQADMIN_NAME_WIDTH)
-    return _LINE.format(name, info.ttl, info.lite_topic_count, info.lmq_num, f"[{groups}]")
+    return _LINE.format(name, info.ttl, info.lite_topic_count, info.lmq_num, groups)
 
 
 def get_parent_topic_info(call: Call, parent_topic: ParentTopic) -> ParentTopicInfos:

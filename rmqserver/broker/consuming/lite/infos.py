@@ -76,7 +76,7 @@ class LiteInfos:
         topic = self._lite_parent(request.header.topic)
         prefix = lite_queue_name(topic.topic_name, "")
         body = ParentTopicInfo(
-            groups=self._subscriptions.bound_groups().get(topic.topic_name, []),
+            groups=self._subscriptions.bound_groups().get(topic.topic_name),
             lite_topic_count=sum(name.startswith(prefix) for name in self._store.queues.names()),
             lmq_num=self._store.queues.light_count,
             topic=topic.topic_name,

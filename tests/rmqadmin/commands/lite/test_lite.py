@@ -5,8 +5,16 @@ from __future__ import annotations
 from rmqadmin.commands.lite.get_lite_client_info import LiteClientInfos
 from rmqadmin.commands.lite.get_lite_group_info import LiteLags, LiteOffsets
 from rmqadmin.commands.lite.get_lite_topic_info import LiteTopicInfos
+from rmqadmin.commands.lite.get_parent_topic_info import ParentTopicInfos
 from rmqadmin.core.servers.broker_answers import BrokerAnswer
-from rmqproto.bodies.lite import ClientGroup, LiteClientInfo, LiteGroupInfo, LiteLag, LiteTopicInfo
+from rmqproto.bodies.lite import (
+    ClientGroup,
+    LiteClientInfo,
+    LiteGroupInfo,
+    LiteLag,
+    LiteTopicInfo,
+    ParentTopicInfo,
+)
 from rmqproto.bodies.statistics import ConsumeOffset
 from rmqproto.codes import RequestCode
 from rmqproto.errors import RefusedError
@@ -26,6 +34,14 @@ def test_the_clients_of_a_lite_topic_are_named_with_their_groups() -> None:
     result = LiteTopicInfos("T", "a", [BrokerAnswer("broker-a", info)], show_client_id=True)
     assert result.rows()[0].subscribers == ["c1@g"]
     assert result.mqadmin_text().endswith(" 1                  \n[c1@g]\n")
+
+
+def test_a_topic_that_no_group_reads_has_null_where_mqadmin_prints_it() -> None:
+    """A broker leaves the groups out then; [] was printed."""
+    without, of_one = ParentTopicInfo(topic="T"), ParentTopicInfo(topic="T", groups=["g"])
+    result = ParentTopicInfos("T", [BrokerAnswer("a", without), BrokerAnswer("b", of_one)])
+    assert [row.groups for row in result.rows()] == [[], ["g"]]
+    assert [line.split()[-1] for line in result.mqadmin_text().splitlines()[2:4]] == ["null", "[g]"]
 
 
 def test_an_unknown_client_has_no_count_and_a_known_one_its_light_queues() -> None:

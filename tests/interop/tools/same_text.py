@@ -1,0 +1,37 @@
+"""The calls of ``calls.py``, made by Apache's mqadmin and by ours in this process, one beside the other."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from difflib import unified_diff
+
+from rmqadmin import cli
+
+from ..mqadmin import Mqadmin
+from .calls import MASKS, REFUSED, words_of
+
+Names = dict[str, str]
+
+
+def compare(part: str, names: Names, mqadmin: Mqadmin) -> None:
+    """``names``: what stands in braces. AssertionError with what one prints and the other does not."""
+    others: list[str] = []
+    for words in words_of(part):
+        told: list[list[str]] = []
+        for side, ask in (("A", lambda args: mqadmin.run(*args)[0]), ("B", _ours)):
+            own = f"{names['fresh']}Own{side}"
+            args = [word.format(**names, own=own) for word in words]
+            text = ask(args).replace(own, "OWN")
+            told.append(re.sub(MASKS.get(words[0], r"\Z."), "#", text).splitlines())
+        assert bool(told[0]) == (words[0] not in REFUSED), words
+        others += unified_diff(told[0], told[1], " ".join(words), "by ours", n=0, lineterm="")
+    assert not others, "\n".join(others)
+
+
+def _ours(args: list[str]) -> str:
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        cli.run([*args, "--output", "mqadmin", "--timeout", "60"])
+    return out.getvalue()
