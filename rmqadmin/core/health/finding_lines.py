@@ -15,13 +15,13 @@ _TEXT_WIDTH_MIN = 20
 def finding_lines(findings: Iterable[HealthFinding], width: int | None) -> Iterator[str]:
     """Whole lines. ``width`` is that of the terminal; None for as wide as it gets."""
     for one in findings:
-        yield from _wrapped(f"{one.grade:{_INDENT}}{one.subject}: {one.what}", width, _INDENT)
+        yield from wrapped_lines(f"{one.grade:{_INDENT}}{one.subject}: {one.what}", width, _INDENT)
         if one.fix is not None:
-            yield from _wrapped(f"{'':{_INDENT}}fix: {one.fix}", width, _INDENT + len("fix: "))
+            yield from wrapped_lines(f"{'':{_INDENT}}fix: {one.fix}", width, _INDENT + len("fix: "))
 
 
-def _wrapped(line: str, width: int | None, indent: int) -> Iterator[str]:
-    """Words stay whole, so that names and options can be copied."""
+def wrapped_lines(line: str, width: int | None, indent: int) -> Iterator[str]:
+    """Whole lines; all but the first are indented. Words stay whole, so that names and options can be copied."""
     text = printable(line)
     if width is None:
         yield text + "\n"

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
+from rmqadmin.core import units
+from rmqadmin.core.health.finding_lines import wrapped_lines
+from rmqadmin.core.health.health_finding import counted
 from rmqadmin.core.results import TIME, Result, Row, doc
 
 if TYPE_CHECKING:
     from rmqserver.store.checks.findings.finding import Finding
     from rmqserver.store.checks.store_check import CheckReport
     from rmqserver.store.checks.survey import Survey
+
+_INDENT = 9
 
 
 class FindingRow(Row, frozen=True):
@@ -86,6 +91,33 @@ class VerifiedStore(Result, frozen=True):
             for each in self._findings()
         ]
 
+    def cards(self, width: int | None, now_ms: int | None) -> Iterator[str] | None:
+        """At a terminal: a finding is a sentence, and a table cuts it off."""
+        return None if width is None else self._lines(width, now_ms)
+
+    def _lines(self, width: int, now_ms: int | None) -> Iterator[str]:
+        for each in self._findings():
+            at = "" if each.at is None else f", byte {units.count(each.at)}"
+            place = f"{each.path}{at}: " if each.path else ""
+            yield from wrapped_lines(f"{each.severity:{_INDENT}}{place}{each.what}", width, _INDENT)
+            for line in filter(None, (_lost(each, now_ms), _becomes(each))):
+                yield from wrapped_lines(f"{'':{_INDENT}}{line}", width, _INDENT)
+        told = self.summary()
+        found = ((told.errors, "error"), (told.warnings, "warning"), (told.notes, "note"))
+        counts = ", ".join(counted(*each) for each in found)
+        yield f"Verdict: {told.verdict}\n"
+        yield f"Found: {counts}; lost: {counted(told.lost_messages, 'message')}\n"
+        if told.not_checked:
+            yield from wrapped_lines(f"Not checked: {', '.join(told.not_checked)}", width, _INDENT)
+        read = (
+            f"Read: {units.size(told.log_bytes)} of log with {units.count(told.records)} records, "
+            f"{units.count(told.queue_units)} queue units, {units.count(told.index_entries)} index entries, "
+            f"{units.count(told.tables)} tables"
+        )
+        yield from wrapped_lines(read, width, _INDENT)
+        for kind, count in (told.more or {}).items():
+            yield f"And {units.count(count)} more of {kind}.\n"
+
     def summary(self) -> VerifySummary:
         from rmqserver.store.checks.findings.finding import FindingKind, Severity
 
@@ -115,6 +147,25 @@ class VerifiedStore(Result, frozen=True):
 
         told = self.summary()
         return f"{self.root} is damaged: {count_of(told.errors, 'error')}, {count_of(told.warnings, 'warning')}"
+
+
+def _lost(finding: Finding, now_ms: int | None) -> str:
+    if not finding.lost_messages:
+        return ""
+    said = f"lost: {counted(finding.lost_messages, 'message')}"
+    times = [ms for ms in (finding.begin_ms, finding.end_ms) if ms is not None]
+    if not times:
+        return said
+    told = dict.fromkeys(units.moment(ms) if now_ms is None else units.age(now_ms - ms) for ms in times)
+    return f"{said}, stored {' to '.join(told)}"
+
+
+def _becomes(finding: Finding) -> str:
+    """What starts do about it."""
+    if finding.ours == finding.apache:
+        return finding.ours and f"a start: {finding.ours}"
+    both = (("rmqserver", finding.ours), ("Apache's broker", finding.apache))
+    return "; ".join(f"a start of {who}: {does}" for who, does in both if does)
 
 
 def verified(found: Survey, on_progress: Any, *, shows_notes: bool) -> VerifiedStore:

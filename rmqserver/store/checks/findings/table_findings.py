@@ -32,7 +32,7 @@ def add_all(checked: CheckedStore, tables: FoundTables) -> None:
     _add_delays(checked, tables, prefix)
     for name in tables.other_names:
         if holds_rocksdb(checked.found.disk, f"{tables.directory}/{name}"):
-            checked.add(Severity.NOTE, FindingKind.NOT_CHECKED, "a table in RocksDB", f"{prefix}/{name}")
+            checked.add(Severity.NOTE, FindingKind.NOT_CHECKED, "a table in RocksDB: not read here", f"{prefix}/{name}")
         else:
             checked.add(Severity.NOTE, FindingKind.STRANGER, "no table that is known here", f"{prefix}/{name}")
 
