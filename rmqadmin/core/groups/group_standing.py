@@ -35,8 +35,8 @@ QUEUES_DATED_MAX = 64
 class QueueStanding(msgspec.Struct, frozen=True, kw_only=True):
     """One queue of a group. ``min_offset``: queue offset of the first message that is left; ``oldest_waiting_ms``: when
     the first that the group has not committed was stored; ``moved_count``: by how much the committed offset moved
-    between the readings, None without a second one; ``reserved_ms``: how long its broker keeps messages. None is
-    unknown, and not asked for a queue without lag."""
+    between the readings, None without a second one; ``reserved_ms``: how long its broker keeps messages, the one at
+    ``broker_addr``. None is unknown, and not asked for a queue without lag."""
 
     queue: MessageQueue
     entry: ConsumeOffset
@@ -45,6 +45,7 @@ class QueueStanding(msgspec.Struct, frozen=True, kw_only=True):
     min_offset: int | None = None
     oldest_waiting_ms: int | None = None
     reserved_ms: int | None = None
+    broker_addr: str | None = None
     owners: list[str] = []
     state: QueueState | None = None
 
@@ -109,6 +110,7 @@ class _Detail(msgspec.Struct, frozen=True):
     min_offset: int | None = None
     oldest_waiting_ms: int | None = None
     reserved_ms: int | None = None
+    broker_addr: str | None = None
 
 
 class StandingsReader(msgspec.Struct, frozen=True, kw_only=True):
@@ -170,6 +172,7 @@ class StandingsReader(msgspec.Struct, frozen=True, kw_only=True):
                 min_offset=details.get(queue, unknown).min_offset,
                 oldest_waiting_ms=details.get(queue, unknown).oldest_waiting_ms,
                 reserved_ms=details.get(queue, unknown).reserved_ms,
+                broker_addr=details.get(queue, unknown).broker_addr,
             )
             for queue, entry in last.offsets.offsets.items()
         ]
@@ -197,7 +200,7 @@ class StandingsReader(msgspec.Struct, frozen=True, kw_only=True):
                 first = max(entry.consumer_offset, min_offset or 0)  # what was deleted cannot be read
                 there = ConsumeOffset(broker_offset=entry.broker_offset, consumer_offset=first)
                 stored_ms = first_waiting_ms(self.admin, addr, queue, there)
-            found[queue] = _Detail(min_offset, stored_ms, self.reserved.read_ms(self.admin, addr))
+            found[queue] = _Detail(min_offset, stored_ms, self.reserved.read_ms(self.admin, addr), addr)
         return found
 
 

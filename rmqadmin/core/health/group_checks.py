@@ -11,6 +11,7 @@ from rmqadmin.core.groups.lag_trend import LagMotion
 from rmqadmin.core.groups.queue_owners import QueueOwners, QueueState
 from rmqadmin.core.health.health_finding import NAMES_TOLD_MAX, Check, Grade, HealthFinding, counted, names_told
 
+HOUR_MS = 3_600_000
 LAG_AGE_MS = 5 * 60_000
 """A lag whose oldest message has waited for less says little."""
 
@@ -61,18 +62,27 @@ def _ok_text(standing: GroupStanding) -> str:
 
 def _retention(standing: GroupStanding, now_ms: int) -> Iterator[HealthFinding]:
     lost = [queue for queue in standing.queues if queue.lost_count]
-    keep = "Keep more: rmqadmin updateBrokerConfig -b ADDRESS -k fileReservedTime -v HOURS, and make room for it."
     if lost:
         count = sum(queue.lost_count for queue in lost)
         what = f"{counted(count, 'message')} were deleted before it consumed them, of {_places(lost)}"
-        yield _finding(standing, Grade.ERROR, Check.RETENTION, what, keep)
+        yield _finding(standing, Grade.ERROR, Check.RETENTION, what, f"Keep more: {_keep_longer(lost)}")
     near = [(left_ms, queue) for queue in standing.queues if (left_ms := queue.retention_near_ms(now_ms)) is not None]
     if near:
         left_ms = min(left_ms for left_ms, _ in near)
         when = f"in {units.duration(left_ms)}" if left_ms > 0 else "at any time now"
         grade = Grade.WARNING if left_ms > 0 else Grade.ERROR
-        what = f"what it has not consumed may be deleted {when}: {_places([queue for _, queue in near])}"
-        yield _finding(standing, grade, Check.RETENTION, what, f"Consume faster, or {keep[0].lower()}{keep[1:]}")
+        queues = [queue for _, queue in near]
+        what = f"what it has not consumed may be deleted {when}: {_places(queues)}"
+        yield _finding(standing, grade, Check.RETENTION, what, f"Consume faster, or keep more: {_keep_longer(queues)}")
+
+
+def _keep_longer(queues: Sequence[QueueStanding]) -> str:
+    """At the broker that keeps the least."""
+    known = [queue for queue in queues if queue.broker_addr is not None]
+    least = min(known, key=lambda queue: queue.reserved_ms or 0, default=None)
+    addr = "ADDRESS" if least is None else least.broker_addr
+    now = "" if least is None or least.reserved_ms is None else f" ({least.reserved_ms // HOUR_MS} now)"
+    return f"rmqadmin updateBrokerConfig -b {addr} -k fileReservedTime -v HOURS{now}, and make room for it."
 
 
 def members_findings(group: str, owners: QueueOwners) -> Iterator[HealthFinding]:

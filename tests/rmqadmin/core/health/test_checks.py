@@ -232,6 +232,17 @@ def test_what_is_wrong_with_a_group(one: GroupStanding, grade: str, said: str) -
     assert any(each == grade and said in what for each, what in found), found
 
 
+def test_who_is_told_to_keep_more_is_told_where() -> None:
+    """The command had the word ADDRESS in it."""
+    kept = {"reserved_ms": 72 * HOUR_MS, "broker_addr": "192.0.2.1:10911"}
+    for one in (
+        standing(BEHIND, min_offset=7, **kept),
+        standing(BEHIND, oldest_waiting_ms=NOW_MS - 71 * HOUR_MS, **kept),
+    ):
+        (fix,) = [each.fix for each in group_findings(one, NOW_MS) if each.check == "retention"]
+        assert "rmqadmin updateBrokerConfig -b 192.0.2.1:10911 -k fileReservedTime -v HOURS (72 now)" in str(fix)
+
+
 def test_what_is_the_same_of_many_groups_is_told_once() -> None:
     offline = [msgspec.structs.replace(standing(BEHIND), group=f"g{at}") for at in range(7)]
     unknown = [GroupStanding(group=f"u{at}", clients=NOBODY, error=ConnectError("no way")) for at in range(9)]
