@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 from textual import events
@@ -17,8 +18,14 @@ from textual.app import App
 from textual.dom import DOMNode
 from textual.widgets import Input
 
-HELD_MAX_S = 1.0
+from rmqadmin.tui.screens.base import DashboardScreen
+from rmqadmin.tui.widgets.row_table import MOVING_KEYS, RowTable
+
+HELD_MAX_S = 2.0
 """For what a key opens. Then keys go to what has them, so that the dashboard can still be left."""
+
+ROWS_MAX_S = 1.0
+"""For the first row of what has been opened. Then keys do without, one after the other."""
 
 Typed = events.Key | events.Paste
 
@@ -50,10 +57,10 @@ class TypedAhead:
         return True
 
     def given(self, typed: Typed, receiver: DOMNode) -> None:
-        """``receiver`` had the keys. What is typed into a line opens nothing, and goes on at the speed of the line."""
+        """``receiver`` had the keys."""
         if self._let_go:
             return  # patience is over, and the next one is right behind
-        if isinstance(receiver, Input) and (isinstance(typed, events.Paste) or typed.is_printable):
+        if _opens_nothing(typed, receiver):
             self._let_next_go()
         else:
             self._waiting = asyncio.create_task(self._wait(receiver), name="typed ahead")
@@ -80,6 +87,7 @@ class TypedAhead:
         try:
             async with asyncio.timeout(HELD_MAX_S):
                 await self._until_worked_off(receiver)
+            await self._until_there_are_rows()
         except TimeoutError:
             self._openings.clear()
             self._let_go.extend(self._held)
@@ -89,6 +97,16 @@ class TypedAhead:
         finally:
             self._waiting = None
         self._let_next_go()
+
+    async def _until_there_are_rows(self) -> None:
+        """Of a new screen, if a key was typed before that could be seen: it may be meant for the row that comes
+        first."""
+        screen = self._app.screen
+        if self._held and isinstance(screen, DashboardScreen) and isinstance(screen.focused, RowTable):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(ROWS_MAX_S):
+                    await screen.answered.wait()
+            screen.answered.set()
 
     async def _until_worked_off(self, receiver: DOMNode) -> None:
         """Once around for the key, and once more for what its action has posted; then around whatever has the keys by
@@ -107,6 +125,13 @@ class TypedAhead:
         if self._held:
             self._let_go.append(self._held.popleft())
             self._app.post_message(self._let_go[0])
+
+
+def _opens_nothing(typed: Typed, receiver: DOMNode) -> bool:
+    """Such keys need not wait for each other: what is typed into a line, and what only moves the cursor of a table."""
+    if isinstance(receiver, Input):
+        return isinstance(typed, events.Paste) or typed.is_printable
+    return isinstance(receiver, RowTable) and isinstance(typed, events.Key) and typed.key in MOVING_KEYS
 
 
 async def _once_around(receiver: DOMNode) -> None:

@@ -3,6 +3,7 @@ the screen is the one on top."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -78,6 +79,8 @@ class DashboardScreen(Screen[None]):
         super().__init__()
         self.feeds: list[Feed] = []
         self.paused = False
+        self.answered = asyncio.Event()
+        """Set when the table that has the keys has had rows, or every feed has had an answer or an error."""
         self._suspended = self._resumed = self._was_on_top = False
 
     @property
@@ -243,10 +246,17 @@ class DashboardScreen(Screen[None]):
 
     def show_status(self) -> None:
         if self.is_mounted:
+            self._look_for_answers()
             self.show_cut()
             line = self.query_one(StatusLine)
             rows = ", ".join(filter(None, [self.dashboard.replay_text, self.rows_text(), self.view_text()]))
             line.show(rows, self.shown_feeds(), self.interval_s(), paused=self.paused or self._suspended)
+
+    def _look_for_answers(self) -> None:
+        table = self.filtered_table()
+        is_answered = all(feed.updated_s is not None or feed.error is not None for feed in self.feeds)
+        if (table is not None and table.row_count) or (self.feeds and is_answered):
+            self.answered.set()
 
     def _tick(self) -> None:
         shown = self.app.screen_stack[-1:]  # empty while the program ends

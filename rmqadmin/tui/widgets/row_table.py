@@ -53,6 +53,17 @@ _STYLES = {
 its style is found: Textual matches all rules for each of them, and most are never drawn."""
 
 
+_MOVES = (
+    Binding("up,k", "move(-1)", "Up", show=False),
+    Binding("down,j", "move(1)", "Down", show=False),
+    Binding("pageup,ctrl+b", "page(-1)", "Page up", show=False),
+    Binding("pagedown,ctrl+f", "page(1)", "Page down", show=False),
+    Binding("home", "move(-1000000000)", "First", show=False),
+    Binding("end,G", "move(1000000000)", "Last", show=False),
+)
+MOVING_KEYS = frozenset(key for binding in _MOVES for key in binding.key.split(","))
+
+
 def _wall_ms() -> int:
     return time_ns() // 1_000_000
 
@@ -63,12 +74,7 @@ class RowTable(ScrollView, can_focus=True):
     the cursor's row, ``Moved`` when other rows come into view, ``Sorted``."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "move(-1)", "Up", show=False),
-        Binding("down,j", "move(1)", "Down", show=False),
-        Binding("pageup,ctrl+b", "page(-1)", "Page up", show=False),
-        Binding("pagedown,ctrl+f", "page(1)", "Page down", show=False),
-        Binding("home", "move(-1000000000)", "First", show=False),
-        Binding("end,G", "move(1000000000)", "Last", show=False),
+        *_MOVES,
         Binding("enter", "choose", "Open", id="table.open"),
         Binding("greater_than_sign", "sort(1)", "Sort", key_display="A-Z", id="table.sort_next"),
         Binding("less_than_sign", "sort(-1)", "Sort by the column before", show=False, id="table.sort_previous"),

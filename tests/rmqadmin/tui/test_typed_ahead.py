@@ -5,21 +5,33 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 from pathlib import Path
+from threading import Event
 
 import pexpect
 import pytest
 from textual import events
 from textual.keys import _character_to_key
+from textual.widgets import Input
 
 from rmqadmin.tui import typed_ahead
 from rmqadmin.tui.command_line import places
 from rmqadmin.tui.widgets.row_table import RowTable
+from rmqproto.bodies.routes import TopicConfigs
 from tests.rmqadmin.tui.conftest import World
 from tests.rmqadmin.tui.fixed import NOW_MS, FixedClient
-from tests.rmqadmin.tui.opened import Driver, drive
+from tests.rmqadmin.tui.opened import UNTIL_TIMEOUT_S, Driver, drive
 from tests.rmqadmin.tui.test_terminal import expect_all, started
 
 ENTER = "\r"
+PATIENT = "from rmqadmin.tui import typed_ahead; typed_ahead.HELD_MAX_S = typed_ahead.ROWS_MAX_S = 60.0"
+PROGRAM = f"{PATIENT}; from rmqadmin.__main__ import main; main()"
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As long as a busy machine takes for what is opened."""
+    monkeypatch.setattr(typed_ahead, "HELD_MAX_S", UNTIL_TIMEOUT_S)
+    monkeypatch.setattr(typed_ahead, "ROWS_MAX_S", UNTIL_TIMEOUT_S)
 
 
 def at_once(driver: Driver, text: str) -> None:
@@ -78,6 +90,46 @@ def test_from_message_to_message_at_once() -> None:
     drive(FixedClient, test, now_ms=NOW_MS)
 
 
+def test_down_to_a_message_at_once(world: World) -> None:
+    """Each enter is meant for the row that comes first, and rows come later than their screen."""
+
+    async def test(driver: Driver) -> None:
+        await driver.until_shown("broker-a")
+        at_once(driver, f"d/{world.group}{ENTER * 3}")
+        await driver.until_shown("message 1 of 1", "JSON")
+        at_once(driver, f"t/{world.topic}{ENTER * 2}mjj{ENTER}")
+        await driver.until_shown("message 3 of 4")
+
+    drive(world.make_client, test)
+
+
+class LateTopics(FixedClient):
+    """Tells of topics when the test permits it."""
+
+    may_tell = Event()
+
+    def all_topics(self, broker_addr: str) -> TopicConfigs:
+        self.may_tell.wait()
+        return super().all_topics(broker_addr)
+
+
+def test_keys_do_not_wait_long_for_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And still each goes where the one before it has led."""
+    monkeypatch.setattr(typed_ahead, "ROWS_MAX_S", 0.1)
+
+    async def test(driver: Driver) -> None:
+        try:
+            await driver.until_shown("broker-a")
+            at_once(driver, "t/flights")
+            await driver.until(lambda: isinstance(driver.app.focused, Input) and driver.app.focused.value == "flights")
+            assert not driver.app.screen.query_one(RowTable).row_count
+        finally:
+            LateTopics.may_tell.set()
+        await driver.until_shown("1 of 6 topics")
+
+    drive(LateTopics, test, now_ms=NOW_MS)
+
+
 def test_what_opens_nothing_or_is_typed_into_a_line_holds_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     held: list[str] = []
     holds = typed_ahead.TypedAhead.holds
@@ -94,7 +146,11 @@ def test_what_opens_nothing_or_is_typed_into_a_line_holds_no_key(monkeypatch: py
         at_once(driver, "flights")
         await driver.until_shown("filter flights")
         assert held == []
-        await driver.press("enter", "escape")
+        await driver.press("escape")
+        at_once(driver, "jjkG")
+        table = driver.app.screen.query_one(RowTable)
+        await driver.until(lambda: table.cursor_at == table.shown_count - 1)
+        assert held == []
         at_once(driver, "t/clo")
         await driver.until_shown("filter clo")
         assert held[0] == "slash"
@@ -117,17 +173,19 @@ def test_a_key_behind_what_never_opens_still_leaves(monkeypatch: pytest.MonkeyPa
         await driver.press("t")
         await driver.until_shown("flights")
         table = driver.app.screen.query_one(RowTable)
-        at_once(driver, f":groups{ENTER}jj")
-        await driver.until(lambda: table.cursor_at == 2)
-        assert asked
-        at_once(driver, f":groups{ENTER}q")
+        for count, keys in enumerate(("jj", "q"), 1):
+            await driver.press("colon", *"groups")
+            at_once(driver, ENTER)
+            await driver.until(lambda count=count: len(asked) == count)
+            at_once(driver, keys)
+            await driver.until(lambda: table.cursor_at == 2)
         await driver.until(lambda: driver.app.return_code == 0)
 
     drive(FixedClient, test, now_ms=NOW_MS)
 
 
 def test_in_a_terminal_each_piece_written_at_once(world: World, tmp_path: Path) -> None:
-    program = started(world, tmp_path, "tui", "--interval", "0.5", size=(80, 24))
+    program = started(world, tmp_path, "tui", "--interval", "0.5", program=("-c", PROGRAM), size=(80, 24))
     program.expect("broker-a")
     program.send(f"t/{world.topic}")
     program.expect(r"1 (of [\d,]+ )?topic")
@@ -137,6 +195,8 @@ def test_in_a_terminal_each_piece_written_at_once(world: World, tmp_path: Path) 
     program.expect("1 of 4 messages")
     program.send(f":group {world.group}\rb")
     expect_all(program, "Groups", world.group, "rebalance")
+    program.send(f"d/{world.group}\r\r\r")
+    expect_all(program, "message 1 of 1", "JSON")
     program.send("cq")
     program.expect(pexpect.EOF)
     program.close()
