@@ -77,9 +77,9 @@ async def page_is_whole(browser: aiohttp.ClientSession, served: Served) -> None:
 async def dashboard_is_live_until_ctrl_c(browser: aiohttp.ClientSession, served: Served) -> None:
     origin = served.address.rstrip("/")
     async with browser.ws_connect(f"{served.address}ws?width=140&height=30", origin=origin) as page:
-        painted = ""
-        while not all(text in painted for text in ("READ-ONLY", "broker-a")):
-            painted += (await page.receive_bytes()).decode(errors="replace")  # a frame may end within a character
+        await until_painted(page, "READ-ONLY", "broker-a")
+        await page.send_json(["stdin", "t/typed ahead"])  # as a page sends a paste, or what comes late together
+        await until_painted(page, "filter typed ahead")
         (dashboard,) = served.dashboards()
         started_with = Path(f"/proc/{dashboard}/cmdline").read_text().split("\0")
         assert "--read-only" in started_with
@@ -90,6 +90,12 @@ async def dashboard_is_live_until_ctrl_c(browser: aiohttp.ClientSession, served:
             assert message.type is aiohttp.WSMsgType.BINARY
         assert message.data == aiohttp.WSCloseCode.GOING_AWAY
     assert not Path(f"/proc/{dashboard}").exists()
+
+
+async def until_painted(page: aiohttp.ClientWebSocketResponse, *texts: str) -> None:
+    painted = ""
+    while not all(text in painted for text in texts):
+        painted += (await page.receive_bytes()).decode(errors="replace")  # a frame may end within a character
 
 
 @pytest.mark.slow
