@@ -7,6 +7,7 @@ gets a log, and what of its CPU that costs the master, which has nothing else to
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -116,6 +117,7 @@ def copy(load: Load, extent: Extent, name: str) -> Copied:
         seed(master)
         while (end := log_end(admin, master)) < extent.copied_mb * 1_000_000:
             load.run(master, row(FILLING), extent.seconds)
+        os.sync()  # who was filled faster has more that is not on the device yet, and would copy while it is written
         with ThreadPoolExecutor(1) as beside:
             copied = beside.submit(acknowledged, master, end)
             fresh.start()

@@ -17,7 +17,7 @@ from rmqproto.ha import (
     SET_TRANSFER_HEAD,
     TRANSFER_STATE,
 )
-from rmqserver.broker.replicas.ha_link import NO_REPORT, HaLink
+from rmqserver.broker.replicas.ha_link import NO_REPORT, HaLink, Part
 from rmqserver.config import BrokerConfig
 from rmqserver.store.epochs.epoch_list import ENTRIES_MAX, Epoch, EpochList
 from rmqserver.store.message_store import MessageStore
@@ -97,11 +97,11 @@ class SetLink(HaLink):
         segments = self._store.log.segments
         return segments.base_of(end_offset) if self._wants_last_file else segments.min_offset
 
-    async def _transfers(self) -> bytes:
+    async def _transfers(self) -> list[Part]:
         """With nothing to send, what is confirmed is told all the same: the slave's readers wait for it."""
         transfers = await super()._transfers()
         if not transfers and self._store.confirmed_offset > self._told_confirmed:
-            transfers = self._head(self.next_offset, 0)
+            transfers = [self._head(self.next_offset, 0)]
         return transfers
 
     def _end_from(self, log_offset: int) -> int:

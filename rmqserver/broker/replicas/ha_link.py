@@ -20,6 +20,12 @@ log = logging.getLogger(__name__)
 PORTION_BYTES = 1 << 20
 """Read from the log and sent at a time, as one transfer or several."""
 
+PARTS_MAX = 1024
+"""That the kernel takes at a time (``IOV_MAX``)."""
+
+Part = bytes | memoryview
+"""Of what is sent."""
+
 RECEIVE_SIZE_BYTES = 4096
 NO_REPORT = -1
 RATE_SPAN_S = 1.0
@@ -129,35 +135,45 @@ class HaLink:
             transfers = await self._transfers()
             if not transfers:
                 transfers = await self._wait()
-            if transfers:
-                await self._stream.send_all(transfers)
+            await self._send_all(transfers)
 
-    async def _wait(self) -> bytes:
+    async def _send_all(self, parts: list[Part]) -> None:
+        """As one stream of bytes, of which no copy is made here."""
+        at = 0
+        while at < len(parts):
+            sent = await self._stream.socket.sendmsg(parts[at : at + PARTS_MAX])
+            while at < len(parts) and sent >= len(parts[at]):
+                sent -= len(parts[at])
+                at += 1
+            if sent:
+                parts[at] = memoryview(parts[at])[sent:]
+
+    async def _wait(self) -> list[Part]:
         """Returns when the log has grown; after ``haSendHeartbeatInterval`` with a sign of life."""
         self.has_news = trio.Event()
         self._on_idle(self)
         with trio.move_on_after(self._config.ha_send_heartbeat_interval_ms / 1000) as scope:
             await self.has_news.wait()
-        return self._head(self.next_offset, 0) if scope.cancelled_caught else b""
+        return [self._head(self.next_offset, 0)] if scope.cancelled_caught else []
 
-    async def _transfers(self) -> bytes:
+    async def _transfers(self) -> list[Part]:
         """The next portion of the log, up to what readers see; empty at the end, and where the log begins behind. A
         transfer never goes on in another file."""
         log_ = self._store.log
         start, end = self.next_offset, self._end_from(self.next_offset)
         if not log_.min_offset <= start < end:
-            return b""
+            return []
         file_end = log_.segments.base_of(start) + log_.file_size_bytes
         size = min(end, file_end, start + await self._allowed()) - start
         data = log_.read_cached(start, size)
         if data is None:
             data = await trio.to_thread.run_sync(log_.read, start, size)
-        data = data.ljust(size, b"\0")  # the end of a file that nothing was written to
+        view = memoryview(data.ljust(size, b"\0"))  # the end of a file that nothing was written to
         self.next_offset += size
         self._second_bytes += size
         step = self._config.ha_transfer_batch_size_bytes
-        parts = [(start + at, data[at : at + step]) for at in range(0, size, step)]
-        return b"".join(self._head(offset, len(part)) + part for offset, part in parts)
+        parts = [(start + at, view[at : at + step]) for at in range(0, size, step)]
+        return [each for offset, part in parts for each in (self._head(offset, len(part)), part)]
 
     def _end_from(self, log_offset: int) -> int:
         """Where a run of transfers that begins there ends, but for the ends of files."""
