@@ -4,7 +4,7 @@ late, and so come twice where somebody asks again; and notices, which may be los
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rmqproto.wire.command import Command
@@ -100,7 +100,7 @@ class Network:
 
 
 class Stream:
-    """One end of a connection, as trio's streams are used."""
+    """One end of a connection, as trio's streams and their sockets are used."""
 
     def __init__(self, network: Network, machine: Machine, peer_name: str):
         self._network = network
@@ -146,6 +146,18 @@ class Stream:
             data = data[at:]
         self._send(data)
         await tasks.checkpoint()
+
+    async def sendmsg(self, parts: Sequence[bytes | memoryview]) -> int:
+        """How many bytes of them are sent: sometimes fewer than there are, as a socket does."""
+        if self._is_closed or self._is_reset:
+            raise BrokenPipeError
+        data = b"".join(parts)
+        random = self._network.world.random
+        if len(data) > 1 and random.random() < 0.1:
+            data = data[: random.randrange(1, len(data))]
+        self._send(data)
+        await tasks.checkpoint()
+        return len(data)
 
     async def receive_some(self, size_bytes: int) -> bytes:
         while not self._received:
