@@ -16,6 +16,10 @@ PYTHON := $(shell for python in python3.13 python3.12 python3.11 python3; do \
 WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 PARALLEL := --numprocesses $(WORKERS) --maxprocesses 9 --dist loadgroup
 
+# Tests start thousands of processes. Where Python is told to keep no bytecode, as in many images of containers, each of
+# them would compile all modules again: twice the processor time.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help quickstart test test-all interop spark spark-faults browser crash simulate fuzz lint bench audit release clean
 
 help:
