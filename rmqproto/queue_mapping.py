@@ -16,6 +16,7 @@ from rmqproto.bodies.static_topics import (
     TopicQueueMappingInfo,
 )
 from rmqproto.errors import ProtocolError, RocketMQError
+from rmqproto.wire.whole_types import whole
 
 MOCK_BROKER_PREFIX = "__syslo__"
 
@@ -44,7 +45,7 @@ def leaders_untrusted(topic: str, mappings: Mapping[str, Any]) -> dict[MessageQu
     """The logical queues of a topic, by what its brokers told a nameserver, and the broker that has each now; of two
     that say so, the one that says it later. ProtocolError if it is no such table."""
     try:
-        infos = msgspec.convert(dict(mappings), dict[str, TopicQueueMappingInfo], strict=False)
+        infos = msgspec.convert(dict(mappings), whole(dict[str, TopicQueueMappingInfo]), strict=False)
     except msgspec.ValidationError as error:
         raise ProtocolError(f"topicQueueMappingByBroker: {error}") from None
     found: dict[MessageQueue, str] = {}

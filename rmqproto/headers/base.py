@@ -15,6 +15,7 @@ import msgspec
 
 from rmqproto.errors import ProtocolError
 from rmqproto.java.java_numbers import Int32, Int64
+from rmqproto.wire.whole_types import whole
 
 
 class Header(msgspec.Struct, kw_only=True, gc=False, rename="camel"):
@@ -84,7 +85,7 @@ def from_ext(ext: dict[str, str], type: type[H]) -> H:
     if bools:
         ext = ext | {name: _java_bool(ext[name]) for name in bools if name in ext}
     try:
-        return msgspec.convert(ext, type, strict=False)
+        return msgspec.convert(ext, whole(type), strict=False)
     except msgspec.ValidationError:
         pass
     try:

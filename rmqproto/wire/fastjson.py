@@ -21,6 +21,7 @@ from typing import Any, Generic, TypeVar, get_args
 import msgspec
 
 from rmqproto.errors import ProtocolError
+from rmqproto.wire.whole_types import whole
 
 NESTING_DEPTH_MAX = 64
 """Deepest body that any real peer sends is 6 levels; the parser recurses once per level."""
@@ -44,6 +45,7 @@ def loads_untrusted(data: bytes | bytearray | memoryview | str, type: type[T]) -
 
     ProtocolError for anything but JSON in fastjson's dialect, and for a member of the wrong type.
     """
+    whole(type)
     for standard in (_as_it_is, _with_quoted_keys):
         try:
             return msgspec.json.decode(standard(data), type=type, strict=False, dec_hook=_object_map_hook)
@@ -77,8 +79,8 @@ def _object_map_hook(type: type[Any], value: Any) -> Any:
     key_type, value_type = get_args(type)
     if isinstance(value, dict) and not any("$ref" in key for key in value):
         try:
-            by_text = dict.__class_getitem__((str, value_type))
-            items = msgspec.convert(value, by_text, strict=False, str_keys=True, dec_hook=_object_map_hook)
+            by_text: Any = dict.__class_getitem__((str, value_type))
+            items = msgspec.convert(value, whole(by_text), strict=False, str_keys=True, dec_hook=_object_map_hook)
             return ObjectMap((_key_decoder(key_type).decode(key), item) for key, item in items.items())
         except msgspec.MsgspecError:
             pass  # a key that is no JSON either: below
@@ -90,7 +92,7 @@ def _object_map_hook(type: type[Any], value: Any) -> Any:
         raise ValueError("a map with object keys is needed")
 
     def convert(item: Any, wanted: Any) -> Any:
-        return msgspec.convert(item, wanted, strict=False, str_keys=True, dec_hook=_object_map_hook)
+        return msgspec.convert(item, whole(wanted), strict=False, str_keys=True, dec_hook=_object_map_hook)
 
     # A key that is a reference ({"$ref":…}, up to 5.3.3) points at another map's key and cannot be followed: left out.
     return ObjectMap(
@@ -102,7 +104,7 @@ def _object_map_hook(type: type[Any], value: Any) -> Any:
 
 @functools.cache
 def _key_decoder(key_type: type[Any]) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(key_type, strict=False)
+    return msgspec.json.Decoder(whole(key_type), strict=False)
 
 
 # --- reading ---------------------------------------------------------------------------------------------------------
