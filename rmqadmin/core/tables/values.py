@@ -82,6 +82,8 @@ def _plain(value: Any, *, for_people: bool) -> str:
     if type(value) is str:
         return value  # most are, and to ask whether something is ``ForPeople`` takes 40 us
     match value:
+        case None:
+            return "none" if for_people else ""
         case bool():
             yes, no = ("yes", "no") if for_people else ("true", "false")
             return yes if value else no
