@@ -270,11 +270,16 @@ def schema(result_types: Sequence[type[Result]]) -> str:
 
 
 def shown_columns(result: Result, rows: Sequence[Row], format: Format) -> list[ResultColumn]:
-    """What a table shows: wide columns only if asked for, sparse ones only if one of the rows has them."""
+    """What a table shows: wide columns only if asked for or if they tell rows apart, sparse ones only if one of the
+    rows has them."""
+
+    def values(column: ResultColumn) -> set[Any]:
+        return {getattr(row, column.name) for row in rows}
+
     return [
         column
         for column in columns(result.row_type)
-        if (format is Format.WIDE or not column.is_wide)
+        if (format is Format.WIDE or not column.is_wide or (column.is_apart and len(values(column)) > 1))
         and (not column.is_sparse or any(getattr(row, column.name) is not None for row in rows))
     ]
 

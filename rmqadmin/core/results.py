@@ -19,7 +19,7 @@ import msgspec
 Notice = Callable[[str], None]
 """Takes what the user should know beside the answer."""
 
-_WIDE, _KEY, _TIME, _SPARSE, _IMPORTANCE = "wide", "key", "time", "sparse", "importance"
+_WIDE, _APART, _KEY, _TIME, _SPARSE, _IMPORTANCE = "wide", "apart", "key", "time", "sparse", "importance"
 
 
 class Importance(IntEnum):
@@ -60,15 +60,18 @@ def doc(
     *,
     key: bool = False,
     wide: bool = False,
+    apart: bool = False,
     sparse: bool = False,
     vital: bool = False,
     minor: bool = False,
 ) -> msgspec.Meta:
     """What a field says. ``key``: it is (part of) the row's name, for ``--output name``. ``wide``: tables show it only
-    with ``--output wide``. ``sparse``: tables leave it out if no row has it. A narrow terminal leaves ``minor`` columns
-    out first, then the others from the right, and ``vital`` ones last: keys and sparse ones are vital."""
-    importance = Importance.VITAL if vital or key or sparse else Importance.MINOR if minor else Importance.USUAL
-    extra = {_WIDE: wide, _KEY: key, _SPARSE: sparse, _IMPORTANCE: importance}
+    with ``--output wide``. ``apart``: so they do, unless it tells rows apart: those of several servers. ``sparse``:
+    tables leave it out if no row has it. A narrow terminal leaves ``minor`` columns out first, then the others from the
+    right, and ``vital`` ones last: keys and sparse ones are vital, and what tells rows apart."""
+    is_vital = vital or key or sparse or apart
+    importance = Importance.VITAL if is_vital else Importance.MINOR if minor else Importance.USUAL
+    extra = {_WIDE: wide or apart, _APART: apart, _KEY: key, _SPARSE: sparse, _IMPORTANCE: importance}
     return msgspec.Meta(description=description, extra=extra)
 
 
@@ -85,6 +88,7 @@ class ResultColumn(msgspec.Struct, frozen=True):
     description: str
     is_key: bool
     is_wide: bool
+    is_apart: bool
     is_sparse: bool
     is_time: bool
     is_number: bool
@@ -114,6 +118,7 @@ def _column(field: Any) -> ResultColumn:
         description=description,
         is_key=bool(extra.get(_KEY)),
         is_wide=bool(extra.get(_WIDE)),
+        is_apart=bool(extra.get(_APART)),
         is_sparse=bool(extra.get(_SPARSE)),
         is_time=is_time,
         is_number=not is_time and names[0] in ("integer", "number"),

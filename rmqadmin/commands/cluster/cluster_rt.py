@@ -27,9 +27,11 @@ _CHINA = timedelta(hours=8)
 class BrokerTimeRow(Row, frozen=True):
     cluster: Annotated[str, doc("cluster name")]
     broker_name: Annotated[str, doc("broker name", key=True)]
-    mean_rt_ms: Annotated[float | None, doc("mean of all messages but the first, in ms; none under --dry-run")]
+    mean_rt_ms: Annotated[
+        float | None, doc("mean of all messages but the first, in ms; none under --dry-run", vital=True)
+    ]
     success_count: Annotated[int, doc("messages that were stored")]
-    fail_count: Annotated[int, doc("messages that were not")]
+    fail_count: Annotated[int, doc("messages that were not", vital=True)]
     error: Annotated[str | None, doc("why the first of them failed", sparse=True)]
 
 

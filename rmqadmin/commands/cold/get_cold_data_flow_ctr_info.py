@@ -23,8 +23,8 @@ _READ, _LAST_READ_MS, _CREATED_MS = "coldAcc", "lastColdReadTimeMills", "createT
 class ColdReadRow(Row, frozen=True):
     broker_addr: Annotated[str, doc("address of the broker", key=True)]
     group: Annotated[str | None, doc("consumer group; none if no group has read or has a limit", key=True)]
-    read_bytes: Annotated[int | None, doc("what it has read of cold data in this period")]
-    limit_bytes: Annotated[int | None, doc("its own limit; none if the limit of all groups holds for it")]
+    read_bytes: Annotated[int | None, doc("what it has read of cold data in this period", vital=True)]
+    limit_bytes: Annotated[int | None, doc("its own limit; none if the limit of all groups holds for it", vital=True)]
     last_read_ms: Annotated[int | None, TIME, doc("when it last read cold data")]
     group_limit_bytes: Annotated[int, doc("limit of a group without one of its own", wide=True)]
     broker_read_bytes: Annotated[int, doc("what all groups have read", wide=True)]

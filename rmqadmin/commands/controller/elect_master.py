@@ -18,11 +18,13 @@ class MasterRow(Row, frozen=True):
     cluster: Annotated[str, doc("cluster name", wide=True)]
     broker_name: Annotated[str, doc("broker name", key=True)]
     master_before: Annotated[str | None, doc("address of the master before; none if there was none")]
-    master_addr: Annotated[str | None, doc("address of the master now; under --dry-run, of the replica that was named")]
+    master_addr: Annotated[
+        str | None, doc("address of the master now; under --dry-run, of the replica that was named", vital=True)
+    ]
     master_epoch: Annotated[int | None, doc("how often the broker got a master")]
     sync_state_set_epoch: Annotated[int | None, doc("how often the set of in-sync replicas changed")]
     replica_addrs: Annotated[dict[int, str], doc("addresses of the replicas by broker id")]
-    done: Annotated[bool, doc("false under --dry-run")]
+    done: Annotated[bool, doc("false under --dry-run", vital=True)]
 
 
 class Election(Result, frozen=True):

@@ -16,7 +16,7 @@ from rmqproto.headers.controller import ControllerMetaAnswer
 class ControllerRow(Row, frozen=True):
     controller_id: Annotated[str, doc("id of the controller", key=True)]
     controller_addr: Annotated[str, doc("its address")]
-    is_leader: Annotated[bool, doc("whether it leads the group")]
+    is_leader: Annotated[bool, doc("whether it leads the group", vital=True)]
 
 
 class ControllerFacts(Row, frozen=True):

@@ -19,10 +19,10 @@ from rmqproto.bodies.master import HaConnection, HaStatus
 class ReplicationRow(Row, frozen=True):
     broker_addr: Annotated[str, doc("address of the broker that was asked", key=True)]
     role: Annotated[str, doc("master or slave")]
-    max_offset: Annotated[int, doc("commit log offset at which its log ends")]
+    max_offset: Annotated[int, doc("commit log offset at which its log ends", minor=True)]
     peer_addr: Annotated[str | None, doc("of a master: the slave; of a slave: its master", key=True)]
     in_sync: Annotated[bool | None, doc("of a slave of a master: whether it keeps up")]
-    behind_bytes: Annotated[int | None, doc("of a slave of a master: what it has not acknowledged")]
+    behind_bytes: Annotated[int | None, doc("of a slave of a master: what it has not acknowledged", vital=True)]
     ack_offset: Annotated[int | None, doc("of a slave of a master: the commit log offset that it has acknowledged")]
     transfer_offset: Annotated[int | None, doc("of a slave of a master: where the next bytes begin", wide=True)]
     speed_bytes: Annotated[int | None, doc("bytes transferred a second")]

@@ -60,7 +60,7 @@ class LiteOffsetRow(Row, frozen=True):
     broker_name: Annotated[str, doc("broker name", key=True)]
     broker_offset: Annotated[int | None, doc("queue offset that the next message will get")] = None
     consumer_offset: Annotated[int | None, doc("queue offset of the first message not consumed")] = None
-    lag_count: Annotated[int | None, doc("messages not consumed")] = None
+    lag_count: Annotated[int | None, doc("messages not consumed", vital=True)] = None
     last_consumed_ms: Annotated[int | None, TIME, doc("when the last consumed message was stored")] = None
     error: Annotated[str | None, doc("why the broker did not answer", sparse=True)] = None
 
@@ -102,7 +102,7 @@ def _offset_line(answer: BrokerAnswer[LiteGroupInfo]) -> str:
 class LiteLagRow(Row, frozen=True):
     broker_name: Annotated[str, doc("broker name", key=True)]
     lite_topic: Annotated[str, doc("name of the lite topic", key=True)]
-    lag_count: Annotated[int, doc("messages not consumed")]
+    lag_count: Annotated[int, doc("messages not consumed", vital=True)]
     earliest_unconsumed_ms: Annotated[int | None, TIME, doc("when the oldest of them was stored")]
 
 

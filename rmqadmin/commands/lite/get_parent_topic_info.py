@@ -18,7 +18,7 @@ _LINE = "{:<50} {:<8} {:<14} {:<14} {:<100} \n"
 
 class ParentTopicRow(Row, frozen=True):
     broker_name: Annotated[str, doc("broker name", key=True)]
-    lite_topic_count: Annotated[int | None, doc("lite topics of this topic on the broker")] = None
+    lite_topic_count: Annotated[int | None, doc("lite topics of this topic on the broker", vital=True)] = None
     light_queue_count: Annotated[int | None, doc("light queues of the broker, of all topics")] = None
     expiry_minutes: Annotated[int | None, doc("a lite topic goes so long after its last message; -1: never")] = None
     groups: Annotated[list[str] | None, doc("groups bound to the topic")] = None

@@ -17,7 +17,7 @@ class SendTimeRow(Row, frozen=True):
     broker_name: Annotated[str, doc("broker name", key=True)]
     queue_id: Annotated[int, doc("queue id", key=True)]
     status: Annotated[str | None, doc("SEND_OK, or what the broker could not promise; none if it failed")]
-    rt_ms: Annotated[float | None, doc("how long it took, in ms; none under --dry-run")]
+    rt_ms: Annotated[float | None, doc("how long it took, in ms; none under --dry-run", vital=True)]
     error: Annotated[str | None, doc("why it failed", sparse=True)]
 
 

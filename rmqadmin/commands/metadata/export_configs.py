@@ -22,7 +22,7 @@ KEYS = (
 class ExportedConfigRow(Row, frozen=True):
     broker_name: Annotated[str, doc("broker name", key=True)]
     key: Annotated[str, doc("name of the property", key=True)]
-    value: Annotated[str, doc("its value on the master, as text")]
+    value: Annotated[str, doc("its value on the master, as text", vital=True)]
 
 
 class ClusterScale(Row, frozen=True):

@@ -19,7 +19,7 @@ class UserRow(Row, frozen=True):
     username: Annotated[str, doc("name of the user", key=True)]
     user_type: Annotated[str | None, doc("Super or Normal")]
     user_status: Annotated[str | None, doc("enable or disable")]
-    broker_addr: Annotated[str, doc("address of the broker", wide=True, key=True)]
+    broker_addr: Annotated[str, doc("address of the broker", apart=True, key=True)]
 
 
 class BrokerUsers(msgspec.Struct, frozen=True):

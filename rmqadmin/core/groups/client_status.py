@@ -133,12 +133,12 @@ class ConsumedQueueRow(Row, frozen=True):
     topic: Annotated[str, doc("topic name", key=True)]
     broker_name: Annotated[str, doc("broker name", key=True)]
     queue_id: Annotated[int, doc("queue id", key=True)]
-    committed_offset: Annotated[int | None, doc("queue offset that it stands at; none with POP")]
-    cached_count: Annotated[int | None, doc("messages that it has in hand")]
+    committed_offset: Annotated[int | None, doc("queue offset that it stands at; none with POP", minor=True)]
+    cached_count: Annotated[int | None, doc("messages that it has in hand", vital=True)]
     wait_ack_count: Annotated[int | None, doc("with POP: messages that it has not acknowledged yet", sparse=True)]
-    locked: Annotated[bool | None, doc("whether it holds the queue's lock (ordered consumption)")]
-    dropped: Annotated[bool, doc("whether the queue has gone to another client")]
-    last_pull_ms: Annotated[int | None, TIME, doc("when it last asked for messages")]
+    locked: Annotated[bool | None, doc("whether it holds the queue's lock (ordered consumption)", minor=True)]
+    dropped: Annotated[bool, doc("whether the queue has gone to another client", minor=True)]
+    last_pull_ms: Annotated[int | None, TIME, doc("when it last asked for messages", minor=True)]
     last_consume_ms: Annotated[int | None, TIME, doc("when it last consumed one")]
 
 

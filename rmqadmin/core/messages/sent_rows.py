@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 class SentRow(Row, frozen=True):
     broker_name: Annotated[str, doc("broker that it went to")]
     queue_id: Annotated[int | None, doc("queue that it went to")]
-    status: Annotated[str | None, doc("SEND_OK, or what the broker could not promise; none under --dry-run")]
+    status: Annotated[
+        str | None, doc("SEND_OK, or what the broker could not promise; none under --dry-run", vital=True)
+    ]
     message_id: Annotated[str | None, doc("unique key", key=True)]
     offset_message_id: Annotated[str | None, doc("id made by the broker", wide=True)]
     queue_offset: Annotated[int | None, doc("its place in the queue")]

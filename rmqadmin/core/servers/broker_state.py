@@ -27,9 +27,9 @@ _UNITS = {
 
 
 class StatusRow(Row, frozen=True):
-    broker_addr: Annotated[str, doc("the broker's address", wide=True)]
+    broker_addr: Annotated[str, doc("the broker's address", apart=True)]
     name: Annotated[str, doc("what the value is", key=True)]
-    value: Annotated[str | int | float, doc("a number if it is one; rates are three: 10 s, 1 min, 10 min")]
+    value: Annotated[str | int | float, doc("a number if it is one; rates are three: 10 s, 1 min, 10 min", vital=True)]
 
     def column_of(self, column: ResultColumn) -> ResultColumn:
         """``bootTimestamp`` and its like are moments, where 0 is one that has not been; other names end in what would

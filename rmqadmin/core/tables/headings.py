@@ -5,8 +5,8 @@ Most words follow from the field's name, whose unit is left out because the cell
 
 from __future__ import annotations
 
-_UNITS = ("_ms", "_bytes", "_ratio", "_s", "_nums")
-_COUNT, _RATE = "_count", "_tps"
+_UNITS = ("_ms", "_bytes", "_ratio", "_s", "_addr")
+_COUNTS, _RATE = ("_count", "_nums", "_addrs"), "_tps"
 
 _WORDS = {
     "broker_addr": "address",
@@ -41,6 +41,7 @@ _WORDS = {
     "lag_count": "lag",
     "lag_count_max": "largest lag",
     "last_consumed_ms": "consumed",
+    "light_queue_count_max": "at most",
     "last_updated_ms": "newest",
     "max_offset": "end",
     "mean_rt_ms": "mean time",
@@ -66,7 +67,6 @@ _WORDS = {
     "put_tps": "in/s",
     "queue_id": "queue",
     "queue_offset": "offset",
-    "read_queue_nums": "read queues",
     "reconsume_times": "retries",
     "retry_max_times": "retries",
     "rt_ms": "time",
@@ -78,7 +78,6 @@ _WORDS = {
     "timer_congested_count": "timers waiting",
     "unchanged_count": "left as they are",
     "wait_ack_count": "not acknowledged",
-    "write_queue_nums": "write queues",
 }
 
 
@@ -87,10 +86,12 @@ def words(field: str) -> str:
     known = _WORDS.get(field)
     if known is not None:
         return known
-    if field.endswith(_COUNT):
-        return field.removesuffix(_COUNT).replace("_", " ") + "s"
+    for count in _COUNTS:
+        if field.endswith(count):
+            return field.removesuffix(count).replace("_", " ") + "s"
     if field.endswith(_RATE):
         return field.removesuffix(_RATE).replace("_", " ") + "/s"
+    field = field.removeprefix("is_")
     for unit in _UNITS:
         field = field.removesuffix(unit)
     return field.replace("_", " ")

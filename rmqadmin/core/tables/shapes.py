@@ -8,7 +8,7 @@ from rmqadmin.core.results import Importance, Shape
 from rmqadmin.core.tables.widths import Wish
 from rmqadmin.core.terminal_text import shortened_at_end, shortened_in_middle
 
-_FLOORS = {Shape.NAME: (20, 6), Shape.ID: (13, 9), Shape.PROSE: (20, 6), Shape.TREND: (6, 4)}
+_FLOORS = {Shape.NAME: (20, 5), Shape.ID: (13, 9), Shape.PROSE: (20, 6), Shape.TREND: (6, 4)}
 """To what cells may be shortened before other columns are left out, and to what they may be shortened at all."""
 
 _TREND_YIELDS_TO = 10
