@@ -64,13 +64,14 @@ class WayBack(msgspec.Struct, frozen=True):
 
 class Step(msgspec.Struct, frozen=True):
     """One change of one server, planned. ``act`` raises RocketMQError. ``undo`` takes it back: entries of a file, or
-    the words of a command; None if nothing does. ``failure``: why it cannot even be planned; then it is not taken."""
+    commands, each as its words; None if nothing does. ``failure``: why it cannot even be planned; then it is not taken.
+    """
 
     target: str
     action: str
     changes: list[FieldChange]
     act: Callable[[], object]
-    undo: WayBack | list[str] | None = None
+    undo: WayBack | list[list[str]] | None = None
     failure: RocketMQError | None = None
 
 
@@ -125,8 +126,8 @@ def _is_one_line(rows: Sequence[ChangeRow], texts: Sequence[str], width: int) ->
     return cells + display_width("; ".join(texts)) + _DONE_WIDTH + 4 * _GAP <= width
 
 
-UNREACHED = "unreached"
-"""The action of a step that could not be planned."""
+KEEP, UNREACHED = "keep", "unreached"
+"""The actions of a step that changes nothing, and of one that could not be planned."""
 
 
 def plan_each(addrs: Iterable[str], plan: Callable[[str], Step]) -> list[Step]:
@@ -148,23 +149,34 @@ def unreached(addr: str, error: RocketMQError) -> Step:
     return Step(addr, UNREACHED, [], lambda: None, failure=error)
 
 
+def all_keep(steps: Iterable[Step]) -> bool:
+    """Whether nothing would be changed anywhere, and that is known."""
+    return all(step.action == KEEP for step in steps)
+
+
 def action(before: object | None, changes: list[FieldChange]) -> str:
     if before is None:
         return "create"
-    return "change" if changes else "keep"
+    return "change" if changes else KEEP
 
 
 def carry_out(steps: Sequence[Step], *, dry_run: bool) -> list[ChangeRow]:
-    """Takes the steps in order. A dry run only shows them."""
+    """Takes the steps in order. A dry run only shows them. After Ctrl-C the rows say which steps were taken, so that
+    there is a way back; KeyboardInterrupt if none was."""
     rows: list[ChangeRow] = []
     first_error: RocketMQError | None = None
+    stopped: KeyboardInterrupt | None = None
     for step in steps:
         error = step.failure
         if error is None and not dry_run:
             try:
+                if stopped is not None:
+                    raise NotTakenError("interrupted before this")
                 step.act()
             except RocketMQError as failure:
                 error = failure
+            except KeyboardInterrupt as interrupt:
+                stopped, error = interrupt, NotTakenError("interrupted: whether it was done is unknown")
         first_error = first_error or error
         done = not dry_run and error is None
         rows.append(
@@ -177,8 +189,12 @@ def carry_out(steps: Sequence[Step], *, dry_run: bool) -> list[ChangeRow]:
             )
         )
     if first_error is not None and all(row.error is not None for row in rows):
-        raise first_error
+        raise stopped or first_error
     return rows
+
+
+class NotTakenError(RocketMQError):
+    """The user stopped the command at a step, or before it."""
 
 
 def targets_done(rows: Sequence[ChangeRow]) -> list[str]:

@@ -6,7 +6,7 @@ from rmqadmin.call import Call
 from rmqadmin.core import targets
 from rmqadmin.core.access.grants import parse_actions, parse_resource, plan_revocation
 from rmqadmin.core.access.users import username_of
-from rmqadmin.core.changes import Changes, plan_each
+from rmqadmin.core.changes import Changes, all_keep, plan_each
 from rmqadmin.options.auth_options import IfExists, MeantReplicas, UserName, WhatActions, WhatResource
 from rmqadmin.options.command_options import BrokerAddr
 from rmqadmin.shared.changing import undoable
@@ -32,7 +32,7 @@ def acl_revoke(
     name, actions, what = username_of(user), parse_actions(action), parse_resource(resource)
     addrs = targets.meant_replicas(call.admin, broker_addr, cluster_name)
     steps = plan_each(addrs, lambda addr: plan_revocation(call.admin, addr, name, actions, what))
-    if all(step.action == "keep" for step in steps) and not if_exists:
+    if all_keep(steps) and not if_exists:
         raise NotFoundError(
             f"{name} has no entry of {what} with such an action", hint=f"`rmqadmin acl ls {name}` lists them."
         )

@@ -8,8 +8,9 @@ import typer
 
 from rmqadmin.call import Call
 from rmqadmin.core.access.acls import plan_acl
-from rmqadmin.core.changes import Changes, Step, carry_out
+from rmqadmin.core.changes import Changes, Step
 from rmqadmin.options.auth_options import FromBroker, ToBroker
+from rmqadmin.shared.changing import change
 from rmqclient.addresses import split_address
 from rmqproto.bodies.acl import AclInfo
 from rmqproto.errors import NotFoundError
@@ -36,10 +37,13 @@ def copy_acl(
     for addr in (source, target):
         split_address(addr)
     acls = admin.acls(source) if subjects is None else _named(admin, source, subjects)
-    rows = carry_out([_plan(admin, target, acl) for acl in acls], dry_run=call.dry_run)
-    copied = [acl.subject for acl, row in zip(acls, rows, strict=True) if row.done]
-    text = "".join(f"copy acl of {subject} from {source} to {target} success.\n" for subject in copied)
-    return Changes(rows, None if call.dry_run else text)
+    steps = {acl.subject: _plan(admin, target, acl) for acl in acls}
+
+    def text(done: list[str]) -> str:
+        copied = [subject for subject, step in steps.items() if step.target in done]
+        return "".join(f"copy acl of {subject} from {source} to {target} success.\n" for subject in copied)
+
+    return change(call, [*steps.values()], text)
 
 
 def _named(admin: AdminClient, addr: str, subjects: str) -> list[AclInfo]:

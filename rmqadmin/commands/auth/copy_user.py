@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rmqadmin.call import Call
+from rmqadmin.core.access.user_changes import user_away
 from rmqadmin.core.access.users import account_changes
-from rmqadmin.core.changes import Changes, Step, carry_out
+from rmqadmin.core.changes import Changes, Step, action
 from rmqadmin.options.auth_options import FromBroker, ToBroker
+from rmqadmin.shared.changing import change
 from rmqclient.addresses import split_address
 from rmqproto.bodies.acl import UserAccount
 from rmqproto.errors import NotFoundError
@@ -37,10 +39,13 @@ def copy_user(
     for addr in (source, target):
         split_address(addr)
     accounts = admin.accounts(source) if usernames is None else _named(admin, source, usernames)
-    rows = carry_out([_plan(admin, target, account) for account in accounts], dry_run=call.dry_run)
-    copied = [account.username for account, row in zip(accounts, rows, strict=True) if row.done]
-    text = "".join(f"copy user of {name} from {source} to {target} success.\n" for name in copied)
-    return Changes(rows, None if call.dry_run else text)
+    steps = {account.username: _plan(admin, target, account) for account in accounts}
+
+    def text(done: list[str]) -> str:
+        copied = [name for name, step in steps.items() if step.target in done]
+        return "".join(f"copy user of {name} from {source} to {target} success.\n" for name in copied)
+
+    return change(call, [*steps.values()], text)
 
 
 def _named(admin: AdminClient, addr: str, usernames: str) -> list[UserAccount]:
@@ -57,5 +62,5 @@ def _plan(admin: AdminClient, addr: str, account: UserAccount) -> Step:
     before = admin.account(addr, account.username)
     changes = account_changes(before, account)
     act = admin.create_user if before is None else admin.update_user
-    action = "create" if before is None else "change" if changes else "keep"
-    return Step(f"{addr} {account.username}", action, changes, partial(act, addr, account))
+    back = user_away(addr, account.username) if before is None else None
+    return Step(f"{addr} {account.username}", action(before, changes), changes, partial(act, addr, account), back)

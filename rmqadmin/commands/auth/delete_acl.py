@@ -8,10 +8,11 @@ import typer
 
 from rmqadmin.call import Call
 from rmqadmin.core import targets
-from rmqadmin.core.access.acls import delete_acl_in_broker, set_acls
-from rmqadmin.core.changes import Changes
+from rmqadmin.core.access.acls import delete_acl_in_broker
+from rmqadmin.core.changes import Changes, plan_each
 from rmqadmin.options.auth_options import EveryReplica, Subject
 from rmqadmin.options.command_options import BrokerAddr
+from rmqadmin.shared.changing import change
 
 
 def delete_acl(
@@ -31,10 +32,9 @@ def delete_acl(
     """
     admin, who = call.admin, subject.strip()
     what = None if resource is None else resource.strip()
-    steps = [
-        delete_acl_in_broker(admin, addr, who, what) for addr in targets.replicas(admin, broker_addr, cluster_name)
-    ]
+    addrs = targets.replicas(admin, broker_addr, cluster_name)
+    steps = plan_each(addrs, lambda addr: delete_acl_in_broker(admin, addr, who, what))
     if not call.dry_run:
         scope = "the ACL" if what is None else f"the entry {what} of the ACL"
         call.confirm(f"This deletes {scope} of {who} from {len(steps)} brokers.", who)
-    return set_acls(steps, "delete acl to {} success.\n", dry_run=call.dry_run)
+    return change(call, steps, lambda done: "".join(f"delete acl to {addr} success.\n" for addr in done))

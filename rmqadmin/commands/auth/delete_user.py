@@ -9,7 +9,7 @@ import typer
 from rmqadmin.call import Call
 from rmqadmin.core import targets
 from rmqadmin.core.access.user_changes import delete_user_in_broker
-from rmqadmin.core.changes import Changes
+from rmqadmin.core.changes import Changes, all_keep, plan_each
 from rmqadmin.options.auth_options import EveryReplica, Username
 from rmqadmin.options.command_options import BrokerAddr
 from rmqadmin.shared.changing import change
@@ -31,10 +31,9 @@ def delete_user(
     """
     admin, name = call.admin, username.strip()
     addrs = targets.replicas(admin, broker_addr, cluster_name)
-    before = {addr: admin.account(addr, name) for addr in addrs}
-    if not any(before.values()) and not if_exists and not call.as_mqadmin:
+    steps = plan_each(addrs, lambda addr: delete_user_in_broker(admin, addr, name))
+    if all_keep(steps) and not if_exists and not call.as_mqadmin:
         raise NotFoundError(f"no broker has a user {name}", hint="With --if-exists this is not an error.")
     if not call.dry_run:
         call.confirm(f"This deletes the user {name} from {len(addrs)} brokers.", name)
-    steps = [delete_user_in_broker(admin, addr, name, account) for addr, account in before.items()]
     return change(call, steps, lambda done: "".join(f"delete user to {addr} success.\n" for addr in done))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from rmqadmin.call import Call
 from rmqadmin.core import targets
-from rmqadmin.core.access.acls import plan_acl, set_acls, wished_acl
-from rmqadmin.core.changes import Changes
+from rmqadmin.core.access.acls import plan_acl, wished_acl
+from rmqadmin.core.changes import Changes, plan_each
 from rmqadmin.options.auth_options import Actions, EveryReplica, Resources, SourceIps, Subject, Verdict
 from rmqadmin.options.command_options import BrokerAddr
+from rmqadmin.shared.changing import change
 
 
 def update_acl(
@@ -29,5 +30,5 @@ def update_acl(
     admin = call.admin
     wished = wished_acl(subject.strip(), resources, actions, decision, source_ip)
     addrs = targets.replicas(admin, broker_addr, cluster_name)
-    steps = [plan_acl(admin, addr, wished, admin.update_acl) for addr in addrs]
-    return set_acls(steps, "update acl to {} success.\n", dry_run=call.dry_run)
+    steps = plan_each(addrs, lambda addr: plan_acl(admin, addr, wished, admin.update_acl))
+    return change(call, steps, lambda done: "".join(f"update acl to {addr} success.\n" for addr in done))

@@ -9,7 +9,7 @@ import typer
 
 from rmqadmin.call import Call
 from rmqadmin.core import targets
-from rmqadmin.core.changes import Changes
+from rmqadmin.core.changes import Changes, plan_each
 from rmqadmin.core.servers.broker_properties import plan_broker_property
 from rmqadmin.options.command_options import BrokerAddr, ClusterName, Property, PropertyValue
 from rmqadmin.shared.changing import change
@@ -35,8 +35,8 @@ def update_broker_config(
     """
     admin, key, value = call.admin, key.strip(), value.strip()
     find = targets.masters if update_all_broker is None else targets.replicas
-    steps = [
-        plan_broker_property(admin, addr, key, value, is_checked=not call.as_mqadmin)
-        for addr in find(admin, broker_addr, cluster_name)
-    ]
+    steps = plan_each(
+        find(admin, broker_addr, cluster_name),
+        lambda addr: plan_broker_property(admin, addr, key, value, is_checked=not call.as_mqadmin),
+    )
     return change(call, steps, lambda done: "".join(f"update broker config success, {addr}\n" for addr in done))

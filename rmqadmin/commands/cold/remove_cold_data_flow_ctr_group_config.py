@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING
-
 from rmqadmin.call import Call
 from rmqadmin.core import targets
-from rmqadmin.core.changes import Changes, FieldChange, Step, carry_out, targets_done
+from rmqadmin.core.changes import Changes, plan_each
+from rmqadmin.core.servers.cold_limits import plan_cold_limit
 from rmqadmin.options.command_options import BrokerAddr, ClusterName, ConsumerGroup
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
+from rmqadmin.shared.changing import change
 
 
 def remove_cold_data_flow_ctr_group_config(
@@ -25,14 +21,8 @@ def remove_cold_data_flow_ctr_group_config(
     """
     group = consumer_group.strip()
     addrs = targets.masters(call.admin, broker_addr, cluster_name)
+    steps = plan_each(addrs, lambda addr: plan_cold_limit(call.admin, addr, group, None))
     if not call.dry_run:
         call.confirm(f"This removes the limit of {group} from {len(addrs)} brokers.", group)
-    rows = carry_out([_plan(call.admin, addr, group) for addr in addrs], dry_run=call.dry_run)
-    done = "".join(f"remove broker cold read threshold success, {addr}\n" for addr in targets_done(rows))
-    return Changes(rows, None if call.dry_run else done)
-
-
-def _plan(admin: AdminClient, addr: str, group: str) -> Step:
-    before = admin.cold_data_flow(addr).config_table.get(group)
-    changes = [] if before is None else [FieldChange("limit_bytes", before, None)]
-    return Step(addr, "delete" if changes else "keep", changes, partial(admin.remove_cold_limit, addr, group))
+    line = "remove broker cold read threshold success, {}\n"
+    return change(call, steps, lambda done: "".join(map(line.format, done)))

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from rmqadmin.call import Call
 from rmqadmin.core import targets
-from rmqadmin.core.changes import Changes, FieldChange, Step, carry_out, targets_done
+from rmqadmin.core.changes import Changes, plan_each
+from rmqadmin.core.servers.cold_limits import plan_cold_limit
 from rmqadmin.options.command_options import BrokerAddr, ClusterName, ConsumerGroup
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
+from rmqadmin.shared.changing import change
 
 
 def update_cold_data_flow_ctr_group_config(
@@ -31,13 +29,6 @@ def update_cold_data_flow_ctr_group_config(
     """
     group = consumer_group.strip()
     addrs = targets.masters(call.admin, broker_addr, cluster_name)
-    rows = carry_out([_plan(call.admin, addr, group, threshold) for addr in addrs], dry_run=call.dry_run)
-    done = "".join(f"updateColdDataFlowCtrGroupConfig success, {addr}\n" for addr in targets_done(rows))
-    return Changes(rows, None if call.dry_run else done)
-
-
-def _plan(admin: AdminClient, addr: str, group: str, limit_bytes: int) -> Step:
-    before = admin.cold_data_flow(addr).config_table.get(group)
-    changes = [FieldChange("limit_bytes", before, limit_bytes)] if before != limit_bytes else []
-    action = "create" if before is None else "change" if changes else "keep"
-    return Step(addr, action, changes, partial(admin.set_cold_limit, addr, group, limit_bytes))
+    steps = plan_each(addrs, lambda addr: plan_cold_limit(call.admin, addr, group, threshold))
+    line = "updateColdDataFlowCtrGroupConfig success, {}\n"
+    return change(call, steps, lambda done: "".join(map(line.format, done)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rmqadmin.call import Call
-from rmqadmin.core.changes import Changes
+from rmqadmin.core.changes import Changes, Step, plan_each
 from rmqadmin.core.servers.server_configs import plan_property
 from rmqadmin.options.command_options import Property, PropertyValue
 from rmqadmin.options.controller_options import ControllerAddrs
@@ -23,13 +23,13 @@ def update_controller_config(
     """
     admin, key, value = call.admin, key.strip(), value.strip()
     addrs = parse_addresses(controller_address)
-    steps = [
-        plan_property(
+
+    def plan(addr: str) -> Step:
+        return plan_property(
             f"controller {addr}", addr, key, value,
             read=admin.controller_config, write=admin.update_controller_config, is_checked=not call.as_mqadmin,
             listing=f"rmqadmin getControllerConfig -a {addr}", undo=["updateControllerConfig", "-a", addr],
-        )
-        for addr in addrs
-    ]  # fmt: skip
+        )  # fmt: skip
+
     text = f"update controller config success![{', '.join(addrs)}]\n{key} : {value}\n"
-    return change(call, steps, lambda _done: text)
+    return change(call, plan_each(addrs, plan), lambda _done: text)

@@ -11,8 +11,8 @@ import typer
 
 from rmqadmin.call import Call
 from rmqadmin.core import targets
-from rmqadmin.core.changes import Changes
-from rmqadmin.core.groups.group_changes import delete_group_in_broker, delete_topics_of_group
+from rmqadmin.core.changes import Changes, all_keep, plan_each
+from rmqadmin.core.groups.group_changes import delete_group_in_broker, delete_topics_of_group, letters_lost
 from rmqadmin.options.command_options import BrokerAddr, ClusterName, GroupName, TrueFalse
 from rmqadmin.shared.changing import change
 from rmqproto.errors import NotFoundError
@@ -40,16 +40,21 @@ def delete_sub_group(
     group = group_name.strip()
     clean_offset = remove_offset is TrueFalse.TRUE
     addrs = targets.masters(call.admin, broker_addr, cluster_name)
-    before = {addr: call.admin.all_groups(addr).subscription_group_table.get(group) for addr in addrs}
-    if not any(before.values()) and not if_exists and not call.as_mqadmin:
+    steps = plan_each(addrs, lambda addr: delete_group_in_broker(call.admin, addr, group, clean_offset=clean_offset))
+    if all_keep(steps) and not if_exists and not call.as_mqadmin:
         where = addrs[0] if cluster_name is None else cluster_name.strip()
         raise NotFoundError(f"there is no group {group} on {where}", hint="With --if-exists this is not an error.")
-    steps = [delete_group_in_broker(call.admin, addr, group, clean_offset, config) for addr, config in before.items()]
     if cluster_name is not None:
         steps += delete_topics_of_group(call.admin, group, cluster_name.strip())
+    what, lost = "", None
+    if cluster_name is not None:
+        what = ", its retry topic and its dead-letter queue"
+        lost = letters_lost(call.admin, group, cluster_name.strip()) if call.dry_run or call.can_ask else None
     if not call.dry_run:
-        what = "" if cluster_name is None else ", its retry topic and its dead-letter queue"
-        call.confirm(f"This deletes the group {group}{what} from {len(addrs)} brokers.", group)
+        where = f"from {len(addrs)} brokers" + (f": {lost}" if lost is not None else "")
+        call.confirm(f"This deletes the group {group}{what} {where}.", group)
+    elif lost is not None:
+        call.notice(lost)
     tail = "" if cluster_name is None else f" in cluster [{cluster_name.strip()}]"
     line = f"delete subscription group [{group}] from broker [{{}}]{tail} success.\n"
     return change(call, steps, lambda done: "".join(line.format(addr) for addr in addrs if addr in done))

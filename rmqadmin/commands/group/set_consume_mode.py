@@ -62,9 +62,9 @@ def _plan(admin: AdminClient, addr: str, wanted: RequestMode) -> Step:
     return Step(addr, "change" if changes else "keep", changes, act, None if before is None else _undo(addr, before))
 
 
-def _undo(addr: str, before: RequestMode) -> list[str]:
+def _undo(addr: str, before: RequestMode) -> list[list[str]]:
     words = ["-t", before.topic, "-g", before.consumer_group, "-m", before.mode, "-q", str(before.pop_share_queue_num)]
-    return ["setConsumeMode", "-b", addr, *words]
+    return [["setConsumeMode", "-b", addr, *words]]
 
 
 def _mode_of(admin: AdminClient, addr: str, wanted: RequestMode) -> RequestMode | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rmqadmin.call import Call
-from rmqadmin.core.changes import Changes
+from rmqadmin.core.changes import Changes, Step, plan_each
 from rmqadmin.core.servers.server_configs import plan_property
 from rmqadmin.options.command_options import Property, PropertyValue
 from rmqadmin.shared.changing import change
@@ -18,13 +18,17 @@ def update_namesrv_config(call: Call, key: Property, value: PropertyValue) -> Ch
       rmqadmin updateNamesrvConfig -n '127.0.0.1:9876' -k clusterTest -v false --dry-run
     """
     admin, key, value = call.admin, key.strip(), value.strip()
-    steps = [
-        plan_property(
+
+    def plan(addr: str) -> Step:
+        return plan_property(
             f"name server {addr}", addr, key, value,
             read=admin.namesrv_config, write=admin.update_namesrv_config, is_checked=not call.as_mqadmin,
             listing=f"rmqadmin getNamesrvConfig -n {addr}", undo=["updateNamesrvConfig", "-n", addr],
-        )
-        for addr in admin.namesrv_addrs
-    ]  # fmt: skip
+        )  # fmt: skip
+
     named = "" if call.namesrv_option is None else f"[{', '.join(admin.namesrv_addrs)}]"
-    return change(call, steps, lambda _done: f"update name server config success!{named}\n{key} : {value}\n")
+    return change(
+        call,
+        plan_each(admin.namesrv_addrs, plan),
+        lambda _done: f"update name server config success!{named}\n{key} : {value}\n",
+    )

@@ -8,7 +8,7 @@ import typer
 
 from rmqadmin.call import Call
 from rmqadmin.core.changes import Changes
-from rmqadmin.core.topics.deletion import delete_everywhere
+from rmqadmin.core.topics.deletion import delete_everywhere, loss
 from rmqadmin.options.command_options import OF_CONTEXT, Topic
 from rmqadmin.shared.changing import change
 from rmqproto.errors import NotFoundError
@@ -38,9 +38,12 @@ def delete_topic(
                 f"there is no topic {topic} in {cluster_name}", hint="With --if-exists this is not an error."
             )
         return Changes([], _deleted_text(topic, cluster_name))
-    if not call.dry_run:
-        broker_count = len(steps) - len(call.admin.namesrv_addrs)
-        call.confirm(f"This deletes the topic {topic} from {broker_count} brokers of {cluster_name}.", topic)
+    addrs = [step.target for step in steps if step.changes]
+    if call.dry_run:
+        call.notice(loss(call.admin, topic, addrs))
+    else:
+        lost = f": {loss(call.admin, topic, addrs)}" if call.can_ask else ""
+        call.confirm(f"This deletes the topic {topic} from {len(addrs)} brokers of {cluster_name}{lost}.", topic)
     return change(call, steps, lambda _done: _deleted_text(topic, cluster_name))
 
 

@@ -9,10 +9,11 @@ from typing import Annotated, ClassVar
 import typer
 
 from rmqadmin.call import Call
-from rmqadmin.core.changes import Changes, carry_out
+from rmqadmin.core.changes import Changes
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.servers.key_values import delete_steps, put_steps
 from rmqadmin.options.command_options import Topic
+from rmqadmin.shared.changing import change
 from rmqproto.errors import UsageError
 from rmqproto.names import ORDER_TOPIC_NAMESPACE
 
@@ -65,11 +66,9 @@ def update_order_conf(
         text = (order_conf or "").strip()
         if not text:
             raise UsageError("please set orderConf with option -v.", hint="For example -v broker-a:8;broker-b:8.")
-        rows = carry_out(put_steps(admin, ORDER_TOPIC_NAMESPACE, topic, text), dry_run=call.dry_run)
         said = f"update orderConf success. topic=[{topic}], orderConf=[{text}]"
-        return Changes(rows, None if call.dry_run else said)
+        return change(call, put_steps(admin, ORDER_TOPIC_NAMESPACE, topic, text), lambda _done: said)
     steps = delete_steps(admin, ORDER_TOPIC_NAMESPACE, topic)
     if not call.dry_run:
         call.confirm(f"This deletes the order configuration of the topic {topic}.", topic)
-    rows = carry_out(steps, dry_run=call.dry_run)
-    return Changes(rows, None if call.dry_run else f"delete orderConf success. topic=[{topic}]")
+    return change(call, steps, lambda _done: f"delete orderConf success. topic=[{topic}]")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rmqadmin.call import Call
 from rmqadmin.core import targets
 from rmqadmin.core.access.user_changes import delete_user_in_broker
-from rmqadmin.core.changes import Changes
+from rmqadmin.core.changes import Changes, all_keep, plan_each
 from rmqadmin.options.auth_options import IfExists, MeantReplicas, UserName
 from rmqadmin.options.command_options import BrokerAddr
 from rmqadmin.shared.changing import undoable
@@ -27,9 +27,9 @@ def user_rm(
     """
     name = name.strip()
     addrs = targets.meant_replicas(call.admin, broker_addr, cluster_name)
-    before = {addr: call.admin.account(addr, name) for addr in addrs}
-    if not any(before.values()) and not if_exists:
+    steps = plan_each(addrs, lambda addr: delete_user_in_broker(call.admin, addr, name))
+    if all_keep(steps) and not if_exists:
         raise NotFoundError(f"no broker has a user {name}", hint="With --if-exists this is not an error.")
     if not call.dry_run:
         call.confirm(f"This deletes the user {name} from {len(addrs)} brokers.", name)
-    return undoable(call, [delete_user_in_broker(call.admin, addr, name, found) for addr, found in before.items()])
+    return undoable(call, steps)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import msgspec
 
-from rmqadmin.core.changes import Changes, FieldChange, Step, action, carry_out, targets_done
+from rmqadmin.core.changes import KEEP, FieldChange, Step, action
 from rmqadmin.core.mqadmin_text import java_text
 from rmqadmin.core.results import Result, Row, doc
 from rmqproto.access.resources import PolicyDecision
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 class AclRow(Row, frozen=True):
     subject: Annotated[str, doc("User: and a name", key=True)]
-    policy_type: Annotated[str | None, doc("Custom or Default")]
+    policy_type: Annotated[str | None, doc("Custom or Default", minor=True)]
     resource: Annotated[
         str | None, doc("Cluster:, Topic:, Group: or Namespace: and a name; none without any", key=True)
     ]
     actions: Annotated[list[str], doc("what it is about")]
     source_ips: Annotated[list[str] | None, doc("addresses that it holds for; none for all")]
-    decision: Annotated[str | None, doc("Allow or Deny")]
-    broker_addr: Annotated[str, doc("address of the broker", wide=True, key=True)]
+    decision: Annotated[str | None, doc("Allow or Deny", vital=True)]
+    broker_addr: Annotated[str, doc("address of the broker", apart=True, key=True)]
 
 
 class BrokerAcls(msgspec.Struct, frozen=True):
@@ -119,8 +119,9 @@ def plan_acl(
     admin: AdminClient, addr: str, wished: AclInfo, act: Callable[[str, AclInfo], None], *, target: str | None = None
 ) -> Step:
     """Entries for one subject on one broker."""
-    step = acl_step(addr, admin.acl(addr, wished.subject), wished, act)
-    return step if target is None else msgspec.structs.replace(step, target=target)
+    before = admin.acl(addr, wished.subject)
+    step = acl_step(addr, before, wished, act)
+    return msgspec.structs.replace(step, target=target or addr, undo=_ways_back(addr, wished.subject, before, step))
 
 
 def acl_step(addr: str, before: AclInfo | None, wished: AclInfo, act: Callable[[str, AclInfo], None]) -> Step:
@@ -129,10 +130,19 @@ def acl_step(addr: str, before: AclInfo | None, wished: AclInfo, act: Callable[[
     return Step(addr, action(before, changes), changes, partial(act, addr, wished))
 
 
-def set_acls(steps: Sequence[Step], mqadmin_line: str, *, dry_run: bool) -> Changes:
-    """``mqadmin_line`` takes the address of each broker that is done."""
-    rows = carry_out(steps, dry_run=dry_run)
-    return Changes(rows, None if dry_run else "".join(mqadmin_line.format(addr) for addr in targets_done(rows)))
+def _ways_back(addr: str, subject: str, before: AclInfo | None, step: Step) -> list[list[str]]:
+    """A command for each resource that the step changes."""
+    old = {} if before is None else {entry.resource or "": entry for _, entry in _entries(before)}
+    return [entry_back(addr, subject, old.get(change.field), change.field) for change in step.changes]
+
+
+def entry_back(addr: str, subject: str, before: AclEntry | None, resource: str) -> list[str]:
+    """The words of the command that has the entry of a resource be as it was; None: not there."""
+    who = ["-b", addr, "-s", subject, "-r", resource]
+    if before is None:
+        return ["deleteAcl", *who]
+    ips = ["-i", ",".join(before.source_ips)] if before.source_ips else []
+    return ["updateAcl", *who, "-a", ",".join(before.actions), "-d", before.decision or "", *ips]
 
 
 def removed_entries(before: AclInfo | None, resource: str | None) -> list[FieldChange]:
@@ -147,9 +157,11 @@ def removed_entries(before: AclInfo | None, resource: str | None) -> list[FieldC
 
 def delete_acl_in_broker(admin: AdminClient, addr: str, subject: str, resource: str | None) -> Step:
     """The entry of one resource on one broker, or all of a subject's."""
-    changes = removed_entries(admin.acl(addr, subject), resource)
+    before = admin.acl(addr, subject)
+    changes = removed_entries(before, resource)
     act = partial(admin.delete_acl, addr, subject, resource)
-    return Step(addr, "delete" if changes else "keep", changes, act)
+    step = Step(addr, "delete" if changes else KEEP, changes, act)
+    return msgspec.structs.replace(step, undo=_ways_back(addr, subject, before, step))
 
 
 def entry_text(entry: AclEntry) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rmqadmin.core.access.acls import entry_text
+from rmqadmin.core.access.acls import entry_back, entry_text
 from rmqadmin.core.changes import FieldChange, Step, action
 from rmqproto.access.resources import Action, PolicyDecision, PolicyType, ResourcePattern, by_name
 from rmqproto.access.users import SUBJECT_PREFIX
@@ -103,15 +103,8 @@ def _step(
     assert named is not None
     changes = [FieldChange(named.resource or "", *shown)] if shown[0] != shown[1] else []
     what = "delete" if after is None else action(before, changes)
-    return Step(addr, what, changes, act, _way_back(addr, username, before, named.resource or ""))
-
-
-def _way_back(addr: str, username: str, before: AclEntry | None, resource: str) -> list[str]:
-    who = ["-b", addr, "-s", SUBJECT_PREFIX + username, "-r", resource]
-    if before is None:
-        return ["deleteAcl", *who]
-    ips = ["-i", ",".join(before.source_ips)] if before.source_ips else []
-    return ["updateAcl", *who, "-a", ",".join(before.actions), "-d", before.decision or "", *ips]
+    back = entry_back(addr, SUBJECT_PREFIX + username, before, named.resource or "")
+    return Step(addr, what, changes, act, [back])
 
 
 def _entry(admin: AdminClient, addr: str, username: str, resource: str) -> tuple[AclInfo | None, AclEntry | None]:

@@ -23,8 +23,13 @@ def plan_new_user(admin: AdminClient, addr: str, account: UserAccount) -> Step:
         raise UserExistsError(
             f"the broker {addr} already has a user {account.username}", hint="`rmqadmin updateUser` changes a user."
         )
-    undo = ["deleteUser", "-b", addr, "-u", account.username]
+    undo = user_away(addr, account.username)
     return Step(addr, "create", account_changes(None, account), partial(admin.create_user, addr, account), undo)
+
+
+def user_away(addr: str, username: str) -> list[list[str]]:
+    """The way back from a new user."""
+    return [["deleteUser", "-b", addr, "-u", username]]
 
 
 def plan_user(admin: AdminClient, addr: str, account: UserAccount) -> Step:
@@ -39,15 +44,16 @@ def plan_user(admin: AdminClient, addr: str, account: UserAccount) -> Step:
     return Step(addr, "change" if changes else "keep", changes, partial(admin.update_user, addr, account), undo)
 
 
-def _way_back(addr: str, before: UserAccount, after: UserAccount) -> list[str] | None:
+def _way_back(addr: str, before: UserAccount, after: UserAccount) -> list[list[str]] | None:
     """None for a password: it does not belong on a screen."""
     if after.password is not None:
         return None
     option, value = ("-t", before.user_type) if after.user_type is not None else ("-s", before.user_status)
-    return None if value is None else ["updateUser", "-b", addr, "-u", before.username, option, value]
+    return None if value is None else [["updateUser", "-b", addr, "-u", before.username, option, value]]
 
 
-def delete_user_in_broker(admin: AdminClient, addr: str, username: str, account: UserAccount | None) -> Step:
+def delete_user_in_broker(admin: AdminClient, addr: str, username: str) -> Step:
     """With its ACL. No way back: its password is nobody's to write down."""
+    account = admin.account(addr, username)
     changes = [] if account is None else [FieldChange("user_type", account.user_type, None)]
     return Step(addr, "delete" if account else "keep", changes, partial(admin.delete_user, addr, username))

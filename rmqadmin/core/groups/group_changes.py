@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rmqadmin.core import targets
-from rmqadmin.core.changes import Step, WayBack, action, differences
+from rmqadmin.core.changes import KEEP, Step, WayBack, action, differences, plan_each
 from rmqadmin.core.config_lists import GROUPS, entry_back, entry_of
 from rmqadmin.core.groups.group_config import group_fields
+from rmqadmin.core.topics.deletion import messages_in
 from rmqadmin.core.topics.topic_config import changed_attributes, read_topic
 from rmqproto.bodies.groups import SubscriptionGroupConfig
+from rmqproto.errors import RocketMQError
 from rmqproto.names import ORDER_TOPIC_NAMESPACE, dlq_topic, retry_topic
 
 if TYPE_CHECKING:
@@ -46,14 +48,13 @@ def plan_group(
     return Step(addr, action(before, changes), changes, lambda: admin.create_group(addr, request), back), request
 
 
-def delete_group_in_broker(
-    admin: AdminClient, addr: str, group: str, clean_offset: bool, before: SubscriptionGroupConfig | None
-) -> Step:
+def delete_group_in_broker(admin: AdminClient, addr: str, group: str, *, clean_offset: bool) -> Step:
     """The way back is its configuration: offsets that are deleted are gone."""
+    before = admin.all_groups(addr).subscription_group_table.get(group)
     changes = differences(None if before is None else group_fields(before), None)
     return Step(
         addr,
-        "delete" if before else "keep",
+        "delete" if before else KEEP,
         changes,
         lambda: admin.delete_group(addr, group, clean_offset=clean_offset),
         None if before is None else WayBack(GROUPS.section, {group: entry_of(GROUPS, before)}),
@@ -67,14 +68,27 @@ def delete_topics_of_group(admin: AdminClient, group: str, cluster_name: str) ->
     ]
 
 
+def letters_lost(admin: AdminClient, group: str, cluster_name: str) -> str | None:
+    """How many dead letters go with a group, in words; None for none."""
+    topic = dlq_topic(group)
+    route = targets.find_route(admin, topic)
+    brokers = [] if route is None else [broker for broker in route.broker_datas if broker.cluster == cluster_name]
+    try:
+        count = messages_in(admin, topic, targets.selected_addrs(brokers))
+    except RocketMQError as error:
+        return f"how many dead letters would be lost is unknown: {error}"
+    return f"{count:,} dead {'letter' if count == 1 else 'letters'} would be lost" if count else None
+
+
 def _delete_topic(admin: AdminClient, cluster_name: str, topic: str) -> list[Step]:
     """Steps that delete a topic where it is: from masters and slaves, the name servers and their table of orders."""
-    replicas = targets.replicas(admin, None, cluster_name)
-    steps = [
-        Step(f"{addr} {topic}", "delete", [], partial(admin.delete_topic_in_broker, addr, topic))
-        for addr in replicas
-        if read_topic(admin, addr, topic) is not None
-    ]
+
+    def plan(addr: str) -> Step:
+        what = KEEP if read_topic(admin, addr, topic) is None else "delete"
+        return Step(f"{addr} {topic}", what, [], partial(admin.delete_topic_in_broker, addr, topic))
+
+    found = plan_each(targets.replicas(admin, None, cluster_name), plan)
+    steps = [step for step in found if step.action != KEEP]
     if targets.find_route(admin, topic) is not None:
         steps += [
             Step(f"{addr} {topic}", "delete", [], partial(_forget_topic, admin, addr, cluster_name, topic))

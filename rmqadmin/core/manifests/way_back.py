@@ -36,7 +36,7 @@ def way_back(command: str, steps: Sequence[Step], rows: Sequence[ChangeRow], now
 
 
 def _commands_back(steps: Iterable[Step]) -> list[str]:
-    return [f"rmqadmin {shlex.join(step.undo)}" for step in steps if isinstance(step.undo, list)]
+    return [f"rmqadmin {shlex.join(words)}" for step in steps if isinstance(step.undo, list) for words in step.undo]
 
 
 def carry_out_undoable(
@@ -51,6 +51,10 @@ def carry_out_undoable(
     except RocketMQError:
         if path is not None:
             path.unlink()  # nothing was changed
+        raise
+    except KeyboardInterrupt:
+        if path is not None:
+            notice(f"if the first change was made, this undoes it: {undo_command(path)}")
         raise
     done = [step for step, row in zip(steps, rows, strict=True) if row.done and step.changes]
     commands = [*_commands_back(done), *([undo_command(path)] if path is not None else [])]

@@ -55,8 +55,8 @@ def _steps(
 ) -> list[Step]:
     changes = [] if before == after else [FieldChange(key, before, after)]
 
-    def undo(addr: str) -> list[str]:
+    def undo(addr: str) -> list[list[str]]:
         where = ["-n", addr, "-s", namespace, "-k", key]
-        return ["deleteKvConfig", *where] if before is None else ["updateKvConfig", *where, "-v", before]
+        return [["deleteKvConfig", *where] if before is None else ["updateKvConfig", *where, "-v", before]]
 
     return [Step(addr, action, changes, act_on(addr), undo(addr)) for addr in admin.namesrv_addrs]

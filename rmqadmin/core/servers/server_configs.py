@@ -20,9 +20,9 @@ _KEY_WIDTH = 50
 
 
 class ConfigRow(Row, frozen=True):
-    server_addr: Annotated[str, doc("the server's address", wide=True, key=True)]
+    server_addr: Annotated[str, doc("the server's address", apart=True, key=True)]
     key: Annotated[str, doc("name of the property", key=True)]
-    value: Annotated[str, doc("its value, as text")]
+    value: Annotated[str, doc("its value, as text", vital=True)]
 
 
 class Listing(msgspec.Struct, frozen=True):
@@ -140,5 +140,5 @@ def plan_property(
         if after == before and value.lower() != (before or "").lower():
             raise PassedOverError(f"the {name} does not take {value!r} for {key}: it stays {before!r}")
 
-    back = None if before is None else [*undo, "-k", key, "-v", before]
+    back = None if before is None else [[*undo, "-k", key, "-v", before]]
     return Step(addr, "change" if changes else "keep", changes, act, back)

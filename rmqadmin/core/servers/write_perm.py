@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
@@ -17,8 +18,11 @@ class WritePermRow(Row, frozen=True):
     broker_name: Annotated[str, doc("broker name")]
     action: Annotated[str, doc("wipe or add")]
     topic_count: Annotated[int | None, doc("topics of the broker that it found; under --dry-run, that the broker has")]
-    done: Annotated[bool, doc("false under --dry-run, and where it failed")]
+    done: Annotated[bool, doc("false under --dry-run, and where it failed", vital=True)]
     error: Annotated[str | None, doc("why it failed", sparse=True)]
+
+
+_OPPOSITE = {"wipe": "addWritePerm", "add": "wipeWritePerm"}
 
 
 class WritePerms(Result, frozen=True):
@@ -38,6 +42,17 @@ class WritePerms(Result, frozen=True):
             + (f"OK, {row.topic_count}\n" if row.done else "Failed\n")
             for row in self.found
         )
+
+    def remark(self) -> str | None:
+        """The way back, if some name servers were told and others were not."""
+        if all(row.error is None for row in self.found):
+            return None
+        commands = [
+            f"rmqadmin {_OPPOSITE[row.action]} -n {row.namesrv_addr} -b {shlex.quote(row.broker_name)}"
+            for row in self.found
+            if row.done
+        ]
+        return f"to undo what was done: {'; '.join(commands)}" if commands else None
 
     def problem(self) -> str | None:
         failed = [row for row in self.found if row.error is not None]

@@ -2,24 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from rmqadmin.core import targets
-from rmqadmin.core.changes import Step, WayBack, differences
+from rmqadmin.core.changes import Step, WayBack, all_keep, differences, plan_each
 from rmqadmin.core.config_lists import TOPICS, entry_of
 from rmqadmin.core.topics.topic_config import read_topic, topic_fields
-from rmqproto.bodies.routes import TopicConfig
+from rmqproto.errors import RocketMQError
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
 
 
-def delete_in_broker(admin: AdminClient, addr: str, topic: str, before: TopicConfig | None) -> Step:
+def delete_in_broker(admin: AdminClient, addr: str, topic: str) -> Step:
     """The way back is its configuration: its messages are gone."""
+    before = read_topic(admin, addr, topic)
     changes = differences(None if before is None else topic_fields(before), None)
     back = None if before is None else WayBack(TOPICS.section, {topic: entry_of(TOPICS, before)})
     return Step(addr, "delete" if before else "keep", changes, partial(admin.delete_topic_in_broker, addr, topic), back)
+
+
+def loss(admin: AdminClient, topic: str, addrs: Sequence[str]) -> str:
+    """How much goes with a topic on these brokers, and who misses it, in words."""
+    try:
+        message_count = messages_in(admin, topic, addrs)
+        groups = sorted({group for addr in addrs for group in admin.groups_of_topic(addr, topic)})
+    except RocketMQError as error:
+        return f"how many messages would be lost, and to which groups, is unknown: {error}"
+    lost = f"{message_count:,} {'message' if message_count == 1 else 'messages'} would be lost"
+    return f"{lost}; read by {', '.join(groups)}" if groups else f"{lost}; no group reads them"
+
+
+def messages_in(admin: AdminClient, topic: str, addrs: Sequence[str]) -> int:
+    """How many messages a topic has on these brokers."""
+    ends = [end for addr in addrs for end in admin.topic_stats(addr, topic).offset_table.values()]
+    return sum(end.max_offset - end.min_offset for end in ends)
 
 
 def delete_in_namesrvs(admin: AdminClient, topic: str, cluster_name: str, *, has_route: bool) -> list[Step]:
@@ -33,12 +52,8 @@ def delete_in_namesrvs(admin: AdminClient, topic: str, cluster_name: str, *, has
 
 def delete_everywhere(admin: AdminClient, topic: str, cluster_name: str) -> list[Step]:
     """From the masters of a cluster, and its route there from the name servers. No step if nobody knows the topic."""
-    addrs = targets.masters(admin, None, cluster_name)
-    before = targets.ask_each(lambda addr: read_topic(admin, addr, topic), addrs)
+    steps = plan_each(targets.masters(admin, None, cluster_name), lambda addr: delete_in_broker(admin, addr, topic))
     has_route = targets.find_route(admin, topic) is not None
-    if not has_route and not any(before):
+    if not has_route and all_keep(steps):
         return []
-    return [
-        *(delete_in_broker(admin, addr, topic, config) for addr, config in zip(addrs, before, strict=True)),
-        *delete_in_namesrvs(admin, topic, cluster_name, has_route=has_route),
-    ]
+    return [*steps, *delete_in_namesrvs(admin, topic, cluster_name, has_route=has_route)]

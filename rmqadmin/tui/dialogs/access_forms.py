@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rmqadmin.core import targets
 from rmqadmin.core.access.acls import delete_acl_in_broker, plan_acl, wished_acl
 from rmqadmin.core.access.user_changes import delete_user_in_broker, plan_new_user, plan_user
-from rmqadmin.core.changes import Step, plan_each
+from rmqadmin.core.changes import Step, all_keep, plan_each
 from rmqadmin.tui.dialogs.change import Occasion
 from rmqadmin.tui.dialogs.form import FormField, StepsScreen, place
 from rmqproto.access.resources import PolicyDecision
@@ -113,8 +113,8 @@ class DeleteUserScreen(AccessFormScreen):
 
     def plan(self, admin: AdminClient, occasion: Occasion) -> list[Step]:
         name = self._username
-        steps = self.plan_on(admin, lambda addr: delete_user_in_broker(admin, addr, name, admin.account(addr, name)))
-        if all(step.action == "keep" for step in steps):
+        steps = self.plan_on(admin, lambda addr: delete_user_in_broker(admin, addr, name))
+        if all_keep(steps):
             raise NotFoundError(f"no broker has a user {name}")
         return steps
 

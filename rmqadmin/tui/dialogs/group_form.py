@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rmqadmin.core import targets
-from rmqadmin.core.changes import Step, plan_each
+from rmqadmin.core.changes import Step, all_keep, plan_each
 from rmqadmin.core.groups.group_changes import (
     delete_group_in_broker,
     delete_topics_of_group,
@@ -132,13 +132,13 @@ class DeleteGroupScreen(_KnownGroupScreen):
 
     def plan(self, admin: AdminClient, occasion: Occasion) -> list[Step]:
         group, clean_offset = self._facts.group, bool(self.said_bool("offsets"))
-        steps = []
-        for addr in self.addrs(occasion):
-            before = admin.all_groups(addr).subscription_group_table.get(group)
-            steps.append(delete_group_in_broker(admin, addr, group, clean_offset, before))
+        steps = plan_each(
+            self.addrs(occasion),
+            lambda addr: delete_group_in_broker(admin, addr, group, clean_offset=clean_offset),
+        )
         if self.said_bool("letters"):
             for cluster in sorted({broker.cluster for broker in self._facts.brokers if broker.cluster is not None}):
                 steps += delete_topics_of_group(admin, group, cluster)
-        if all(step.action == "keep" for step in steps):
+        if all_keep(steps):
             raise NotFoundError(f"the group {group} is no longer there")
         return steps

@@ -198,6 +198,7 @@ def test_a_broker_is_wiped_and_opened_again_at_every_name_server_that_answers(
     assert planned["topic_count"] == row["topic_count"], "a dry run left it open"
     half = run("-o", "json", "addWritePerm", "-b", "broker-a", "-n", f"{own.namesrv_addr};127.0.0.1:1")
     assert (half.status, [row["done"] for row in half.items], perm() & 2) == (1, [True, False], 2)
+    assert f"to undo what was done: rmqadmin wipeWritePerm -n {own.namesrv_addr} -b broker-a" in half.err
     unknown = run("wipeWritePerm", "-b", "no-broker", "--output", "mqadmin", *n)
     assert unknown.out == f"wipe write perm of broker[no-broker] in name server[{own.namesrv_addr}] OK, 0\n"
 
@@ -211,6 +212,7 @@ def test_a_group_is_deleted_with_its_offsets_and_its_topics(
     rmqadmin("updateTopic", "-c", CLUSTER, "-t", retry_topic(group))
     rmqadmin("resetOffset", "-g", group, "-t", topic, "--to", "1")
     args = ("-o", "json", "deleteSubGroup", "-c", CLUSTER, "-g", group, "-r", "true")
+    assert "would be lost" not in rmqadmin(*args, "--dry-run").err
     shown = rmqadmin(*args, "--dry-run").items
     assert [(row["action"], row["done"]) for row in shown] == [("delete", False)] * 3  # group, topic, route
     deleted = rmqadmin(*args)

@@ -1,8 +1,13 @@
-"""What a person sees of changes before they say yes to them."""
+"""What a person sees of changes before they say yes to them, and of those that were stopped."""
 
 from __future__ import annotations
 
-from rmqadmin.core.changes import ChangeRow, Changes, FieldChange
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+from rmqadmin.core.changes import ChangeRow, Changes, FieldChange, Step, carry_out
 from rmqadmin.core.tables.layout import TableView
 from rmqadmin.output import Format, render
 
@@ -34,3 +39,28 @@ def test_changes_that_the_table_shows_stand_there_alone() -> None:
     many = Changes([row("10.0.0.1:10911", MANY)])
     assert len(render(many, "updateTopic", Format.TABLE, view=TableView(width=200)).splitlines()) == 2
     assert len(render(many, "updateTopic", Format.TABLE, view=TableView(width=None)).splitlines()) == 2
+
+
+def ctrl_c() -> None:
+    raise KeyboardInterrupt
+
+
+def step(target: str, act: Callable[[], None]) -> Step:
+    return Step(target, "change", MANY, act)
+
+
+def test_after_ctrl_c_the_rows_say_which_servers_were_changed() -> None:
+    """A person who does not wait for a broker that hangs was told nothing of those that had been changed already."""
+    taken: list[str] = []
+    steps = [step("a", partial(taken.append, "a")), step("b", ctrl_c), step("c", partial(taken.append, "c"))]
+    rows = carry_out(steps, dry_run=False)
+    assert [row.done for row in rows] == [True, False, False]
+    assert [row.error for row in rows] == [
+        None, "interrupted: whether it was done is unknown", "interrupted before this"
+    ]  # fmt: skip
+    assert taken == ["a"]
+
+
+def test_ctrl_c_before_anything_was_changed_is_ctrl_c() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        carry_out([step("a", ctrl_c), step("b", lambda: None)], dry_run=False)
