@@ -12,14 +12,12 @@ import typer
 
 from rmqadmin.call import Call
 from rmqadmin.core import targets
-from rmqadmin.core.changes import Changes, Step, plan_each
-from rmqadmin.core.mqadmin_text import java_bool
+from rmqadmin.core.changes import Changes
 from rmqadmin.core.topics.perms import parse_perm
-from rmqadmin.core.topics.topic_changes import QUEUE_NUMS_DEFAULT, TopicWish, plan_topic, set_order
+from rmqadmin.core.topics.topic_changes import QUEUE_NUMS_DEFAULT, TopicWish, order_text, plan_everywhere
 from rmqadmin.core.topics.topic_config import parse_attributes, topic_config_text
 from rmqadmin.options.command_options import PERM_METAVAR, BrokerAddr, ClusterName, Replace, Topic, TrueFalse, as_bool
 from rmqadmin.shared.changing import change
-from rmqproto.bodies.routes import TopicConfig
 
 
 def update_topic(
@@ -68,22 +66,16 @@ def update_topic(
         attributes=parse_attributes(attributes),
     )
     addrs = targets.masters(call.admin, broker_addr, cluster_name)
-    requests: list[TopicConfig] = []
-
-    def plan(addr: str) -> Step:
-        step, request = plan_topic(call.admin, addr, wish, replace=replace)
-        requests.append(request)
-        return step
+    plan = plan_everywhere(call.admin, addrs, wish, replace=replace)
 
     def text(done: list[str]) -> str:
-        config = requests[0]
-        order_line = ""
-        if config.order:
-            shown = set_order(call.admin, config, addrs[0], cluster_name)
-            what = "broker" if cluster_name is None else "cluster"
-            order_line = f"set {what} orderConf. isOrder={java_bool(config.order)}, orderConf=[{shown}]\n"
-        created = "".join(f"create topic to {addr} success.\n" for addr in done)
-        lines = created + order_line if cluster_name is not None else order_line + created
-        return lines + topic_config_text(config) + "\n"
+        created = "".join(f"create topic to {addr} success.\n" for addr in addrs if addr in done)
+        ordered = _order_line(plan.order, "broker" if cluster_name is None else "cluster") if plan.order else ""
+        lines = created + ordered if cluster_name is not None else ordered + created
+        return lines + topic_config_text(plan.config) + "\n"
 
-    return change(call, plan_each(addrs, plan), text)
+    return change(call, plan.steps, text)
+
+
+def _order_line(order: dict[str, int], what: str) -> str:
+    return f"set {what} orderConf. isOrder=true, orderConf=[{order_text(order)}]\n"

@@ -1,4 +1,4 @@
-"""What a topic is to be, over what each broker has: planned for one broker, and told to name servers if it is ordered.
+"""What a topic is to be, over what each broker has, and what name servers tell of it if it is ordered: all planned.
 
 What is not said stays as it is; a new topic gets defaults. With ``replace`` what is not said goes back to its default,
 as mqadmin does.
@@ -6,15 +6,16 @@ as mqadmin does.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from rmqadmin.core import targets
-from rmqadmin.core.changes import Step, WayBack, action, differences
+from rmqadmin.core.changes import Step, WayBack, action, differences, plan_each
 from rmqadmin.core.config_lists import TOPICS, entry_back
 from rmqadmin.core.mqadmin_text import hash_order
-from rmqadmin.core.servers.key_values import read_value
+from rmqadmin.core.servers.key_values import put_steps, read_value
 from rmqadmin.core.topics.topic_config import changed_attributes, read_topic, topic_fields
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import NotFoundError
@@ -26,6 +27,22 @@ if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
 
 QUEUE_NUMS_DEFAULT = 8
+
+_WRITE_QUEUES = "write_queue_nums"
+
+
+class TopicPlan(msgspec.Struct, frozen=True):
+    """``config``: what is asked of the first broker that answers. ``order``: the queues that the name servers are told
+    of, by broker name."""
+
+    on_brokers: list[Step]
+    config: TopicConfig
+    at_namesrvs: list[Step] = []
+    order: dict[str, int] = {}
+
+    @property
+    def steps(self) -> list[Step]:
+        return [*self.on_brokers, *self.at_namesrvs]
 
 
 class TopicWish(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,23 +93,49 @@ def plan_topic(admin: AdminClient, addr: str, wish: TopicWish, *, replace: bool 
     return Step(addr, action(before, changes), changes, lambda: admin.create_topic(addr, request), back), request
 
 
-def set_order(admin: AdminClient, config: TopicConfig, broker_addr: str, cluster_name: str | None) -> str:
-    """Tells the name servers how many queues an ordered topic has on each broker of a cluster, or on one broker beside
-    what they know of others. Returns what was said of it: ``broker-a:8``."""
-    queues = config.write_queue_nums
-    if cluster_name is not None:
-        names = hash_order([broker.broker_name for broker in targets.cluster(admin, cluster_name)], java_hash)
-        shown = value = ";".join(f"{name}:{queues}" for name in names)
-    else:
-        owners = [
-            b.broker_name for b in targets.all_brokers(admin.cluster_info()) if broker_addr in b.broker_addrs.values()
-        ]
-        if not owners:
-            raise NotFoundError(f"no name server knows a broker at {broker_addr}, so its order cannot be set")
-        shown = f"{owners[0]}:{queues}"
-        kept = (read_value(admin, ORDER_TOPIC_NAMESPACE, config.topic_name) or "").split(";")
-        others = [part for part in kept if part and part.partition(":")[0] != owners[0]]
-        value = ";".join([*others, shown])
-    for namesrv_addr in admin.namesrv_addrs:
-        admin.put_kv(namesrv_addr, ORDER_TOPIC_NAMESPACE, config.topic_name, value)
-    return shown
+def plan_everywhere(admin: AdminClient, addrs: Sequence[str], wish: TopicWish, *, replace: bool = False) -> TopicPlan:
+    """On brokers, and at the name servers if the topic is ordered: NotFoundError if they do not know one of the
+    brokers then. Brokers as ``plan_each`` has them."""
+    requests: dict[str, TopicConfig] = {}
+
+    def plan(addr: str) -> Step:
+        step, requests[addr] = plan_topic(admin, addr, wish, replace=replace)
+        return step
+
+    steps = plan_each(addrs, plan)
+    told = {step.target for step in steps if wish.order or any(each.field == _WRITE_QUEUES for each in step.changes)}
+    counts = {addr: asked.write_queue_nums for addr, asked in requests.items() if asked.order and addr in told}
+    first = next(iter(requests.values()))
+    if not counts:
+        return TopicPlan(steps, first)
+    order = _by_broker_name(admin, counts)
+    return TopicPlan(steps, first, order_steps(admin, wish.topic, order), order)
+
+
+def _by_broker_name(admin: AdminClient, counts: Mapping[str, int]) -> dict[str, int]:
+    """What is counted by a broker's address, by its name, in mqadmin's order."""
+    names = {
+        addr: broker.broker_name
+        for broker in targets.all_brokers(admin.cluster_info())
+        for addr in broker.broker_addrs.values()
+    }
+    unknown = [addr for addr in counts if addr not in names]
+    if unknown:
+        raise NotFoundError(f"no name server knows a broker at {unknown[0]}, so its order cannot be set")
+    found = {names[addr]: count for addr, count in counts.items()}
+    return {name: found[name] for name in hash_order(found, java_hash)}
+
+
+def order_steps(admin: AdminClient, topic: str, order: Mapping[str, int]) -> list[Step]:
+    """Has the name servers tell producers how many queues an ordered topic has on brokers, by their names. What they
+    tell of other brokers stays, if there are such."""
+    known = admin.cluster_info().broker_addr_table
+    told = (read_value(admin, ORDER_TOPIC_NAMESPACE, topic) or "").split(";")
+    names = {part.partition(":")[0]: part for part in told}
+    kept = [part for name, part in names.items() if name in known and name not in order]
+    return put_steps(admin, ORDER_TOPIC_NAMESPACE, topic, ";".join([*kept, order_text(order)]))
+
+
+def order_text(order: Mapping[str, int]) -> str:
+    """As the name servers keep it: ``broker-a:8;broker-b:8``."""
+    return ";".join(f"{name}:{queues}" for name, queues in order.items())

@@ -94,9 +94,6 @@ class StepsScreen(ChangeScreen):
         """In a thread, twice: for the preview and for the change. Only asks."""
         raise NotImplementedError
 
-    def done(self, admin: AdminClient, occasion: Occasion) -> None:
-        """In the thread, when some of the steps were taken: what else is to be told to anybody."""
-
     # --- the form ----------------------------------------------------------------------------------------------------
 
     def form(self) -> Iterable[Widget]:
@@ -178,8 +175,6 @@ class StepsScreen(ChangeScreen):
                 occasion.notice("nothing would change")
             return found
         rows, _ = carry_out_undoable(self.command, steps, occasion.now_ms, occasion.notice)
-        if any(row.done for row in rows):
-            self.done(admin, occasion)
         return ChangeLines(rows)
 
     def may_go_on(self, result: Result) -> bool:

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rmqadmin.core import targets
-from rmqadmin.core.changes import Step, plan_each
-from rmqadmin.core.topics.deletion import delete_everywhere
+from rmqadmin.core.changes import Step
+from rmqadmin.core.topics.deletion import delete_everywhere, loss
 from rmqadmin.core.topics.perms import parse_perm, perm_letters
-from rmqadmin.core.topics.topic_changes import QUEUE_NUMS_DEFAULT, TopicWish, plan_topic, set_order
+from rmqadmin.core.topics.topic_changes import QUEUE_NUMS_DEFAULT, TopicWish, plan_everywhere
 from rmqadmin.core.topics.topic_config import parse_attributes
 from rmqadmin.tui.dialogs.change import Occasion
 from rmqadmin.tui.dialogs.form import FormField, StepsScreen, attributes_field, common, place, place_field, yes_no
 from rmqadmin.tui.sources.topics import TopicFacts
 from rmqproto.bodies.routes import TopicConfig
-from rmqproto.errors import NotFoundError, RocketMQError
+from rmqproto.errors import NotFoundError
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
@@ -25,10 +25,6 @@ class TopicFormScreen(StepsScreen):
     """What both forms ask for."""
 
     command = "updateTopic"
-
-    def __init__(self, title: str, name_to_type: str | None):
-        super().__init__(title, name_to_type)
-        self._ordered: list[tuple[str, TopicConfig]] = []
 
     def config_fields(self, configs: Sequence[TopicConfig]) -> list[FormField]:
         def value(field: str) -> str:
@@ -66,32 +62,6 @@ class TopicFormScreen(StepsScreen):
             attributes=parse_attributes(self.said("attributes")),
         )
 
-    def plan_on(self, admin: AdminClient, wish: TopicWish, addrs: Sequence[str]) -> list[Step]:
-        """What is asked of ordered topics is kept for ``done``."""
-        self._ordered = []
-
-        def plan(addr: str) -> Step:
-            step, request = plan_topic(admin, addr, wish)
-            if request.order:
-                self._ordered.append((addr, request))
-            return step
-
-        return plan_each(addrs, plan)
-
-    def clusters(self) -> Sequence[str | None]:
-        """Those whose brokers have it then; None for one broker alone."""
-        raise NotImplementedError
-
-    def done(self, admin: AdminClient, occasion: Occasion) -> None:
-        """Name servers know how many queues an ordered topic has where."""
-        if self._ordered:
-            addr, config = self._ordered[0]
-            try:
-                for cluster in self.clusters():
-                    occasion.notice(f"the name servers know its order: {set_order(admin, config, addr, cluster)}")
-            except RocketMQError as error:  # what was done is shown all the same
-                occasion.notice(f"the name servers were not told its order: {error}")
-
 
 class NewTopicScreen(TopicFormScreen):
     empty = "the default"
@@ -109,15 +79,12 @@ class NewTopicScreen(TopicFormScreen):
             *self.config_fields([new]),
         ]
 
-    def clusters(self) -> Sequence[str | None]:
-        return [place(self.required("on"))[1]]
-
     def plan(self, admin: AdminClient, occasion: Occasion) -> list[Step]:
         topic = self.required("topic")
-        steps = self.plan_on(admin, self.wish(topic), targets.masters(admin, *place(self.required("on"))))
-        if any(step.action in ("change", "keep") for step in steps):
+        plan = plan_everywhere(admin, targets.masters(admin, *place(self.required("on"))), self.wish(topic))
+        if any(step.action in ("change", "keep") for step in plan.on_brokers):
             occasion.notice(f"there is a topic {topic} already: this changes it")
-        return steps
+        return plan.steps
 
 
 class EditTopicScreen(TopicFormScreen):
@@ -130,17 +97,14 @@ class EditTopicScreen(TopicFormScreen):
     def fields(self) -> Sequence[FormField]:
         return self.config_fields(list(self._facts.configs.values()))
 
-    def clusters(self) -> Sequence[str | None]:
-        return sorted({broker.cluster for broker in self._facts.brokers if broker.cluster})
-
     def plan(self, admin: AdminClient, occasion: Occasion) -> list[Step]:
         facts = self._facts
         if facts.lacking:
             occasion.notice(f"not on {', '.join(facts.lacking)}, which cannot be asked")
-        steps = self.plan_on(admin, self.wish(facts.topic), facts.masters)
-        if any(step.action == "create" for step in steps):
+        plan = plan_everywhere(admin, facts.masters, self.wish(facts.topic))
+        if any(step.action == "create" for step in plan.on_brokers):
             raise NotFoundError(f"the topic {facts.topic} is no longer there")
-        return steps
+        return plan.steps
 
 
 class DeleteTopicScreen(StepsScreen):
@@ -164,17 +128,5 @@ class DeleteTopicScreen(StepsScreen):
         if not steps:
             raise NotFoundError(f"there is no topic {facts.topic} in {', '.join(self._clusters)}")
         if occasion.dry_run:
-            occasion.notice(self._loss(admin))
+            occasion.notice(loss(admin, facts.topic, facts.masters))
         return steps
-
-    def _loss(self, admin: AdminClient) -> str:
-        """How much goes, and who misses it."""
-        topic, addrs = self._facts.topic, self._facts.masters
-        try:
-            ends = [end for addr in addrs for end in admin.topic_stats(addr, topic).offset_table.values()]
-            groups = sorted({group for addr in addrs for group in admin.groups_of_topic(addr, topic)})
-        except RocketMQError as error:
-            return f"how many messages would be lost, and to which groups, is unknown: {error}"
-        message_count = sum(end.max_offset - end.min_offset for end in ends)
-        lost = f"{message_count:,} {'message' if message_count == 1 else 'messages'} would be lost"
-        return f"{lost}; read by {', '.join(groups)}" if groups else f"{lost}; no group reads them"

@@ -7,8 +7,11 @@ from collections.abc import Callable
 import pytest
 
 from rmqadmin import diagnostics
+from rmqadmin.core.servers.key_values import read_value
 from rmqadmin.core.topics.topic_config import changed_attributes, parse_attributes
+from rmqclient.admin import AdminClient
 from rmqproto.errors import UsageError
+from rmqproto.names import ORDER_TOPIC_NAMESPACE
 from tests.rmqadmin.conftest import CLUSTER, Ran, Rmqadmin
 from tests.support.servers import Server
 
@@ -82,9 +85,6 @@ def test_attributes_are_changes(rmqadmin: Rmqadmin, topic: str) -> None:
 def test_an_ordered_topic_is_told_to_the_name_server(
     rmqadmin: Rmqadmin, server: Server, fresh: Callable[[str], str]
 ) -> None:
-    from rmqclient.admin import AdminClient
-    from rmqproto.names import ORDER_TOPIC_NAMESPACE
-
     of_broker, of_cluster = fresh("Ordered"), fresh("Ordered")
     told = rmqadmin("updateTopic", "-b", server.broker_addr, "-t", of_broker, "-o", "true", "--output", "mqadmin")
     assert told.out.startswith("set broker orderConf. isOrder=true, orderConf=[broker-a:8]\ncreate topic to ")
@@ -93,6 +93,37 @@ def test_an_ordered_topic_is_told_to_the_name_server(
     with AdminClient(server.namesrv_addr) as admin:
         assert admin.kv_value(ORDER_TOPIC_NAMESPACE, of_broker) == "broker-a:8"
         assert admin.kv_value(ORDER_TOPIC_NAMESPACE, of_cluster) == "broker-a:2"
+
+
+def test_who_deletes_a_topic_is_told_what_goes_with_it(rmqadmin: Rmqadmin, server: Server, topic: str) -> None:
+    rmqadmin("sendMessage", "-t", topic, "-p", "x")
+    planned = ("deleteTopic", "-c", CLUSTER, "-t", topic, "--dry-run")
+    assert "1 message would be lost; no group reads them" in rmqadmin(*planned).err
+    rmqadmin("resetOffset", "-g", "reader", "-t", topic, "--to", "begin")
+    assert "1 message would be lost; read by reader" in rmqadmin(*planned).err
+
+
+def test_what_name_servers_tell_of_an_ordered_topic_is_planned_and_changed_only_if_it_has_to_be(
+    rmqadmin: Rmqadmin, server: Server, fresh: Callable[[str], str]
+) -> None:
+    """A dry run was silent about it, and any change of the topic wrote it anew."""
+    topic = fresh("Ordered")
+    there = ("updateTopic", "-c", CLUSTER, "-t", topic, "-o", "true", "-w", "4")
+    planned = rmqadmin(*there, "--dry-run", "--output", "json").items
+    assert [(row["target"], row["action"]) for row in planned] == [
+        (server.broker_addr, "create"), (server.namesrv_addr, "create"),
+    ]  # fmt: skip
+    assert planned[1]["changes"] == [{"field": topic, "before": None, "after": "broker-a:4"}]
+    with AdminClient(server.namesrv_addr) as admin:
+        assert read_value(admin, ORDER_TOPIC_NAMESPACE, topic) is None
+        assert [row["done"] for row in rmqadmin(*there, "--output", "json").items] == [True, True]
+
+        by_hand = "broker-a:3;broker-gone:2"
+        admin.put_kv(server.namesrv_addr, ORDER_TOPIC_NAMESPACE, topic, by_hand)
+        assert len(rmqadmin("-o", "json", "updateTopic", "-c", CLUSTER, "-t", topic, "-p", "R").items) == 1
+        assert admin.kv_value(ORDER_TOPIC_NAMESPACE, topic) == by_hand
+        rmqadmin("updateTopic", "-c", CLUSTER, "-t", topic, "-w", "2")
+        assert admin.kv_value(ORDER_TOPIC_NAMESPACE, topic) == "broker-a:2"
 
 
 def test_mqadmins_text_for_a_new_topic(rmqadmin: Rmqadmin, server: Server, fresh: Callable[[str], str]) -> None:

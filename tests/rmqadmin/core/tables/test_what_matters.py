@@ -1,0 +1,71 @@
+"""What somebody calls a command for stands there at every width, whatever has to go for it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from rmqadmin import cli
+from rmqadmin.core.results import Result, ResultColumn, Row, columns
+from rmqadmin.core.servers.server_configs import Configs, Listing
+from rmqadmin.core.tables.headings import words
+from rmqadmin.core.tables.layout import Layout, TableView
+from rmqadmin.output import Format, render
+from rmqadmin.registry import ENTRIES, Effect
+
+NAME = "payments-settlement-service-europe-frankfurt-production-orders-created-v2"
+MATTERS = {"behind_bytes", "done", "fail_count", "is_leader", "lag_count", "value"}
+
+
+def value(column: ResultColumn) -> Any:
+    kind = column.type_name.partition(" or ")[0].partition(",")[0]
+    if kind == "integer":
+        return 6 if column.name.endswith(("_id", "_nums")) else 1_234_567
+    return {"boolean": True, "number": 12.5, "list": ["one"], "object": {"one": 1}}.get(kind, NAME)
+
+
+def row_types() -> list[type[Row]]:
+    """Of tables."""
+    entries = [entry for entry in ENTRIES if entry.effect is not Effect.SCREEN]
+    results = [result for entry in entries for result in cli.result_types(entry)]
+    return list(dict.fromkeys(result.row_type for result in results if result.cards is Result.cards))
+
+
+@pytest.mark.parametrize("width", [30, 80])
+def test_what_matters_is_never_left_out(width: int) -> None:
+    """At 30 columns `consumerProgress` showed no lag, and `getBrokerConfig` names of properties without their values;
+    at 80 `haStatus` did not say how far a slave is behind."""
+    lacking = []
+    for row_type in row_types():
+        there = [column for column in columns(row_type) if not column.is_wide and not column.is_sparse]
+        row: Any = SimpleNamespace(column_of=lambda column: column, **{column.name: value(column) for column in there})
+        shown = {column.name for column, _ in Layout(there, [row], TableView(width, 0)).shown}
+        lacking += [f"{row_type.__name__}.{name}" for name in MATTERS & {one.name for one in there} - shown]
+    assert lacking == []
+
+
+def test_rows_of_several_servers_say_whose_they_are() -> None:
+    """`user ls` showed the same line for each broker, and nobody saw which of them had it not."""
+    one, other = (Listing(addr, "", {"fileReservedTime": "48"}) for addr in ("10.0.0.1:10911", "10.0.0.2:10911"))
+    assert render(Configs([one]), "getBrokerConfig", Format.TABLE).split() == ["KEY", "VALUE", "fileReservedTime", "48"]
+    both = render(Configs([one, other]), "getBrokerConfig", Format.TABLE).splitlines()
+    assert [line.split()[0] for line in both] == ["SERVER", "10.0.0.1:10911", "10.0.0.2:10911"]
+
+
+@pytest.mark.parametrize(
+    ("field", "heading"),
+    [
+        ("is_leader", "leader"),
+        ("master_addr", "master"),
+        ("replica_addrs", "replicas"),
+        ("queue_nums", "queues"),
+        ("retry_queue_nums", "retry queues"),
+        ("client_count", "clients"),
+        ("commit_tps", "commit/s"),
+        ("behind_bytes", "behind"),
+    ],
+)
+def test_a_heading_is_what_people_say(field: str, heading: str) -> None:
+    assert words(field) == heading
