@@ -13,7 +13,7 @@ from rmqadmin.core.near_names import did_you_mean
 from rmqadmin.exit_codes import ExitCode
 from rmqadmin.names_cache import KIND_BY_METAVAR, remembered
 from rmqproto.errors import RocketMQError
-from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX
+from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
 
 if TYPE_CHECKING:
     from rmqadmin.call import Call
@@ -45,6 +45,8 @@ def advise(error: RocketMQError, call: Call, given: Sequence[Given]) -> None:
     of_groups = [name.removeprefix(RETRY_PREFIX).removeprefix(DLQ_PREFIX) for name in topics if name.startswith("%")]
     live = {"topic": topics, "group": of_groups}
     for kind, name in given:
+        if kind == "topic" and is_system_topic(name):
+            continue  # nobody mistypes these: they are defaults of options
         known = {*live.get(kind, ()), *remembered(call.admin.namesrv_addrs, kind)}
         meant = None if name in known else did_you_mean(name, sorted(known))
         if meant is not None:

@@ -130,12 +130,12 @@ class GroupFindings(msgspec.Struct, frozen=True):
 
 class GroupRow(Row, frozen=True):
     group: Annotated[str, doc("consumer group", key=True)]
-    client_count: Annotated[int, doc("clients that are online")]
+    client_count: Annotated[int | None, doc("clients that are online; unknown, as the lag, where error says why")]
     version: Annotated[str | None, doc("lowest version of its clients; unknown if none is online", minor=True)]
     type: Annotated[str | None, doc("PUSH or PULL", minor=True)]
     model: Annotated[str | None, doc("CLUSTERING or BROADCASTING", minor=True)]
-    consume_tps: Annotated[float, doc("messages consumed a second")]
-    lag_count: Annotated[int, doc("messages not consumed yet, retry topics included", vital=True)]
+    consume_tps: Annotated[float | None, doc("messages consumed a second")]
+    lag_count: Annotated[int | None, doc("messages not consumed yet, retry topics included", vital=True)]
     error: Annotated[str | None, doc("why something about it is not known", sparse=True)]
 
 
@@ -156,7 +156,7 @@ class GroupsProgress(Result, frozen=True):
             row, offsets = _group_row(state), state.offsets
             model = row.model if row.type == "PUSH" else ""
             text += (
-                f"{cut(row.group, TOPIC_WIDTH):64}  {row.client_count:<6}  {row.version or 'OFFLINE':24} "
+                f"{cut(row.group, TOPIC_WIDTH):64}  {state.clients.count:<6}  {row.version or 'OFFLINE':24} "
                 f"{row.type or '':5}  {model or '':14}  {int(offsets.consume_tps):<7}  {offsets.diff_count}\n"
             )
         return text
@@ -167,15 +167,15 @@ class GroupsProgress(Result, frozen=True):
 
 
 def _group_row(state: GroupFindings) -> GroupRow:
-    version = state.clients.version
+    version, is_known = state.clients.version, state.error is None
     return GroupRow(
         group=state.group,
-        client_count=state.clients.count,
+        client_count=state.clients.count if is_known else None,
         version=None if version is None else version_name(version),
         type=_TYPES.get(state.clients.consume_type or ""),
         model=state.clients.message_model,
-        consume_tps=round(state.offsets.consume_tps, 2),
-        lag_count=state.offsets.lag_count,
+        consume_tps=round(state.offsets.consume_tps, 2) if is_known else None,
+        lag_count=state.offsets.lag_count if is_known else None,
         error=state.error,
     )
 

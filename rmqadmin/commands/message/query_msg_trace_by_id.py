@@ -11,6 +11,7 @@ from rmqadmin.call import Call
 from rmqadmin.core.messages.traces import TRACE_COUNT, FoundTrace, find_traces, trace_steps
 from rmqadmin.core.mqadmin_text import hash_order, java_text
 from rmqadmin.core.results import TIME, Result, Row, doc
+from rmqadmin.core.targets import find_route
 from rmqadmin.core.times import mqadmin_time, time_range
 from rmqadmin.options.message_options import Begin, EndBefore
 from rmqproto import trace
@@ -97,9 +98,15 @@ def query_msg_trace_by_id(
     """
     message_id, topic = msg_id.strip(), trace_topic.strip()
     between = time_range(begin_timestamp, end_timestamp, call.now_ms())
+    route = find_route(call.admin, topic)
+    if route is None:
+        raise NotFoundError(
+            f"there is no topic {topic}, into which clients could write traces",
+            hint="traceTopicEnable=true has a broker make it at its start; -t names another one.",
+        )
     found = find_traces(
         call.admin,
-        call.admin.topic_route(topic).broker_datas,
+        route.broker_datas,
         topic,
         message_id,
         max_count=max_num,

@@ -89,7 +89,7 @@ def stats_all(
         if not name.startswith((RETRY_PREFIX, DLQ_PREFIX)) and wanted in (None, name)
     ]
     if wanted is None:
-        topics = call.own_topics(topics, show_all=show_all)
+        topics = call.own_topics(topics if call.as_mqadmin else sorted(topics), show_all=show_all)
     elif not topics:
         call.admin.topic_route(wanted)  # says that there is none
     with call.counting("topics") as told:

@@ -153,6 +153,16 @@ def test_consumer_progress_of_all_groups() -> None:
     assert GroupsProgress([*states, unseen]).mqadmin_text() == text
 
 
+def test_what_is_not_known_of_a_group_is_no_lag_of_0() -> None:
+    """`--until 'lag_count == 0'` ended when a broker did not answer."""
+    nobody = GroupClients({}, {}, {}, None, None, None)
+    silent = GroupFindings(
+        "G", GroupOffsets({}, 0.0), nobody, is_group=True, has_retry_topic=True, error="it did not answer in time"
+    )
+    (row,) = GroupsProgress([silent]).rows()
+    assert (row.lag_count, row.client_count, row.consume_tps) == (None, None, None)
+
+
 @pytest.mark.parametrize("backwards", [False, True])
 def test_consumer_connection(backwards: bool) -> None:
     """mqadmin keeps the subscriptions in a map: the broker's order does not show."""
