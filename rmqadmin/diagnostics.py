@@ -6,10 +6,11 @@ the output is JSON, one JSON object instead. Standard output stays what the comm
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from threading import Lock
-from typing import Any
+from typing import Any, TextIO
 
 from rmqadmin.core.contexts.permission import ChangeRefusedError, ReadOnlyContextError
 from rmqadmin.exit_codes import ExitCode
@@ -111,7 +112,12 @@ def status(text: str | None) -> None:
 
 def shows_status() -> bool:
     """Whether ``status`` does anything."""
-    return sys.stderr.isatty() and not _is_quiet
+    return draws_in_place(sys.stderr) and not _is_quiet
+
+
+def draws_in_place(stream: TextIO) -> bool:
+    """Whether what it shows can be drawn over: a terminal that is not TERM=dumb, as an editor's or a log's is."""
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
 _silent: set[str] = set()

@@ -97,6 +97,7 @@ def _show(
 ) -> Result:
     if sys.stdout.isatty() and format in (Format.TABLE, Format.WIDE, Format.MQADMIN):
         moment = time.strftime("%H:%M:%S")
-        sys.stdout.write(f"{_HOME_AND_CLEAR}{command}, every {interval_s:g} s, at {moment}; Ctrl-C ends it\n\n")
+        clear = _HOME_AND_CLEAR if diagnostics.draws_in_place(sys.stdout) else "\n"
+        sys.stdout.write(f"{clear}{command}, every {interval_s:g} s, at {moment}; Ctrl-C ends it\n\n")
     write(result, command, format, color, one_line=True, picked=picked)
     return result

@@ -97,6 +97,19 @@ def test_a_watch_redraws_in_place_until_ctrl_c(terminal: Terminal) -> None:
     assert "Traceback" not in (child.before or "")
 
 
+def test_a_dumb_terminal_gets_nothing_that_draws_in_place(terminal: Terminal) -> None:
+    child = terminal("doctor", "--quick", env={"TERM": "dumb"})
+    status(child)
+    assert "checks passed" in (child.before or "")
+    assert "\x1b" not in (child.before or "")
+    child = terminal("clusterList", "--watch", "0.1", env={"TERM": "dumb"})
+    for _ in range(2):
+        child.expect_exact("clusterList, every 0.1 s")
+        assert "\x1b" not in (child.before or "")
+    child.sendintr()
+    assert status(child) == 130
+
+
 def lines_of(child: pexpect.spawn[str]) -> list[str]:
     assert status(child) == 0
     return (child.before or "").replace("\r", "").splitlines()
