@@ -28,7 +28,7 @@ class GroupConfigRow(Row, frozen=True):
     consume_from_min_enable: Annotated[bool, doc("whether it may begin at the first message")]
     consume_broadcast_enable: Annotated[bool, doc("whether it may broadcast")]
     consume_message_orderly: Annotated[bool, doc("whether POP delivers in order")]
-    retry_queue_nums: Annotated[int, doc("queues of its retry topic")]
+    retry_queue_nums: Annotated[int, doc("queues of its retry topic", minor=True)]
     retry_max_times: Annotated[int, doc("deliveries before the dead-letter queue")]
     retry_policy: Annotated[dict[str, Any], doc("how long to wait between deliveries", wide=True)]
     broker_id: Annotated[int, doc("broker id to consume from", wide=True)]
