@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -128,6 +129,11 @@ def terminal(server: Server, tmp_path: Path) -> Iterator[Terminal]:
     yield spawn
     for child in spawned:
         child.close(force=True)
+
+
+def lines_left(text: str | None) -> list[str]:
+    """Of what a terminal got, without progress that was taken away again: on a busy machine there is some."""
+    return re.sub(r"[^\n]*\r\x1b\[K", "", text or "").replace("\r", "").splitlines()
 
 
 def status(child: pexpect.spawn[str]) -> int:

@@ -13,7 +13,7 @@ import pytest
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.names import retry_topic
-from tests.rmqadmin.conftest import CLUSTER, Rmqadmin, Terminal, status
+from tests.rmqadmin.conftest import CLUSTER, Rmqadmin, Terminal, lines_left, status
 from tests.support.quick import first_is_quick
 from tests.support.servers import Server
 
@@ -112,7 +112,7 @@ def test_a_dumb_terminal_gets_nothing_that_draws_in_place(terminal: Terminal) ->
 
 def lines_of(child: pexpect.spawn[str]) -> list[str]:
     assert status(child) == 0
-    return (child.before or "").replace("\r", "").splitlines()
+    return lines_left(child.before)
 
 
 @pytest.mark.parametrize("columns", [30, 80, 300])
@@ -201,7 +201,7 @@ def test_messages_are_followed_from_the_first_line_on_until_ctrl_c(
     rmqadmin("sendMessage", "-t", topic, "-p", "was there " + "x" * 200)
     child = terminal("printMsg", "-t", topic, "--follow", columns=80)
     child.expect_exact("was there x")
-    assert len((child.before or "").splitlines()[-1]) < 80
+    assert len(lines_left(child.before)[-1]) < 80
     rmqadmin("sendMessage", "-t", topic, "-p", "came later")
     child.expect_exact("came later")
     child.sendintr()
@@ -215,7 +215,7 @@ def test_msg_cat_ends_at_ctrl_c_with_its_summary_and_nothing_drives_the_terminal
     rmqadmin("msg", "send", topic, "was\x1b[2J there " + "x" * 200)
     child = terminal("msg", "cat", topic, "--follow", columns=80)
     child.expect_exact("was\\x1b[2J there x")
-    assert len((child.before or "").splitlines()[-1]) < 80
+    assert len(lines_left(child.before)[-1]) < 80
     child.sendintr()
     child.expect_exact("scanned 1, matched 1, stopped because Ctrl-C was pressed")
     assert status(child) == 130

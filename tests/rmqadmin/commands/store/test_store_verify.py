@@ -13,7 +13,7 @@ from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
-from tests.rmqadmin.conftest import Rmqadmin, Terminal, status
+from tests.rmqadmin.conftest import Rmqadmin, Terminal, lines_left, status
 from tests.rmqserver.store.golden import unpack
 from tests.support.servers import Server, until
 
@@ -71,7 +71,7 @@ def test_80_columns_show_where_and_what_is_lost(terminal: Terminal, torn: Path) 
     assert "lost: 1 message" in text
     assert "a start: cuts the log off here" in text
     assert "Verdict: damaged" in text
-    assert max(len(line) for line in str(child.before).splitlines() if not line.startswith("rmqadmin:")) <= 80
+    assert max(len(line) for line in lines_left(child.before) if not line.startswith("rmqadmin:")) <= 80
 
 
 def test_80_columns_say_what_was_not_looked_at(run: Rmqadmin, terminal: Terminal, tmp_path: Path) -> None:

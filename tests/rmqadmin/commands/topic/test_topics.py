@@ -95,12 +95,16 @@ def test_an_ordered_topic_is_told_to_the_name_server(
         assert admin.kv_value(ORDER_TOPIC_NAMESPACE, of_cluster) == "broker-a:2"
 
 
-def test_who_deletes_a_topic_is_told_what_goes_with_it(rmqadmin: Rmqadmin, server: Server, topic: str) -> None:
+def test_who_deletes_a_topic_is_told_what_goes_with_it(
+    rmqadmin: Rmqadmin, topic: str, fresh: Callable[[str], str]
+) -> None:
     rmqadmin("sendMessage", "-t", topic, "-p", "x")
     planned = ("deleteTopic", "-c", CLUSTER, "-t", topic, "--dry-run")
     assert "1 message would be lost; no group reads them" in rmqadmin(*planned).err
-    rmqadmin("resetOffset", "-g", "reader", "-t", topic, "--to", "begin")
-    assert "1 message would be lost; read by reader" in rmqadmin(*planned).err
+    group = fresh("Reader")
+    rmqadmin("updateSubGroup", "-c", CLUSTER, "-g", group)
+    rmqadmin("resetOffset", "-g", group, "-t", topic, "--to", "begin")
+    assert f"1 message would be lost; read by {group}" in rmqadmin(*planned).err
 
 
 def test_what_name_servers_tell_of_an_ordered_topic_is_planned_and_changed_only_if_it_has_to_be(
