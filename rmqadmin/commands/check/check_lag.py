@@ -8,6 +8,7 @@ from rmqadmin.call import Call
 from rmqadmin.core.groups.consumption import brokers_of_group
 from rmqadmin.core.groups.group_standing import GroupStanding, StandingsReader
 from rmqadmin.core.health.facts import read_facts
+from rmqadmin.core.health.group_checks import uncommitted_words
 from rmqadmin.core.health.health_finding import counted
 from rmqadmin.core.health.plugin_text import CheckedThing, CheckResult, Measure, PluginState, worst
 from rmqadmin.core.health.thresholds import Quantity, Thresholds
@@ -39,7 +40,8 @@ def check_lag(
     cluster: LongCluster = None,
 ) -> CheckResult:
     """Thresholds are messages (1000, 10k) or the age of the oldest message that waits (5m), or both (10k,5m). Without
-    any: -w 5m -c 30m. A group of which a broker does not tell is UNKNOWN, unless what is known is critical.
+    any: -w 5m -c 30m. A group of which a broker does not tell, or that consumes a topic and has no offset there, is
+    UNKNOWN, unless what is known is critical.
 
     Exit status 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.
 
@@ -107,6 +109,9 @@ def _thing(
         name, error = next(iter(standing.lacking.items()))
         states.append(PluginState.UNKNOWN)
         what += f", without {name}: {error}"
+    elif standing.uncommitted:
+        states.append(PluginState.UNKNOWN)
+        what += f", nothing committed in {uncommitted_words(standing)}"
     elif standing.lag_count and oldest_ms is None and Quantity.TIME_MS in {**warning, **critical}:
         states.append(PluginState.UNKNOWN)
         what += ", since when is not known"

@@ -20,6 +20,7 @@ from rmqadmin.core.groups.lag_time import first_waiting_ms
 from rmqadmin.core.groups.lag_trend import LagTrend, lost_count, stuck_queues, trend_of
 from rmqadmin.core.groups.queue_owners import QueueOwners, QueueState, read_queue_owners
 from rmqadmin.core.groups.retention import ReservedTimes, read_min_offsets
+from rmqadmin.core.groups.uncommitted import read_uncommitted
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.bodies.statistics import ConsumeOffset
@@ -68,10 +69,12 @@ class QueueStanding(msgspec.Struct, frozen=True, kw_only=True):
 
 class GroupStanding(msgspec.Struct, frozen=True, kw_only=True):
     """One group. ``trend`` is None if its offsets were read once, ``owners`` if nobody is online or if they were not
-    asked. ``lacking``: brokers that did not answer, and why. ``error``: why nothing is known."""
+    asked. ``uncommitted``: topics that it consumes without an offset there, and how many messages they have.
+    ``lacking``: brokers that did not answer, and why. ``error``: why nothing is known."""
 
     group: str
     queues: list[QueueStanding] = []
+    uncommitted: Mapping[str, int] = {}
     trend: LagTrend | None = None
     clients: GroupClients
     owners: QueueOwners | None = None
@@ -159,6 +162,8 @@ class StandingsReader(msgspec.Struct, frozen=True, kw_only=True):
                 owners = read_queue_owners(self.members, told, group, clients)
             except RocketMQError:
                 owners = None  # no route could be asked for
+        known = {queue.topic for queue in last.offsets.offsets}
+        uncommitted = {} if self.topic is not None else read_uncommitted(self.admin, told, clients, known)
         details = self._details(told, last.offsets)
         unknown = _Detail()
         queues = [
@@ -177,7 +182,7 @@ class StandingsReader(msgspec.Struct, frozen=True, kw_only=True):
             for queue, entry in last.offsets.offsets.items()
         ]
         return GroupStanding(
-            group=group, queues=queues, trend=trend, clients=clients, owners=owners,
+            group=group, queues=queues, trend=trend, clients=clients, owners=owners, uncommitted=uncommitted,
             lacking={**first.lacking, **last.lacking, **deaf},
         )  # fmt: skip
 

@@ -47,7 +47,9 @@ def group_findings(standing: GroupStanding, now_ms: int) -> list[HealthFinding]:
     if standing.error is not None:
         return [_finding(standing, Grade.WARNING, Check.OFFSETS, f"where it stands is not known: {standing.error}")]
     members = [] if standing.owners is None else members_findings(standing.group, standing.owners)
-    found = [*_retention(standing, now_ms), *members, *_stuck(standing), *_lag(standing, now_ms)]
+    found = [
+        *_retention(standing, now_ms), *members, *_uncommitted(standing), *_stuck(standing), *_lag(standing, now_ms),
+    ]  # fmt: skip
     return found or [_finding(standing, Grade.OK, Check.LAG, _ok_text(standing))]
 
 
@@ -106,6 +108,18 @@ def members_findings(group: str, owners: QueueOwners) -> Iterator[HealthFinding]
     if owners.silent:
         what = f"{counted(len(owners.silent), 'member')} did not say what they consume: {owners.silent[0].error}"
         yield found(Grade.WARNING, Check.MEMBERS, what, ask)
+
+
+def _uncommitted(standing: GroupStanding) -> Iterator[HealthFinding]:
+    if standing.uncommitted:
+        what = f"it has committed nothing in {uncommitted_words(standing)}: what waits there is not known"
+        fix = f"Members commit within 30 s of their start: look again, then rmqadmin consumerStatus -g {standing.group}"
+        yield _finding(standing, Grade.WARNING, Check.OFFSETS, what, fix)
+
+
+def uncommitted_words(standing: GroupStanding) -> str:
+    """``orders (5,000 messages)``"""
+    return names_told([f"{topic} ({counted(count, 'message')})" for topic, count in standing.uncommitted.items()])
 
 
 def _stuck(standing: GroupStanding) -> Iterator[HealthFinding]:

@@ -114,5 +114,23 @@ def test_a_broker_that_is_down_is_named_and_the_others_are_told_of(
     assert nothing.error is not None
 
 
+def test_a_group_that_consumes_and_has_committed_nothing_is_not_taken_for_one_without_lag(
+    rmqadmin: Rmqadmin, server: Server, behind: tuple[str, str], fresh: Callable[[str], str]
+) -> None:
+    """Of a topic in which a group has no offset brokers tell nothing: one whose first message failed for ever, in
+    order, was ``OK - 0 messages behind``."""
+    _, topic = behind
+    group = fresh("NewGroup")
+    with ScriptedMember(server, group, topic, client_id="one", owns=[MessageQueue(topic, "broker-a", 0)]):
+        lag = rmqadmin("group", "lag", group, "--sample", "0")
+        check = rmqadmin("check", "lag", "-g", group, "-w", "1k")
+        named = rmqadmin("check", "lag", "-g", group, "-t", topic, "-w", "1k")
+    nothing = f"nothing in {topic} ({COUNT} messages)"
+    assert f"warning  {group}: it has committed {nothing}: what waits there is not known\n" in lag.out
+    unknown = f"UNKNOWN - {group}: 0 messages behind, nothing committed{nothing.removeprefix('nothing')} | "
+    assert (check.status, check.out[: len(unknown)]) == (3, unknown)
+    assert (named.status, named.out.split(" | ")[0].split(",")[0]) == (0, f"OK - {group}: {COUNT} messages behind")
+
+
 def test_a_group_that_nobody_knows(rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -> None:
     assert rmqadmin("group", "lag", fresh("NoGroup")).status == 5

@@ -1,0 +1,45 @@
+"""Topics that a group consumes and in which it has no offset at all. Brokers tell of its lag in other topics alone, so
+that a group whose first message fails for ever seems to have nothing to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
+
+from rmqadmin.core.groups.consumption import GroupClients
+from rmqproto.bodies.routes import BrokerData
+from rmqproto.errors import RocketMQError
+from rmqproto.names import RETRY_PREFIX
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
+
+_PUSH, _BROADCASTING = "CONSUME_PASSIVELY", "BROADCASTING"
+_MESSAGE_TYPE, _LITE = "message.type", "LITE"
+
+
+def read_uncommitted(
+    admin: AdminClient, brokers: Sequence[BrokerData], clients: GroupClients, known: Collection[str]
+) -> dict[str, int]:
+    """Such topics, and how many messages each has on these brokers; none without messages. ``known``: topics in which
+    the group has an offset. Members in broadcast mode, and those that pull, may keep their offsets themselves; who
+    consumes lite topics has offsets in those. A broker that does not answer is left out."""
+    if not clients.connections or clients.consume_type != _PUSH or clients.message_model == _BROADCASTING:
+        return {}
+    wanted = [topic for topic in clients.subscriptions if topic not in known and not topic.startswith(RETRY_PREFIX)]
+    counts = {topic: sum(_message_count(admin, broker, topic) for broker in brokers) for topic in sorted(wanted)}
+    return {topic: count for topic, count in counts.items() if count}
+
+
+def _message_count(admin: AdminClient, broker: BrokerData, topic: str) -> int:
+    addr = broker.selected_addr()
+    if addr is None:
+        return 0
+    try:
+        if admin.topic_config(addr, topic).attributes.get(_MESSAGE_TYPE) == _LITE:
+            return 0
+        ends = admin.topic_stats(addr, topic).offset_table.values()
+    except RocketMQError:
+        return 0
+    return sum(each.max_offset - each.min_offset for each in ends)
