@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import cycle
@@ -17,6 +18,7 @@ from rmqadmin.core.topics.routes import queues_to_send_to
 from rmqadmin.options.command_options import Texts, pairs
 from rmqadmin.options.message_options import MessageKeys, MessageTag
 from rmqclient.message import Message
+from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import RocketMQError, UsageError
 
 
@@ -74,7 +76,7 @@ def msg_send(
     of_each = Message(topic, b"", tags=tags or None, keys=(key or "").split(), properties=told)
     wanted = sources or [STANDARD_INPUT]
     say_if_new(call.admin, topic, call.notice, dry_run=call.dry_run)
-    queues = cycle(queues_to_send_to(call.admin, topic))
+    queues = _in_turn(queues_to_send_to(call.admin, topic))
     sent: list[SentRow] = []
     try:
         for message in _messages(wanted, of_each, said[0] if said else None):
@@ -85,6 +87,12 @@ def msg_send(
             raise
         return SentMessages(sent, str(error))
     return SentMessages(sent)
+
+
+def _in_turn(queues: Sequence[tuple[MessageQueue, str]]) -> Iterator[tuple[MessageQueue, str]]:
+    """From any of them on: what a script sends one by one would all be in the first."""
+    first = random.randrange(len(queues))
+    return cycle([*queues[first:], *queues[:first]])
 
 
 _CUT = {"--lines": lines, "--nul": between_nuls, "--sized": behind_sizes}

@@ -12,7 +12,7 @@ from functools import partial
 from io import BytesIO
 from itertools import count
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from rmqadmin.core.messages.files.exported_message import as_message
 from rmqadmin.core.messages.files.json_lines import LINE_HINT, decode_line_untrusted
@@ -40,11 +40,7 @@ def whole(source: str) -> bytes:
 def lines(sources: Sequence[str]) -> Iterator[bytes]:
     """The lines of ``-`` and ``@FILE`` without their ends, and words as they are. Empty ones are left out."""
     for source in sources:
-        if source == STANDARD_INPUT:
-            found: Any = sys.stdin.buffer
-        else:
-            found = whole(source).splitlines()
-        yield from (line for each in found if (line := each.rstrip(b"\r\n")))
+        yield from (line for each in _stream(source) if (line := each.rstrip(b"\r\n")))
 
 
 def between_nuls(sources: Sequence[str]) -> Iterator[bytes]:

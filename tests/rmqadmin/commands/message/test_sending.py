@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import random
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -48,16 +49,38 @@ def test_words_files_and_standard_input_are_bodies(
     type_in(b"typed\n")
     ran = rmqadmin("-o", "json", "msg", "send", topic, "a word", f"@{file}", "-", "-k", "K1 K2", "-c", "paid")
     assert [row["status"] for row in ran.items] == ["SEND_OK"] * 3
-    assert [row["queue_id"] for row in ran.items] == [0, 1, 0]
+    first, second, third = (row["queue_id"] for row in ran.items)
+    assert first == third != second
     assert bodies(rmqadmin, topic) == ["a word", '{"order": 1}\n', "typed\n"]
     row = rmqadmin("-o", "json", "printMsg", "-t", topic).items[0]
     assert (row["keys"], row["tags"]) == ("K1 K2", "paid")
+
+
+def test_what_a_script_sends_one_by_one_is_not_all_in_one_queue(
+    rmqadmin: Rmqadmin, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each run began with queue 0 of the first broker."""
+    for first in (0, 1):
+        monkeypatch.setattr(random, "randrange", lambda count, first=first: first % count)
+        ran = rmqadmin("-o", "json", "msg", "send", topic, "x", "y", "z")
+        assert [row["queue_id"] for row in ran.items] == [first, 1 - first, first]
 
 
 def test_every_line_is_a_message(rmqadmin: Rmqadmin, topic: str, type_in: Callable[[bytes], None]) -> None:
     type_in("one\n\nzwö\r\nthree".encode())
     assert len(rmqadmin("-o", "json", "msg", "send", topic, "--lines").items) == 3
     assert bodies(rmqadmin, topic) == ["one", "zwö", "three"]
+
+
+def test_lines_of_a_file_end_where_those_of_standard_input_do(
+    rmqadmin: Rmqadmin, topic: str, tmp_path: Path, type_in: Callable[[bytes], None]
+) -> None:
+    """A carriage return within a line of a file began another message."""
+    lines = b"one\rstill one\r\ntwo\x0bstill two\n"
+    (tmp_path / "lines").write_bytes(lines)
+    type_in(lines)
+    assert len(rmqadmin("-o", "json", "msg", "send", topic, "--lines", f"@{tmp_path / 'lines'}", "-").items) == 4
+    assert bodies(rmqadmin, topic) == ["one\rstill one", "two\x0bstill two"] * 2
 
 
 def test_a_nul_ends_a_message(
@@ -103,7 +126,7 @@ def test_what_is_printed_as_json_lines_is_sent_again_as_it_was(
     type_in(printed.out.encode())
     assert rmqadmin("msg", "send", copy, "--jsonl").status == 0
     same = ("message_id", "tags", "keys", "body", "body_base64")
-    sent, copied = ([[row[name] for name in same] for row in rows] for rows in (
+    sent, copied = (sorted([row[name] for name in same] for row in rows) for rows in (
         rmqadmin("-o", "json", "printMsg", "-t", topic).items, rmqadmin("-o", "json", "printMsg", "-t", copy).items,
     ))  # fmt: skip
     assert copied == sent
