@@ -29,7 +29,7 @@ from rmqadmin.core.near_names import near_name
 from rmqadmin.core.results import Result
 from rmqadmin.exit_codes import ExitCode
 from rmqadmin.invocation import JSON_FORMATS, Invocation
-from rmqadmin.mqadmin_argv import Normalised, OptionSpec, normalise
+from rmqadmin.mqadmin_argv import Normalised, OptionSpec, UnknownOptionError, normalise
 from rmqadmin.options.command_options import (
     IMPLIED_VALUES,
     INSTEAD_OF_CLUSTER,
@@ -190,7 +190,10 @@ class RegistryCommand(TyperCommand):
         self._check_fields_named(args)
         if any("--jsonpath" in param.opts for param in self.params):
             args = jsonpath_by_its_name(args)
-        found = normalise(args, option_specs(self), keeps_quotes=not self.entry.is_mqadmin)
+        try:
+            found = normalise(args, option_specs(self), keeps_quotes=not self.entry.is_mqadmin)
+        except UnknownOptionError as error:
+            raise self._with_place(ctx, error) from None
         self._check_meant_format(found.options)
         if "--help" not in found.seen:
             if self.entry.effect is not Effect.SCREEN:
@@ -203,6 +206,15 @@ class RegistryCommand(TyperCommand):
                 diagnostics.notice(f"ignored, because it belongs to no option: {' '.join(words)}")
             words = []
         return super().parse_args(ctx, [*found.options, *(["--", *words] if words else [])])
+
+    def _with_place(self, ctx: Any, error: UnknownOptionError) -> UnknownOptionError:
+        """Says where it stands if it is an option before the command, which other programs take behind it, too."""
+        name, has_value, _ = error.token.partition("=")
+        for param in ctx.find_root().command.params:
+            if name in param.opts:
+                written = error.token if has_value or param.is_flag else f"{name} {param.metavar or 'VALUE'}"
+                error.hint = f"It stands before the command: {diagnostics.PROGRAM} {written} {self.entry.name} …"
+        return error
 
     def _check_meant_format(self, options: Sequence[str]) -> None:
         """UsageError where ``-o`` is mqadmin's own option, and its value is a format."""

@@ -19,6 +19,14 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _LONG_PREFIX_LENGTH_MIN = 2
 
 
+class UnknownOptionError(UsageError):
+    """``token`` is the word as it was written, maybe with a value."""
+
+    def __init__(self, token: str, *, hint: str | None):
+        super().__init__(f"Unrecognized option: {token}", hint=hint)
+        self.token = token
+
+
 class OptionSpec(msgspec.Struct, frozen=True):
     """One option of one command. ``short_names`` and ``long_names`` are without their dashes.
 
@@ -165,10 +173,10 @@ class _Parser:
                 return text[:end]
         return None
 
-    def unknown(self, token: str) -> UsageError:
+    def unknown(self, token: str) -> UnknownOptionError:
         name, spellings = token.lstrip("-").partition("=")[0], [f"--{name}" for name in self.long]
         hint = did_you_mean(f"--{name}", spellings) if len(name) > 1 else None
-        return UsageError(f"Unrecognized option: {token}", hint=hint)
+        return UnknownOptionError(token, hint=hint)
 
 
 def _unquoted(value: str) -> str:

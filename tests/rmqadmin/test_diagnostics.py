@@ -98,6 +98,21 @@ def test_an_option_before_its_command_is_told_where_it_goes(run: Rmqadmin, args:
     assert f"rmqadmin {meant} …" in ran.err
 
 
+@pytest.mark.parametrize(
+    ("args", "meant"),
+    [
+        ("topicList -q", "-q topicList"),
+        ("dlq ls --color=never", "--color=never dlq ls"),
+        ("msg cat T --color never", "--color VALUE msg cat"),
+    ],
+)
+def test_an_option_behind_its_command_that_stands_before_it_is_told_so(run: Rmqadmin, args: str, meant: str) -> None:
+    """``--color`` behind ``msg cat`` was answered with "Did you mean --follow?"."""
+    ran = run(*args.split())
+    assert ran.status == ExitCode.USAGE
+    assert f"It stands before the command: rmqadmin {meant} …" in ran.err
+
+
 def test_an_errors_own_hint_comes_before_that_of_its_code(capsys: pytest.CaptureFixture[str]) -> None:
     diagnostics.report(errors.RefusedError(17, "x", hint="Do this."), command="c", as_json=False)
     assert capsys.readouterr().err.splitlines()[1] == "hint: Do this."
