@@ -82,7 +82,7 @@ class LoadFigures(Result, frozen=True):
         )  # fmt: skip
 
     def remark(self) -> str | None:
-        return _errors_in_words(self.run)
+        return _errors_in_words(self.run) or _read_too_soon(self.run)
 
     def problem(self) -> str | None:
         return nothing_done(self.run)
@@ -117,6 +117,14 @@ def _errors_in_words(run: LoadRun) -> str | None:
     """The most frequent ones; the answer has no place for them in tables of rows."""
     found = sorted(run.total.errors.items(), key=lambda item: -item[1])
     return "; ".join(f"{count:,} x {what}" for what, count in found[:3]) or None
+
+
+def _read_too_soon(run: LoadRun) -> str | None:
+    """Why a load that only reads has no figures."""
+    is_reading = run.setting is not None and run.setting.size_bytes is None
+    if not is_reading or run.total.messages or not run.warm_up_messages:
+        return None
+    return "all messages were read in the warm-up: --repeat begins again with the first, --warm-up 0 counts them"
 
 
 def nothing_done(run: LoadRun) -> str | None:
