@@ -5,6 +5,7 @@ Commands take a ``Call`` first and return a ``Result``; they print nothing and n
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -214,9 +215,14 @@ class Call:
             session.close()
 
     def context_chosen(self, name: str) -> None:
-        """That a command has put a context into use, or ``none``: it counts in the shell that runs it, too."""
+        """That a command has put a context into use, or ``none``: it counts in the shell that runs it, too. Says what
+        comes before it here."""
+        from rmqadmin.core.contexts.settings import CONTEXT_VARIABLE
+
         if self.invocation.session is not None:
             self.invocation.session.use_context(name)
+        elif (said := os.environ.get(CONTEXT_VARIABLE, name)) not in ("", name):
+            self.notice(f"{CONTEXT_VARIABLE}={said} is set here, and comes before it")
 
     def ask_name(self, context: Context) -> str | None:
         """The name that a person typed, who is shown that of a protected context. None if nobody can be asked."""

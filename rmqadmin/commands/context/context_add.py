@@ -34,4 +34,5 @@ def context_add(
     added = store.add(name, options.values())
     if use:
         store.use(name)
+        call.context_chosen(name)
     return Contexts([context_row(store, added)])

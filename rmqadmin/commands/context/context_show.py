@@ -11,6 +11,7 @@ import typer
 from rmqadmin.call import Call
 from rmqadmin.core.contexts.context import Context, setting_text
 from rmqadmin.core.contexts.context_store import ContextStore
+from rmqadmin.core.contexts.settings import name_in_use
 from rmqadmin.core.results import Result, Row, doc
 from rmqproto.errors import NotFoundError
 
@@ -48,7 +49,7 @@ class ContextShown(Result, frozen=True):
 def context_show(
     call: Call,
     name: Annotated[
-        str | None, typer.Argument(metavar="[CONTEXT]", help="Name of the context; without it, the one in use.")
+        str | None, typer.Argument(metavar="[CONTEXT]", help="Name of the context; without it, the one in force.")
     ] = None,
 ) -> ContextShown:
     """What the file of a context says. `config show` says what is in force, and where it comes from.
@@ -58,7 +59,7 @@ def context_show(
       rmqadmin context show live
     """
     store = ContextStore()
-    found = store.in_use() if name is None else store.load(name)
+    found = call.settings.context if name is None else store.load(name)
     if found is None:
         raise NotFoundError("no context is in use", hint="rmqadmin context use NAME, or give a name here.")
-    return ContextShown(found, found.name == store.name_in_use())
+    return ContextShown(found, found.name == name_in_use(store))

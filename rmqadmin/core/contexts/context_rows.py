@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar
 
 from rmqadmin.core.contexts.context import Context
 from rmqadmin.core.contexts.context_store import ContextStore
+from rmqadmin.core.contexts.settings import name_in_use
 from rmqadmin.core.results import Result, Row, doc
 from rmqproto.errors import RocketMQError
 
@@ -44,7 +45,7 @@ def _found(store: ContextStore, name: str) -> ContextRow:
         return context_row(store, store.load(name))
     except RocketMQError as error:
         return ContextRow(
-            context=name, in_use=name == store.name_in_use(), namesrv_addr=None, cluster=None, read_only=None,
+            context=name, in_use=name == name_in_use(store), namesrv_addr=None, cluster=None, read_only=None,
             protected=None, color=None, tls=None, credentials=None, path=str(store.path(name)), problem=str(error),
         )  # fmt: skip
 
@@ -54,7 +55,7 @@ def context_row(store: ContextStore, context: Context) -> ContextRow:
     keys = [reference for reference in (settings.access_key, settings.secret_key) if reference is not None]
     return ContextRow(
         context=context.name,
-        in_use=context.name == store.name_in_use(),
+        in_use=context.name == name_in_use(store),
         namesrv_addr=settings.namesrv_addr,
         cluster=settings.cluster,
         read_only=settings.read_only,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rmqadmin.core.contexts.context import Context, ServerSettings
+from rmqadmin.core.contexts.context import NO_CONTEXT, Context, ServerSettings
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.contexts.defaults import NAMESRV_DEFAULT, TIMEOUT_DEFAULT_S
 from rmqadmin.core.contexts.secrets import read_secret
@@ -32,6 +32,12 @@ CONTEXT_VARIABLE = "RMQADMIN_CONTEXT"
 
 _TRUE_TEXTS = ("true", "1", "yes")
 _FALSE_TEXTS = ("false", "0", "no")
+
+
+def name_in_use(store: ContextStore, environment: Mapping[str, str] = os.environ) -> str | None:
+    """The context of commands that name none: the environment's, else the one that was put into use."""
+    named = environment.get(CONTEXT_VARIABLE) or store.name_in_use()
+    return None if named == NO_CONTEXT else named
 
 
 class FileSettings(ServerSettings, frozen=True, kw_only=True):

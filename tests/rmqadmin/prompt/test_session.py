@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 import signal
 import sys
@@ -186,6 +187,18 @@ def test_context_use_counts_at_once_whatever_the_shell_was_started_with(
         assert run("context rm here").status == 0
         assert head(session, 0, has_color=False) == f"{server.namesrv_addr}> "
     assert dict(os.environ) == before
+
+
+def test_a_context_that_is_added_to_be_used_counts_at_once(two: None, capfd: pytest.CaptureFixture[str]) -> None:
+    """It was said to be in use, and the next line asked the servers of the one before."""
+    with opened(CommonOptions(context="here")) as commands:
+        run = runner(commands, capfd)
+        assert run("context add new -n 127.0.0.1:1 --use").status == 0
+        assert commands.before.session is not None
+        assert head(commands.before.session, 0, has_color=False) == "[new]> "
+        assert run("topicList").status == 3
+        in_use = [item["context"] for item in json.loads(run("-o json context ls").out)["items"] if item["in_use"]]
+    assert in_use == ["new"]
 
 
 def test_what_another_terminal_chooses_does_not_move_a_shell(

@@ -178,3 +178,21 @@ def test_the_file_of_settings_is_gone_by_and_checked(both: Rmqadmin) -> None:
         assert (ran.status, said in ran.err) == (2, True), ran.err
     config_path().unlink()
     assert both("-o", "json", "config", "validate").items[0]["exists"] is False
+
+
+def test_what_the_environment_chooses_is_what_is_in_use_here(both: Rmqadmin, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`context ls` marked the one that was put into use, whatever commands went by; and who put another one into use
+    was not told that it counts elsewhere alone."""
+    assert both("-o", "json", "--context", "there", "context", "show").document["summary"]["context"] == "there"
+    monkeypatch.setenv("RMQADMIN_CONTEXT", "there")
+    listed = {item["context"]: item["in_use"] for item in both("-o", "json", "context", "ls").items}
+    assert listed == {"here": False, "there": True}
+    assert both("-o", "json", "context", "show").document["summary"] | {"path": ""} == {
+        "context": "there", "in_use": True, "path": "",
+    }  # fmt: skip
+    ran = both("context", "use", "here")
+    assert (ran.status, ran.err) == (0, "rmqadmin: RMQADMIN_CONTEXT=there is set here, and comes before it\n")
+    assert both("context", "use", "there").err == ""
+    monkeypatch.setenv("RMQADMIN_CONTEXT", "none")
+    assert not any(item["in_use"] for item in both("-o", "json", "context", "ls").items)
+    assert both("context", "show").status == 5
