@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,8 +14,11 @@ from rmqadmin.core.health.thresholds import Quantity
 from rmqadmin.core.messages.dead_letters import count_since, dead_letter_groups
 from rmqadmin.core.times import parse_time
 from rmqadmin.options.health_options import Critical, Groups, Warning, health_clients, limits
-from rmqproto.errors import RocketMQError
-from rmqproto.names import dlq_topic
+from rmqproto.errors import NotFoundError, RocketMQError
+from rmqproto.names import dlq_topic, retry_topic
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
 
 
 def check_dlq(
@@ -28,7 +31,7 @@ def check_dlq(
     critical: Critical = None,
 ) -> CheckResult:
     """Thresholds are dead letters of one group (10). Without any: -w 0, so that one is a warning. Nothing removes dead
-    letters but retention: --since forgets the old ones sooner.
+    letters but retention: --since forgets the old ones sooner. A group that no broker knows is UNKNOWN.
 
     Exit status 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.
 
@@ -44,6 +47,8 @@ def check_dlq(
 
         def look(name: str) -> CheckedThing:
             try:
+                if name not in existing:
+                    _require_known(admin, name)
                 count = count_since(admin, dlq_topic(name), since_ms) if name in existing else 0
             except RocketMQError as error:
                 return CheckedThing(name, PluginState.UNKNOWN, str(error))
@@ -54,3 +59,12 @@ def check_dlq(
         things = targets.ask_each(look, wanted)
     total = sum(measure.value for thing in things for measure in thing.measures)
     return CheckResult(things, f"{counted(len(things), 'group')} with {counted(round(total), 'dead letter')}")
+
+
+def _require_known(admin: AdminClient, group: str) -> None:
+    """NotFoundError for a group without dead letters that is none: its name may be mistyped."""
+    if targets.find_route(admin, retry_topic(group)) is not None:
+        return
+    addrs = targets.selected_addrs(targets.all_brokers(admin.cluster_info()))
+    if not any(group in admin.all_groups(addr).subscription_group_table for addr in addrs):
+        raise NotFoundError(f"no broker knows the group {group}")

@@ -96,13 +96,21 @@ def test_a_broker_that_serves_and_one_that_is_not_there(rmqadmin: Rmqadmin, serv
     assert (half.status, "WARNING - 127.0.0.1:1: cannot connect" in half.out) == (1, True), half.out
 
 
-def test_dead_letters_all_and_new_ones(rmqadmin: Rmqadmin, group: str) -> None:
+def test_dead_letters_all_and_new_ones(rmqadmin: Rmqadmin, server: Server, group: str) -> None:
     assert rmqadmin("check", "dlq", "-g", group).out == f"WARNING - {group}: 5 dead letters | 'dead letters'=5;0;;0\n"
     assert rmqadmin("check", "dlq", "-g", group, "-w", "1", "-c", "4").status == 2
     assert rmqadmin("check", "dlq", "-g", group, "--since", "-1h").status == 1
     assert rmqadmin("check", "dlq", "-g", group, "--since", "+1h").status == 0
+    with AdminClient(server.namesrv_addr) as admin:
+        admin.create_group(server.broker_addr, SubscriptionGroupConfig(group_name="NeverHadAny"))
     assert rmqadmin("check", "dlq", "-g", "NeverHadAny").status == 0
     assert rmqadmin("check", "dlq", "-c", "4").status == 2
+
+
+def test_dead_letters_of_a_group_that_is_none_are_unknown(rmqadmin: Rmqadmin) -> None:
+    """A mistyped name was OK for ever, and said so."""
+    ran = rmqadmin("check", "dlq", "-g", "MistypedGroup")
+    assert (ran.status, ran.out) == (3, "UNKNOWN - MistypedGroup: no broker knows the group MistypedGroup\n")
 
 
 @pytest.mark.parametrize(
