@@ -61,7 +61,8 @@ Groups = Annotated[
     list[str] | None, typer.Option("-g", "--group", metavar="GROUP", help="This group. Repeatable. Default: all.")
 ]
 BrokerNames = Annotated[
-    list[str] | None, typer.Option("-b", "--broker", metavar="NAME", help="This broker. Repeatable. Default: all.")
+    list[str] | None,
+    typer.Option("-b", "--broker", metavar="NAME", help="This broker, by name or address. Repeatable. Default: all."),
 ]
 LongCluster = Annotated[
     str | None,

@@ -47,7 +47,7 @@ def check_broker(
         facts = read_facts(admin, cluster.strip() if cluster else None, with_tables=False)
     require_answer(facts, brokers_too=False)
     found = [one for one in (*broker_findings(facts), *cluster_findings(facts)) if one.check in CHECKS]
-    wanted = {name.strip() for name in broker or ()}
+    wanted = facts.broker_names(broker or ())
     brokers = [one for one in facts.brokers if not wanted or one.replica.broker_name in wanted]
     things = [_thing(one, found, thresholds) for one in brokers]
     things += _missing(facts, wanted)

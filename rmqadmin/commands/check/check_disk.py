@@ -42,7 +42,7 @@ def check_disk(
     with health_clients(call) as (admin, _):
         facts = read_facts(admin, cluster.strip() if cluster else None, with_tables=False)
     require_answer(facts)
-    wanted = {name.strip() for name in broker or ()}
+    wanted = facts.broker_names(broker or ())
     brokers = [one for one in facts.brokers if not wanted or one.replica.broker_name in wanted]
     missing = wanted - {one.replica.broker_name for one in brokers}
     if missing:

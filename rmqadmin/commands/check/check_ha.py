@@ -59,7 +59,7 @@ def check_ha(
         require_answer(facts, brokers_too=False)
         found = read_ha(admin, registered_brokers(facts))
     now_ms = call.now_ms()
-    wanted = {name.strip() for name in broker or ()}
+    wanted = facts.broker_names(broker or ())
     sets = [one for one in found.sets if not wanted or one.broker_name in wanted]
     things = [_thing(one, in_sync, thresholds, now_ms) for one in sets]
     missing = wanted - {one.broker_name for one in sets}

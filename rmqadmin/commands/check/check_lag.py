@@ -66,7 +66,8 @@ def check_lag(
             deaf = {one.name: one.replica.error for one in facts.brokers if one.is_master and one.replica.error}
         wanted = {name.strip() for name in broker or ()}
         chosen = {
-            name: [each for each in found if not wanted or each.broker_name in wanted] for name, found in groups.items()
+            name: [each for each in found if not wanted or wanted & {each.broker_name, *each.broker_addrs.values()}]
+            for name, found in groups.items()
         }
         standings = reader.read(chosen)
     for standing in standings if group else ():

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -78,6 +78,12 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def answering(self) -> list[NamesrvFacts]:
         return [namesrv for namesrv in self.namesrvs if namesrv.cluster is not None]
+
+    def broker_names(self, told: Iterable[str]) -> set[str]:
+        """Of brokers that somebody told by name or, as mqadmin's -b has them, by address. What no broker has stays as
+        it is."""
+        by_addr = {one.replica.broker_addr: one.replica.broker_name for one in self.brokers}
+        return {by_addr.get(each, each) for each in map(str.strip, told)}
 
     def own_topics(self, broker: BrokerFacts) -> dict[str, TopicConfig]:
         """A master's topics that people made."""

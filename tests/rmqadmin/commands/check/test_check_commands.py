@@ -96,6 +96,15 @@ def test_a_broker_that_serves_and_one_that_is_not_there(rmqadmin: Rmqadmin, serv
     assert (half.status, "WARNING - 127.0.0.1:1: cannot connect" in half.out) == (1, True), half.out
 
 
+def test_a_broker_is_named_by_its_address_too(rmqadmin: Rmqadmin, server: Server, group: str) -> None:
+    """As mqadmin's -b has it. `check broker` told of one that serves that it is not registered."""
+    for check in (["broker"], ["disk", "-c", "100%"], ["ha"], ["lag", "-g", group, "-w", "1k"]):
+        ran = [rmqadmin("-o", "json", "check", *check, "-b", said) for said in ("broker-a", server.broker_addr)]
+        by_name, by_addr = ([item["name"] for item in each.items] for each in ran)
+        assert by_addr == by_name != []
+        assert [each.status for each in ran] == [0, 0]
+
+
 def test_dead_letters_all_and_new_ones(rmqadmin: Rmqadmin, server: Server, group: str) -> None:
     assert rmqadmin("check", "dlq", "-g", group).out == f"WARNING - {group}: 5 dead letters | 'dead letters'=5;0;;0\n"
     assert rmqadmin("check", "dlq", "-g", group, "-w", "1", "-c", "4").status == 2
