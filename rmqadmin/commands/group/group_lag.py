@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Annotated, ClassVar
 
+import msgspec
 import typer
 
 from rmqadmin.call import Call
@@ -13,7 +14,7 @@ from rmqadmin.core.groups.group_standing import GroupStanding, QueueStanding, St
 from rmqadmin.core.groups.lag_trend import SAMPLE_DEFAULT_S
 from rmqadmin.core.groups.queue_owners import QueueState
 from rmqadmin.core.health.finding_lines import finding_lines
-from rmqadmin.core.health.group_checks import group_findings
+from rmqadmin.core.health.group_checks import group_findings, look_closer
 from rmqadmin.core.health.health_finding import Grade, HealthFinding, in_order
 from rmqadmin.core.results import TIME, Result, Row, doc
 from rmqadmin.options.command_options import TopicOnly
@@ -76,7 +77,10 @@ class GroupLagResult(Result, frozen=True):
         ]
 
     def _findings(self) -> list[HealthFinding]:
-        return in_order(one for one in group_findings(self.standing, self.now_ms) if one.grade is not Grade.OK)
+        """Without the advice to call this command."""
+        look = look_closer(self.standing.group)
+        found = in_order(one for one in group_findings(self.standing, self.now_ms) if one.grade is not Grade.OK)
+        return [msgspec.structs.replace(one, fix=None) if one.fix == look else one for one in found]
 
     def lines_below(self, width: int | None) -> Iterator[str]:
         found = self._findings()

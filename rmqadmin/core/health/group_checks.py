@@ -137,7 +137,6 @@ def _lag(standing: GroupStanding, now_ms: int) -> Iterator[HealthFinding]:
     oldest_ms, trend = standing.oldest_waiting_ms, standing.trend
     if standing.lag_count == 0:
         return
-    look = f"rmqadmin group lag {standing.group}"
     waits = "" if oldest_ms is None else f", the oldest for {units.duration(now_ms - oldest_ms)}"
     wait = f"{counted(standing.lag_count, 'message')} {'waits' if standing.lag_count == 1 else 'wait'}{waits}"
     if not standing.clients.count:
@@ -146,7 +145,12 @@ def _lag(standing: GroupStanding, now_ms: int) -> Iterator[HealthFinding]:
     elif oldest_ms is not None and now_ms - oldest_ms >= LAG_AGE_MS:
         grows = trend is not None and trend.motion is not LagMotion.SHRINKING
         grade = Grade.WARNING if grows or trend is None else Grade.NOTE
-        yield _finding(standing, grade, Check.LAG, f"{wait}{_course(standing)}", look)
+        yield _finding(standing, grade, Check.LAG, f"{wait}{_course(standing)}", look_closer(standing.group))
+
+
+def look_closer(group: str) -> str:
+    """The command that shows where a group's messages wait."""
+    return f"rmqadmin group lag {group}"
 
 
 def _course(standing: GroupStanding) -> str:

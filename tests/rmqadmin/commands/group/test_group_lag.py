@@ -7,12 +7,15 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from rmqadmin.core.groups.group_standing import StandingsReader
+from rmqadmin.commands.group.group_lag import GroupLagResult
+from rmqadmin.core.groups.consumption import GroupClients
+from rmqadmin.core.groups.group_standing import GroupStanding, QueueStanding, StandingsReader
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.groups import SubscriptionGroupConfig
+from rmqproto.bodies.groups import ClientConnection, SubscriptionGroupConfig
 from rmqproto.bodies.routes import BrokerData, TopicConfig
+from rmqproto.bodies.statistics import ConsumeOffset
 from tests.rmqadmin.conftest import Rmqadmin
 from tests.rmqadmin.tui.members import ScriptedMember
 from tests.support.servers import Server, until
@@ -130,6 +133,16 @@ def test_a_group_that_consumes_and_has_committed_nothing_is_not_taken_for_one_wi
     unknown = f"UNKNOWN - {group}: 0 messages behind, nothing committed{nothing.removeprefix('nothing')} | "
     assert (check.status, check.out[: len(unknown)]) == (3, unknown)
     assert (named.status, named.out.split(" | ")[0].split(",")[0]) == (0, f"OK - {group}: {COUNT} messages behind")
+
+
+def test_nobody_is_advised_to_call_the_command_that_was_just_called() -> None:
+    """Below the table stood ``fix: rmqadmin group lag billing``."""
+    one = ClientConnection(client_id="one", client_addr="192.0.2.1:1", language="JAVA", version=1)
+    clients = GroupClients({"one": one}, {"one": ["broker-a"]}, {}, None, None, None)
+    entry = ConsumeOffset(broker_offset=10, consumer_offset=5)
+    waiting = QueueStanding(queue=MessageQueue("t", "broker-a", 0), entry=entry, oldest_waiting_ms=0)
+    standing = GroupStanding(group="billing", queues=[waiting], clients=clients)
+    assert GroupLagResult(standing, 3_600_000).summary().problems == ["5 messages wait, the oldest for 1h00m"]
 
 
 def test_a_group_that_nobody_knows(rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -> None:
