@@ -4,7 +4,7 @@ changed, run and copied."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from functools import cache, partial
 from typing import TYPE_CHECKING, cast
 
@@ -55,20 +55,29 @@ def lines_for(selected: Mapping[str, str], known: Mapping[str, str]) -> list[tup
     return [(line, summary) for line, summary in found if line is not None]
 
 
+async def _lines(selected: Mapping[str, str], known: Mapping[str, str]) -> list[tuple[str, str]]:
+    return await asyncio.to_thread(lines_for, selected, known) if selected else []
+
+
 class RowCommands(Provider):
-    """Commands for the row that the cursor was on when the palette was opened; then the dashboard's own places."""
+    """Commands for the row that the cursor was on when the palette was opened; then the dashboard's own places.
+
+    Each key ends the search for the one before, and a search that waits for ``startup`` takes that with it: nothing was
+    ever found by who typed before the commands were loaded. So ``startup`` only begins, and searches wait shielded."""
 
     async def startup(self) -> None:
         screen = self.screen
         selected = screen.selected() if isinstance(screen, DashboardScreen) else {}
         clusters = {broker.cluster for broker in cast("Dashboard", self.app).memory.brokers} if selected else set()
         known = {"CLUSTER": cluster} if len(clusters) == 1 and (cluster := clusters.pop()) else {}
-        found = await asyncio.to_thread(lines_for, selected, known) if selected else []
-        self._lines: Sequence[tuple[str, str]] = found
+        self._finding = asyncio.ensure_future(_lines(selected, known))
+
+    async def shutdown(self) -> None:
+        self._finding.cancel()
 
     async def discover(self) -> Hits:
         """Above the commands of the dashboard itself, which score 0 and are there first."""
-        for line, summary in self._lines:
+        for line, summary in await asyncio.shield(self._finding):
             yield Hit(1.0, printable(line), partial(self._open, line), help=summary)
 
     async def search(self, query: str) -> Hits:
@@ -79,7 +88,7 @@ class RowCommands(Provider):
                 yield Hit(score, matcher.highlight(printable(line)), partial(self._open, line), help=summary)
 
     async def _all(self) -> AsyncIterator[tuple[str, str]]:
-        for each in self._lines:
+        for each in await asyncio.shield(self._finding):
             yield each
         for word, place in PLACES.items():
             yield f"{word} " if place.names else word, place.help

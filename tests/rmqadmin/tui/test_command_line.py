@@ -27,6 +27,7 @@ from rmqadmin.tui.settings import Reach
 from rmqadmin.tui.until_closed import until_closed
 from rmqproto.errors import NotFoundError, UsageError
 from tests.rmqadmin.tui.conftest import World
+from tests.rmqadmin.tui.fixed import GROUP, FixedClient
 from tests.rmqadmin.tui.opened import Driver, clients_of, drive, put_cursor
 from tests.rmqadmin.tui.test_terminal import expect_all, started
 
@@ -290,6 +291,31 @@ def test_the_palette_has_the_commands_of_the_selected_row(world: World) -> None:
         await driver.until_shown("status 0", "broker-a")
 
     drive(world.make_client, test, reach=reach(world))
+
+
+def test_who_types_before_the_palette_knows_its_commands_finds_them_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At first they take a second to load. The search for a letter was ended by the next one, and took the loading with
+    it: the palette stayed empty."""
+    is_loaded = Event()
+
+    def lines_for(selected: object, known: object) -> list[tuple[str, str]]:
+        is_loaded.wait()
+        return [("resetOffset -g arrivals", "Moves it.")]
+
+    monkeypatch.setattr("rmqadmin.tui.command_line.palette.lines_for", lines_for)
+
+    async def test(driver: Driver) -> None:
+        await driver.press("g")
+        await put_cursor(driver, GROUP)
+        try:
+            await driver.press("ctrl+p")
+            await driver.until(lambda: isinstance(driver.app.focused, Input))
+            await driver.press(*"reset")
+        finally:
+            is_loaded.set()
+        await driver.until_shown("resetOffset -g arrivals")
+
+    drive(FixedClient, test)
 
 
 @pytest.mark.slow
