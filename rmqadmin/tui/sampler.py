@@ -15,6 +15,7 @@ from rmqadmin.tui.memory.pulse_memory import PulseMemory
 from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.sources import broker_sets, groups, pulse, topics
 from rmqadmin.tui.sources.found import lacks_text
+from rmqproto.errors import RocketMQError
 
 if TYPE_CHECKING:
     from rmqadmin.core.alerts.alert_rules import AlertRule
@@ -68,6 +69,8 @@ class Sampler:
         self._changed = changed
         self._is_seen = False
         self._groups_took_s = 0.0
+        self._answering: set[str] | None = None
+        """The brokers that answered last; None if none was asked yet."""
         self._letters_asked: dict[str, int] = {}
         self._members_asked: dict[str, int] = {}
         self._rates_asked: dict[str, int] = {}
@@ -135,7 +138,10 @@ class Sampler:
 
     def _groups_interval_s(self) -> float:
         wanted_s = max(GROUPS_MIN_S if self._is_seen else UNSEEN_GROUPS_MIN_S, self._interval_s())
-        return max(wanted_s, self._groups_took_s / GROUPS_BUSY_RATIO)
+        busy_s = self._groups_took_s / GROUPS_BUSY_RATIO
+        if any(self._memory.gone_text(name) is None for name in self.pulse.lacks):
+            busy_s = min(busy_s, UNSEEN_GROUPS_MIN_S)  # who waits for a silent broker gives nobody any work
+        return max(wanted_s, busy_s)
 
     def take_rows(self, kind: SubjectKind, found: Mapping[str, RowReading]) -> None:
         """What a screen has read of its rows: it becomes samples, as what the sampler reads itself."""
@@ -152,9 +158,18 @@ class Sampler:
     # --- what --------------------------------------------------------------------------------------------------------
 
     async def _take_brokers(self, feed: Feed) -> None:
-        found = await feed.ask(pulse.read_brokers, self._memory)
+        try:
+            found = await feed.ask(pulse.read_brokers, self._memory)
+        except RocketMQError as error:
+            self.pulse.take_silence(str(error))
+            self._answering = set()
+            raise
         self.pulse.take_brokers(found.cluster.seen, found.readings)
         self.brokers_s = time.monotonic()
+        answering = {key for key, reading in found.readings.items() if reading.error is None}
+        if self._answering is not None and answering - self._answering:
+            self._groups_feed.want()  # sums that lacked it are made without it no longer than it was away
+        self._answering = answering
 
     async def _take_groups(self, feed: Feed) -> None:
         memory = self._memory

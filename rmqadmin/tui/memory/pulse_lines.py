@@ -56,10 +56,11 @@ class LettersLine(msgspec.Struct, frozen=True):
 
 
 def trend_text(change: NumberChange | None, lag_count: int) -> str:
-    """``+12.0/s``, ``-30.0/s, done in 5m12s``, ``steady``; empty while that is not known."""
+    """``+12.0/s``, ``-30.0/s, done in 5m12s``, ``steady`` if it is less than can be said; empty while that is not
+    known."""
     if change is None:
         return ""
-    if change.by == 0:
+    if rate(abs(change.per_s)) == rate(0):
         return "steady"
     if change.by > 0:
         return f"+{rate(change.per_s)}/s"

@@ -13,7 +13,7 @@ from rmqadmin.core.servers.ha_sets import HaSet
 from rmqadmin.core.servers.handovers import Handovers
 from rmqadmin.core.system_names import is_made_by_brokers
 from rmqadmin.core.tables.marks import Mark
-from rmqadmin.core.units import at_least, count
+from rmqadmin.core.units import at_least, count, elapsed
 from rmqadmin.tui.memory import troubles
 from rmqadmin.tui.memory.alert_book import AlertBook
 from rmqadmin.tui.memory.changes import ChangeLog, Subject, SubjectKind
@@ -68,9 +68,11 @@ class PulseMemory:
         self._lags: Mapping[str, GroupLag] | None = None
         self._lacks: Lacks = {}
         self._worst: Sequence[WorstGroup] = ()
+        self._worst_ms = 0
         self._topics: tuple[frozenset[str], frozenset[str]] | None = None
         self._letters: dict[str, LettersReading] | None = None
         self._letters_unread_count = 0
+        self._silent_since_ms: int | None = None
         self._members: dict[str, MembersReading] = {}
         self._wrong = TroubleList(self.log)
         self._rebalances: dict[str, Rebalances] = {}
@@ -82,6 +84,10 @@ class PulseMemory:
     def take_brokers(self, seen: Mapping[str, SeenBroker], readings: Mapping[str, BrokerReading]) -> None:
         """``readings`` of those that are not gone."""
         at_ms = self._now_ms()
+        if self._silent_since_ms is not None:
+            away = elapsed(at_ms - self._silent_since_ms)
+            self.log.add(at_ms, None, f"the name server answers again, after {away}", Mark.GOOD)
+            self._silent_since_ms = None
         for key in seen:
             reading, before = readings.get(key), self._brokers.get(key)
             if self._seen is not None and key not in self._seen:
@@ -91,9 +97,10 @@ class PulseMemory:
             for field in _BROKER_FIELDS:
                 self.history.add(Series(SubjectKind.BROKER, key, field), at_ms, getattr(reading, field, None))
         for field in ("in_tps", "out_tps"):
-            values = [getattr(readings.get(key), field, None) for key in seen]
-            known = [value for value in values if value is not None]
-            self.history.add(_cluster_series(field), at_ms, sum(known) if len(known) == len(values) else None)
+            values = {key: getattr(readings.get(key), field, None) for key in seen}
+            known = [value for value in values.values() if value is not None]
+            lacking = [key for key, value in values.items() if value is None]
+            self.history.add(_cluster_series(field), at_ms, sum(known) if known else None, lacking)
         kept = {key: before for key, before in self._brokers.items() if key in seen and key not in readings}
         self._seen, self._brokers = dict(seen), {**kept, **readings}
         self._wrong.keep(SubjectKind.BROKER, seen)
@@ -101,6 +108,13 @@ class PulseMemory:
             gone = None if one.gone_since_ms is None else gone_text(one.gone_since_ms, at_ms)
             self._judge_broker(at_ms, key, self._brokers.get(key, BrokerReading()), gone)
         self._alert_brokers(at_ms, readings)
+
+    def take_silence(self, why: str) -> None:
+        """The name server cannot be asked, so nobody is. The log has to say that it does not know what changes
+        meanwhile."""
+        if self._silent_since_ms is None and self._seen is not None:
+            self._silent_since_ms = self._now_ms()
+            self.log.add(self._silent_since_ms, None, f"cannot ask the name server: {why}", Mark.BAD)
 
     def _alert_brokers(self, at_ms: int, readings: Mapping[str, BrokerReading]) -> None:
         here = {key: readings.get(key, BrokerReading()) for key in self._seen or ()}
@@ -183,7 +197,7 @@ class PulseMemory:
     def take_worst(self, worst: Sequence[WorstGroup]) -> None:
         """The groups that may have the longest lag time, the longest first. Some of them are shown."""
         at_ms = self._now_ms()
-        self._worst = worst[:WORST_COUNT]
+        self._worst, self._worst_ms = worst[:WORST_COUNT], at_ms
         self._alert_lag_times(at_ms, worst)
         for one in worst:
             lag_ms = None if one.oldest_waiting_ms is None else max(0, at_ms - one.oldest_waiting_ms)
@@ -328,11 +342,11 @@ class PulseMemory:
         return {key: line(key, seen) for key, seen in (self._seen or {}).items()}
 
     def worst_lines(self) -> dict[str, WorstLine]:
-        now_ms = self._now_ms()
+        """As it was when it was read: whether a message still waits is not known while nobody can be asked."""
         return {
             one.group: WorstLine(
                 one.lag_count,
-                None if one.oldest_waiting_ms is None else now_ms - one.oldest_waiting_ms,
+                None if one.oldest_waiting_ms is None else self._worst_ms - one.oldest_waiting_ms,
                 self.history.values(_group_series(one.group)[0], LINE_SAMPLES),
                 trend_text(self._lag_change(one.group), one.lag_count),
                 tuple(self._lacks),
@@ -433,7 +447,7 @@ def _letters_series(group: str) -> Series:
 
 
 def _cluster_series(field: str) -> Series:
-    """Of all together: ``in_tps`` and ``out_tps``, unknown while a broker is missing; ``lag_count``."""
+    """Of all together: ``in_tps``, ``out_tps``, ``lag_count``."""
     return Series("cluster", "", field)
 
 

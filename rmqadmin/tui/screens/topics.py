@@ -41,6 +41,11 @@ def _queue_nums(facts: TopicFacts) -> tuple[int, int] | None:
     return None if read is None or write is None else (read, write)
 
 
+def _unheard(facts: TopicFacts) -> tuple[str, ...]:
+    """Brokers that may have queues of it, too."""
+    return facts.unheard
+
+
 class TopicsScreen(TableScreen):
     """All topics, or those of one broker."""
 
@@ -64,8 +69,15 @@ class TopicsScreen(TableScreen):
             Column(name="topic", importance=VITAL),
             Column(name="kind", value=lambda facts: facts.kind or None, importance=MINOR),
             Column(name="perm", value=_perm, form=str, mark=_perm_mark),
-            Column(name="queues", value=_queue_nums, form=queue_nums, is_number=True),
-            Column(name="brokers", value=lambda facts: len(facts.configs), is_number=True, importance=MINOR),
+            Column(name="queues", value=_queue_nums, form=queue_nums, is_number=True, is_sum=True, lacks=_unheard),
+            Column(
+                name="brokers",
+                value=lambda facts: len(facts.configs),
+                is_number=True,
+                is_sum=True,
+                lacks=_unheard,
+                importance=MINOR,
+            ),
             Column(name="message_count", part=_NUMBERS, is_number=True, is_sum=True, importance=VITAL),
             Column(name="in_tps", part=_NUMBERS, is_number=True, is_sum=True),
             line_column("in_tps"),

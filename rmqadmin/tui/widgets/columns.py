@@ -3,7 +3,8 @@ marks are those of the commands' tables (``core.tables``), unless a column says 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -31,11 +32,11 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
     """One column: ``name`` is the field of the part that it shows, unless ``value`` gives another one.
 
     Rows are sorted by the value. The cell is ``form`` of it, by default as tables of commands show a field of that
-    name: the end of the name is its unit. If the part has ``lacking`` brokers and the column ``is_sum``, the cell says
-    that there may be more. Where not all values are of one kind, ``described`` says of which one that of a part is.
-    ``mark`` of the part sets it off, by default as commands do. A part that only every n-th
-    refresh asks for (``every``) may be older before it is stale. A column that ``is_sparse`` is there when a row has
-    a value. On a narrow terminal, other columns are left out before this one has less than ``readable_width``.
+    name: the end of the name is its unit. If the part has ``lacking`` brokers (or those of ``lacks``) and the column
+    ``is_sum``, the cell says that there may be more. Where not all values are of one kind, ``described`` says of which
+    one that of a part is. ``mark`` of the part sets it off, by default as commands do. A part that only every n-th
+    refresh asks for (``every``) may be older before it is stale. A column that ``is_sparse`` is there when a row has a
+    value. On a narrow terminal, other columns are left out before this one has less than ``readable_width``.
     The first column has the row's name, unless another one ``is_name``."""
 
     name: str
@@ -48,6 +49,7 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
     is_number: bool = False
     is_time: bool = False
     is_sum: bool = False
+    lacks: Callable[[Any], Collection[str]] = attrgetter("lacking")
     is_sparse: bool = False
     is_name: bool = False
     shape: Shape | None = None
@@ -73,7 +75,7 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
         value = self.of(part)
         described = self if self.described is None else self.described(part)
         cell = person_text(value, described, now_ms) if self.form is None else self.form(value)
-        return at_least(cell) if self.is_sum and part.lacking else cell
+        return at_least(cell) if self.is_sum and self.lacks(part) else cell
 
     def marked(self, part: Any) -> Mark | None:
         return marks.mark(self.name, self.of(part)) if self.mark is None else self.mark(part)

@@ -107,8 +107,6 @@ def waves() -> NumberHistory:
             Series("broker", "broker-a/0", "disk_ratio"): 0.8012 - (SAMPLES_MAX - at) / 900,
             Series("broker", "broker-a/0", "put_ms"): 1.5 + (at % 40 == 0) * 4,
             Series("broker", "broker-b/0", "in_tps"): None,
-            Series("cluster", "", "in_tps"): 1520.5 + 700 * wave if at < SAMPLES_MAX - 20 else None,
-            Series("cluster", "", "out_tps"): 3.5 + 2 * wave if at < SAMPLES_MAX - 20 else None,
             Series("group", GROUP, "lag_count"): 20 * at,
             Series("group", GROUP, "consumed"): 500 * at,
             Series("group", GROUP, "lag_ms"): 15_000 * at,
@@ -122,6 +120,9 @@ def waves() -> NumberHistory:
             history.add(series, NOW_MS - 2000 * (SAMPLES_MAX - at), value)
         lag = 9_462 - 20 * (SAMPLES_MAX - 1 - at)
         history.add(Series("cluster", "", "lag_count"), NOW_MS - 2000 * (SAMPLES_MAX - at), lag, ["broker-b"])
+        silent = ["broker-b/0"] if at >= SAMPLES_MAX - 20 else []
+        for field, value in (("in_tps", 1520.5 + 700 * wave), ("out_tps", 3.5 + 2 * wave)):
+            history.add(Series("cluster", "", field), NOW_MS - 2000 * (SAMPLES_MAX - at), value, silent)
     return history
 
 

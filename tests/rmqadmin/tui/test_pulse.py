@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from rmqadmin.tui.app import AWAY_AFTER_MS
+from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.memory.pulse_memory import PulseMemory
 from rmqadmin.tui.screens.brokers import BrokerScreen
 from rmqadmin.tui.screens.group import GroupScreen
@@ -30,7 +33,7 @@ from tests.support import servers
 from tests.support.servers import Server
 
 TOPIC, GROUP = "orders", "billing"
-FAST_S = 0.1
+FAST_S, SHORT_WAIT_S = 0.1, 0.5
 pytestmark = pytest.mark.usefixtures("utc")
 SIZES = [(80, 24), (120, 40), (200, 60)]
 
@@ -142,6 +145,37 @@ async def to_the_causes(driver: Driver) -> None:
         await driver.until_shown(text)
         await driver.press("escape")
         await driver.until(lambda: driver.app.screen is pulse)
+
+
+@pytest.mark.parametrize("unseen_min_s", [FAST_S, 3600.0], ids=["while it is silent", "when it answers again"])
+def test_a_broker_that_was_silent_for_a_while_does_not_keep_the_pulse_from_being_taken(
+    two: Two, monkeypatch: pytest.MonkeyPatch, unseen_min_s: float
+) -> None:
+    """It waited for one broker for five seconds, took that for the work of a large cluster, and then showed sums that
+    lacked the broker for 100 s more, while that answered."""
+    monkeypatch.setattr("rmqadmin.tui.sampler.GROUPS_MIN_S", FAST_S)
+    monkeypatch.setattr("rmqadmin.tui.sampler.GROUPS_BUSY_RATIO", 1e-9)
+    monkeypatch.setattr("rmqadmin.tui.sampler.UNSEEN_GROUPS_MIN_S", unseen_min_s)
+    two.send(3)
+    two.commit(0)
+    os.kill(two.brokers["broker-b"].pid, signal.SIGSTOP)
+
+    def make_client(*, read_only: bool) -> DashboardClient:
+        return DashboardClient(two.namesrv.namesrv_addr, None, SHORT_WAIT_S, read_only=read_only)
+
+    async def test(driver: Driver) -> None:
+        await driver.until(lambda: bool(re.search(r"billing +≥\d+ (ms|s) +≥3 ", driver.text)))
+        assert driver.app.sampler is not None
+        read_s = driver.app.sampler.groups_s
+        if unseen_min_s == FAST_S:
+            await driver.until(lambda: driver.app.sampler is not None and driver.app.sampler.groups_s > read_s)
+        os.kill(two.brokers["broker-b"].pid, signal.SIGCONT)
+        await driver.until(lambda: bool(re.search(r"billing +\d+ (ms|s) +3 ", driver.text)))
+
+    try:
+        drive(make_client, test, size=(120, 40), interval_s=FAST_S)
+    finally:
+        os.kill(two.brokers["broker-b"].pid, signal.SIGCONT)
 
 
 def names_told(driver: Driver) -> set[str]:

@@ -70,11 +70,30 @@ def test_a_broker_that_goes_and_comes_back(pulse: PulseMemory, clock: Clock) -> 
     assert wrong(pulse) == [f"{B}: gone 12 s ago"]
     assert pulse.broker_lines()[B].error == "gone 12 s ago"
     assert pulse.broker_lines()[B].in_line == [10.0, None]
-    assert pulse.cluster_values("in_tps", 9) == [20.0, None], "the sum over the rest is not the sum"
+    assert pulse.cluster_values("in_tps", 9) == [20.0, None, 10.0], "a gap: the sum over the rest is another sum"
+    assert pulse.is_part("in_tps")
     assert pulse.verdict().mark is Mark.BAD
     pulse.take_brokers(seen(A, B), {A: WELL, B: BrokerReading(in_tps=0.0, active=True, boot_ms=2)})
     assert wrong(pulse) == []
     assert changes(pulse) == [f"{B}: is gone", f"{B}: was restarted", f"{B}: is back"]
+
+
+def test_while_the_name_server_cannot_be_asked_the_log_does_not_know_what_changes(
+    pulse: PulseMemory, clock: Clock
+) -> None:
+    pulse.take_silence("cannot connect to ns:1")
+    assert changes(pulse) == [], "it was so when the dashboard was started"
+    pulse.take_brokers(seen(A), {A: WELL})
+    for _ in range(3):
+        clock.now_ms += 10_000
+        pulse.take_silence("cannot connect to ns:1")
+    clock.now_ms += 4_000
+    pulse.take_brokers(seen(A), {A: WELL})
+    pulse.take_brokers(seen(A), {A: WELL})
+    assert changes(pulse) == [
+        "cannot ask the name server: cannot connect to ns:1",
+        "the name server answers again, after 24 s",
+    ]
 
 
 def test_what_is_found_at_the_first_look_is_no_change(pulse: PulseMemory) -> None:
@@ -191,6 +210,8 @@ def test_the_lag_of_fewer_brokers_is_no_less_lag(pulse: PulseMemory, clock: Cloc
     assert (line.lag_ms, line.trend, line.lacking) == (60_000, "+10.0/s", ("broker-b",))
     assert pulse.is_part("lag_count"), "nor is the lag of all groups"
     assert line.lag_line == [1000, None, 400, 500]
+    clock.now_ms += 300_000
+    assert pulse.worst_lines()["billing"] == line, "nobody was asked since, so nobody knows that it still waits"
 
 
 def test_what_waits_may_be_deleted_soon(pulse: PulseMemory, clock: Clock) -> None:
@@ -256,6 +277,7 @@ def test_topics_and_groups_come_and_go_but_not_with_their_broker(pulse: PulseMem
 def test_trends_in_words() -> None:
     assert trend_text(None, 5) == growth_text(None) == ""
     assert trend_text(NumberChange(0.0, 1000), 5) == "steady"
+    assert trend_text(NumberChange(-4.0, 290_000), 7) == "steady", "and not -0.0/s, done in 8m27s"
     assert trend_text(NumberChange(120.0, 10_000), 500) == "+12.0/s"
     assert trend_text(NumberChange(-100.0, 10_000), 500) == "-10.0/s, done in 50 s"
     assert growth_text(NumberChange(3.0, 300_000)) == "+3 in 5m00s"
