@@ -55,10 +55,12 @@ def per_column(samples: Sequence[NumberAt], begin_ms: int, end_ms: int, width: i
 
 
 class NumberChange(NamedTuple):
-    """How a number has changed between two samples."""
+    """How a number has changed between two samples. ``is_whole``: the time that was asked for is known from its begin
+    on."""
 
     by: float
     over_ms: int
+    is_whole: bool = False
 
     @property
     def per_s(self) -> float:
@@ -107,10 +109,11 @@ class NumberHistory:
         """From the first value of the last ``within_ms`` to the last one, without a gap between them: what came before
         a gap may not have been the same sum. None if there are not two such values."""
         end: tuple[int, float] | None = None
-        begin_ms, begin = 0, 0.0
+        begin_ms, begin, is_whole = 0, 0.0, False
         for at_ms, value in reversed(self._samples.get(series, ())):
-            if value is None or (end is not None and at_ms < end[0] - within_ms):
+            is_whole = end is not None and at_ms < end[0] - within_ms
+            if value is None or is_whole:
                 break
             end = end or (at_ms, value)
             begin_ms, begin = at_ms, value
-        return None if end is None or begin_ms == end[0] else NumberChange(end[1] - begin, end[0] - begin_ms)
+        return None if end is None or begin_ms == end[0] else NumberChange(end[1] - begin, end[0] - begin_ms, is_whole)

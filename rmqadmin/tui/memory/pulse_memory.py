@@ -264,9 +264,8 @@ class PulseMemory:
                 self.log.add(at_ms, subject, text, Mark.WARN)
             letters[group] = reading
             self._wrong.judge(at_ms, subject, troubles.of_letters(group, reading, self._growth(group)))
-        growths = {group: self._growth(group) for group in letters}
-        grown = {group: None if growth is None else growth.by for group, growth in growths.items()}
-        self._alert(at_ms, Condition.DEAD_LETTERS, "group", grown)
+        grown = {group: self._grown(group, reading) for group, reading in letters.items()}
+        self.alerts.look(at_ms, Condition.DEAD_LETTERS, "group", grown)
         self._letters, self._letters_unread_count = letters, sum(group not in letters for group in groups)
 
     def take_members(self, group: str, reading: MembersReading) -> None:
@@ -300,6 +299,13 @@ class PulseMemory:
 
     def _growth(self, group: str) -> NumberChange | None:
         return self.history.change(_letters_series(group), TREND_WITHIN_MS)
+
+    def _grown(self, group: str, reading: LettersReading) -> Bounds:
+        """How many have come in the last minutes. Of which less is known, or not of all brokers, it may be more."""
+        growth = self._growth(group)
+        if growth is None:
+            return UNKNOWN_VALUE
+        return Bounds.exactly(growth.by) if growth.is_whole and not reading.lacking else Bounds.at_least(growth.by)
 
     # --- what is shown -----------------------------------------------------------------------------------------------
 

@@ -30,7 +30,7 @@ def made(*values: float | None) -> NumberHistory:
 def test_a_change_is_from_the_first_to_the_last_sample_within_the_time() -> None:
     history = made(10.0, 20.0, 60.0)
     assert history.change(LAG, 60_000) == NumberChange(50.0, 2000)
-    assert history.change(LAG, 1000) == NumberChange(40.0, 1000)
+    assert history.change(LAG, 1000) == NumberChange(40.0, 1000, is_whole=True)
     assert NumberChange(-30.0, 2000).per_s == -15.0
 
 

@@ -353,6 +353,27 @@ def test_alerts_of_groups_know_what_a_sum_lacks(clock: Clock) -> None:
     assert wrong(pulse) == []
 
 
+def test_dead_letters_that_have_come_are_not_over_because_a_broker_is_gone(clock: Clock) -> None:
+    """Its sum is another one, of which only the last seconds are known: nothing had come in those."""
+    pulse = PulseMemory(clock, RULES)
+
+    def look(depth_count: int, lacking: tuple[str, ...] = ()) -> None:
+        clock.now_ms += 10_000
+        pulse.take_letters(["billing"], {"billing": LettersReading(depth_count, lacking)})
+
+    look(3)
+    look(5)
+    assert news(pulse) == ["billing: alert: new dead letters 2, more than 1 *"]
+    for _ in range(40):
+        look(2, ("broker-b",))
+    look(5)
+    look(5)
+    assert news(pulse) == []
+    for _ in range(30):
+        look(5)
+    assert news(pulse) == ["billing: alert is over: new dead letters"]
+
+
 def test_alerts_of_dead_letters_and_topics(clock: Clock) -> None:
     pulse = PulseMemory(clock, RULES)
     pulse.take_letters(["billing"], {"billing": LettersReading(3)})
