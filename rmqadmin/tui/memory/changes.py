@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection
+from contextlib import suppress
 from enum import StrEnum
 
 import msgspec
@@ -50,9 +51,17 @@ class ChangeLog:
         self._changes: deque[ChangeSeen] = deque(maxlen=CHANGES_MAX)
         self._count = 0
 
-    def add(self, at_ms: int, subject: Subject | None, text: str, mark: Mark | None = None) -> None:
+    def add(self, at_ms: int, subject: Subject | None, text: str, mark: Mark | None = None) -> ChangeSeen:
         self._count += 1
-        self._changes.append(ChangeSeen(self._count, at_ms, subject, text, mark))
+        change = ChangeSeen(self._count, at_ms, subject, text, mark)
+        self._changes.append(change)
+        return change
+
+    def replace(self, before: ChangeSeen, at_ms: int, text: str) -> ChangeSeen:
+        """The same change has gone on: it is told once, as of now."""
+        with suppress(ValueError):  # so old that it is not kept any more
+            self._changes.remove(before)
+        return self.add(at_ms, before.subject, text, before.mark)
 
     def newest_first(self) -> list[ChangeSeen]:
         return list(reversed(self._changes))

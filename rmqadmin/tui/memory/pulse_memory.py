@@ -4,6 +4,7 @@ what has changed. It is given readings and asks nobody."""
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import NamedTuple
 
 from rmqadmin.core.alerts.alert_rules import AlertRule, Condition
 from rmqadmin.core.alerts.alert_state import UNKNOWN_VALUE, Bounds
@@ -16,7 +17,7 @@ from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.units import at_least, count, elapsed
 from rmqadmin.tui.memory import troubles
 from rmqadmin.tui.memory.alert_book import AlertBook
-from rmqadmin.tui.memory.changes import ChangeLog, Subject, SubjectKind
+from rmqadmin.tui.memory.changes import ChangeLog, ChangeSeen, Subject, SubjectKind
 from rmqadmin.tui.memory.cluster import Lacks, SeenBroker, gone_text
 from rmqadmin.tui.memory.history import NumberChange, NumberHistory, Series
 from rmqadmin.tui.memory.pulse_lines import (
@@ -55,6 +56,14 @@ _TOLD_BESIDE = frozenset({Rule.GONE, Rule.SILENT, Rule.INACTIVE, Rule.DISK, Rule
 _BROKER_FIELDS = ("in_tps", "out_tps", "disk_ratio", "put_ms")
 
 
+class _LettersTold(NamedTuple):
+    """The latest change of a group's dead letters, when the first of them came, and how many."""
+
+    change: ChangeSeen
+    begin_ms: int
+    more_count: int
+
+
 class PulseMemory:
     """Not for several threads."""
 
@@ -72,6 +81,7 @@ class PulseMemory:
         self._topics: tuple[frozenset[str], frozenset[str]] | None = None
         self._letters: dict[str, LettersReading] | None = None
         self._letters_unread_count = 0
+        self._letters_told: dict[str, _LettersTold] = {}
         self._silent_since_ms: int | None = None
         self._members: dict[str, MembersReading] = {}
         self._wrong = TroubleList(self.log)
@@ -250,6 +260,7 @@ class PulseMemory:
         at_ms = self._now_ms()
         is_first = self._letters is None
         letters = {group: one for group, one in (self._letters or {}).items() if group in groups}
+        self._letters_told = {group: told for group, told in self._letters_told.items() if group in groups}
         self._wrong.keep(SubjectKind.DEAD_LETTERS, groups)
         for group, reading in found.items():
             before = letters.get(group)
@@ -259,9 +270,7 @@ class PulseMemory:
             is_new_group = before is None and not is_first and not self._letters_unread_count
             known = None if is_other_sum else before.depth_count if before else 0 if is_new_group else None
             if reading.depth_count is not None and known is not None and reading.depth_count > known:
-                more = reading.depth_count - known
-                text = f"{count(more)} new dead {'letter' if more == 1 else 'letters'}"
-                self.log.add(at_ms, subject, text, Mark.WARN)
+                self._tell_letters(at_ms, subject, reading.depth_count - known)
             letters[group] = reading
             self._wrong.judge(at_ms, subject, troubles.of_letters(group, reading, self._growth(group)))
         grown = {group: self._grown(group, reading) for group, reading in letters.items()}
@@ -299,6 +308,18 @@ class PulseMemory:
 
     def _growth(self, group: str) -> NumberChange | None:
         return self.history.change(_letters_series(group), TREND_WITHIN_MS)
+
+    def _tell_letters(self, at_ms: int, subject: Subject, more_count: int) -> None:
+        """A group that fails now and then would fill the log: what comes within some minutes is one change."""
+        told = self._letters_told.get(subject.name)
+        if told is None or at_ms - told.begin_ms > TREND_WITHIN_MS:
+            text = f"{count(more_count)} new dead {'letter' if more_count == 1 else 'letters'}"
+            change, begin_ms = self.log.add(at_ms, subject, text, Mark.WARN), at_ms
+        else:
+            begin_ms, more_count = told.begin_ms, told.more_count + more_count
+            text = f"{count(more_count)} new dead letters in {elapsed(at_ms - begin_ms)}"
+            change = self.log.replace(told.change, at_ms, text)
+        self._letters_told[subject.name] = _LettersTold(change, begin_ms, more_count)
 
     def _grown(self, group: str, reading: LettersReading) -> Bounds:
         """How many have come in the last minutes. Of which less is known, or not of all brokers, it may be more."""

@@ -284,6 +284,26 @@ def test_trends_in_words() -> None:
     assert growth_text(NumberChange(0.0, 300_000)) == "none in 5m00s"
 
 
+def test_a_group_that_fails_now_and_then_does_not_fill_the_log(pulse: PulseMemory, clock: Clock) -> None:
+    """One letter every few seconds took a line each: what else had changed was soon out of sight."""
+
+    def look(depth_count: int) -> None:
+        pulse.take_letters(["billing"], {"billing": LettersReading(depth_count)})
+        clock.now_ms += 30_000
+
+    look(7)
+    look(8)
+    pulse.take_brokers(seen(A), {A: WELL})
+    pulse.take_brokers(seen(A, B), {A: WELL, B: WELL})
+    for depth_count in (8, 9, 9, 12):
+        look(depth_count)
+    assert changes(pulse) == [f"{B}: broker is new", "billing: 5 new dead letters in 2m00s"]
+    for _ in range(10):
+        look(12)
+    look(13)
+    assert changes(pulse)[1:] == ["billing: 5 new dead letters in 2m00s", "billing: 1 new dead letter"]
+
+
 RULES = parse_alert_rules("""
 [[alert]]
 when = "lag"
