@@ -215,7 +215,7 @@ class RowTable(ScrollView, can_focus=True):
     def _show_passing(self) -> None:
         """Keeps the cursor on its row, and that row on its line of the screen. But at the top of sorted rows, the
         cursor stays there, so that the user sees what comes."""
-        key, before = self.cursor_key, self._cursor
+        key, before = self.cursor_key if self._keeps_row() else None, self._cursor
         self.rows.arrange()
         at = next((at for at, line in enumerate(self.rows.shown) if line.key == key), None)
         self._cursor = max(0, min(before, len(self.rows.shown) - 1)) if at is None else at
@@ -226,6 +226,10 @@ class RowTable(ScrollView, can_focus=True):
         self._keep_cursor_visible()
         self.refresh()
         self.post_message(self.Moved(self))
+
+    def _keeps_row(self) -> bool:
+        """Whether the cursor stays on its row, and not on its line, when rows come before it."""
+        return True
 
     # --- sorting -----------------------------------------------------------------------------------------------------
 

@@ -19,6 +19,10 @@ class StackedTable(RowTable):
         table: StackedTable
         step: int
 
+    def _keeps_row(self) -> bool:
+        """Without the keys, and not left further down, it shows its first rows: of a log, the newest."""
+        return self.has_focus or self.scroll_offset.y > 0
+
     def action_move(self, rows: int) -> None:
         at_edge = self.cursor_at == 0 if rows < 0 else self.cursor_at >= self.shown_count - 1
         if at_edge and abs(rows) == 1:

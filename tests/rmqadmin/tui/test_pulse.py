@@ -233,6 +233,27 @@ def test_the_cursor_walks_from_part_to_part() -> None:
     drive(FixedClient, test, size=(80, 24), interval_s=FAST_S)
 
 
+def test_the_newest_change_is_in_view_however_many_there_are() -> None:
+    """The log kept the line of its first row, as a table does in which somebody reads: at 80 x 24 everything that came
+    after the first five changes was above what was seen of it."""
+
+    async def test(driver: Driver) -> None:
+        await driver.until_shown(GROUP_BEHIND, "nothing has changed")
+        for number in range(30):
+            pulse_of(driver).log.add(NOW_MS + number, None, f"change {number} of 30")
+            screen_of(driver).show_pulse()
+            await driver.until_shown(f"change {number} of 30")
+        changes = screen_of(driver).changes
+        changes.focus()
+        await driver.until(lambda: changes.has_focus)
+        key = changes.cursor_key
+        pulse_of(driver).log.add(NOW_MS, None, "while somebody reads")
+        screen_of(driver).show_pulse()
+        assert changes.cursor_key == key
+
+    drive(FixedClient, test, size=(80, 24), interval_s=FAST_S)
+
+
 def test_a_pause_holds_it_on_this_screen_only() -> None:
     async def test(driver: Driver) -> None:
         await driver.until_shown(GROUP_BEHIND)
