@@ -43,7 +43,9 @@ from rmqadmin.tui.memory.troubles import Rule
 from rmqadmin.tui.memory.verdict import Verdict
 from rmqproto.names import DLQ_PREFIX
 
-TREND_WITHIN_MS = 300_000
+TREND_WITHIN_MS, FALL_OVER_MS = 300_000, 60_000
+"""How far back a trend looks; and for how long a lag has not become less when a fall before that foretells nothing."""
+
 WORST_COUNT = 5
 """Groups that are shown of those that are far behind."""
 
@@ -306,6 +308,11 @@ class PulseMemory:
     def _lag_change(self, group: str) -> NumberChange | None:
         return self.history.change(_group_series(group)[0], TREND_WITHIN_MS)
 
+    def _trend(self, group: str, lag_count: int) -> str:
+        change, latest = self._lag_change(group), self.history.change(_group_series(group)[0], FALL_OVER_MS)
+        is_over = change is not None and change.by < 0 and latest is not None and latest.by >= 0
+        return trend_text(latest if is_over else change, lag_count)
+
     def _growth(self, group: str) -> NumberChange | None:
         return self.history.change(_letters_series(group), TREND_WITHIN_MS)
 
@@ -375,7 +382,7 @@ class PulseMemory:
                 one.lag_count,
                 None if one.oldest_waiting_ms is None else self._worst_ms - one.oldest_waiting_ms,
                 self.history.values(_group_series(one.group)[0], LINE_SAMPLES),
-                trend_text(self._lag_change(one.group), one.lag_count),
+                self._trend(one.group, one.lag_count),
                 tuple(self._lacks),
             )
             for one in self._worst
@@ -403,7 +410,7 @@ class PulseMemory:
         lag = self.groups.get(subject.name) if group else None
         return OverTime(
             {field: self.history.values(Series(subject.kind, subject.name, field), LINE_SAMPLES) for field in fields},
-            "" if lag is None else trend_text(self._lag_change(subject.name), lag.lag_count),
+            "" if lag is None else self._trend(subject.name, lag.lag_count),
             "; ".join(one.text for one in wrong) or None,
             next((Mark.BAD for one in wrong if one.mark is Mark.BAD), wrong[0].mark if wrong else None),
         )

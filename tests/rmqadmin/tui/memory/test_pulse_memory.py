@@ -214,6 +214,16 @@ def test_the_lag_of_fewer_brokers_is_no_less_lag(pulse: PulseMemory, clock: Cloc
     assert pulse.worst_lines()["billing"] == line, "nobody was asked since, so nobody knows that it still waits"
 
 
+def test_a_fall_that_is_over_does_not_foretell_when_nothing_will_be_left(pulse: PulseMemory, clock: Clock) -> None:
+    """Its offsets were moved to the end, and then it stood still: for five minutes it was done in 166 ms."""
+    for lag_count in (20_000, 20_100, 10, 40, 70, 100):
+        pulse.take_lags(GroupLags({"billing": lag(lag_count)}, {}))
+        pulse.take_worst([WorstGroup("billing", lag_count, clock.now_ms - 1000)])
+        clock.now_ms += 30_000
+    assert pulse.worst_lines()["billing"].trend == "+1.0/s"
+    assert pulse.over_time(Subject(SubjectKind.GROUP, "billing"), ()).trend == "+1.0/s"
+
+
 def test_what_waits_may_be_deleted_soon(pulse: PulseMemory, clock: Clock) -> None:
     hour_ms = 3_600_000
     clock.now_ms = 100 * hour_ms
