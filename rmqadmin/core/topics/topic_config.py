@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rmqadmin.core.changes import ChangeRow, FieldChange, Step, WayBack, carry_out
+from rmqadmin.core.changes import FieldChange, Step, WayBack
 from rmqadmin.core.mqadmin_text import java_bool, java_map
 from rmqadmin.core.topics.perms import apache_text
 from rmqproto.bodies.routes import TopicConfig
@@ -16,12 +15,6 @@ from rmqproto.errors import NotFoundError, RefusedError, UsageError
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
-
-
-def change_perm(admin: AdminClient, topic: str, perm: int, addrs: Iterable[str], *, dry_run: bool) -> list[ChangeRow]:
-    """Sets a topic's perm on some brokers and keeps the rest of its configuration on each. NotFoundError if one of them
-    does not know the topic; then nothing is changed."""
-    return carry_out([plan_perm(admin, addr, topic, perm)[0] for addr in addrs], dry_run=dry_run)
 
 
 def plan_perm(admin: AdminClient, addr: str, topic: str, perm: int) -> tuple[Step, TopicConfig]:

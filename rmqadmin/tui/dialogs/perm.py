@@ -1,4 +1,4 @@
-"""Changing what a topic permits, on each of its brokers."""
+"""Changing what a topic permits, on each of its brokers: the dialog of `updateTopicPerm`."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
-from rmqadmin.core.changes import Changes
-from rmqadmin.core.results import Result
+from rmqadmin.core.changes import Step, plan_each
 from rmqadmin.core.topics.perms import WORDS
-from rmqadmin.core.topics.topic_config import change_perm
-from rmqadmin.tui.dialogs.change import ChangeScreen, Occasion
+from rmqadmin.core.topics.topic_config import plan_perm
+from rmqadmin.tui.dialogs.change import Occasion
+from rmqadmin.tui.dialogs.form import StepsScreen
 from rmqadmin.tui.sources.topics import TopicFacts
 from rmqproto.perm import PERM_LETTERS
 
@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
 
 
-class PermScreen(ChangeScreen):
+class PermScreen(StepsScreen):
     """``r``, ``w`` and ``x`` change the marks; the preview follows."""
 
+    command = "updateTopicPerm"
     BINDINGS: ClassVar[list[BindingType]] = [
         *(Binding(letter.lower(), f"mark({bit})", WORDS[bit].capitalize()) for letter, bit in PERM_LETTERS.items()),
     ]
@@ -36,9 +37,6 @@ class PermScreen(ChangeScreen):
 
     def form(self) -> Iterable[Widget]:
         yield Static(self._marks(), id="marks")
-
-    def on_mount(self) -> None:
-        self.preview()
 
     def _marks(self) -> Content:
         def mark(letter: str, bit: int) -> Content:
@@ -55,8 +53,8 @@ class PermScreen(ChangeScreen):
         self.query_one("#marks", Static).update(self._marks())
         self.preview()
 
-    def change(self, admin: AdminClient, occasion: Occasion) -> Result:
+    def plan(self, admin: AdminClient, occasion: Occasion) -> list[Step]:
         facts = self._facts
         if facts.lacking:
             occasion.notice(f"not on {', '.join(facts.lacking)}, which cannot be asked")
-        return Changes(change_perm(admin, facts.topic, self._perm, facts.masters, dry_run=occasion.dry_run))
+        return plan_each(facts.masters, lambda addr: plan_perm(admin, addr, facts.topic, self._perm)[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar
 
@@ -41,4 +42,7 @@ class WritePermScreen(ChangeScreen):
 
     def change(self, admin: AdminClient, occasion: Occasion) -> Result:
         require_broker(admin, self._broker_name)
-        return change_write_perm(admin, self._broker_name, may_write=self._may_write, dry_run=occasion.dry_run)
+        found = change_write_perm(admin, self._broker_name, may_write=self._may_write, dry_run=occasion.dry_run)
+        if not self._may_write and any(row.done for row in found.found):
+            occasion.notice(f"to undo this: a, or rmqadmin addWritePerm -b {shlex.quote(self._broker_name)}")
+        return found

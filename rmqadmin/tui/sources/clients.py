@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -76,8 +76,8 @@ def facts_of(info: ConsumerRunningInfo, lags: Mapping[MessageQueue, int], now_ms
             for one, state in queues
         ),
         *(
-            ClientFact("pop queue", f"{one.topic} {one.broker_name} {one.queue_id}", str(state))
-            for one, state in sorted(info.mq_pop_table.items())
+            ClientFact("pop queue", f"{one.topic} {one.broker_name} {one.queue_id}", _pop_queue(state, lags.get(one)))
+            for one, state in sorted(info.mq_pop_table.items(), key=lambda item: (-lags.get(item[0], 0), item[0]))
         ),
         *(ClientFact("topic", topic, _rates(status)) for topic, status in sorted(info.status_table.items())),
         *(ClientFact("property", name, _property(name, value)) for name, value in sorted(info.properties.items())),
@@ -94,6 +94,15 @@ def _queue(state: ProcessQueueInfo, lag_count: int | None) -> str:
         f"consumed {moment(state.last_consume_timestamp)}",
     ]
     return ", ".join(words + (["locked"] if state.locked else []) + (["dropped"] if state.droped else []))
+
+
+def _pop_queue(state: Mapping[str, Any], lag_count: int | None) -> str:
+    """Apache's ``PopProcessQueueInfo``, as the client wrote it: nothing of it is sure to be there."""
+    waiting, popped_ms = (
+        value if isinstance(value := state.get(name), int) else None for name in ("waitAckCount", "lastPopTimestamp")
+    )
+    words = [f"lag {count(lag_count)}", f"{count(waiting)} not acknowledged", f"popped {moment(popped_ms)}"]
+    return ", ".join(words + (["dropped"] if state.get("droped") else []))
 
 
 def _rates(status: ConsumeRates) -> str:

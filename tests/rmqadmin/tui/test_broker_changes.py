@@ -60,7 +60,7 @@ def test_a_user_is_made_granted_something_disabled_and_deleted(world: World) -> 
 
         await preview_grant(driver, user, "Pub,Sub", f"Topic:{world.topic}")
         await confirm(driver, f"User:{user}")
-        await driver.until_shown("yes")
+        await driver.until_shown("yes", "to undo this: rmqadmin deleteAcl", f"-r Topic:{world.topic}")
         await close(driver)
         await driver.until_shown("Pub, Sub")
 
@@ -76,7 +76,7 @@ def test_a_user_is_made_granted_something_disabled_and_deleted(world: World) -> 
         await driver.press("x")
         await fill(driver, "on", addr)
         await confirm(driver, f"User:{user}")
-        await driver.until_shown("yes")
+        await driver.until_shown("yes", "to undo this: rmqadmin updateAcl", "-a Pub,Sub -d Allow")
         await close(driver)
         await driver.until_shown("nothing granted")
         await driver.press("ctrl+d")

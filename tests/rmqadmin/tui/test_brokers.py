@@ -151,13 +151,13 @@ def test_write_permission_is_taken_from_all_routes_and_given_back(world: World) 
     def perm() -> int:
         return world.admin.topic_route(world.topic).queue_datas[0].perm
 
-    async def confirmed(driver: Driver, key: str, preview: str) -> None:
+    async def confirmed(driver: Driver, key: str, preview: str, done: str) -> None:
         await driver.press("ctrl+w", key)
         await driver.until_shown(preview, "Type broker-a to go on")
         await driver.press("enter")
         await driver.type("broker-a", into="name")
         await driver.press("enter")
-        await driver.until_shown("yes")
+        await driver.until_shown("yes", done)
         await driver.press("escape")
 
     async def test(driver: Driver) -> None:
@@ -165,9 +165,9 @@ def test_write_permission_is_taken_from_all_routes_and_given_back(world: World) 
         await driver.until(lambda: dlq_topic(world.group) in world.admin.topic_list())
         await driver.press("c")
         await put_cursor(driver, "broker-a/0")
-        await confirmed(driver, "w", "wipe")
+        await confirmed(driver, "w", "wipe", "to undo this: a, or rmqadmin addWritePerm -b broker-a")
         assert perm() == 4
-        await confirmed(driver, "a", " add ")
+        await confirmed(driver, "a", " add ", "done")
         assert perm() == 6
 
     drive(world.make_client, test)

@@ -63,7 +63,7 @@ def test_the_name_of_a_protected_context_is_typed_behind_that_of_the_topic(world
         await driver.press("p")
         await driver.until_shown("keep")
         await driver.press("w")
-        await driver.until_shown("perm RW (6) -> R (4)", f"Type {world.topic} to go on")
+        await driver.until_shown("RW (6)  R (4)", f"Type {world.topic} to go on")
         await driver.press("enter")
         await driver.type(world.topic, into="name")
         await driver.press("enter")

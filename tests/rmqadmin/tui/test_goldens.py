@@ -163,7 +163,7 @@ async def permissions(driver: Driver) -> None:
     await driver.press("p")
     await driver.until_shown("keep")
     await driver.press("w")
-    await driver.until_shown("perm R (4) -> RW (6)", "to go on")
+    await driver.until_shown("R (4)  ", "RW (6)", "to go on")
 
 
 async def edit_topic(driver: Driver) -> None:

@@ -55,7 +55,7 @@ def test_a_dialog_opened_all_the_same_is_refused_by_the_client(world: World) -> 
         driver.app.push_screen(PermScreen(screen.table.part(world.topic)))
         await driver.until_shown("keep")
         await driver.press("w")
-        await driver.until_shown("perm RW (6) -> R (4)")
+        await driver.until_shown("RW (6)  R (4)")
         await driver.press("enter")
         await driver.type(world.topic, into="name")
         await driver.press("enter")

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from rmqadmin.core.units import moment
+from rmqadmin.tui.sources.clients import facts_of
+from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.statistics import ConsumerRunningInfo
+from rmqproto.wire.fastjson import ObjectMap
 from tests.rmqadmin.tui.conftest import World
 from tests.rmqadmin.tui.fixed import GROUP, NOW_MS, SILENT, FixedClient
 from tests.rmqadmin.tui.members import ScriptedMember
@@ -86,3 +90,14 @@ def test_the_stacks_of_a_member_and_its_slow_queues() -> None:
         await driver.until_shown("It said nothing of its threads")
 
     drive(Talking, test, size=WIDE, now_ms=NOW_MS)
+
+
+def test_what_a_member_has_popped_is_said_in_words() -> None:
+    """It was shown as Python writes a dictionary. Other clients may write anything there."""
+    one, two = (MessageQueue("T", "broker-a", queue_id) for queue_id in range(2))
+    told = {one: {"waitAckCount": "?"}, two: {"waitAckCount": 1200, "droped": True, "lastPopTimestamp": NOW_MS}}
+    facts = facts_of(ConsumerRunningInfo(mq_pop_table=ObjectMap(told)), {two: 5}, NOW_MS)
+    assert [(fact.name, fact.text) for fact in facts if fact.kind == "pop queue"] == [
+        ("T broker-a 1", f"lag 5, 1,200 not acknowledged, popped {moment(NOW_MS)}, dropped"),
+        ("T broker-a 0", "lag -, - not acknowledged, popped -"),
+    ]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from textual.widgets import Input
 
 from rmqadmin.tui.dialogs.perm import PermScreen
 from tests.rmqadmin.tui.conftest import QUEUE_COUNT, World
+from tests.rmqadmin.tui.forms import undo_text
 from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
 
 
@@ -63,19 +66,22 @@ def test_messages_of_all_queues_come_newest_first(world: World) -> None:
     drive(world.make_client, test)
 
 
-def test_a_permission_is_previewed_confirmed_by_name_and_changed(world: World) -> None:
+def test_a_permission_is_previewed_confirmed_by_name_and_changed(world: World, state_home: Path) -> None:
+    """How to take it back was not said, though the dialog of the whole topic said it."""
+
     async def test(driver: Driver) -> None:
         await at_topic(driver, world)
         await driver.press("p")
-        await driver.until_shown("keep")
+        await driver.until_shown("nothing would change")
         await driver.press("w")
-        await driver.until_shown("perm RW (6) -> R (4)", f"Type {world.topic} to go on")
+        await driver.until_shown("RW (6)  R (4)", f"Type {world.topic} to go on")
         assert perm_of(world) == 6
         await driver.press("enter")
         await driver.type(world.topic, into="name")
         await driver.press("enter")
-        await driver.until_shown("yes")
+        await driver.until_shown("yes", "to undo this: rmqadmin apply -f")
         assert perm_of(world) == 4
+        assert "perm: 6" in undo_text(state_home, "updateTopicPerm")
         await driver.press("escape")
         await driver.until(lambda: "R (4)" in line_of(driver, world.topic))
 
@@ -86,9 +92,9 @@ def test_another_name_changes_nothing(world: World) -> None:
     async def test(driver: Driver) -> None:
         await at_topic(driver, world)
         await driver.press("p")
-        await driver.until_shown("keep")
+        await driver.until_shown("nothing would change")
         await driver.press("w")
-        await driver.until_shown("perm RW (6) -> R (4)")
+        await driver.until_shown("RW (6)  R (4)")
         await driver.press("enter")
         await driver.type("orders", into="name")
         await driver.press("enter")
@@ -105,7 +111,7 @@ def test_a_name_can_be_typed_only_under_the_preview_of_what_will_be_done(world: 
     async def test(driver: Driver) -> None:
         await at_topic(driver, world)
         await driver.press("p")
-        await driver.until_shown("keep")
+        await driver.until_shown("nothing would change")
         dialog = driver.app.screen
         assert isinstance(dialog, PermScreen)
         dialog.preview()
