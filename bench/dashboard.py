@@ -52,6 +52,7 @@ INTERVAL_S = 2.0
 """The dashboard's own default."""
 
 SIZE = (160, 50)
+TERMINAL = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
 STARTING_S = 3.0
 """The modules of all screens are loaded in the meantime."""
 
@@ -146,7 +147,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="rmq-bench-dashboard-state-") as folder:
         os.environ["XDG_STATE_HOME"] = folder  # the user's own dashboard sorts as it did
         if not (options.only_screens or options.only_bodies):
-            print_first_frames(options.starts)
+            print_first_frames(options.starts, compiled(Path(folder)))
         if not options.only_bodies:
             print_screens(options)
         if not options.only_screens:
@@ -216,7 +217,7 @@ def in_terminal(child: Callable[[], None]) -> tuple[int, int]:
     side."""
     pid, terminal = pty.fork()
     if pid == 0:
-        os.environ.update(TERM="xterm-256color", COLORTERM="truecolor")
+        os.environ.update(TERMINAL)
         columns, rows = SIZE
         fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         child()
@@ -224,11 +225,14 @@ def in_terminal(child: Callable[[], None]) -> tuple[int, int]:
     return pid, terminal
 
 
-def first_frame_s(argv: list[str], word: str, folder: Path) -> tuple[float, float]:
-    """Elapsed and processor time from the start of a program to a word on its screen. What Python compiles is kept in
-    ``folder``."""
+def first_frame_s(argv: list[str], word: str, environment: dict[str, str]) -> tuple[float, float]:
+    """Elapsed and processor time from the start of a program to a word on its screen."""
+
+    def child() -> None:
+        os.execve(argv[0], argv, {**environment, **TERMINAL})
+
     started_s = time.perf_counter()
-    pid, terminal = in_terminal(lambda: os.execve(argv[0], argv, compiled(folder)))
+    pid, terminal = in_terminal(child)
     shown = b""
     while word.encode() not in shown:
         shown += os.read(terminal, 1 << 16)
@@ -239,21 +243,19 @@ def first_frame_s(argv: list[str], word: str, folder: Path) -> tuple[float, floa
     return elapsed_s, usage.ru_utime + usage.ru_stime
 
 
-def print_first_frames(starts: int) -> None:
-    """They take turns, so that a busy moment of the machine hits both."""
+def print_first_frames(starts: int, environment: dict[str, str]) -> None:
+    """They take turns, so that a busy moment of the machine hits both. The first start of each, which compiles its
+    modules where nobody has installed them, does not count."""
     programs = {
         "hello in Textual": ([sys.executable, "-c", HELLO], HELLO_WORD),
         "rmqadmin tui": ([sys.executable, "-m", "rmqadmin", "tui", "-n", "127.0.0.1:1"], HEAD_WORD),
     }
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in programs}
-    with tempfile.TemporaryDirectory() as folder:
-        for argv, word in programs.values():
-            first_frame_s(argv, word, Path(folder))  # compiles
-        for _ in range(starts):
-            for name, (argv, word) in programs.items():
-                found[name].append(first_frame_s(argv, word, Path(folder)))
+    for _ in range(1 + starts):
+        for name, (argv, word) in programs.items():
+            found[name].append(first_frame_s(argv, word, environment))
     print(f"{'first frame':18} {'elapsed ms':>12} {'CPU ms':>8}   (medians of {starts} starts)")
-    medians = {name: [statistics.median(times) for times in zip(*all, strict=True)] for name, all in found.items()}
+    medians = {name: [statistics.median(times) for times in zip(*all[1:], strict=True)] for name, all in found.items()}
     for name, (elapsed_s, cpu_s) in medians.items():
         print(f"{name:18} {elapsed_s * 1000:12.0f} {cpu_s * 1000:8.0f}")
     hello, ours = medians.values()
