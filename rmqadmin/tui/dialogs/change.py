@@ -23,6 +23,7 @@ from textual.widgets import Input, Static
 
 from rmqadmin.core.results import Notice, Result
 from rmqadmin.output import Format, shown_columns
+from rmqadmin.tui.breakpoints import meet_breakpoints
 from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.dialogs.dialog import Dialog
 from rmqadmin.tui.dialogs.inputs import NameInput
@@ -105,6 +106,7 @@ class ChangeScreen(Dialog[None]):
         raise NotImplementedError
 
     def compose(self) -> ComposeResult:
+        meet_breakpoints(self)
         with Vertical(classes="dialog--box"):
             yield Static(literal(self._title), classes="dialog--title")
             with Vertical(id="form"):

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from rich.console import RenderableType
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.color import Color
+from textual.css.styles import RulesMap
 from textual.geometry import Size
 from textual.renderables.background_screen import BackgroundScreen
-from textual.screen import ModalScreen, ScreenResultType
+from textual.screen import ModalScreen, Screen, ScreenResultType
+from textual.strip import Strip
+from textual.style import Style as VisualStyle
+from textual.visual import RenderOptions, Visual
 
 
 class Dialog(ModalScreen[ScreenResultType]):
@@ -29,20 +34,37 @@ class Dialog(ModalScreen[ScreenResultType]):
         if size != self.outer_size:
             super()._screen_resized(size)
 
-    def render(self) -> RenderableType:
+    def render(self) -> RenderableType | Visual:  # type: ignore[override]  # as any other widget may
         below = super().render()
         return DimmedScreen(below.screen, below.color) if isinstance(below, BackgroundScreen) else below
 
 
-class DimmedScreen(BackgroundScreen):
-    """Textual mixes the colours of each piece of text anew, of which there are hundreds in few styles."""
+class DimmedScreen(Visual):
+    """Textual takes the screen to pieces, puts those through Rich's console, which makes lines of them, and mixes
+    the colours of each piece anew: there are hundreds, in few styles."""
 
-    @classmethod
-    def process_segments(cls, segments: Iterable[Segment], color: Color) -> Iterable[Segment]:
-        dimmed: dict[Style | None, Style | None] = {}
-        for segment in segments:
-            text, style, control = segment
-            if not control and style not in dimmed:
-                (one,) = super().process_segments([segment], color)
-                dimmed[style] = one.style
-            yield segment if control else Segment(text, dimmed[style])
+    def __init__(self, screen: Screen[Any], color: Color):
+        self._screen, self._color = screen, color
+
+    def render_strips(self, width: int, height: int | None, style: VisualStyle, options: RenderOptions) -> list[Strip]:
+        below, base = self._screen._compositor.render_strips()[:height], style.rich_style
+        dimmed: dict[Style | None, Style] = {}
+
+        def dim(segments: Iterable[Segment]) -> Iterable[Segment]:
+            for text, piece_style, _ in segments:
+                if piece_style not in dimmed:
+                    dimmed[piece_style] = base + dimmed_style(piece_style, self._color)
+                yield Segment(text, dimmed[piece_style])
+
+        return [Strip(list(dim(strip)), strip.cell_length).adjust_cell_length(width) for strip in below]
+
+    def get_optimal_width(self, rules: RulesMap, container_width: int) -> int:
+        return container_width
+
+    def get_height(self, rules: RulesMap, width: int) -> int:
+        return self._screen.size.height
+
+
+def dimmed_style(style: Style | None, color: Color) -> Style:
+    (one,) = BackgroundScreen.process_segments([Segment("", style)], color)
+    return one.style or Style.null()

@@ -19,6 +19,7 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 from rmqadmin.core.terminal_text import display_width
+from rmqadmin.tui.breakpoints import meet_breakpoints
 from rmqadmin.tui.dialogs.dialog import Dialog
 from rmqadmin.tui.widgets.key_line import PICTURE_KEY, KeyLine
 
@@ -60,6 +61,7 @@ class KeysScreen(Dialog[None]):
         self._keys = keys_of(below)
 
     def compose(self) -> ComposeResult:
+        meet_breakpoints(self)
         with Vertical(classes="dialog--box"):
             yield Static("Keys", classes="dialog--title")
             with VerticalScroll(id="keys"):

@@ -17,6 +17,7 @@ from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
 from textual.widgets import Input
 
+from rmqadmin.tui.breakpoints import meet_breakpoints
 from rmqadmin.tui.filters import parse_filter
 from rmqadmin.tui.memory.changes import Subject, SubjectKind
 from rmqadmin.tui.refresh import REFRESH_DEADLINE_S, Feed
@@ -118,19 +119,12 @@ class DashboardScreen(Screen[None]):
     # --- life --------------------------------------------------------------------------------------------------------
 
     def compose(self) -> ComposeResult:
-        self._meet_breakpoints()
+        meet_breakpoints(self)
         yield HeadLine()
         yield from self.body()
         yield CutLine()
         yield StatusLine()
         yield KeyLine()
-
-    def _meet_breakpoints(self) -> None:
-        """Textual does it when the screen has its size, and then finds the style of every widget again."""
-        for least, name in sorted(self.HORIZONTAL_BREAKPOINTS or (), reverse=True):
-            if self.app.size.width >= least:
-                self.add_class(name, update=False)
-                return
 
     def on_mount(self) -> None:
         remembered = read_remembered()

@@ -6,8 +6,9 @@ from collections import Counter
 from typing import Any, ClassVar
 
 import pytest
-from rich.segment import ControlType, Segment
+from rich.segment import Segment
 from rich.style import Style
+from textual._context import visible_screen_stack
 from textual.app import App
 from textual.color import Color
 from textual.css import stylesheet
@@ -16,9 +17,10 @@ from textual.dom import DOMNode
 from textual.geometry import Size
 from textual.renderables.background_screen import BackgroundScreen
 from textual.screen import Screen
+from textual.visual import RichVisual
 from textual.widgets import Input
 
-from rmqadmin.tui.dialogs.dialog import DimmedScreen
+from rmqadmin.tui.dialogs.dialog import Dialog, dimmed_style
 from rmqadmin.tui.memory.cluster import ClusterMemory
 from rmqadmin.tui.remembered import remember
 from rmqadmin.tui.screens.base import SORT_ASKED_AGAIN_MAX
@@ -27,7 +29,7 @@ from rmqadmin.tui.widgets.row_table import RowTable
 from rmqproto.bodies.routes import TopicConfig, TopicConfigs
 from rmqproto.bodies.statistics import TopicStats
 from tests.rmqadmin.tui.fixed import NOW_MS, FixedClient
-from tests.rmqadmin.tui.opened import Driver, drive
+from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
 from tests.rmqadmin.tui.painted import painted
 
 
@@ -117,7 +119,7 @@ def test_what_is_opened_is_laid_out_and_styled_once(monkeypatch: pytest.MonkeyPa
         await driver.until(lambda: bool(driver.app.screen.query("#command")))
         await driver.press("escape", "enter")
         await driver.until_shown("3 queues")
-        assert (again, styled["CommandLineScreen"]) == ([], 0)
+        assert (again, styled["CommandLineScreen"], styled["KeysScreen"]) == ([], 0, 0)
         await driver.press("colon")
         await driver.pilot.resize_terminal(90, 30)
         await driver.until(lambda: {"CommandLineScreen", "QueuesScreen"} <= set(again))
@@ -125,16 +127,36 @@ def test_what_is_opened_is_laid_out_and_styled_once(monkeypatch: pytest.MonkeyPa
     drive(FixedClient, test, now_ms=NOW_MS, size=(170, 40))
 
 
+def cells_of(dialog: Screen[Any]) -> list[tuple[str, Style | None]]:
+    """All that is drawn, with what is seen below."""
+    visible_screen_stack.set(dialog.app._background_screens)
+    strips = dialog._compositor.render_strips()
+    return [(character, style) for strip in strips for text, style, _ in strip for character in text]
+
+
 @pytest.mark.parametrize("color", ["#10203080", "#00000000"])
-def test_the_screen_below_a_dialog_is_dimmed_as_textual_does_it(color: str) -> None:
-    red, linked = Style(color="red", bold=True), Style(bgcolor="#102030", meta={"line": 1})
-    bell = Segment("", None, [(ControlType.BELL,)])
-    segments = [Segment("a", red), Segment("b", linked), Segment("c", None), bell, Segment("d", red)]
-    dimmed, plain = (
-        list(kind.process_segments(segments, Color.parse(color))) for kind in (DimmedScreen, BackgroundScreen)
-    )
-    assert dimmed == plain
-    assert dimmed[4].style is dimmed[0].style
+def test_text_below_a_dialog_is_dimmed_as_textual_does_it(color: str) -> None:
+    for style in (Style(color="red", bold=True), Style(bgcolor="#102030", meta={"line": 1}), None):
+        (plain,) = BackgroundScreen.process_segments([Segment("a", style)], Color.parse(color))
+        assert dimmed_style(style, Color.parse(color)) == (plain.style or Style.null())
+
+
+def test_the_screen_below_a_dialog_is_drawn_as_textual_does_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without Rich's console, which cuts all of its lines anew with each key."""
+
+    async def test(driver: Driver) -> None:
+        await driver.press("t")
+        await put_cursor(driver, "flights")
+        await driver.press("space", "question_mark")
+        await driver.until_shown("on this screen", "Page down")
+        dialog = driver.app.screen
+        ours = cells_of(dialog)
+        monkeypatch.setattr(Dialog, "render", Screen.render)
+        dialog.refresh()
+        await driver.until(lambda: isinstance(dialog._render(), RichVisual))
+        assert cells_of(dialog) == ours
+
+    drive(FixedClient, test, now_ms=NOW_MS, size=(120, 40))
 
 
 def test_no_key_waits_for_the_styles_that_kinds_of_widgets_bring_along(monkeypatch: pytest.MonkeyPatch) -> None:
