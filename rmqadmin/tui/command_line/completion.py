@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rmqadmin.core.contexts.context_store import ContextStore
-from rmqadmin.prompt.candidates import Candidate, LineSoFar, Offer, offer
+from rmqadmin.prompt.candidates import Candidate, LineSoFar, Offer, offer, read_words
 from rmqadmin.prompt.line import parse_line, typed
 from rmqadmin.prompt.live_names import WAIT_S, OnceAsked, read_names
 from rmqadmin.shells.words import CONTEXT_NAMES
@@ -53,8 +53,16 @@ def offered(text: str, names: KnownNames) -> Offer:
             for name in names.of(place.names, LineSoFar())
             if name.lower().startswith(begun.lower()) and (begun.startswith("%") or name[:1] != "%")
         ]
+    if done and _is_only_a_place(done[0].text):
+        return Offer(start, mine)
     if not mine:
         return found
     others = found.candidates if found.start == start else ()
     known = {one.text for one in mine}
     return Offer(start, [*mine, *(one for one in others if one.text not in known)])
+
+
+def _is_only_a_place(word: str) -> bool:
+    """No command begins with it: to the shell, it is nothing, and the next word may be any command."""
+    known = read_words([word])
+    return word.lower() in PLACES and not known.noun and known.command is None

@@ -18,7 +18,7 @@ from rmqadmin.output import Format
 from rmqadmin.prompt.candidates import Candidate, LineSoFar, Offer
 from rmqadmin.prompt.live_names import WAIT_S
 from rmqadmin.registry import Effect
-from rmqadmin.tui.command_line.completion import KnownNames
+from rmqadmin.tui.command_line.completion import KnownNames, offered
 from rmqadmin.tui.command_line.line_screen import CommandLineScreen
 from rmqadmin.tui.command_line.output_screen import CommandOutputScreen
 from rmqadmin.tui.command_line.palette import line_for
@@ -174,6 +174,29 @@ def test_a_refusal_stays_although_a_completion_is_still_on_its_way(
 
     monkeypatch.setattr("rmqadmin.tui.command_line.line_screen.offered", late)
     drive(world.make_client, test, reach=reach(world))
+
+
+class SomeNames(KnownNames):
+    def __init__(self) -> None:
+        self.names = {"context": ["dev", "prod"], "topic": ["producers"], "group": ["lagging"]}
+
+    def of(self, kind: str, line: LineSoFar) -> list[str]:
+        return self.names.get(kind, [])
+
+
+@pytest.mark.parametrize(
+    ("text", "candidates"),
+    [
+        ("ctx prod", ["prod"]),
+        ("ctx x", []),
+        ("messages prod", ["producers"]),
+        ("save prod", []),
+        ("group lag", ["lagging", "lag"]),
+    ],
+)
+def test_behind_a_place_stands_no_command(text: str, candidates: list[str]) -> None:
+    """``ctx prod`` also offered producerConnection. ``group`` begins commands, too."""
+    assert [one.text for one in offered(text, SomeNames()).candidates] == candidates
 
 
 def test_a_completion_that_comes_while_the_line_is_closed_is_no_defect(world: World) -> None:
