@@ -91,6 +91,7 @@ _MODULES_LATE = (
     "rmqadmin.tui.dialogs.keys",
     "rmqadmin.tui.dialogs.jump",
     "rmqadmin.tui.command_line.line_screen",
+    "rmqadmin.tui.command_line.output_screen",
     "rmqadmin.tui.command_line.palette",
     "rmqadmin.tui.widgets.filter_input",
     "rmqadmin.tui.widgets.plot",
@@ -269,6 +270,11 @@ class DashboardApp(App[None]):
             await self._move_replay(lambda replay: replay.go_to(0))
             self.client_loaded.set()
         await asyncio.to_thread(_load_modules, _MODULES_LATE)
+        if self.settings.keys:
+            from rmqadmin.tui.key_ids import unknown_ids  # for those who have keys of their own
+
+            for problem in unknown_ids(self.settings.keys):
+                self.say(problem, is_error=True)
         from rmqadmin.tui.widget_styles import read_widget_styles
 
         await read_widget_styles(self.stylesheet)

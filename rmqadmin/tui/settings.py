@@ -67,12 +67,16 @@ class DashboardSettings(msgspec.Struct, frozen=True):
     """What the clients write down; the sampler says where its steps end."""
 
 
+_KEYS = "keys"
+
+
 def keys_path() -> Path:
     return config_dir() / "tui.toml"
 
 
 def read_keys(path: Path) -> dict[str, str]:
-    """Keys by action id, none without a file. UsageError for a key that is wrong."""
+    """Keys by action id, none without a file. UsageError for a key that is wrong. Which ids there are is known when all
+    screens are loaded: ``key_ids``."""
     try:
         text = path.read_text()
     except FileNotFoundError:
@@ -82,9 +86,13 @@ def read_keys(path: Path) -> dict[str, str]:
     import tomllib  # 3 ms before the first frame, for those who have keys of their own
 
     try:
-        keys = tomllib.loads(text).get("keys", {})
+        written = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{path}: {error}") from None
+    for name in written:
+        if name != _KEYS:
+            raise UsageError(f"{path}: there is no {name}", hint=f"There is [{_KEYS}] alone.")
+    keys = written.get(_KEYS, {})
     if not isinstance(keys, dict) or not all(isinstance(value, str) for value in keys.values()):
         raise UsageError(f"{path}: [keys] holds keys as text", hint='For example: "screen.filter" = "slash,ctrl+f"')
     return keys

@@ -245,6 +245,16 @@ def test_keys_of_the_user_take_the_place_of_ours() -> None:
     drive(FixedClient, test, keys={"screen.filter": "ctrl+g"})
 
 
+def test_a_key_of_the_user_for_an_action_that_is_not_there_is_told(said: list[str]) -> None:
+    """Textual passes over it: the user pressed a key that did nothing."""
+
+    async def test(driver: Driver) -> None:
+        await driver.until(lambda: said == ["there is no action screen.fliter for a key. Did you mean screen.filter?"])
+
+    keys = {"output.wrap": "f2", "broker.edit": "f3", "screen.fliter": "f4", "client.stack": "f5"}
+    drive(FixedClient, test, keys=keys)
+
+
 def test_enter_is_not_offered_where_nothing_is_behind_a_row() -> None:
     async def test(driver: Driver) -> None:
         await driver.press("c")

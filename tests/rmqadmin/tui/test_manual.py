@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pkgutil
 import re
+import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
 
@@ -14,12 +16,21 @@ from rmqadmin import registry, tui
 from rmqadmin.command_tree import describe
 from tests.rmqadmin.page_lines import command_lines
 
+_TELL = "from rmqadmin.tui.key_ids import key_ids; print(*key_ids())"
+
 MANUAL = Path(__file__).parents[3] / "docs/tui.md"
 
 
 def test_ids_of_keys() -> None:
     text = MANUAL.read_text().partition("\nIds: ")[2].partition("\n\n")[0]
     assert sorted(re.findall(r"`([\w.]+)`", text)) == sorted(ids())
+
+
+def test_the_dashboard_knows_them_all_when_its_screens_are_loaded() -> None:
+    """Else it would say of one that there is none."""
+    told = f"from rmqadmin.tui import app; app._load_modules(app._MODULES_LATE); {_TELL}"
+    known = subprocess.run([sys.executable, "-c", told], check=True, capture_output=True, text=True).stdout.split()
+    assert set(known) == ids()
 
 
 def test_the_commands_of_the_page_are_those_of_the_help() -> None:

@@ -238,7 +238,7 @@ def test_keys_of_the_user(tmp_path: Path) -> None:
     assert read_keys(path) == {}
     path.write_text('[keys]\n"screen.filter" = "slash,ctrl+f"\n')
     assert read_keys(path) == {"screen.filter": "slash,ctrl+f"}
-    for wrong in ("[keys", "keys = 1", '[keys]\na = ["b"]'):
+    for wrong in ("[keys", "keys = 1", '[keys]\na = ["b"]', 'theme = "nord"'):
         path.write_text(wrong)
         with pytest.raises(UsageError, match=r"tui\.toml"):
             read_keys(path)
