@@ -262,12 +262,12 @@ def test_a_permission_is_previewed_confirmed_and_read_back(
             await driver.press("p")
             await driver.until_shown("keep")
             await driver.press("w")
-            await driver.until_shown("perm RW (6) -> R (4)", f"Type {topic} to go on")
+            await driver.until_shown("RW (6)  R (4)", f"Type {topic} to go on")
             assert admin.topic_config(scene.cluster.broker_addr, topic).perm == 6
             await driver.press("enter")
             await driver.type(topic, into="name")
             await driver.press("enter")
-            await driver.until_shown("yes")
+            await driver.until_shown("yes", "to undo this: rmqadmin apply -f")
             assert admin.topic_config(scene.cluster.broker_addr, topic).perm == 4
             await driver.press("escape")
             await driver.until(lambda: "R (4)" in line_of(driver, f" {topic} "))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from rmqadmin.core.access.acls import delete_acl_in_broker, plan_acl, wished_acl
+from rmqproto.access.resources import PolicyDecision
 from rmqproto.bodies.acl import UserAccount
 from tests.rmqadmin.tui.conftest import World
 from tests.rmqadmin.tui.forms import close, confirm, fill, preview_grant, preview_user
@@ -39,6 +41,22 @@ def test_a_property_is_changed_and_read_back(world: World) -> None:
         world.admin.update_broker_config(addr, {key: before})
 
 
+def test_a_grant_and_its_end_have_a_way_back(world: World) -> None:
+    """It was not said, though one command is enough."""
+    addr, user, topic = world.server.broker_addr, f"u-{world.group}", f"Topic:{world.topic}"
+    where = ["-b", addr, "-s", f"User:{user}", "-r", topic]
+    world.admin.create_user(addr, UserAccount(username=user, password="s3cret-word"))
+    wished = wished_acl(f"User:{user}", topic, "Pub,Sub", PolicyDecision.ALLOW, "10.0.0.0/8")
+    granted = plan_acl(world.admin, addr, wished, world.admin.update_acl)
+    assert granted.undo == ["deleteAcl", *where]
+    granted.act()
+    back = ["updateAcl", *where, "-a", "Pub,Sub", "-d", "Allow", "-i", "10.0.0.0/8"]
+    assert delete_acl_in_broker(world.admin, addr, f"User:{user}", topic).undo == back
+    other = wished_acl(f"User:{user}", topic, "All", PolicyDecision.DENY, None)
+    assert plan_acl(world.admin, addr, other, world.admin.update_acl).undo == back
+    world.admin.delete_user(addr, user)
+
+
 @pytest.mark.slow
 def test_a_user_is_made_granted_something_disabled_and_deleted(world: World) -> None:
     addr, user = world.server.broker_addr, f"u-{world.group}"
@@ -60,7 +78,7 @@ def test_a_user_is_made_granted_something_disabled_and_deleted(world: World) -> 
 
         await preview_grant(driver, user, "Pub,Sub", f"Topic:{world.topic}")
         await confirm(driver, f"User:{user}")
-        await driver.until_shown("yes", "to undo this: rmqadmin deleteAcl", f"-r Topic:{world.topic}")
+        await driver.until_shown("yes", "to undo this: rmqadmin deleteAcl")
         await close(driver)
         await driver.until_shown("Pub, Sub")
 
@@ -76,7 +94,7 @@ def test_a_user_is_made_granted_something_disabled_and_deleted(world: World) -> 
         await driver.press("x")
         await fill(driver, "on", addr)
         await confirm(driver, f"User:{user}")
-        await driver.until_shown("yes", "to undo this: rmqadmin updateAcl", "-a Pub,Sub -d Allow")
+        await driver.until_shown("yes", "to undo this: rmqadmin updateAcl")
         await close(driver)
         await driver.until_shown("nothing granted")
         await driver.press("ctrl+d")

@@ -54,7 +54,7 @@ def test_nothing_is_asked_behind_a_dialog_and_the_line_says_so(world: World) -> 
         screen = driver.app.screen
         assert isinstance(screen, DashboardScreen)
         await driver.press("p")
-        await driver.until_shown("to go on", "paused")
+        await driver.until_shown("nothing would change", "paused")
         await driver.until(lambda: screen.feeds[0].next_s is not None)  # a refresh under way is finished
         updated_s = screen.feeds[0].updated_s
         await driver.pilot.pause(3 * 0.05)
@@ -129,7 +129,7 @@ def test_keys_of_the_focused_view_are_in_the_footer_and_all_of_them_on_a_sheet()
         await driver.press("enter")
         await driver.until_shown("^r Reset", "Other table")
         await driver.press("question_mark")
-        await driver.until_shown("Other order", "Page down", "Faster")
+        await driver.until_shown("Other order", "Page down", "Faster", "A-Z", "> ", "Sort by the next column")
         await driver.press("question_mark")
         await driver.until_shown("^r Reset")
         assert "Page down" not in driver.text
