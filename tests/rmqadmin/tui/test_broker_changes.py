@@ -48,12 +48,12 @@ def test_a_grant_and_its_end_have_a_way_back(world: World) -> None:
     world.admin.create_user(addr, UserAccount(username=user, password="s3cret-word"))
     wished = wished_acl(f"User:{user}", topic, "Pub,Sub", PolicyDecision.ALLOW, "10.0.0.0/8")
     granted = plan_acl(world.admin, addr, wished, world.admin.update_acl)
-    assert granted.undo == ["deleteAcl", *where]
+    assert granted.undo == [["deleteAcl", *where]]
     granted.act()
     back = ["updateAcl", *where, "-a", "Pub,Sub", "-d", "Allow", "-i", "10.0.0.0/8"]
-    assert delete_acl_in_broker(world.admin, addr, f"User:{user}", topic).undo == back
+    assert delete_acl_in_broker(world.admin, addr, f"User:{user}", topic).undo == [back]
     other = wished_acl(f"User:{user}", topic, "All", PolicyDecision.DENY, None)
-    assert plan_acl(world.admin, addr, other, world.admin.update_acl).undo == back
+    assert plan_acl(world.admin, addr, other, world.admin.update_acl).undo == [back]
     world.admin.delete_user(addr, user)
 
 
