@@ -76,7 +76,11 @@ class HaMaster:
         await trio.serve_listeners(self._serve, [trio.SocketListener(trio.socket.from_stdlib_socket(handle))])
 
     async def _serve(self, stream: trio.SocketStream) -> None:
-        link = self._make_link(stream)
+        try:
+            link = self._make_link(stream)
+        except OSError:  # whoever it was has reset the connection before it was accepted, and has no address any more
+            await stream.aclose()
+            return
         if len(self._links) >= LINKS_MAX:
             log.warning("event=slave-refused peer=%s reason='%d slaves are the most'", link.peer, LINKS_MAX)
             await stream.aclose()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -154,6 +157,21 @@ async def test_a_slave_that_hears_nothing_new_waits_once(tmp_path: Path) -> None
                 assert len(master.waiting) == 1
             nursery.cancel_scope.cancel()
     store.close()
+
+
+def test_who_resets_its_connection_before_it_is_accepted_ends_nothing(master: Master) -> None:
+    """As a port scan does. It has no address then, and the broker ended of that."""
+    host, _, port = ha_addr_of(master.server, master.admin).rpartition(":")
+    os.kill(master.server.pid, signal.SIGSTOP)
+    try:
+        for _ in range(3):
+            with socket.create_connection((host, int(port))) as stranger:
+                stranger.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    finally:
+        os.kill(master.server.pid, signal.SIGCONT)
+    slave = master.slave()
+    slave.report(master.end_offset)
+    assert slave.transfer().data == b""
 
 
 def test_of_reports_that_come_together_the_last_counts(master: Master) -> None:
