@@ -78,17 +78,6 @@ class SetLink(HaLink):
         head = HANDSHAKE_ANSWER.pack(HANDSHAKE_STATE, len(entries), self._log_end, epochs.last_epoch)
         await self._stream.send_all(head + entries)
 
-    def _take(self, offset: int) -> bool:
-        start = self._store.log.min_offset
-        if self.next_offset == NO_REPORT and 0 < offset < start:
-            log.error(
-                "event=slave-refused peer=%s reported=%d log_start=%d reason='what comes next has expired here; empty "
-                "its store'",
-                self.peer, offset, start,
-            )  # fmt: skip
-            return False
-        return super()._take(offset)
-
     @property
     def _log_end(self) -> int:
         return self._store.written_offset

@@ -97,8 +97,8 @@ class HaLink:
         return whole
 
     def _take(self, offset: int) -> bool:
-        """False if no slave of this master can be there. Apache's master would wait until its own log has grown past
-        it, and go on in the middle of a record."""
+        """False if no slave of this master can be there, or go on from there. Apache's master would wait until its own
+        log has grown past the one, and go on in the middle of a record; the other it sends signs of life for ever."""
         end_offset = self._log_end
         limit = end_offset if self.next_offset == NO_REPORT else self.next_offset
         if not 0 <= offset <= limit:
@@ -106,6 +106,14 @@ class HaLink:
                 "event=slave-refused peer=%s reported=%d log_end=%d reason='it has what this master has not; take its "
                 "store away, or make it the master'",
                 self.peer, offset, end_offset,
+            )  # fmt: skip
+            return False
+        start_offset = self._store.log.min_offset
+        if self.next_offset == NO_REPORT and 0 < offset < start_offset:
+            log.error(
+                "event=slave-refused peer=%s reported=%d log_start=%d reason='what comes next has expired here; empty "
+                "its store'",
+                self.peer, offset, start_offset,
             )  # fmt: skip
             return False
         if self.next_offset == NO_REPORT:
@@ -157,17 +165,19 @@ class HaLink:
         return [self._head(self.next_offset, 0)] if scope.cancelled_caught else []
 
     async def _transfers(self) -> list[Part]:
-        """The next portion of the log, up to what readers see; empty at the end, and where the log begins behind. A
-        transfer never goes on in another file."""
+        """The next portion of the log, up to what readers see; empty at the end. A transfer never goes on in another
+        file. StorageError where retention was faster than the slave."""
         log_ = self._store.log
         start, end = self.next_offset, self._end_from(self.next_offset)
-        if not log_.min_offset <= start < end:
+        if start >= end:
             return []
         file_end = log_.segments.base_of(start) + log_.file_size_bytes
         size = min(end, file_end, start + await self._allowed()) - start
         data = log_.read_cached(start, size)
         if data is None:
             data = await trio.to_thread.run_sync(log_.read, start, size)
+        if start < log_.min_offset:  # maybe since a moment ago: then nothing was read
+            raise StorageError(f"what comes next for it, at log offset {start}, has expired here")
         view = memoryview(data.ljust(size, b"\0"))  # the end of a file that nothing was written to
         self.next_offset += size
         self._second_bytes += size

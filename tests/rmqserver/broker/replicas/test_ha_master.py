@@ -23,6 +23,7 @@ from rmqserver.broker.replicas.ha_master import HaMaster
 from rmqserver.config import BrokerConfig
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.options import StoreOptions
+from tests.rmqserver.store.conftest import put
 from tests.support import servers
 from tests.support.servers import Server, until
 from tests.support.slave import Slave, ha_addr_of
@@ -205,6 +206,39 @@ def test_a_report_of_what_was_never_sent_is_refused(master: Master) -> None:
     slave.report(master.end_offset + 1)
     with pytest.raises(EOFError):
         slave.copy_until(1 << 40, reports=False)
+
+
+@pytest.mark.trio
+async def test_a_slave_whose_next_bytes_have_expired_is_refused(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also one that retention has overtaken. Apache's master sends both signs of life for ever."""
+    store = MessageStore(tmp_path, StoreOptions(commit_log_file_size_bytes=4096), background=False)
+    store.open()
+    while len(store.log.segments.bases) < 4:
+        put(store, body=bytes(1000))
+        store.commit()
+    config = BrokerConfig.from_properties(
+        "haFlowControlEnable=true\nmaxHaTransferByteInSecond=1\nhaHousekeepingInterval=600000\n"
+    )
+    master = HaMaster(config, store)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(master.serve, listener)
+            slow = await trio.open_tcp_stream(*listener.getsockname())
+            await slow.send_all(REPORT.pack(0))
+            assert await slow.receive_some(1)
+            for _ in range(2):
+                store.log.segments.delete_first()
+            late = await trio.open_tcp_stream(*listener.getsockname())
+            await late.send_all(REPORT.pack(100))
+            for stream in (slow, late):
+                async with stream:
+                    while await stream.receive_some():
+                        pass
+            assert sum("has expired here" in line for line in caplog.messages) == 2
+            nursery.cancel_scope.cancel()
+    store.close()
 
 
 def test_a_producer_waits_for_the_slave_or_hears_that_it_is_late(master: Master) -> None:
