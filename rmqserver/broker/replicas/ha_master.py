@@ -9,7 +9,7 @@ from collections.abc import Callable
 import trio
 
 from rmqproto.bodies.master import HaConnection, HaStatus
-from rmqserver.broker.replicas.ha_link import HaLink
+from rmqserver.broker.replicas.ha_link import NO_REPORT, HaLink
 from rmqserver.config import BrokerConfig, BrokerRole
 from rmqserver.store.message_store import MessageStore
 
@@ -109,7 +109,9 @@ class HaMaster:
             link.has_news.set()
 
     def _is_in_sync(self, link: HaLink, end_offset: int) -> bool:
-        return end_offset - link.acked_offset < self.config.ha_max_gap_not_in_sync_bytes
+        """Apache's master takes also one for it that has not reported yet."""
+        is_near = end_offset - link.acked_offset < self.config.ha_max_gap_not_in_sync_bytes
+        return is_near and link.acked_offset != NO_REPORT
 
     # --- what tools ask ----------------------------------------------------------------------------------------------
 
