@@ -48,7 +48,8 @@ class SetWatch:
         self._fence = fence
 
     async def run(self) -> None:
-        """Until cancelled. A proposal whose answer is lost is made again until it is answered: it may count."""
+        """Until cancelled. A proposal counts as made until a controller has said what the set is: that whose answer is
+        lost may have been carried out, and is refused when it is made again."""
         state = self._state
         while True:
             with trio.move_on_after(self._config.check_sync_state_set_period_ms / 1000):
@@ -57,14 +58,17 @@ class SetWatch:
             sync_set, master = state.sync_set, self._master()
             if sync_set is None or state.is_fenced or master is None:
                 continue
+            is_settled = False
             try:
-                await self._propose(sync_set, master)
-            except (NoController, ProtocolError) as error:
+                is_settled = await self._propose(sync_set, master)
+            except (NoController, ProtocolError, RefusedError) as error:
                 log.warning("event=set-not-changed reason=%r", str(error))
+            if not is_settled:  # each report of a slave is news
                 await trio.sleep(ASK_AGAIN_AFTER_S)
                 state.has_set_news.set()
 
-    async def _propose(self, sync_set: SyncSet, master: SetMaster) -> None:
+    async def _propose(self, sync_set: SyncSet, master: SetMaster) -> bool:
+        """Whether the set is as it is to be now; False where it was refused."""
         state, store = self._state, master.store
         wanted = sync_set.proposed or sync_set.wanted(
             master.acked(), store.written_offset, store.confirmed_offset,
@@ -72,23 +76,31 @@ class SetWatch:
             self._config.ha_max_time_slave_not_catchup_ms,
         )  # fmt: skip
         if wanted is None:
-            return
+            return True
         sync_set.propose(wanted)
         master.set_changed()
         body = SyncStateSet(sync_state_set=sorted(wanted), sync_state_set_epoch=sync_set.set_epoch)
         try:
             found = await self._questions.alter_set(state.own_id, state.master_epoch, body)
         except RefusedError as error:
-            if state.sync_set is not sync_set:
-                return
-            log.warning("event=set-refused set=%s reason=%r", sorted(wanted), str(error))
-            sync_set.proposed = None
-            if error.code in FENCING_CODES:
-                self._fence(f"the controller has another master: {error}")
-            state.has_news.set()  # to know the set as it is
-        else:
-            if state.sync_set is not sync_set:  # it has another role by now
-                return
+            if state.sync_set is sync_set:
+                log.warning("event=set-refused set=%s reason=%r", sorted(wanted), str(error))
+                if error.code in FENCING_CODES:
+                    self._fence(f"the controller has another master: {error}")
+                await self._learn(sync_set)
+                master.set_changed()
+            return False
+        if state.sync_set is sync_set:  # else it has another role by now
             sync_set.take(frozenset(found.sync_state_set), found.sync_state_set_epoch)
             log.info("event=set-changed epoch=%d set=%s", state.master_epoch, sorted(sync_set.members))
-        master.set_changed()
+            master.set_changed()
+        return True
+
+    async def _learn(self, sync_set: SyncSet) -> None:
+        """The set as it is. Where this broker is not its master any more, ``has_news`` has all of that asked for."""
+        state = self._state
+        found = await self._questions.leadership()
+        if found is not None and (found.master_epoch, found.master_id) == (state.master_epoch, state.own_id):
+            sync_set.take(found.members, found.set_epoch)
+        else:
+            state.has_news.set()

@@ -108,11 +108,7 @@ def test_a_master_that_is_none_any_more_promises_nothing(found: ScriptedSet) -> 
     until(lambda: found.takes(1))
     found.start(2)
     found.in_sync(1, 2)
-    found.controller.silent |= {1004}
-    found.brokers[2].stop(signal.SIGKILL)
-    found.in_sync(1)
-    found.start(2)
-    found.in_sync(1, 2)
+    found.controller.silent.add(1004)
     with found.controller.lock:
         found.controller.master, found.controller.epoch = 2, found.controller.epoch + 1
     found.brokers[2].stop(signal.SIGKILL)
@@ -131,6 +127,26 @@ def test_a_lost_answer_of_the_controller_makes_nobody_less_needed(found: Scripte
     found.in_sync(1)
     found.controller.lost.clear()
     until(lambda: found.send(1, b"alone") is SendStatus.SEND_OK)
+
+
+@pytest.mark.slow
+def test_who_may_have_joined_is_waited_for_until_the_set_is_known(found: ScriptedSet) -> None:
+    """The controller has taken it in, and the answer was lost: what is proposed again is refused, since it is so. It
+    may be elected, so it must have what is acknowledged from then on."""
+    found.start(1)
+    until(lambda: found.takes(1))
+    found.controller.lost.add(1001)
+    found.start(2)
+    found.in_sync(1, 2)
+    found.brokers[2].stop(signal.SIGKILL)
+    found.controller.silent.add(1004)
+    found.controller.lost.clear()
+    found.controller.refused_sets.clear()
+    until(lambda: ResponseCode.CONTROLLER_FENCED_SYNC_STATE_SET_EPOCH in found.controller.refused_sets)
+    assert {found.send(1, b"alone") for _ in range(3)} == {SendStatus.FLUSH_SLAVE_TIMEOUT}
+    found.controller.silent.clear()
+    until(lambda: found.send(1, b"agreed") is SendStatus.SEND_OK)
+    assert found.controller.members == {1}
 
 
 @pytest.mark.slow
