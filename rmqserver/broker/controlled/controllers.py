@@ -41,6 +41,8 @@ class ControllerGroup(Service):
         """A connection has ended: maybe a controller takes us for dead."""
         self._connections: dict[str, Connection] = {}
         self._opening: dict[str, trio.Lock] = {}
+        self._told: set[str] = set()
+        """Who has not answered a heartbeat yet."""
 
     def connection_closed(self, connection: Connection) -> None:
         self.on_closed()
@@ -76,17 +78,21 @@ class ControllerGroup(Service):
         return answer
 
     async def beat(self, header: BrokerHeartbeatHeader, on_answers: Callable[[list[Command]], None]) -> None:
-        """Tells all of them that we live; returns when each knows it or does not answer. ``on_answers`` is called once,
-        as soon as more than half of them have answered, or the one of ours that leads has: it knows alone."""
+        """Tells all of them that we live, but for those that have not answered the time before; returns when each knows
+        it or does not answer. ``on_answers`` is called once, as soon as more than half of them have answered, or the
+        one of ours that leads has: it knows alone."""
         addrs, answers = self._addrs(), list[Command]()
         is_told = False
 
         async def tell(addr: str) -> None:
+            self._told.add(addr)
             try:
                 answer = await self._ask(addr, RequestCode.BROKER_HEARTBEAT, header, b"")
             except OSError as error:
                 log.debug("event=heartbeat-lost controller=%s reason=%r", addr, str(error))
                 return
+            finally:
+                self._told.discard(addr)
             nonlocal is_told
             if answer.code == ResponseCode.SUCCESS:
                 answers.append(answer)
@@ -97,7 +103,8 @@ class ControllerGroup(Service):
 
         async with trio.open_nursery() as nursery:
             for addr in addrs:
-                nursery.start_soon(tell, addr)
+                if addr not in self._told:
+                    nursery.start_soon(tell, addr)
 
     async def _ask(self, addr: str, code: int, header: Header, body: bytes) -> Command:
         async with self._opening.setdefault(addr, trio.Lock()):

@@ -178,13 +178,14 @@ class SetMember:
                 self._note(str(error) or type(error).__name__)
 
     async def _beat(self) -> None:
-        while True:
-            self._beat_is_due = trio.Event()
-            with trio.move_on_after(self._config.controller_heart_beat_timeout_ms / 1000):
-                await self._beat_once()
-            with trio.move_on_after(self._config.broker_heartbeat_interval_ms / 1000):
-                await self._beat_is_due.wait()
-                await trio.sleep(BEAT_AGAIN_AFTER_S)
+        """A controller that does not answer keeps the others waiting for nothing."""
+        async with trio.open_nursery() as nursery:
+            while True:
+                self._beat_is_due = trio.Event()
+                nursery.start_soon(self._beat_once)
+                with trio.move_on_after(self._config.broker_heartbeat_interval_ms / 1000):
+                    await self._beat_is_due.wait()
+                    await trio.sleep(BEAT_AGAIN_AFTER_S)
 
     async def _beat_once(self) -> None:
         sent_ms = self.state.clock_ms()

@@ -1,0 +1,33 @@
+"""Several controllers, as a broker tells them that it lives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rmqclient.admin import AdminClient
+from rmqproto.codes import RequestCode
+from tests.support import servers
+from tests.support.broker_set import BrokerSet
+from tests.support.peer import Peer
+from tests.support.scripted_controller import ScriptedController
+
+
+def test_a_controller_that_does_not_answer_keeps_no_other_waiting(tmp_path: Path) -> None:
+    """A frozen one of three. The others heard of the broker once in three seconds and took it for dead, where
+    controllerHeartBeatTimeoutMills was shorter."""
+
+    def beats(peer: Peer) -> int:
+        return peer.codes().count(RequestCode.BROKER_HEARTBEAT)
+
+    with (
+        servers.namesrv(tmp_path / "namesrv") as namesrv,
+        AdminClient(namesrv.namesrv_addr) as admin,
+        ScriptedController() as controller,
+        Peer(lambda request: None) as frozen,
+    ):
+        addrs = f"{controller.peer.address};{frozen.address}"
+        with BrokerSet(tmp_path, addrs, namesrv, admin).start(1):
+            frozen.wait_for(lambda: beats(frozen) > 0)
+            before = beats(controller.peer)
+            controller.peer.wait_for(lambda: beats(controller.peer) >= before + 10)
+            assert beats(frozen) < 5
