@@ -340,8 +340,8 @@ class Broker(Service):
             self.offsets.load()
             self.consumer_filters.load()
             # Also where only a process was killed: the start before may have met a power cut, and not come to saving
-            # what it had held back.
-            if not recovered.was_clean:
+            # what it had held back. And where the offsets are another broker's, whose log went further.
+            if not recovered.was_clean or (self._set_state is not None and self.slave is None):
                 self.offsets.hold_back(self.store.max_offset)
             if self.slave is None:
                 forget_notes(self.files)

@@ -14,6 +14,7 @@ import pytest
 
 from rmqclient.admin import AdminClient
 from rmqclient.message import SendStatus
+from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import RefusedError, RocketMQError
 from tests.support import servers
@@ -210,3 +211,22 @@ def test_without_a_master_nothing_is_taken(found: ScriptedSet) -> None:
     assert (found.directory / "b1/store/brokerIdentity").read_text() == "DefaultCluster#broker-a#1"
     found.start(1)
     until(lambda: found.takes(1))
+
+
+@pytest.mark.slow
+def test_who_is_elected_has_no_group_ahead_of_its_queues(found: ScriptedSet) -> None:
+    """The offset was copied from a master that had more: the next messages get the places behind, and must be read."""
+    found.start(1)
+    until(lambda: found.takes(1))
+    found.start(2)
+    found.in_sync(1, 2)
+    found.admin.create_group(found.brokers[1].broker_addr, SubscriptionGroupConfig(group_name="Ahead"))
+    found.admin.update_consumer_offset(found.brokers[1].broker_addr, "Ahead", "Kept", 0, 1000)
+
+    def at(number: int) -> int | None:
+        return found.admin.consumer_offset(found.brokers[number].broker_addr, "Ahead", "Kept", 0)
+
+    until(lambda: at(2) == 1000)
+    found.controller.elect(2)
+    until(lambda: found.takes(2))
+    assert 0 < (at(2) or 0) < 1000
