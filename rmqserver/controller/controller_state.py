@@ -62,10 +62,12 @@ class SyncStateSetAltered(msgspec.Struct, frozen=True, rename="camel", tag="ALTE
 
 
 class MasterElected(msgspec.Struct, frozen=True, rename="camel", tag="ELECT_MASTER", tag_field="type"):
-    """A new term begins: of this replica, which is alone in the in-sync set at first, or of nobody."""
+    """A new term begins: of this replica, which is alone in the in-sync set at first, or of nobody. Its epoch is the
+    next one, but not below ``least_epoch``."""
 
     broker_name: str
     new_master_broker_id: Int64 | None
+    least_epoch: Int32 = 0
 
 
 class BrokerDataCleaned(msgspec.Struct, frozen=True, rename="camel", tag="CLEAN_BROKER_DATA", tag_field="type"):
@@ -129,7 +131,8 @@ def _changed(
             return _replace(found, master_broker_id=None, master_epoch=found.master_epoch + 1)
         case MasterElected(new_master_broker_id=new):
             assert new is not None
-            elected = _replace(found, master_broker_id=new, master_epoch=found.master_epoch + 1)
+            epoch = max(found.master_epoch + 1, event.least_epoch)
+            elected = _replace(found, master_broker_id=new, master_epoch=epoch)
             return _with_set(elected, (new,))
         case BrokerDataCleaned():
             return _cleaned(found, set(event.broker_ids or ()))

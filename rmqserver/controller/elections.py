@@ -13,6 +13,9 @@ from rmqproto.wire import fastjson
 from rmqserver.controller.controller_state import BrokerSet, MasterElected, apply
 from rmqserver.controller.decision import STARTED_LATELY, ControllerDecision, Situation
 
+LEAST_EPOCH_MAX = 1 << 30
+"""Anybody may say of what epoch his log is, and all that come are to be numbers of 32 bits."""
+
 
 def elect_master(now: Situation, header: ElectMasterHeader) -> ControllerDecision:
     """1002. A replica asks whether there is a master, and becomes it if it may; an operator designates one."""
@@ -36,7 +39,7 @@ def elect_master(now: Situation, header: ElectMasterHeader) -> ControllerDecisio
         remark = f"The old master {chosen} is still alive, not need to elect new master for broker {found.broker_name}"
         body = fastjson.dumps(ElectedMaster(sync_state_set=list(found.sync_state_set)))
         return ControllerDecision(ResponseCode.CONTROLLER_MASTER_STILL_EXIST, remark, _answer(found), body)
-    event = MasterElected(found.broker_name, chosen)
+    event = MasterElected(found.broker_name, chosen, _least_epoch(now, found, chosen))
     after = apply(now.sets, event)[found.broker_name]
     group = BrokerMemberGroup(
         broker_addrs={broker_id: each.broker_address for broker_id, each in after.replicas.items()},
@@ -48,6 +51,15 @@ def elect_master(now: Situation, header: ElectMasterHeader) -> ControllerDecisio
         standard=True,  # Apache's mqadmin cannot read the integer keys that Apache's controller writes without quotes
     )
     return ControllerDecision(header=_answer(after), body=body, events=(event,))
+
+
+def _least_epoch(now: Situation, found: BrokerSet, chosen: int) -> int:
+    """Of a set that is new here, and has a log: the controller that knew it was lost. Its master leads in no epoch that
+    is older than its log."""
+    standing = now.alive.get((found.broker_name, chosen))
+    if found.master_epoch or standing is None or standing.epoch < 1:
+        return 0
+    return min(standing.epoch, LEAST_EPOCH_MAX) + 1
 
 
 def master_lost(now: Situation, found: BrokerSet) -> tuple[MasterElected, ...]:

@@ -39,7 +39,7 @@ class Trio:
         self.start()
         for broker_id in (1, 2, 3):
             assert self.apply(broker_id).code == 0
-            self.beat(broker_id)
+            self.beat(broker_id, epoch=-1)
         assert self.elect(1, designate=False).code == 0
         assert self.alter(1, 2).code == 0
         self.seated.settle()
@@ -358,3 +358,46 @@ def test_one_controller_is_no_group() -> None:
         ControllerConfig.from_properties("controllerDLegerPeers=n0-a:9878;n1-b:9878")
     with pytest.raises(UsageError, match="controllerType=jRaft"):
         ControllerConfig.from_properties("controllerType=jRaft")
+
+
+def test_a_set_whose_controller_was_lost_goes_on_behind_the_epochs_of_its_log() -> None:
+    """Its first master leads in no epoch that is older than its log. Apache's controller begins at 1."""
+    lone = Lone()
+    lone.beat(7)
+    assert lone.elect().ext["masterEpoch"] == "8"
+    lone = Lone()
+    lone.beat((1 << 31) - 1)
+    assert lone.elect().ext["masterEpoch"] == str((1 << 30) + 1)
+    lone.beat(99)
+    assert lone.register().code == 0
+    assert lone.seated.controller.sets[NAME].master_epoch == (1 << 30) + 2, "then a heartbeat says nothing of it"
+
+
+class Lone:
+    """The first replica of a set, whose log may be older."""
+
+    def __init__(self) -> None:
+        self.seated = SeatedController(RecordingDisk())
+        self.seat = self.seated.seat()
+        header = ApplyBrokerIdHeader(
+            cluster_name="c", broker_name=NAME, applied_broker_id=1, register_check_code="h:1;1"
+        )  # fmt: skip
+        assert self.seat.ask(R.CONTROLLER_APPLY_BROKER_ID, header).code == 0
+
+    def beat(self, epoch: int) -> None:
+        header = BrokerHeartbeatHeader(
+            cluster_name="c", broker_addr="", broker_name=NAME, broker_id=1, epoch=epoch, max_offset=100
+        )  # fmt: skip
+        self.seat.ask(R.BROKER_HEARTBEAT, header)
+
+    def elect(self) -> Command:
+        header = ElectMasterHeader(
+            cluster_name="c", broker_name=NAME, broker_id=1, designate_elect=False, invoke_time=1
+        )  # fmt: skip
+        return self.seat.ask(R.CONTROLLER_ELECT_MASTER, header)
+
+    def register(self) -> Command:
+        header = RegisterToControllerHeader(
+            cluster_name="c", broker_name=NAME, broker_id=1, broker_address="h:1", invoke_time=1
+        )  # fmt: skip
+        return self.seat.ask(R.CONTROLLER_REGISTER_BROKER, header)

@@ -121,7 +121,7 @@ class Stage:
                 broker_addr="",
                 broker_name="broker-a",
                 broker_id=broker_id,
-                epoch=1,
+                epoch=-1,
                 max_offset=100,
             )
             assert seat.ask(R.BROKER_HEARTBEAT, header).code == 0

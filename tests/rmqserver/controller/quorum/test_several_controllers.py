@@ -78,7 +78,7 @@ class Running:
     async def beat(self, *broker_ids: int) -> None:
         for broker_id in broker_ids:
             beat = BrokerHeartbeatHeader(
-                cluster_name="c", broker_addr="", broker_name=NAME, broker_id=broker_id, epoch=1, max_offset=1
+                cluster_name="c", broker_addr="", broker_name=NAME, broker_id=broker_id, epoch=-1, max_offset=1
             )
             assert (await self.ask(R.BROKER_HEARTBEAT, beat)).code == 0
 
