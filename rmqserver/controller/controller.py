@@ -4,6 +4,7 @@ answered; and elections for brokers that are no longer heard of."""
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -42,6 +43,11 @@ from rmqserver.settings_requests import take_settings_untrusted
 
 log = logging.getLogger(__name__)
 
+STOOD_STILL_S = 2.0
+"""So long without a turn. After three seconds brokers give up what they have asked, and their connections with it."""
+
+TICK_S = 0.5
+
 
 class Controller(Service):
     """``open`` it before it serves, ``run`` it as a task, ``close`` it at the end. All is one thread."""
@@ -62,6 +68,9 @@ class Controller(Service):
         self._notices = notices
         self._advertise = advertise
         self._wake = wake
+        self._clock_s = clock_s
+        self._ticked_s = math.inf
+        """When this controller was seen to run; never before ``run``."""
         self._decider = Decider(config, store, notices, clock_s)
         self._is_open = False
         super().__init__("controller", self._handlers())
@@ -98,12 +107,27 @@ class Controller(Service):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._store.run, me, self._decider.lead, self._decider.follow)
             nursery.start_soon(self._notices.run)
+            nursery.start_soon(self._tick)
             nursery.start_soon(self._scan_brokers)
             nursery.start_soon(self._scan_masters)
             await self._decider.failed.wait()
             nursery.cancel_scope.cancel()
         assert self._decider.failure is not None
         return self._decider.failure
+
+    async def _tick(self) -> None:
+        self._ticked_s = self._clock_s()
+        while True:
+            await trio.sleep(TICK_S)
+            self._notice_standstill()
+
+    def _notice_standstill(self) -> None:
+        """Who was frozen itself, or waited for its disk, has heard nobody meanwhile, and finds connections ended: it
+        begins to listen anew, as after a start."""
+        before_s, self._ticked_s = self._ticked_s, max(self._ticked_s, self._clock_s())
+        if self._ticked_s - before_s > STOOD_STILL_S:
+            log.warning("event=controller-stood-still seconds=%.1f", self._ticked_s - before_s)
+            self.live.settle_anew()
 
     async def _scan_brokers(self) -> None:
         while True:
@@ -116,17 +140,20 @@ class Controller(Service):
             self.scan_masters()
 
     def scan_brokers(self) -> None:
+        self._notice_standstill()
         self._lost(self.live.expired(), "no heartbeat")
 
     def scan_masters(self) -> None:
         """Elections that are still due: in sets without a master, and of those that died before it was known who else
         lives."""
+        self._notice_standstill()
         if self.is_leading:
             for each in elections.sets_to_elect(self._decider.now()):
                 self._elect_another(each)
 
     def connection_closed(self, connection: Connection) -> None:
         if self._is_open:
+            self._notice_standstill()
             self._lost(self.live.gone_with(connection), "its connection ended")
 
     def _lost(self, keys: Iterable[ReplicaKey], reason: str) -> None:

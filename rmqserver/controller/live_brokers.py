@@ -29,12 +29,17 @@ class _Life(NamedTuple):
 class LiveBrokers:
     def __init__(self, clock_s: Callable[[], float]):
         self._clock_s = clock_s
-        self._settles_s = clock_s() + HEARTBEAT_TIMEOUT_MS / 1000
         self._lives: dict[ReplicaKey, _Life] = {}
+        self.settle_anew()
+
+    def settle_anew(self) -> None:
+        """Whoever is not heard of may live all the same, for one heartbeat time-out from now."""
+        self._settles_s = self._clock_s() + HEARTBEAT_TIMEOUT_MS / 1000
 
     @property
     def is_settled(self) -> bool:
-        """Whoever lives has been heard of: one heartbeat time-out has passed since the start."""
+        """Whoever lives has been heard of: one heartbeat time-out has passed since the start, or since we stood
+        still."""
         return self._clock_s() >= self._settles_s
 
     def heard(self, broker_id: int, beat: BrokerHeartbeatHeader, connection: object) -> None:

@@ -172,3 +172,77 @@ def test_a_frozen_master_that_goes_on_acknowledges_nothing(tmp_path: Path, all_m
         finally:
             for server in two.brokers.values():
                 server.stop()
+
+
+def test_a_controller_that_stood_still_deposes_nobody(tmp_path: Path) -> None:
+    """Its brokers gave up their connections meanwhile: each looked like the end of a broker, and the master lost its
+    place."""
+    with (
+        servers.controller(tmp_path / "controller") as controller,
+        servers.namesrv(tmp_path / "namesrv") as namesrv,
+        AdminClient(namesrv.namesrv_addr) as admin,
+    ):
+        two = BrokerSet(tmp_path, controller.controller_addr, namesrv, admin)
+
+        def epoch() -> int | None:
+            sets = admin.replica_sets(controller.controller_addr, [BROKER_NAME]).replicas_info_table
+            return sets[BROKER_NAME].master_epoch
+
+        try:
+            for number in (1, 2):
+                two.start(number)
+                until(lambda: len(members(two)) == number)  # noqa: B023
+            until(two.controller_is_settled)
+            before = epoch()
+            os.kill(controller.pid, signal.SIGSTOP)
+            try:
+                for server in two.brokers.values():
+                    until(lambda: "event=controller-problem" in server.log_tail())  # noqa: B023
+            finally:
+                os.kill(controller.pid, signal.SIGCONT)
+            until(lambda: "event=controller-stood-still" in controller.log_tail())
+            until(two.controller_is_settled)
+            until_all_in_sync(two)
+            assert epoch() == before
+            assert two.send(1, b"after") is SendStatus.SEND_OK
+        finally:
+            for server in two.brokers.values():
+                server.stop()
+
+
+def test_a_set_whose_controller_lost_its_directory_begins_anew_under_another(tmp_path: Path) -> None:
+    """As docs/controller.md says. The new one knows nothing of the epochs that the logs have."""
+    with (
+        ExitStack() as stack,
+        servers.namesrv(tmp_path / "namesrv") as namesrv,
+        AdminClient(namesrv.namesrv_addr, timeout_s=60) as admin,
+    ):
+        first = stack.enter_context(servers.controller(tmp_path / "first"))
+        two = BrokerSet(tmp_path, first.controller_addr, namesrv, admin)
+        kept = [b"%d-" % number * 50 for number in range(30)]
+        try:
+            for number in (1, 2):
+                two.start(number, **PATIENT)
+                until(lambda: len(members(two)) == number)  # noqa: B023
+            until(two.controller_is_settled)
+            two.brokers[1].stop()
+            until(lambda: two.takes(2))
+            two.start(1, **PATIENT)
+            until_all_in_sync(two)
+            assert {two.send(2, body) for body in kept} == {SendStatus.SEND_OK}
+            two.brokers[1].stop()
+            two.brokers[2].stop()
+            first.stop()
+            for server in two.brokers.values():
+                (server.store_dir / "brokerIdentity").unlink()
+            two.controller_addr = stack.enter_context(servers.controller(tmp_path / "second")).controller_addr
+            two.start(2, **PATIENT)
+            until(lambda: two.takes(2))
+            two.start(1, **PATIENT)
+            until_all_in_sync(two)
+            for number in (1, 2):
+                until(lambda: has(two, number, kept))  # noqa: B023
+            assert two.send(2, b"after") is SendStatus.SEND_OK
+        finally:
+            for server in two.brokers.values():
+                server.stop()
