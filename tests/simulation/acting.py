@@ -21,6 +21,7 @@ from typing import Any
 
 from rmqproto.ha import MASTER_ID
 from rmqproto.perm import PERM_WRITE
+from rmqserver.broker.replicas.same_log import WHAT_TO_DO
 from rmqserver.store.options import FlushMode
 from tests.simulation import faults, product, tasks
 from tests.simulation.acting_machines import TOPIC, ActingBroker, Kept, SimulatedNameserver
@@ -238,12 +239,12 @@ class ActingSimulation:
         if broker.slave is None and "make the slave the master" in broker.pre_online._problem:
             longest = max(self.brokers, key=lambda each: len(each.log_on_disk.data))
             self._replace_log(broker, bytes(longest.log_on_disk.data))
-        elif broker.slave is not None and broker.slave._metadata.is_ahead and self.master.is_online:
+        elif broker.slave is not None and WHAT_TO_DO in broker.slave.log._problem and self.master.is_online:
             self._empty(broker)
 
     def _empty(self, broker: ActingBroker) -> None:
-        """A slave that was away has what a power cut took from its master. It is refused while its log is longer; once
-        the master has written as much, nothing on this wire shows it (docs/replication.md)."""
+        """A slave that was away has what a power cut took from its master. It does not follow, and would act for it
+        with what it has (docs/replication.md)."""
         for consumer in self._consumers:
             consumer.forget(broker)
         self._replace_log(broker, b"")

@@ -14,15 +14,15 @@ from rmqproto.bodies.base import DataVersion
 from rmqproto.bodies.groups import SubscriptionGroups
 from rmqproto.bodies.popping import RequestModes
 from rmqproto.bodies.routes import TopicConfig, TopicConfigs
-from rmqproto.codes import RequestCode
+from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import RocketMQError
 from rmqproto.ha import MASTER_ID
-from rmqproto.headers.consuming import QueryConsumerOffsetHeader, UpdateConsumerOffsetHeader
+from rmqproto.headers.consuming import QueryConsumerOffsetHeader, UpdateConsumerOffsetHeader, ViewMessageHeader
 from rmqproto.names import member_group_topic
 from rmqproto.wire.fastjson import dumps
 from rmqserver.config import BrokerConfig, NamesrvConfig
 from rmqserver.namesrv.kv import KvConfig
-from rmqserver.remoting.answer import Refused, success
+from rmqserver.remoting.answer import Refused, Request, success
 from rmqserver.remoting.service import Handler, Service
 from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.options import FlushMode
@@ -204,11 +204,19 @@ class ActingBroker(Served):
             code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: lambda request, _: success(request, body=dumps(_Groups.body)),
             code.GET_ALL_MESSAGE_REQUEST_MODE: lambda request, _: success(request, body=dumps(RequestModes())),
             code.GET_BROKER_HA_STATUS: lambda request, _: success(request, body=dumps(self.replicas.status())),
+            code.VIEW_MESSAGE_BY_ID: self._record_at,  # type: ignore[dict-item]
             code.EXCHANGE_BROKER_HA_INFO: lambda request, _: success(request),
             code.SEND_MESSAGE_V2: self._take,  # type: ignore[dict-item]
             code.PULL_MESSAGE: self._read,  # type: ignore[dict-item]
             code.LITE_PULL_MESSAGE: self._read,  # type: ignore[dict-item]
         }
+
+    def _record_at(self, request: Request[ViewMessageHeader], connection: None) -> bytes:
+        log_offset = request.header.offset
+        record = self.store.get_record(log_offset)
+        if record is None:
+            raise Refused(ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {log_offset}")
+        return success(request, body=record)
 
     def _make_link(self) -> Any:
         return self._product.master_link.MasterLink(self, None)

@@ -150,6 +150,7 @@ class OpenStore:
             self.log, Followers(()), self._request_flush, lambda arrivals: on_grown(),
             waits_for_flush=flush_mode is FlushMode.SYNC, waits_for_copies=waits_for_copies, on_written=on_grown,
         )  # fmt: skip
+        self._confirmation.last_record_offset = max(len(disk.data) - RECORD_BYTES, 0)
         self._product_round: list[bytes] = []
 
     @property
@@ -163,6 +164,16 @@ class OpenStore:
     @property
     def end_offset(self) -> int:
         return self.log.written_offset
+
+    @property
+    def last_record_offset(self) -> int:
+        last: int = self._confirmation.last_record_offset
+        return last
+
+    def get_record(self, log_offset: int) -> bytes | None:
+        data = self.log_on_disk.data[: self.confirmed_offset]
+        is_there = message_at(data, log_offset) is not None
+        return bytes(data[log_offset : log_offset + RECORD_BYTES]) if is_there else None
 
     def max_offset(self, topic: str, queue_id: int) -> int:
         """All messages are of one queue."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Awaitable, Callable
 
 import trio
 
 from rmqproto.bodies.master import HaClient, HaStatus
 from rmqproto.errors import ProtocolError, StorageError
 from rmqproto.ha import REPORT, TRANSFER_HEAD
+from rmqserver.broker.replicas.same_log import OtherLog
 from rmqserver.config import BrokerConfig
 from rmqserver.remoting.outward import open_stream
 from rmqserver.store.log.log_copy import LogCopy
@@ -18,6 +20,9 @@ from rmqserver.store.message_store import MessageStore
 log = logging.getLogger(__name__)
 
 RECONNECT_AFTER_S = 1.0
+OTHER_LOG_AGAIN_AFTER_S = 10.0
+"""Somebody has to do something about it."""
+
 RECEIVE_SIZE_BYTES = 1 << 20
 
 BEHIND_MAX_BYTES = 64 << 20
@@ -40,6 +45,8 @@ class HaSlave:
         self._store = store
         self.may_be_read = True
         """Whether readers may see what it has."""
+        self.check_log: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
+        """Awaited before the first report to a master. OtherLog if nothing may come of it."""
         self._master_addr: str | None = None
         self._has_other_master = trio.Event()
         self._is_linked = False
@@ -51,6 +58,8 @@ class HaSlave:
         """What an operator, or the master itself, has said of its device; it is only shown."""
         self._problem = ""
         self._last_read_ms = self._last_write_ms = 0
+        self._last_report_s = 0.0
+        """By a clock that is never set."""
         self._read_bytes = self._rate = 0
         self._second_began_s = 0.0
 
@@ -80,14 +89,18 @@ class HaSlave:
             if self._master_addr is None:
                 await self._has_other_master.wait()
                 continue
+            again_after_s = RECONNECT_AFTER_S
             try:
                 await self._follow(self._master_addr, copy)
+            except* OtherLog as errors:
+                self._note(str(errors.exceptions[0]), "other-log")
+                again_after_s = OTHER_LOG_AGAIN_AFTER_S
             except* (
                 OSError, trio.BrokenResourceError, trio.TooSlowError, ProtocolError, StorageError, MasterGone
             ) as errors:  # fmt: skip
                 self._note(str(errors.exceptions[0]) or type(errors.exceptions[0]).__name__)
             self._is_linked = False
-            with trio.move_on_after(RECONNECT_AFTER_S):
+            with trio.move_on_after(again_after_s):
                 await self._has_other_master.wait()
 
     async def _dispatch(self, copy: LogCopy) -> None:
@@ -106,14 +119,15 @@ class HaSlave:
     async def _follow(self, ha_addr: str, copy: LogCopy) -> None:
         stream = await open_stream(ha_addr)
         async with stream, trio.open_nursery() as nursery:
-            self._note("")
             received = await self._greet(stream, copy)
+            self._note("")
             nursery.start_soon(self._leave_for_another)
             nursery.start_soon(self._report_regularly, stream, copy)
             await self._receive(stream, copy, received)
 
     async def _greet(self, stream: trio.SocketStream, copy: LogCopy) -> bytes:
         """What is said before the first report; returns what has come behind it."""
+        await self.check_log()
         return b""
 
     async def _leave_for_another(self) -> None:
@@ -124,7 +138,7 @@ class HaSlave:
         """At once, which an Apache slave does not do, and whenever nothing was reported for a while."""
         interval_s = self._config.ha_send_heartbeat_interval_ms / 1000
         while True:
-            if time.time() * 1000 - self._last_write_ms >= interval_s * 1000 or not self._is_linked:
+            if time.monotonic() - self._last_report_s >= interval_s or not self._is_linked:
                 await self._report(stream, copy)
                 self._is_linked = True
             await trio.sleep(interval_s)
@@ -134,7 +148,7 @@ class HaSlave:
 
     async def _send_report(self, stream: trio.SocketStream, report: bytes) -> None:
         async with self._sending:
-            self._last_write_ms = time.time_ns() // 1_000_000
+            self._last_write_ms, self._last_report_s = time.time_ns() // 1_000_000, time.monotonic()
             await stream.send_all(report)
 
     async def _receive(self, stream: trio.SocketStream, copy: LogCopy, first: bytes) -> None:
@@ -189,11 +203,11 @@ class HaSlave:
             self._second_began_s, self._read_bytes = now_s, 0
         self._read_bytes += size
 
-    def _note(self, problem: str) -> None:
+    def _note(self, problem: str, event: str = "master-lost") -> None:
         """Logs when it changes, not every time that it is still so."""
         if problem != self._problem or not problem:
             if problem:
-                log.warning("event=master-lost ha_addr=%s reason=%r", self._master_addr, problem)
+                log.warning("event=%s ha_addr=%s reason=%r", event, self._master_addr, problem)
             else:
                 log.info("event=master-followed ha_addr=%s", self._master_addr)
         self._problem = problem

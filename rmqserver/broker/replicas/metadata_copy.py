@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rmqproto.bodies.groups import SubscriptionGroups
-from rmqproto.bodies.master import HaStatus
 from rmqproto.bodies.popping import RequestModes
 from rmqproto.bodies.routes import TopicConfigs
 from rmqproto.bodies.static_topics import TopicQueueMappingDetail
@@ -52,33 +51,18 @@ class MetadataCopy:
         self._groups = parts.groups
         self._offsets = parts.offsets
         self._timer_check_path = parts.timer_store.check_path
-        self.is_ahead = False
-        """Our log is longer than the master's: it is another log."""
 
     async def round(self, link: MasterLink) -> None:
         """OSError if the master is gone."""
         steps: tuple[Callable[[MasterLink], Awaitable[None]], ...] = (
-            self._log_end, self._all_topics, self._consumer_offsets, self._delay_offsets, self._all_groups,
-            self._request_modes, self._timer_check,
+            self._all_topics, self._consumer_offsets, self._delay_offsets, self._all_groups, self._request_modes,
+            self._timer_check,
         )  # fmt: skip
-        if self._config.enable_controller_mode:  # where logs part is known before anything is copied
-            steps = steps[1:]
         for step in steps:
             try:
                 await step(link)
             except (RefusedError, ProtocolError) as error:
                 log.warning("event=metadata-not-copied what=%s reason=%r", step.__name__[1:], str(error))
-
-    async def _log_end(self, link: MasterLink) -> None:
-        end = self._store.written_offset  # before the answer: our log grows while that is on its way
-        status = fastjson.loads_untrusted((await link.ask(RequestCode.GET_BROKER_HA_STATUS)).body, HaStatus)
-        was_ahead, self.is_ahead = self.is_ahead, end > status.master_commit_log_max_offset
-        if self.is_ahead and not was_ahead:
-            log.error(
-                "event=slave-ahead log_end=%d master_log_end=%d reason='this log has what the master has not; "
-                "take it away, or make this broker the master'",
-                end, status.master_commit_log_max_offset,
-            )  # fmt: skip
 
     async def _all_topics(self, link: MasterLink) -> None:
         body = fastjson.loads_untrusted((await link.ask(RequestCode.GET_ALL_TOPIC_CONFIG)).body, TopicConfigs)

@@ -23,6 +23,7 @@ from rmqproto.wire.fastjson import dumps
 from rmqserver.broker.relays import delay
 from rmqserver.broker.replicas.ha_slave import HaSlave
 from rmqserver.broker.replicas.metadata_copy import MetadataCopy
+from rmqserver.broker.replicas.same_log import check_same_log
 from rmqserver.broker.sending.send_checks import unavailable_text
 from rmqserver.broker.tables.config_table import from_file
 from rmqserver.remoting.answer import Refused, Request, success
@@ -76,6 +77,7 @@ class Slave:
         self._has_other_master = trio.Event()
         self._problem = ""
         self.log = log_
+        log_.check_log = self._check_log
 
     def handlers(self, table: Mapping[int, Handler]) -> dict[int, Handler]:
         """What takes the place of some of these."""
@@ -167,7 +169,18 @@ class Slave:
         if addr != self._master_addr:
             log.info("event=master-found addr=%s ha_addr=%s", addr, ha_addr)
             self._take_master_addr(addr)
-        self.log.follow(None if self._metadata.is_ahead else ha_addr)
+        self.log.follow(ha_addr)
+
+    async def _check_log(self) -> None:
+        """OtherLog if the master has another one. OSError, ProtocolError."""
+        if self._master_addr is None:  # it was told where slaves connect, and nothing else
+            return
+        link = self._make_link()
+        try:
+            await link.open(self._master_addr)
+            await check_same_log(link, self._store)
+        finally:
+            link.close()
 
     def _take_master_addr(self, addr: str) -> None:
         self._master_addr = addr
@@ -214,8 +227,6 @@ class Slave:
                 self._note(str(error) or type(error).__name__)
             finally:
                 link.close()
-            if self._metadata.is_ahead:
-                self.log.follow(None)
             with trio.move_on_after(self._config.sync_broker_metadata_period_ms / 1000):
                 await self._asked_to_copy.wait()
 

@@ -1,0 +1,50 @@
+"""Whether a slave's log is how its master's begins. The wire of ``DefaultHAService`` says nothing of it: a master of
+Apache's that has lost the end of its log goes on in the middle of a record as soon as it has written as much again."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from rmqproto.bodies.master import HaStatus
+from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.errors import ProtocolError, RefusedError
+from rmqproto.headers.consuming import ViewMessageHeader
+from rmqproto.wire.fastjson import loads_untrusted
+
+if TYPE_CHECKING:
+    from rmqserver.broker.replicas.master_link import MasterLink
+    from rmqserver.store.message_store import MessageStore
+
+log = logging.getLogger(__name__)
+
+WHAT_TO_DO = "take this store away, or make this broker the master"
+
+
+class OtherLog(ProtocolError):
+    """It is not, and never will be."""
+
+
+async def check_same_log(link: MasterLink, store: MessageStore) -> None:
+    """OtherLog where ours is longer, or its last record is not the one that the master has there. Nothing may be copied
+    meanwhile. OSError if the master is gone."""
+    end, last = store.written_offset, store.last_record_offset
+    try:
+        status = loads_untrusted((await link.ask(RequestCode.GET_BROKER_HA_STATUS)).body, HaStatus)
+        if end > status.master_commit_log_max_offset:
+            there = status.master_commit_log_max_offset
+            raise OtherLog(f"this log ends at {end}, and its master's at {there}: {WHAT_TO_DO}")
+        if (record := store.get_record(last)) is not None and record != await _record_of(link, last):
+            raise OtherLog(f"the master has not the record that this log has at {last}: {WHAT_TO_DO}")
+    except RefusedError as error:  # releases before 5.0 do not know the first of these questions
+        log.warning("event=log-not-compared reason=%r", str(error))
+
+
+async def _record_of(link: MasterLink, log_offset: int) -> bytes | None:
+    """None where the master finds none. RefusedError."""
+    try:
+        return (await link.ask(RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageHeader(offset=log_offset))).body
+    except RefusedError as error:
+        if error.code != ResponseCode.SYSTEM_ERROR or "can not find message" not in error.remark:
+            raise
+        return None

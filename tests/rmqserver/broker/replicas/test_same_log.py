@@ -1,0 +1,144 @@
+"""A slave whose log is not its master's: what it says, and that it takes nothing."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rmqclient.admin import AdminClient
+from rmqclient.message import Message, SendStatus
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.master import HaStatus
+from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.errors import RefusedError
+from rmqproto.wire.command import Command
+from rmqproto.wire.fastjson import dumps
+from rmqserver.broker.parts import BrokerParts
+from rmqserver.broker.replicas.same_log import OtherLog, check_same_log
+from tests.rmqserver.store.conftest import put
+from tests.support import servers
+from tests.support.servers import Server, until
+
+QUEUE = MessageQueue("Same", "broker-a", 0)
+
+
+@dataclass
+class Master:
+    """``record`` is what it has at any place: bytes, or the code and remark of a refusal."""
+
+    end_offset: int
+    record: bytes | tuple[int, str]
+    knows_ha_status: bool = True
+
+    async def ask(self, code: int, header: object = None) -> Command:
+        if code == RequestCode.GET_BROKER_HA_STATUS:
+            if not self.knows_ha_status:
+                raise RefusedError(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, " request type 907 not supported")
+            return Command(code=0, body=dumps(HaStatus(master_commit_log_max_offset=self.end_offset)))
+        if isinstance(self.record, tuple):
+            raise RefusedError(*self.record)
+        return Command(code=0, body=self.record)
+
+
+@pytest.mark.trio
+async def test_the_last_record_tells_whose_log_it_is(parts: BrokerParts) -> None:
+    store = parts.store
+    link: Any = Master(0, b"")
+    await check_same_log(link, store)  # an empty log is the begin of any
+    put(store)
+    last = put(store, body=b"last")
+    store.commit()
+    record = store.get_record(last.log_offset)
+    assert record is not None
+    nothing_there = (ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {last.log_offset}")
+    for master in (
+        Master(store.written_offset, record),
+        Master(store.written_offset + 1000, record),
+        Master(store.written_offset, (ResponseCode.NO_PERMISSION, "not for you")),
+        Master(0, b"", knows_ha_status=False),
+    ):
+        link = master
+        await check_same_log(link, store)
+    for master, said in (
+        (Master(store.written_offset - 1, record), f"ends at {store.written_offset}, and its master's at"),
+        (Master(store.written_offset, record[:-1]), f"the record that this log has at {last.log_offset}"),
+        (Master(store.written_offset, nothing_there), f"the record that this log has at {last.log_offset}"),
+    ):
+        link = master
+        with pytest.raises(OtherLog, match=said):
+            await check_same_log(link, store)
+
+
+@dataclass
+class Pair:
+    directory: Path
+    stack: ExitStack
+    namesrv: Server
+    admin: AdminClient
+
+    def start(self, name: str, *settings: str) -> Server:
+        given = [part for setting in settings for part in ("--set", setting)]
+        return self.stack.enter_context(
+            servers.broker(self.directory / name, self.namesrv.namesrv_addr, "broker-a", *given)
+        )
+
+    def master(self) -> Server:
+        return self.start("master")
+
+    def slave(self) -> Server:
+        return self.start("slave", "brokerRole=SLAVE", "brokerId=1", "slaveReadEnable=true")
+
+    def send(self, master: Server, *bodies: bytes) -> None:
+        for body in bodies:
+            result = self.admin.send_message(master.broker_addr, QUEUE, Message("Same", body))
+            assert result.status is SendStatus.SEND_OK
+
+    def bodies(self, server: Server) -> list[bytes]:
+        return [message.body for message in self.admin.pull_message(server.broker_addr, QUEUE, 0).messages]
+
+    def until_followed(self, master: Server) -> None:
+        until(lambda: [one.diff for one in self.admin.ha_status(master.broker_addr).ha_connection_info] == [0])
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[Pair]:
+    with ExitStack() as stack:
+        namesrv = stack.enter_context(servers.namesrv(tmp_path / "namesrv"))
+        admin = stack.enter_context(AdminClient(namesrv.namesrv_addr, timeout_s=60))
+        yield Pair(tmp_path, stack, namesrv, admin)
+
+
+def test_what_a_master_has_lost_keeps_its_slave_away_also_when_it_has_written_as_much_again(pair: Pair) -> None:
+    """It copied then from the middle of a record, or other messages behind those that the master does not have."""
+    master, slave = pair.master(), pair.slave()
+    pair.send(master, b"both")
+    pair.until_followed(master)
+    master.stop()
+    shutil.copytree(master.store_dir, pair.directory / "before")
+    master = pair.master()
+    pair.send(master, b"lost 1", b"lost 2")
+    pair.until_followed(master)
+    until(lambda: len(pair.bodies(slave)) == 3)
+    master.stop()
+    shutil.rmtree(master.store_dir)
+    (pair.directory / "before").rename(master.store_dir)
+    master = pair.master()
+    until(lambda: "event=other-log" in slave.log_tail())
+    pair.send(master, *(b"another %d" % number for number in range(5)))
+    slave.stop()
+    slave = pair.slave()
+    until(lambda: "event=other-log" in slave.log_tail() and "has not the record" in slave.log_tail())
+    assert pair.bodies(slave) == [b"both", b"lost 1", b"lost 2"]
+    status = pair.admin.ha_status(master.broker_addr)
+    assert (status.in_sync_slave_nums, {one.slave_ack_offset for one in status.ha_connection_info} - {-1}) == (0, set())
+    slave.stop()
+    shutil.rmtree(slave.store_dir)
+    slave = pair.slave()
+    pair.until_followed(master)
+    until(lambda: pair.bodies(slave) == pair.bodies(master))
