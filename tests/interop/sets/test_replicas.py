@@ -3,6 +3,7 @@ what was the slave serves alone."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,6 +93,41 @@ def test_a_real_slave_follows_our_master(tmp_path: Path) -> None:
                 assert pair.bodies(slave.broker_addr, "Copied", queue_id) == wanted, "with its first file"
             slave.kill()
             assert pair.send("Copied", COUNT + 8, waits=True) is SendStatus.FLUSH_SLAVE_TIMEOUT
+
+
+def test_our_slave_follows_no_real_master_that_has_lost_what_it_has(tmp_path: Path) -> None:
+    """As after a power cut. It writes as much again at once, and so is ahead when the slave finds it."""
+    settings = MASTER | {"brokerRole": "ASYNC_MASTER", "inSyncReplicas": "1"}
+    with (
+        servers.namesrv(tmp_path / "namesrv") as namesrv,
+        ApacheBroker(tmp_path / "master", settings, namesrv.namesrv_addr) as master,
+        our_broker(tmp_path / "slave", SLAVE, namesrv.namesrv_addr, free_ports()[1]) as slave,
+        AdminClient(namesrv.namesrv_addr, timeout_s=60) as admin,
+    ):
+        pair = Pair(admin, master.broker_addr, slave.broker_addr)
+
+        def send(first: int, count: int) -> None:
+            for number in range(first, first + count):
+                assert pair.send("Copied", number, waits=False) is SendStatus.SEND_OK
+
+        def end() -> int:
+            return admin.ha_status(slave.broker_addr).ha_client_runtime_info.max_offset
+
+        send(0, 8)
+        pair.until_copied()
+        master.kill()
+        shutil.copytree(master.store_dir, tmp_path / "before")
+        master.start()
+        send(100, 8)
+        pair.until_copied()
+        had = end()
+        master.kill()
+        shutil.rmtree(master.store_dir)
+        (tmp_path / "before").rename(master.store_dir)
+        master.start()
+        send(1000, 40)
+        until(lambda: "event=other-log" in slave.log_tail())
+        assert end() == had
 
 
 @pytest.fixture
