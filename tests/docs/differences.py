@@ -428,7 +428,7 @@ NOT_RECORDED = {
     ),
     "1002: the first epoch of a set": Difference(
         "1; where its first master has a log, the one behind the last of that",
-        "Apache's controller begins at 1. A broker of ours leads in no epoch that is older than its log, and it has such a "
+        "Apache's controller begins at 1. A broker of ours leads in no epoch that is older than its log; it has such a "
         "log where the controller's directory was lost",
     ),
     "1002: the first master of a set": Difference(
