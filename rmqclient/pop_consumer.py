@@ -142,10 +142,11 @@ class PopConsumer(GroupMember):
             BrokerOffsetStore(self._client, self.group),
             self._deliveries,
             self._rates,
+            None,
             UNSETTLED_MAX_COUNT,
             commits_in_pulls=True,
         )
-        return PulledQueues(self._pulled, self.subscriptions, shared, None, nursery, self._assignment_changed)
+        return PulledQueues(self._pulled, self.subscriptions, shared, nursery, self._assignment_changed)
 
     async def _check_modes(self) -> None:
         """Of the topics that are there already."""

@@ -122,12 +122,11 @@ class PushConsumer(GroupMember):
             offsets,
             self._deliveries,
             self._rates,
+            self._leases,
             self._max_in_flight,
             commits_in_pulls=not self._is_broadcasting,
         )
-        self._queues = PulledQueues(
-            self._pulled, self.subscriptions, shared, self._leases, nursery, self._assignment_changed
-        )
+        self._queues = PulledQueues(self._pulled, self.subscriptions, shared, nursery, self._assignment_changed)
         await self._introduce()
         await nursery.start(self._deliveries.run)
         if self._leases is not None:

@@ -20,15 +20,13 @@ COMMIT_INTERVAL_S = 5.0
 
 
 class PulledQueues:
-    """``owned`` is the consumer's table; nobody else changes it. ``leases`` None: no locks are
-    needed, because messages come in no order or to everybody."""
+    """``owned`` is the consumer's table; nobody else changes it."""
 
     def __init__(
         self,
         owned: dict[MessageQueue, QueueConsumer],
         subscriptions: Mapping[str, SubscriptionData],
         shared: Consumption,
-        leases: QueueLeases | None,
         nursery: trio.Nursery,
         on_change: Callable[[], None],
     ):
@@ -37,7 +35,7 @@ class PulledQueues:
         self._owned = owned
         self._subscriptions = subscriptions
         self._shared = shared
-        self._leases = leases
+        self._leases = shared.leases
         self._nursery = nursery
         self._on_change = on_change
         self._leaving: set[MessageQueue] = set()

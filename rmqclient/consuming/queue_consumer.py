@@ -13,6 +13,7 @@ from rmqclient.consuming.deliveries import Deliveries, Delivery
 from rmqclient.consuming.offset_store import OffsetStore
 from rmqclient.consuming.process_queue import ProcessQueue
 from rmqclient.consuming.puller import QUEUE_MAX_BYTES, SPAN_MAX, Puller
+from rmqclient.consuming.queue_lease import QueueLeases
 from rmqclient.consuming.rates import Rates
 from rmqclient.consuming.start import Start, first_offset
 from rmqclient.pull import PullResult, PullStatus
@@ -30,8 +31,8 @@ AFTER_ILLEGAL_OFFSET_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Consumption:
-    """What the queues of one consumer share. ``commits_in_pulls``: pulls take the offset along to the broker, which
-    keeps it there."""
+    """What the queues of one consumer share. ``leases`` None: no locks are needed, because messages come in no order or
+    to everybody. ``commits_in_pulls``: pulls take the offset along to the broker, which keeps it there."""
 
     group: str
     client: ClientInstance
@@ -39,6 +40,7 @@ class Consumption:
     offsets: OffsetStore
     deliveries: Deliveries
     rates: Rates
+    leases: QueueLeases | None
     unsettled_max_count: int
     commits_in_pulls: bool
 
@@ -119,6 +121,8 @@ class QueueConsumer:
             return now_ms - int((now_s - time_s) * 1000)
 
         process_queue = self._process_queue or ProcessQueue(0)
+        leases = self._shared.leases
+        locked_s = None if leases is None else leases.locked_s(self.queue)
         return ProcessQueueInfo(
             cached_msg_count=process_queue.count,
             cached_msg_max_offset=process_queue.newest_offset,
@@ -127,7 +131,9 @@ class QueueConsumer:
             commit_offset=process_queue.committed_offset,
             droped=process_queue.is_dropped,
             last_consume_timestamp=wall_ms(self._last_settled_s),
+            last_lock_timestamp=0 if locked_s is None else wall_ms(locked_s),
             last_pull_timestamp=wall_ms(self._last_pull_s),
+            locked=leases is not None and leases.is_held(self.queue),
         )
 
     # --- pulling -----------------------------------------------------------------------------------------------------

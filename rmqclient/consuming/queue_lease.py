@@ -78,6 +78,11 @@ class QueueLeases:
     def is_held(self, queue: MessageQueue) -> bool:
         return trio.current_time() < self._held_until_s.get(queue, 0.0)
 
+    def locked_s(self, queue: MessageQueue) -> float | None:
+        """When the lock was taken or renewed the last time, by ``trio.current_time()``. None: never."""
+        until_s = self._held_until_s.get(queue)
+        return None if until_s is None else until_s - LEASE_S
+
     async def wait_held(self, queue: MessageQueue) -> None:
         """Until the lock is ours."""
         while not self.is_held(queue):

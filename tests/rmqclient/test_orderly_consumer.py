@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Callable
 
@@ -9,6 +10,7 @@ import pytest
 import trio
 
 from rmqclient import NEVER_AGAIN, SUCCESS, ConsumeStatus, MessageQueue, later, suspend
+from rmqclient.admin import AdminClient
 from rmqclient.listener import Listener
 from rmqclient.message import Message, ReceivedMessage
 from rmqclient.producer import Producer
@@ -131,6 +133,24 @@ async def test_members_come_and_go_and_no_queue_has_two_at_once(server: Server, 
     assert {queue.queue_id: numbers for queue, numbers in order.items()} == {
         queue_id: list(range(queue_id, count, queue_count)) for queue_id in range(queue_count)
     }
+
+
+async def test_who_is_asked_tells_since_when_its_queues_are_locked(server: Server, fresh: Callable[[str], str]) -> None:
+    """`consumerStatus` said of each queue of every consumer in order that it was not locked."""
+    topic, group = fresh("OrderTopic"), fresh("OrderGroup")
+    create_topic(server, topic, 2)
+    began_ms = time.time_ns() // 1_000_000
+    await send_all(server, topic, fresh("Producer"), range(2), 2)
+    collect = Collector()
+    async with orderly(server, group, topic, collect) as consumer:
+        await until(lambda: len(collect.bodies) == 2)
+        with AdminClient(server.namesrv_addr) as admin:
+            info = await trio.to_thread.run_sync(
+                admin.consumer_running_info, server.broker_addr, group, consumer.client_id
+            )
+        states = [state for queue, state in info.mq_table.items() if queue.topic == topic]
+        assert len(states) == 2
+        assert all(state.locked and state.last_lock_timestamp >= began_ms - 1000 for state in states)
 
 
 async def test_who_leaves_gives_its_locks_back(server: Server, fresh: Callable[[str], str]) -> None:
