@@ -496,7 +496,7 @@ _rmqadmin() {
         "hastatus":-b|"hastatus":--brokerAddr) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker)" -- "$cur"); return ;;
         "hastatus":-c|"hastatus":--clusterName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
         "hastatus":-i|"hastatus":--interval) mapfile -t COMPREPLY < <(:); return ;;
-        "getsyncstateset":-a|"getsyncstateset":--controllerAddress) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker)" -- "$cur"); return ;;
+        "getsyncstateset":-a|"getsyncstateset":--controllerAddress) mapfile -t COMPREPLY < <(:); return ;;
         "getsyncstateset":-b|"getsyncstateset":--brokerName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker_name)" -- "$cur"); return ;;
         "getsyncstateset":-c|"getsyncstateset":--clusterName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
         "getsyncstateset":-i|"getsyncstateset":--interval) mapfile -t COMPREPLY < <(:); return ;;
@@ -505,16 +505,16 @@ _rmqadmin() {
         "getbrokerepoch":-i|"getbrokerepoch":--interval) mapfile -t COMPREPLY < <(:); return ;;
         "resetmasterflushoffset":-b|"resetmasterflushoffset":--brokerAddr) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker)" -- "$cur"); return ;;
         "resetmasterflushoffset":-o|"resetmasterflushoffset":--offset) mapfile -t COMPREPLY < <(:); return ;;
-        "getcontrollermetadata":-a|"getcontrollermetadata":--controllerAddress) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker)" -- "$cur"); return ;;
+        "getcontrollermetadata":-a|"getcontrollermetadata":--controllerAddress) mapfile -t COMPREPLY < <(:); return ;;
         "getcontrollerconfig":-a|"getcontrollerconfig":--controllerAddress) mapfile -t COMPREPLY < <(:); return ;;
         "updatecontrollerconfig":-a|"updatecontrollerconfig":--controllerAddress) mapfile -t COMPREPLY < <(:); return ;;
         "updatecontrollerconfig":-k|"updatecontrollerconfig":--key) mapfile -t COMPREPLY < <(:); return ;;
         "updatecontrollerconfig":-v|"updatecontrollerconfig":--value) mapfile -t COMPREPLY < <(:); return ;;
-        "electmaster":-a|"electmaster":--controllerAddress) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker)" -- "$cur"); return ;;
+        "electmaster":-a|"electmaster":--controllerAddress) mapfile -t COMPREPLY < <(:); return ;;
         "electmaster":-b|"electmaster":--brokerId) mapfile -t COMPREPLY < <(:); return ;;
         "electmaster":-bn|"electmaster":--brokerName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker_name)" -- "$cur"); return ;;
         "electmaster":-c|"electmaster":--clusterName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
-        "cleanbrokermetadata":-a|"cleanbrokermetadata":--controllerAddress) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker)" -- "$cur"); return ;;
+        "cleanbrokermetadata":-a|"cleanbrokermetadata":--controllerAddress) mapfile -t COMPREPLY < <(:); return ;;
         "cleanbrokermetadata":-bn|"cleanbrokermetadata":--brokerName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker_name)" -- "$cur"); return ;;
         "cleanbrokermetadata":-b|"cleanbrokermetadata":--brokerControllerIdsToClean) mapfile -t COMPREPLY < <(:); return ;;
         "cleanbrokermetadata":-c|"cleanbrokermetadata":--clusterName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;

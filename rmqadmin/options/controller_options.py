@@ -11,7 +11,10 @@ from rmqadmin.options.command_options import OF_CONTEXT
 ControllerAddr = Annotated[
     str,
     typer.Option(
-        "-a", "--controllerAddress", metavar="HOST:PORT", help="Any controller of the group; of several (;) the first."
+        "-a",
+        "--controllerAddress",
+        metavar="HOST:PORT[;...]",
+        help="Any controller of the group; of several the first that knows who leads.",
     ),
 ]
 ControllerAddrs = Annotated[

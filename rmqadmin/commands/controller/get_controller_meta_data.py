@@ -8,8 +8,8 @@ from typing import Annotated, ClassVar
 from rmqadmin.call import Call
 from rmqadmin.core.mqadmin_text import java_text
 from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.core.servers.replicas import controllers_meta
 from rmqadmin.options.controller_options import ControllerAddr
-from rmqclient.addresses import parse_addresses
 from rmqproto.headers.controller import ControllerMetaAnswer
 
 
@@ -64,4 +64,4 @@ def get_controller_meta_data(call: Call, controller_address: ControllerAddr) -> 
       rmqadmin getControllerMetaData -a 127.0.0.1:9878
       rmqadmin -o json getControllerMetaData -a 127.0.0.1:9878
     """
-    return Controllers(call.admin.controller_metadata(parse_addresses(controller_address)[0]))
+    return Controllers(controllers_meta(call.admin, controller_address))

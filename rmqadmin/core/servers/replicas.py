@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from rmqadmin.core import targets
 from rmqclient.addresses import parse_addresses
 from rmqproto.bodies.routes import BrokerData
-from rmqproto.errors import NotFoundError
+from rmqproto.errors import ConnectError, NotFoundError, RequestTimeoutError, RocketMQError
+from rmqproto.headers.controller import ControllerMetaAnswer
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
@@ -26,12 +27,31 @@ def meant_brokers(admin: AdminClient, broker_name: str | None, cluster_name: str
     return [table[name]]
 
 
+def controllers_meta(admin: AdminClient, controller_addrs: str) -> ControllerMetaAnswer:
+    """What the first of these controllers says that knows who leads, else the first that answers. The error of the
+    first if none does."""
+    answers: list[ControllerMetaAnswer] = []
+    errors: list[RocketMQError] = []
+    for addr in parse_addresses(controller_addrs):
+        try:
+            answer = admin.controller_metadata(addr)
+        except (ConnectError, RequestTimeoutError) as error:
+            errors.append(error)
+            continue
+        if answer.controller_leader_address:
+            return answer
+        answers.append(answer)
+    if not answers:
+        raise errors[0]
+    return answers[0]
+
+
 def leader_addr(admin: AdminClient, controller_addrs: str) -> str:
-    """The address of the controller that leads, as the first of some says. NotFoundError if none leads now."""
-    first = parse_addresses(controller_addrs)[0]
-    found = admin.controller_metadata(first).controller_leader_address
+    """The address of the controller that leads. NotFoundError if none of those that answer knows one."""
+    found = controllers_meta(admin, controller_addrs).controller_leader_address
     if not found:
         raise NotFoundError(
-            f"the controllers of {first} have no leader now", hint="More than half of them have to be up."
+            f"the controllers of {controller_addrs.strip()} have no leader now",
+            hint="More than half of them have to be up.",
         )
     return found

@@ -9,6 +9,7 @@ from rmqproto.codes import RequestCode
 from tests.rmqadmin.conftest import Rmqadmin, golden
 from tests.support.replayed import Answer, Replayed, answering
 
+NOBODY = "127.0.0.1:1"
 LEADER = "1005-CONTROLLER_GET_METADATA_INFO/03"
 ONE, TWO = (
     ReplicaIdentity(alive=True, broker_address=f"127.0.0.1:109{number}1", broker_id=number, broker_name="broker-a")
@@ -135,8 +136,23 @@ def test_a_group_of_controllers_without_a_leader_is_an_error(rmqadmin: Rmqadmin)
     leaderless = answering(RequestCode.CONTROLLER_GET_METADATA_INFO, ext={"group": "group1", "peers": "n0:h:1;"})
     with Replayed(answers=[leaderless]) as controller:
         ran = rmqadmin("getSyncStateSet", "-a", controller.address, "-b", "broker-a", "-n", controller.address)
+        both = rmqadmin("getControllerMetaData", "-a", f"{NOBODY};{controller.address}", "-n", controller.address)
     assert ran.status == 5
     assert "have no leader now" in ran.err
+    assert both.status == 0
+
+
+def test_of_several_controllers_one_may_be_down(rmqadmin: Rmqadmin) -> None:
+    """The first one was asked alone, and that is the one that is lost when somebody looks who took over."""
+    leaderless = answering(RequestCode.CONTROLLER_GET_METADATA_INFO, ext={"group": "group1", "peers": "n0:h:1;"})
+    with Replayed(answers=[leaderless]) as cut_off, Replayed(LEADER, answers=[knowing(REPLICAS)]) as controller:
+        options = ("-a", f"{NOBODY};{cut_off.address};{controller.address}", "-n", controller.address)
+        rows = rmqadmin("-o", "json", "getSyncStateSet", "-b", "broker-a", *options).items
+        assert [row["broker_id"] for row in rows] == [1, 2]
+        assert rmqadmin("-o", "json", "getControllerMetaData", *options).status == 0
+        ran = rmqadmin("getControllerMetaData", "-a", f"{NOBODY};{NOBODY}", "-n", controller.address)
+    assert ran.status == 3
+    assert NOBODY in ran.err
 
 
 def test_an_election_is_planned_and_then_shown_with_the_old_master(rmqadmin: Rmqadmin) -> None:
