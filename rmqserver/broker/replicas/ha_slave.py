@@ -58,8 +58,8 @@ class HaSlave:
         """What an operator, or the master itself, has said of its device; it is only shown."""
         self._problem = ""
         self._last_read_ms = self._last_write_ms = 0
-        self._last_report_s = 0.0
-        """By a clock that is never set."""
+        self._reported_s = 0.0
+        """By trio's clock, for ``_last_write_ms`` goes back when somebody sets the clock."""
         self._read_bytes = self._rate = 0
         self._second_began_s = 0.0
 
@@ -138,7 +138,7 @@ class HaSlave:
         """At once, which an Apache slave does not do, and whenever nothing was reported for a while."""
         interval_s = self._config.ha_send_heartbeat_interval_ms / 1000
         while True:
-            if time.monotonic() - self._last_report_s >= interval_s or not self._is_linked:
+            if trio.current_time() - self._reported_s >= interval_s or not self._is_linked:
                 await self._report(stream, copy)
                 self._is_linked = True
             await trio.sleep(interval_s)
@@ -148,7 +148,7 @@ class HaSlave:
 
     async def _send_report(self, stream: trio.SocketStream, report: bytes) -> None:
         async with self._sending:
-            self._last_write_ms, self._last_report_s = time.time_ns() // 1_000_000, time.monotonic()
+            self._reported_s, self._last_write_ms = trio.current_time(), time.time_ns() // 1_000_000
             await stream.send_all(report)
 
     async def _receive(self, stream: trio.SocketStream, copy: LogCopy, first: bytes) -> None:
