@@ -8,8 +8,6 @@ any more. Apache's masters know nothing of the kind, and acknowledge until someb
 
 from __future__ import annotations
 
-import time
-
 LEASE_PERCENT = 90
 """Of the heartbeat time-out. Real clocks differ by less than one in a thousand."""
 
@@ -21,11 +19,6 @@ NEVER = -(1 << 62)
 
 def lease_ms(heartbeat_timeout_ms: int) -> int:
     return min(heartbeat_timeout_ms, LEASE_MAX_MS) * LEASE_PERCENT // 100
-
-
-def boot_ms() -> int:
-    """A clock that is never set, and goes on while the machine sleeps."""
-    return time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)) // 1_000_000
 
 
 class MasterLease:

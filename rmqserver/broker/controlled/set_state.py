@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 import trio
 
-from rmqserver.broker.controlled.lease import MasterLease, boot_ms
+from rmqserver.boot_clock import boot_ms
+from rmqserver.broker.controlled.lease import MasterLease
 from rmqserver.broker.controlled.sync_set import SyncSet
 from rmqserver.store.epochs.epoch_file import EpochFile
 from rmqserver.store.recovery.recovery import Recovered

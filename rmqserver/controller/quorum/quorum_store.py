@@ -26,6 +26,7 @@ import msgspec
 import trio
 
 from rmqproto.errors import StorageError
+from rmqserver.boot_clock import boot_ms
 from rmqserver.controller.controller_state import BrokerSet, BrokerSets, ControllerEvent, StateSnapshot
 from rmqserver.controller.controller_store import ControllerName, Kept, LeadershipLost
 from rmqserver.controller.quorum.etcd import Etcd, EtcdError, KeyCondition, KeyPut, Revision
@@ -57,8 +58,17 @@ class _Head(msgspec.Struct, frozen=True):
 class QuorumStore:
     """A ``ControllerStore``."""
 
-    def __init__(self, etcd: Etcd, group: str, lease_ttl_s: int, history_decisions: int = HISTORY_DECISIONS):
+    def __init__(
+        self,
+        etcd: Etcd,
+        group: str,
+        lease_ttl_s: int,
+        history_decisions: int = HISTORY_DECISIONS,
+        clock_ms: Callable[[], int] = boot_ms,
+    ):
+        """``clock_ms``: of the lease."""
         self._etcd = etcd
+        self._clock_ms = clock_ms
         self._ttl_s = lease_ttl_s
         self._history_decisions = history_decisions
         self._look_s = lease_ttl_s / LOOKS_PER_LEASE
@@ -71,7 +81,7 @@ class QuorumStore:
 
     @property
     def is_leading(self) -> bool:
-        """A term ends by itself, but a process that was frozen runs on before that."""
+        """A term ends by itself, but a process that was frozen, or slept, runs on before that."""
         return self._term is not None and self._term.is_running
 
     def open(self) -> None:
@@ -101,12 +111,12 @@ class QuorumStore:
             await self._until_changed(seen.revision)
             return
         self.leader = None
-        asked_s = trio.current_time()
+        asked_ms = self._clock_ms()
         lease = await self._etcd.grant(self._ttl_s)
         try:
             revision = await self._take_lead(me, lease)
             if revision:
-                await self._lead(lease, revision, asked_s + self._ttl_s, lead, follow)
+                await self._lead(lease, revision, asked_ms, lead, follow)
         finally:
             with trio.move_on_after(self._look_s, shield=True):
                 await self._give_back(lease)
@@ -137,12 +147,14 @@ class QuorumStore:
         return result.revision if result.is_done else 0
 
     async def _lead(
-        self, lease: int, revision: int, ends_s: float, lead: Callable[[BrokerSets], None], follow: Callable[[], None]
+        self, lease: int, revision: int, asked_ms: int, lead: Callable[[BrokerSets], None], follow: Callable[[], None]
     ) -> None:
-        term = _Term(self._etcd, self._root, lease, revision, self._ttl_s, self._history_decisions)
+        """The lease was asked for at ``asked_ms``."""
+        term = _Term(self._etcd, self._root, lease, revision, self._ttl_s, self._history_decisions, self._clock_ms)
         failure: EtcdError | StorageError | None = None
         try:
-            with trio.CancelScope(deadline=ends_s) as term.scope:
+            with trio.CancelScope() as term.scope:
+                term.lasts(asked_ms, self._ttl_s)
                 async with trio.open_nursery() as term.nursery:
                     term.nursery.start_soon(term.keep_alive, self._look_s)
                     try:
@@ -202,8 +214,18 @@ class _Term:
     scope: trio.CancelScope
     nursery: trio.Nursery
 
-    def __init__(self, etcd: Etcd, root: str, lease: int, revision: int, ttl_s: int, history_decisions: int):
+    def __init__(
+        self,
+        etcd: Etcd,
+        root: str,
+        lease: int,
+        revision: int,
+        ttl_s: int,
+        history_decisions: int,
+        clock_ms: Callable[[], int],
+    ):
         self._etcd = etcd
+        self._clock_ms = clock_ms
         self._root = root
         self._lease = lease
         self._revision = revision
@@ -214,13 +236,19 @@ class _Term:
 
     @property
     def is_running(self) -> bool:
-        return not self.scope.cancel_called and trio.current_time() < self.scope.deadline
+        return not self.scope.cancel_called and self._clock_ms() < self._ends_ms
+
+    def lasts(self, asked_ms: int, seconds: int) -> None:
+        """From when the lease was asked for. The scope ends later where the machine sleeps meanwhile: trio's clock
+        stands still then."""
+        self._ends_ms = asked_ms + seconds * 1000
+        self.scope.deadline = trio.current_time() + (self._ends_ms - self._clock_ms()) / 1000
 
     async def keep_alive(self, interval_s: float) -> None:
         """The lease lasts as long as etcd said, from before it was asked: so ours never lasts longer than etcd's."""
         await trio.sleep(interval_s)
         while True:
-            asked_s = trio.current_time()
+            asked_ms = self._clock_ms()
             try:
                 left_s = await self._etcd.keep_alive(self._lease)
             except EtcdError as error:
@@ -230,7 +258,7 @@ class _Term:
             if not left_s:
                 log.warning("event=lease-lost reason='etcd does not know it any more'")
                 self.scope.cancel()
-            self.scope.deadline = asked_s + left_s
+            self.lasts(asked_ms, left_s)
             await trio.sleep(interval_s)
 
     async def append(self, events: Sequence[ControllerEvent], after: BrokerSets, kept: Kept) -> None:

@@ -27,7 +27,7 @@ from rmqserver.controller.quorum.etcd_gateway import EtcdGateway
 from rmqserver.controller.quorum.quorum_store import QuorumStore
 from rmqserver.store.disk.disk import OsDisk
 from tests.rmqserver.controller.leading import leading, running
-from tests.rmqserver.controller.quorum.etcd_in_memory import EtcdInMemory, Line
+from tests.rmqserver.controller.quorum.etcd_in_memory import EtcdInMemory, Line, trio_ms
 
 MakeStore = Callable[[trio.Nursery], ControllerStore]
 """A store of the same state each time."""
@@ -60,7 +60,7 @@ def make_store(kind: str, tmp_path: Path) -> Iterator[MakeStore]:
         yield lambda nursery: EventLog(str(tmp_path / "state"), OsDisk(), snapshot_after_records=3)
     elif kind == "memory":
         etcd = EtcdInMemory()
-        yield lambda nursery: QuorumStore(Line(etcd, nursery), "g", TTL_S, history_decisions=3)
+        yield lambda nursery: QuorumStore(Line(etcd, nursery), "g", TTL_S, history_decisions=3, clock_ms=trio_ms)
     else:
         from tests.interop.etcd import EtcdGroup
 

@@ -17,7 +17,7 @@ from rmqserver.controller.controller_store import ControllerName, LeadershipLost
 from rmqserver.controller.quorum.etcd import EtcdError, KeyCondition, TxnResult
 from rmqserver.controller.quorum.quorum_store import QuorumStore
 from tests.rmqserver.controller.leading import LedStore, running
-from tests.rmqserver.controller.quorum.etcd_in_memory import EtcdInMemory, Line, Mishap
+from tests.rmqserver.controller.quorum.etcd_in_memory import EtcdInMemory, Line, Mishap, trio_ms
 
 NAME = "broker-a"
 CONTROLLERS = 3
@@ -50,7 +50,7 @@ class World:
 
         async def read() -> None:
             async with trio.open_nursery() as nursery:
-                async with running(QuorumStore(Line(self.etcd, nursery), "g", TTL_S)) as last:
+                async with running(QuorumStore(Line(self.etcd, nursery), "g", TTL_S, clock_ms=trio_ms)) as last:
                     await last.leads.wait()
                     replicas = last.sets[NAME].replicas if NAME in last.sets else {}
                     result.update({broker_id: each.register_check_code for broker_id, each in replicas.items()})
@@ -73,7 +73,7 @@ class World:
             line.next_mishap = lambda call: self.rng.choice(MISHAPS)
             line.late_s = self.rng.uniform(1, 4 * TTL_S)
             with trio.move_on_after(self.rng.uniform(5, 60)):
-                async with running(self.make_store(line, "g", TTL_S), f"n{number}") as led:
+                async with running(self.make_store(line, "g", TTL_S, clock_ms=trio_ms), f"n{number}") as led:
                     self.led[number] = led
                     async with trio.open_nursery() as inner:
                         inner.start_soon(self._cut, line)
@@ -140,7 +140,7 @@ async def test_another_one_leads_as_soon_as_the_leader_has_ended(autojump_clock:
                 await trio.sleep_forever()
 
     async with trio.open_nursery() as nursery:
-        first, *others = [QuorumStore(Line(etcd, nursery), "g", LONG_TTL_S) for _ in range(3)]
+        first, *others = [QuorumStore(Line(etcd, nursery), "g", LONG_TTL_S, clock_ms=trio_ms) for _ in range(3)]
         nursery.start_soon(lead_first, first)
         await leads.wait()
         async with running(others[0], "n1"), running(others[1], "n2"):
@@ -151,6 +151,22 @@ async def test_another_one_leads_as_soon_as_the_leader_has_ended(autojump_clock:
             while [each.is_leading or each.leader in NAMED for each in others] != [True, True]:
                 await trio.sleep(0.1)
             assert trio.current_time() - ended_s < others[0]._look_s / 10
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.trio
+async def test_who_has_slept_does_not_lead(autojump_clock: object) -> None:
+    """The clock of its timers, which is trio's, stood still meanwhile; etcd's did not, and another one may lead."""
+    slept_ms = 0
+    async with trio.open_nursery() as nursery:
+        line = Line(EtcdInMemory(), nursery)
+        async with running(QuorumStore(line, "g", TTL_S, clock_ms=lambda: trio_ms() + slept_ms)) as found:
+            await found.leads.wait()
+            assert found.store.is_leading
+            slept_ms = TTL_S * 1000
+            assert not found.store.is_leading
+            with pytest.raises(LeadershipLost):
+                await found.keep(BrokerIdApplied("c", NAME, "h:1", 1, "h:1;0"))
         nursery.cancel_scope.cancel()
 
 

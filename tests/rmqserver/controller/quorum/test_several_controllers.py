@@ -23,7 +23,7 @@ from rmqserver.config import ControllerConfig
 from rmqserver.controller.controller import Controller
 from rmqserver.controller.controller_store import ControllerName
 from rmqserver.controller.quorum.quorum_store import QuorumStore
-from tests.rmqserver.controller.quorum.etcd_in_memory import EtcdInMemory, Line, Mishap
+from tests.rmqserver.controller.quorum.etcd_in_memory import EtcdInMemory, Line, Mishap, trio_ms
 from tests.rmqserver.controller.seats import HeardNotices, Seat
 
 pytestmark = pytest.mark.trio
@@ -42,7 +42,11 @@ class Running:
         self.notices = HeardNotices()
         config = ControllerConfig.from_properties(f"controllerDLegerSelfId=n{number}\netcdEndpoints=http://etcd:2379")
         self.controller = Controller(
-            config, QuorumStore(self.line, "g", TTL_S), self.notices, lambda host: self.me.address, trio.current_time
+            config,
+            QuorumStore(self.line, "g", TTL_S, clock_ms=trio_ms),
+            self.notices,
+            lambda host: self.me.address,
+            trio.current_time,
         )  # type: ignore[arg-type]
         self.controller.open()
         self.seat = Seat(self.controller)
