@@ -40,8 +40,8 @@ ANSWER_TIMEOUT_S = 3.0
 ROUTE_EVERY_S = 4.0
 GROUPS = ("G", "H")
 KINDS: tuple[faults.Fault, ...] = (
-    faults.kill, faults.kill, faults.cut_power, faults.freeze, faults.cut, faults.isolate, faults.slow_down,
-    faults.lose, faults.reset, faults.set_clock,
+    faults.kill, faults.kill, faults.cut_power, faults.freeze, faults.sleep, faults.stop_with_clocks, faults.cut,
+    faults.isolate, faults.slow_down, faults.lose, faults.reset, faults.set_clock,
 )  # fmt: skip
 
 

@@ -1,13 +1,15 @@
 """What goes wrong, and when: each seed draws which kinds of faults it has, how many, and how long they last. The fault
-model is that of docs/replication.md: machines stop, freeze, lose their power and come back; the network delays, cuts,
-resets and loses; wall clocks jump, and other clocks go up to four percent wrong. Nothing lies, and no device forgets
-what it has synced."""
+model is that of docs/replication.md: machines stop, freeze, sleep, lose their power and come back; the network delays,
+cuts, resets and loses; wall clocks jump, those of timers stand still where a machine sleeps, all of them where it is
+stopped with them, and they go up to four percent wrong. Nothing lies, and no device forgets what it has synced."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any, Protocol
+
+from tests.simulation.world import Freeze
 
 if TYPE_CHECKING:
     from tests.simulation.network import Network
@@ -50,11 +52,25 @@ def _stop(run: Run, seconds: float, *, is_power_cut: bool) -> None:
 
 
 def freeze(run: Run, seconds: float) -> None:
+    _freeze(run, seconds, Freeze.PROCESS, "freezes")
+
+
+def sleep(run: Run, seconds: float) -> None:
+    """A whole lease may end in it, and a controller's settling."""
+    _freeze(run, seconds * run.random.choice([1, 3]), Freeze.SLEEP, "sleeps")
+
+
+def stop_with_clocks(run: Run, seconds: float) -> None:
+    _freeze(run, seconds, Freeze.CLOCKS, "is stopped with its clocks")
+
+
+def _freeze(run: Run, seconds: float, freeze: Freeze, text: str) -> None:
     machine = _victim(run)
     if machine.is_up and not machine.is_frozen:
-        run.note(machine.name, f"freezes for {seconds:.2f} s")
-        machine.is_frozen = True
-        run.world.after(seconds, machine.wake)
+        run.note(machine.name, f"{text} for {seconds:.2f} s")
+        machine.freeze(freeze)
+        life = machine.life
+        run.world.after(seconds, lambda: machine.wake() if machine.life == life else None)
 
 
 def cut(run: Run, seconds: float) -> None:
@@ -120,10 +136,12 @@ def hand_over(run: Simulation, seconds: float) -> None:
 
 
 KINDS: tuple[Fault, ...] = (
-    kill, cut_power, freeze, cut, isolate, slow_down, lose, reset, reset_controller, set_clock, hand_over,
+    kill, cut_power, freeze, sleep, stop_with_clocks, cut, isolate, slow_down, lose, reset, reset_controller, set_clock,
+    hand_over,
 )  # fmt: skip
-NOT_COVERED_BY_LEASES = frozenset({reset_controller, hand_over, lose})
-"""In each the controller elects at once, and the master hears of it a moment later (docs/replication.md)."""
+NOT_COVERED_BY_LEASES = frozenset({reset_controller, hand_over, lose, stop_with_clocks})
+"""In each but the last the controller elects at once, and the master hears of it a moment later; see
+docs/replication.md."""
 
 _SECONDS = ((0.01, 0.2), (0.2, 2), (2, 6))
 AT_DECISIONS_MAX = 5

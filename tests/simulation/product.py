@@ -20,6 +20,7 @@ _CONTROLLER = "rmqserver.controller"
 
 MODULES = (
     "rmqserver.logs",
+    "rmqserver.boot_clock",
     "rmqserver.remoting.outward",
     "rmqserver.store.confirmation",
     "rmqserver.store.epochs.epoch_list", "rmqserver.store.epochs.epoch_file",

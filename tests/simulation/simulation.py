@@ -23,6 +23,9 @@ SETTLED_S = 10.0
 FAULTS_S = (3.0, 8.0)
 """In so many seconds they begin, and so many later all is mended."""
 
+FAULTS_OF_A_QUORUM_S = (3.0, 8.0, 25.0)
+"""A controller that leads anew elects nobody in its first ten."""
+
 LATER_S = 3.0
 MENDED_WITHIN_S = 120.0
 CLOCKS_WRONG_PERCENT = 4
@@ -56,7 +59,7 @@ class Simulation:
         addrs = ";".join(f"n{number}:1" for number in range(controllers))
         settings = f"controllerAddr={addrs}\n{random.choice(_SETTINGS)}{_MODES[mode]}"
         self._begin_s = random.choice([0.0, SETTLED_S, SETTLED_S, SETTLED_S])
-        self._faults_end_s = self._begin_s + random.choice(FAULTS_S)
+        self._faults_end_s = self._begin_s + random.choice(FAULTS_OF_A_QUORUM_S if controllers > 1 else FAULTS_S)
         self.is_mended = False
         self.note("world", f"seed {seed}: {count} brokers, {mode}, flush {flush.name.lower()}")
         self.etcd: SimulatedEtcd | None = None

@@ -23,6 +23,13 @@ def lease_outlasts_the_controller(product: Product) -> None:
     product.lease.LEASE_PERCENT = 130
 
 
+def lease_by_a_clock_that_sleeps(product: Product) -> None:
+    """As trio's, and ``time.monotonic``."""
+    set_state = product.set_state
+    begin = set_state.SetState.__init__
+    set_state.SetState.__init__ = lambda state, epochs: begin(state, epochs, set_state.monotonic_ms)
+
+
 def elects_at_once_after_a_start(product: Product) -> None:
     """Who was not heard of yet is taken for dead."""
     product.live_brokers.LiveBrokers.is_settled = True
@@ -211,6 +218,13 @@ def answers_before_etcd_has_it(product: Product) -> None:
     store.append = appended
 
 
+def leads_by_a_clock_that_sleeps(product: Product) -> None:
+    def is_running(term: Any) -> bool:
+        return not term.scope.cancel_called and tasks.current_time() < term.scope.deadline
+
+    product.quorum_store._Term.is_running = property(is_running)
+
+
 def leads_from_what_it_knew(product: Product) -> None:
     """What another controller has decided since it led the last time is not read."""
     store = product.quorum_store.QuorumStore
@@ -232,12 +246,12 @@ def leads_from_what_it_knew(product: Product) -> None:
 
 QUORUM_VARIANTS: tuple[Variant, ...] = (
     decides_without_looking_who_leads, sends_again_without_looking_what_came, takes_silence_for_consent,
-    answers_before_etcd_has_it, leads_from_what_it_knew,
+    answers_before_etcd_has_it, leads_by_a_clock_that_sleeps, leads_from_what_it_knew,
 )  # fmt: skip
 
 VARIANTS: tuple[Variant, ...] = (
-    acknowledges_without_lease, lease_outlasts_the_controller, elects_at_once_after_a_start,
-    shrinks_before_it_is_agreed, elects_outside_of_the_set,
+    acknowledges_without_lease, lease_outlasts_the_controller, lease_by_a_clock_that_sleeps,
+    elects_at_once_after_a_start, shrinks_before_it_is_agreed, elects_outside_of_the_set,
     cuts_by_length_alone, begins_no_epoch, master_shows_what_it_has, slave_shows_what_it_has,
     slave_reports_before_it_writes, takes_messages_with_too_few, controller_answers_before_it_synced,
 )  # fmt: skip
