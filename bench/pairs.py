@@ -53,7 +53,8 @@ def our_master(stack: ExitStack, settings: Mapping[str, str]) -> Master:
     master = stack.enter_context(standalone(folder / "master", settings=given))
 
     def start_slave(stack: ExitStack) -> Broker:
-        command = ["broker", "--namesrv", master.namesrv_addr, "--port", "0", "--data", str(folder / "slave")]
+        command = ["broker", "--namesrv", master.namesrv_addr, "--port", "0"]
+        command += ["--data", str(folder / "slave"), "--flush", "async"]  # as the others have it
         command += [part for key, value in SLAVE.items() for part in ("--set", f"{key}={value}")]
         process, ready = stack.enter_context(server([*command, "--log-level", "warning"]))
         return Broker("slave", int(ready["broker_addr"].rpartition(":")[2]), process.pid)
