@@ -151,12 +151,20 @@ class Stream:
         """How many bytes of them are sent: sometimes fewer than there are, as a socket does."""
         if self._is_closed or self._is_reset:
             raise BrokenPipeError
+        sent = self.write_now(parts, at_least=1)
+        await tasks.checkpoint()
+        return sent
+
+    def write_now(self, parts: Sequence[bytes | memoryview], at_least: int = 0) -> int:
+        """As ``sendmsg``, but none where the socket is full, or broken."""
         data = b"".join(parts)
+        if self._is_closed or self._is_reset or not data:
+            return 0
         random = self._network.world.random
         if len(data) > 1 and random.random() < 0.1:
-            data = data[: random.randrange(1, len(data))]
-        self._send(data)
-        await tasks.checkpoint()
+            data = data[: random.randrange(at_least, len(data))]
+        if data:
+            self._send(data)
         return len(data)
 
     async def receive_some(self, size_bytes: int) -> bytes:

@@ -21,7 +21,7 @@ _CONTROLLER = "rmqserver.controller"
 MODULES = (
     "rmqserver.logs",
     "rmqserver.boot_clock",
-    "rmqserver.remoting.outward",
+    "rmqserver.remoting.outward", "rmqserver.remoting.write_now",
     "rmqserver.store.confirmation",
     "rmqserver.store.epochs.epoch_list", "rmqserver.store.epochs.epoch_file",
     f"{_CONTROLLER}.elections", f"{_CONTROLLER}.in_sync_sets", f"{_CONTROLLER}.live_brokers",
@@ -55,6 +55,8 @@ class Product:
             setattr(self, name.rpartition(".")[2], self._modules[name])
             if name == "rmqserver.remoting.outward":
                 self.outward.connect, self.outward.open_stream = _connect, _open_stream
+            elif name == "rmqserver.remoting.write_now":
+                self.write_now.write_now = _write_now
         self.member.cut_back = _cut_back
         # A master wakes its links in the order of a set, which would be that of addresses in memory.
         self.ha_link.HaLink.__hash__ = lambda link: link._stream.number
@@ -118,3 +120,7 @@ async def _connect(loop: Any, service: Any, addr: str, pump: Any) -> Any:
 
 async def _open_stream(addr: str) -> Any:
     return await tasks.running.task.machine.open_stream(addr)  # type: ignore[attr-defined]
+
+
+def _write_now(stream: Any, parts: Any) -> int:
+    return int(stream.write_now(parts))

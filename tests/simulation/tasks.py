@@ -165,6 +165,9 @@ class Lock:
         self._is_taken = False
         self._waiting: list[Event] = []
 
+    def locked(self) -> bool:
+        return self._is_taken
+
     async def __aenter__(self) -> None:
         if not self._is_taken:
             self._is_taken = True

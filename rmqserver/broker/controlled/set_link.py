@@ -87,11 +87,13 @@ class SetLink(HaLink):
         return segments.base_of(end_offset) if self._wants_last_file else segments.min_offset
 
     async def _transfers(self) -> list[Part]:
+        return await super()._transfers() or self._parts(self.next_offset, b"", 0)
+
+    def _parts(self, start: int, data: bytes, size: int) -> list[Part]:
         """With nothing to send, what is confirmed is told all the same: the slave's readers wait for it."""
-        transfers = await super()._transfers()
-        if not transfers and self._store.confirmed_offset > self._told_confirmed:
-            transfers = [self._head(self.next_offset, 0)]
-        return transfers
+        if not size and self._store.confirmed_offset > self._told_confirmed:
+            return [self._head(start, 0)]
+        return super()._parts(start, data, size)
 
     def _end_from(self, log_offset: int) -> int:
         epochs, end = self._epochs(), self._log_end

@@ -13,12 +13,16 @@ from rmqproto.errors import StorageError
 from rmqproto.ha import REPORT, TRANSFER_HEAD
 from rmqserver.config import BrokerConfig
 from rmqserver.remoting.connection import plain_host
+from rmqserver.remoting.write_now import write_now
 from rmqserver.store.message_store import MessageStore
 
 log = logging.getLogger(__name__)
 
 PORTION_BYTES = 1 << 20
 """Read from the log and sent at a time, as one transfer or several."""
+
+AT_ONCE_MAX_BYTES = 64 << 10
+"""Sent in the round that has stored it; more is the task's, which may wait for the socket."""
 
 PARTS_MAX = 1024
 """That the kernel takes at a time (``IOV_MAX``)."""
@@ -56,6 +60,10 @@ class HaLink:
         self._stream = stream
         self._on_idle = on_idle
         self._on_report = on_report
+        self._rests = False
+        """The task waits for news, and nothing is under way."""
+        self._rest: list[Part] = []
+        """What the socket did not take at once."""
         self._second_began_s = time.monotonic()
         self._second_bytes = 0
 
@@ -143,25 +151,42 @@ class HaLink:
             transfers = await self._transfers()
             if not transfers:
                 transfers = await self._wait()
-            await self._send_all(transfers)
+            rest, self._rest = self._rest, []
+            await self._send_all(rest + transfers)
+
+    def send_at_once(self) -> bool:
+        """Sends what the log has grown by, if that is little, and the task rests: its turn would take several times as
+        long. False: the task is to do it, or the rest of it."""
+        if not self._rests or self._config.ha_flow_control_enable:
+            return False
+        log_ = self._store.log
+        start, end = self.next_offset, self._end_from(self.next_offset)
+        file_end = log_.segments.base_of(start) + log_.file_size_bytes
+        if not log_.min_offset <= start <= end <= min(start + AT_ONCE_MAX_BYTES, file_end):
+            return False
+        data = log_.read_cached(start, end - start) if start < end else b""
+        if data is None:
+            return False
+        self._count_second()
+        parts = self._parts(start, data, end - start)
+        self._rest = _behind(parts, write_now(self._stream, parts))
+        self._rests = not self._rest
+        return self._rests
 
     async def _send_all(self, parts: list[Part]) -> None:
         """As one stream of bytes, of which no copy is made here."""
-        at = 0
-        while at < len(parts):
-            sent = await self._stream.socket.sendmsg(parts[at : at + PARTS_MAX])
-            while at < len(parts) and sent >= len(parts[at]):
-                sent -= len(parts[at])
-                at += 1
-            if sent:
-                parts[at] = memoryview(parts[at])[sent:]
+        while parts:
+            sent = await self._stream.socket.sendmsg(parts[:PARTS_MAX])
+            parts = _behind(parts, sent)
 
     async def _wait(self) -> list[Part]:
         """Returns when the log has grown; after ``haSendHeartbeatInterval`` with a sign of life."""
         self.has_news = trio.Event()
         self._on_idle(self)
+        self._rests = True
         with trio.move_on_after(self._config.ha_send_heartbeat_interval_ms / 1000) as scope:
             await self.has_news.wait()
+        self._rests = False
         return [self._head(self.next_offset, 0)] if scope.cancelled_caught else []
 
     async def _transfers(self) -> list[Part]:
@@ -178,6 +203,10 @@ class HaLink:
             data = await trio.to_thread.run_sync(log_.read, start, size)
         if start < log_.min_offset:  # maybe since a moment ago: then nothing was read
             raise StorageError(f"what comes next for it, at log offset {start}, has expired here")
+        return self._parts(start, data, size)
+
+    def _parts(self, start: int, data: bytes, size: int) -> list[Part]:
+        """Of the next transfers."""
         view = memoryview(data.ljust(size, b"\0"))  # the end of a file that nothing was written to
         self.next_offset += size
         self._second_bytes += size
@@ -208,3 +237,12 @@ class HaLink:
             is_last = now_s < self._second_began_s + 2 * RATE_SPAN_S
             self.bytes_in_second = self._second_bytes if is_last else 0
             self._second_began_s, self._second_bytes = now_s, 0
+
+
+def _behind(parts: list[Part], sent: int) -> list[Part]:
+    """What is left of them."""
+    at = 0
+    while at < len(parts) and sent >= len(parts[at]):
+        sent -= len(parts[at])
+        at += 1
+    return [memoryview(parts[at])[sent:], *parts[at + 1 :]] if sent else parts[at:]

@@ -106,7 +106,10 @@ class HaMaster:
         """The log has."""
         waiting, self.waiting = self.waiting, set()
         for link in waiting:
-            link.has_news.set()
+            if link.send_at_once():
+                self.waiting.add(link)
+            else:
+                link.has_news.set()
 
     def _is_in_sync(self, link: HaLink, end_offset: int) -> bool:
         """Apache's master takes also one for it that has not reported yet."""

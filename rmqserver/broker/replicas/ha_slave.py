@@ -14,6 +14,7 @@ from rmqproto.ha import REPORT, TRANSFER_HEAD
 from rmqserver.broker.replicas.same_log import OtherLog
 from rmqserver.config import BrokerConfig
 from rmqserver.remoting.outward import open_stream
+from rmqserver.remoting.write_now import write_now
 from rmqserver.store.log.log_copy import LogCopy
 from rmqserver.store.message_store import MessageStore
 
@@ -147,9 +148,12 @@ class HaSlave:
         await self._send_report(stream, REPORT.pack(copy.end_offset))
 
     async def _send_report(self, stream: trio.SocketStream, report: bytes) -> None:
-        async with self._sending:
-            self._reported_s, self._last_write_ms = trio.current_time(), time.time_ns() // 1_000_000
-            await stream.send_all(report)
+        """At once, if nobody else reports: what comes with it is dispatched behind."""
+        self._reported_s, self._last_write_ms = trio.current_time(), time.time_ns() // 1_000_000
+        sent = 0 if self._sending.locked() else write_now(stream, [report])
+        if sent < len(report):
+            async with self._sending:
+                await stream.send_all(report[sent:])
 
     async def _receive(self, stream: trio.SocketStream, copy: LogCopy, first: bytes) -> None:
         """Never returns. What is whole of one read is reported once. ``first`` has come already."""

@@ -15,10 +15,14 @@ from rmqserver.config import BrokerConfig
 
 
 class Reports:
-    """A stream that takes them."""
+    """A stream that takes them, when it is waited for."""
 
     def __init__(self) -> None:
         self.count = 0
+        self.socket = self
+
+    def fileno(self) -> int:
+        return -1
 
     async def send_all(self, data: bytes) -> None:
         self.count += 1
