@@ -218,13 +218,6 @@ def answers_before_etcd_has_it(product: Product) -> None:
     store.append = appended
 
 
-def leads_by_a_clock_that_sleeps(product: Product) -> None:
-    def is_running(term: Any) -> bool:
-        return not term.scope.cancel_called and tasks.current_time() < term.scope.deadline
-
-    product.quorum_store._Term.is_running = property(is_running)
-
-
 def leads_from_what_it_knew(product: Product) -> None:
     """What another controller has decided since it led the last time is not read."""
     store = product.quorum_store.QuorumStore
@@ -246,7 +239,7 @@ def leads_from_what_it_knew(product: Product) -> None:
 
 QUORUM_VARIANTS: tuple[Variant, ...] = (
     decides_without_looking_who_leads, sends_again_without_looking_what_came, takes_silence_for_consent,
-    answers_before_etcd_has_it, leads_by_a_clock_that_sleeps, leads_from_what_it_knew,
+    answers_before_etcd_has_it, leads_from_what_it_knew,
 )  # fmt: skip
 
 VARIANTS: tuple[Variant, ...] = (
