@@ -119,6 +119,15 @@ def reset_controller(run: Simulation, seconds: float) -> None:
             connection.called_died()
 
 
+def kill_controller(run: Simulation, seconds: float) -> None:
+    """``kill`` draws it seldom."""
+    controller = run.random.choice(run.controllers)
+    if controller.is_up:
+        run.note(controller.name, f"is killed for {seconds:.2f} s")
+        controller.kill(is_power_cut=False)
+        run.world.after(seconds, lambda: run.start(controller))
+
+
 def set_clock(run: Run, seconds: float) -> None:
     machine = run.random.choice(run.machines)
     machine.wall_offset_s += run.random.choice([-1, 1]) * run.random.choice([1, 60, 86400])
@@ -149,7 +158,7 @@ AT_DECISIONS_MAX = 5
 
 def plan(run: Simulation, begin_s: float, end_s: float) -> None:
     """Faults come alone, or several in the same second: most of what goes wrong needs two at once."""
-    allowed = [kind for kind in KINDS if run.promises_in_sync or kind not in NOT_COVERED_BY_LEASES]
+    allowed = [kind for kind in run.kinds if run.promises_in_sync or kind not in NOT_COVERED_BY_LEASES]
     kinds = plan_of(run, allowed, begin_s, end_s)
     run.world.at(begin_s, lambda: _watch_decisions(run, kinds, run.random.choice([0, 0.3, 0.8])))
 

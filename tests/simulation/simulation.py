@@ -4,7 +4,7 @@ well again."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -44,15 +44,27 @@ _MODES = {
 class Simulation:
     """``check`` it once."""
 
-    def __init__(self, seed: int, of: Any = None, *, controllers: int = 1, is_recorded: bool = False):
-        """``of``: the product, or a broken variant. Several ``controllers`` stand behind one etcd."""
+    def __init__(
+        self,
+        seed: int,
+        of: Any = None,
+        *,
+        controllers: int = 1,
+        mode: str | None = None,
+        kinds: Sequence[faults.Fault] = faults.KINDS,
+        is_recorded: bool = False,
+    ):
+        """``of``: the product, or a broken variant. Several ``controllers`` stand behind one etcd. The seed draws one
+        of the modes, if none is given, and which of the ``kinds`` of faults there are."""
         self.world = world = World(seed)
         if is_recorded:
             world.lines = []
         self.random = random = world.random
         self.network = Network(world)
         self._product = of or product.as_it_is()
-        mode = random.choice(["all in sync", "two in sync", "lease"])
+        drawn = random.choice([*_MODES])
+        mode = mode or drawn
+        self.kinds = kinds
         self.promises_in_sync = mode != "lease"
         flush = random.choice([FlushMode.SYNC, FlushMode.ASYNC])
         count = random.choice([2, 3])

@@ -4,10 +4,10 @@ of them. Each is a mistake that somebody could make, and several are what other 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from rmqserver.controller.quorum.etcd import TxnResult
-from tests.simulation import tasks
+from tests.simulation import faults, tasks
 from tests.simulation.product import Product
 
 Variant = Callable[[Product], None]
@@ -248,6 +248,22 @@ VARIANTS: tuple[Variant, ...] = (
     cuts_by_length_alone, begins_no_epoch, master_shows_what_it_has, slave_shows_what_it_has,
     slave_reports_before_it_writes, takes_messages_with_too_few, controller_answers_before_it_synced,
 )  # fmt: skip
+
+
+class Aim(NamedTuple):
+    """Histories in which a broken rule is seen often enough. Among all of them those of leases alone, with few faults
+    of just these kinds, are rare."""
+
+    mode: str | None = None
+    kinds: tuple[faults.Fault, ...] = faults.KINDS
+
+
+AIMS: dict[Variant, Aim] = {
+    acknowledges_without_lease: Aim("lease", (faults.freeze, faults.isolate)),
+    lease_outlasts_the_controller: Aim("lease", (faults.cut, faults.isolate)),
+    lease_by_a_clock_that_sleeps: Aim("lease", (faults.sleep,)),
+    elects_at_once_after_a_start: Aim("lease", (faults.kill_controller, faults.isolate)),
+}
 
 
 # --- slaves that act for their master --------------------------------------------------------------------------------
