@@ -286,11 +286,6 @@ def comes_back_with_less_than_its_slave(product: Product) -> None:
     product.pre_online.PreOnline._check_log = unchecked
 
 
-def serves_before_it_has_asked(product: Product) -> None:
-    """As ours did: who knows its address may write."""
-    product.pre_online.PreOnline.handlers = lambda pre_online, table: {}
-
-
 def takes_the_slave_s_offsets_as_they_are(product: Product) -> None:
     def catch_up(offsets: Any, others: Any, max_offset: Any) -> int:
         offsets.take_over(others)
@@ -317,6 +312,6 @@ def acting_slave_takes_messages(product: Product) -> None:
 
 
 ACTING_VARIANTS: tuple[Variant, ...] = (
-    comes_back_without_asking, comes_back_with_less_than_its_slave, serves_before_it_has_asked,
+    comes_back_without_asking, comes_back_with_less_than_its_slave,
     takes_the_slave_s_offsets_as_they_are, slave_forgets_what_was_committed_to_it, acting_slave_takes_messages,
 )  # fmt: skip
