@@ -12,13 +12,14 @@ SECOND_TRIES_MAX = 1
 
 REASON_MAX_LINES = 60
 FOLDER = Path(__file__).parent
-MAKE_TIMEOUT_S = 1900  # more than each test here gives its own `make`
+MAKE_TIMEOUT_S = 2800  # more than each test here gives its own `make`
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes longest begins first: the other Pythons, one a worker, for a quarter of an hour each; then the groups
-    that start JVMs; then the rest of this folder, and files with slow tests. One of those, begun last, would keep one
-    processor busy for minutes while the other has nothing to do. Whole runs of `make` have half an hour each."""
+    """What takes longest begins first: the other Pythons, one a worker, for a quarter of an hour and more each; then
+    the groups that start JVMs; then the rest of this folder, and files with slow tests. One of those, begun last, would
+    keep one processor busy for minutes while the other has nothing to do. Whole runs of `make` may take three quarters
+    of an hour each: machines differ by more than twice."""
     for item in items:
         if item.path.parent == FOLDER:
             item.add_marker(pytest.mark.timeout(MAKE_TIMEOUT_S))
