@@ -3,6 +3,7 @@ takes its place, and the half message has the unique key that they name."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -76,8 +77,10 @@ def key_of(end_number: str) -> str:
 
 
 def send_half(wire: Wire, name: str, end_number: str, like: StoredMessage | None = None) -> Command:
-    """The recorded half message with another unique key, or with all that a message has that was sent then."""
+    """The recorded half message with another unique key, or with all that a message has that was sent then. It is born
+    now: of one that is three days old no producer is asked."""
     request = decode_frame_untrusted(exchange(name).request)
+    request.ext["g"] = str(time.time_ns() // 1_000_000)
     sent = props.parse(request.ext["i"]) | {"UNIQ_KEY": key_of(end_number)}
     if like is not None:
         sent |= {key: like.properties[key] for key in ("KEYS", "TAGS")}
