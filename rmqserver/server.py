@@ -274,7 +274,7 @@ class _Server:
 
     async def _register_when_online(self, broker: Broker, registration: Registration, told: trio.Event) -> None:
         """A master whose slave acts for it may come back late, or not at all: what is wrong is in the logs."""
-        await broker.online.wait()
+        await broker.role.online.wait()
         self._register(registration)
         await registration.first_round()
         told.set()

@@ -5,14 +5,12 @@ from __future__ import annotations
 import gc
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
 
 import trio
 
 from rmqproto.bodies.routes import TopicRoute
-from rmqproto.codes import RequestCode
 from rmqproto.errors import StorageError
 from rmqproto.message.message_id import UniqueIds
 from rmqproto.names import TIMER_TOPIC
@@ -40,28 +38,22 @@ from rmqserver.broker.consuming.committed_offsets import OffsetHandlers
 from rmqserver.broker.consuming.filters import Filters
 from rmqserver.broker.consuming.holds import Holds
 from rmqserver.broker.consuming.pop.assembly import Pop
+from rmqserver.broker.consuming.pop.assignment import AskRoute
 from rmqserver.broker.consuming.pull import Pulls
 from rmqserver.broker.consuming.queue_ends import QueueEnds
 from rmqserver.broker.consuming.reset_offset import ResetOffset
 from rmqserver.broker.consuming.slow_reads import SlowReads
-from rmqserver.broker.controlled.forwarding import Forwarding
-from rmqserver.broker.controlled.member_handlers import MemberHandlers
 from rmqserver.broker.controlled.set_master import SetMaster
-from rmqserver.broker.controlled.set_slave import SetSlave
 from rmqserver.broker.controlled.set_state import SetState
 from rmqserver.broker.errors import as_refused
+from rmqserver.broker.nameservers import Nameservers
 from rmqserver.broker.own_address import OwnAddress
 from rmqserver.broker.parts import BrokerParts
 from rmqserver.broker.relays.delay import Delays
 from rmqserver.broker.relays.timers import Timers
-from rmqserver.broker.replicas.enough_slaves import EnoughSlaves
 from rmqserver.broker.replicas.ha_master import HaMaster
-from rmqserver.broker.replicas.ha_slave import HaSlave
-from rmqserver.broker.replicas.master_link import MasterLink
-from rmqserver.broker.replicas.members import AskedNameservers, KnownMembers
-from rmqserver.broker.replicas.pre_online import PreOnline
-from rmqserver.broker.replicas.slave import Slave
 from rmqserver.broker.replicas.slave_offsets import SlaveOffsets, forget_notes
+from rmqserver.broker.role import Role
 from rmqserver.broker.sending.pending import PendingPuts
 from rmqserver.broker.sending.put import Put
 from rmqserver.broker.sending.recall import Recalls
@@ -80,10 +72,9 @@ from rmqserver.broker.transactions.transactions import Transactions
 from rmqserver.config import BrokerConfig, BrokerRole
 from rmqserver.limits.in_flight_gate import InFlightGate
 from rmqserver.limits.rate_gate import RateGate, has_rates
-from rmqserver.remoting.answer import Refused, Request, success
+from rmqserver.remoting.answer import Refused
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.loop import Loop
-from rmqserver.remoting.outward import Outward
 from rmqserver.remoting.service import Handler, Service
 from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.disk.segments import FileCache
@@ -108,35 +99,6 @@ GC_THRESHOLDS = (100_000, 50, 50)
 """What a round allocates dies with it by counting references; looking for cycles all the time costs 6 to 9 %."""
 
 
-class Nameservers(Outward, AskedNameservers, Protocol):
-    """Who tells the nameservers of the topics."""
-
-    def changed(self, put_names: Collection[str] | None) -> None:
-        """These topics are new or not what they were; with None: any may be another."""
-        ...
-
-    def when_told(self, callback: Callable[[], None]) -> None:
-        """Calls back when the nameservers know of the topics as they are now."""
-        ...
-
-    def ask_route(self, topic: str, on_route: Callable[[TopicRoute | None], None]) -> None:
-        """Calls back once with the topic's route; with None if no nameserver knows it."""
-        ...
-
-    before_return: Callable[[], Awaitable[None]] | None
-    """Awaited before one that may have forgotten us is told of us again."""
-
-    @property
-    def has_nameservers(self) -> bool:
-        """Whether there is anybody to tell."""
-        ...
-
-    def when_master_is_known(self, on_master: Callable[[str, str], None]) -> None:
-        """Of a slave: calls back with its master's address, and where that has its slaves connect, as often as it is
-        told."""
-        ...
-
-
 class Broker(Service):
     """Make it with its settings, ``open`` it, ``run`` it as a task beside the loop, ``close`` it."""
 
@@ -153,33 +115,74 @@ class Broker(Service):
         self.config = config
         self.loop = loop
         self.clock_ms = clock_ms
-        root = config.store_path_root_dir
+        self._auth_settings = auth
+        self._set_state = set_state
+        self._is_open = False
+        self._is_all_saved = True
+        self._has_news = trio.Event()
+        """Messages became visible since the store's work behind was last looked at; each is replaced when it is set."""
+        self._make_store()
+        self._make_tables()
+        self._make_senders()
+        self.parts = self._gather()
+        self._when_told = nameservers.when_told if nameservers is not None else at_once
+        self._make_services(nameservers.ask_route if nameservers is not None else _knows_no_route)
+        if nameservers is not None:
+            self.topics.on_change.append(nameservers.changed)
+        self.role = Role(self.parts, loop, nameservers, set_state, self._table())
+        self.slave = self.role.slave
+        if isinstance(self.replicas, SetMaster):
+            self.replicas.on_need = self.sends.settings_changed
+        handlers, cluster = self.role.handlers, config.broker_cluster_name
+        self._auth_gate = AuthGate(auth, self.auth, cluster, handlers) if auth.is_authenticating else None
+        self._plain_gate: PlainGate | None = None
+        super().__init__("broker", handlers, self._auth_gate)
+        self.idle_max_s = config.server_channel_max_idle_time_s
+        self.limits = config
+        if self.role.forwarding is not None:
+            self.forward_by(self.role.forwarding)
+        self._in_flight_gate, self._rate_gate = InFlightGate(config), RateGate(config, auth.authentication_whitelist)
+        self._use_limits()
+
+    # --- its parts, each made once ------------------------------------------------------------------------------------
+
+    def _make_store(self) -> None:
+        config, root = self.config, self.config.store_path_root_dir
         self.store = MessageStore(
-            root, config.store_options(), clock_ms=clock_ms, on_visible=self._visible, on_written=self._grown,
+            root, config.store_options(), clock_ms=self.clock_ms, on_visible=self._visible, on_written=self._grown,
             follow=[self._follow_sequences],
         )  # fmt: skip
         timer_cache = FileCache(self.store.disk, TIMER_FILES_OPEN_MAX)
         self.timer_store = TimerStore(TimerPaths.below(root), config.timer_options(), self.store.disk, timer_cache)
-        self.files = ConfigFiles(str(Path(root, "config")), self.store.disk, self._not_saved)
+
+    def _make_tables(self) -> None:
+        """What lies in the files of ``config/``."""
+        config, clock_ms = self.config, self.clock_ms
+        self.files = ConfigFiles(str(Path(config.store_path_root_dir, "config")), self.store.disk, self._not_saved)
         self.auth = AuthTable(self.files)
-        self._auth_settings = auth
         self.topics = TopicTable(config, self.files, clock_ms)
         self.mappings = QueueMappings(config, self.files, clock_ms)
         self.groups = GroupTable(config, self.files, clock_ms)
-        is_slave = config.broker_role is BrokerRole.SLAVE
-        offsets_class = SlaveOffsets if is_slave and config.enable_slave_acting_master else ConsumerOffsets
+        may_act = config.broker_role is BrokerRole.SLAVE and config.enable_slave_acting_master
+        offsets_class = SlaveOffsets if may_act else ConsumerOffsets
         self.offsets = offsets_class(self.files, clock_ms, has_light_queues=config.has_light_queues)
         self.consumer_filters = ConsumerFilters(config, self.files, clock_ms)
-        self.clients = Clients(clock_ms, MemberNotices(config, self.groups, self.consumer_filters).tell)
-        self.stats = BrokerStats(config.broker_cluster_name, clock_ms, self.topics.system_names)
-        self.locks = QueueLocks(clock_ms)
-        self.holds = Holds(self.store, clock_ms)
-        self._set_state = set_state
+
+    def _make_senders(self) -> None:
+        """What stands between a message and its acknowledgement."""
+        config, set_state = self.config, self._set_state
+        self.stats = BrokerStats(config.broker_cluster_name, self.clock_ms, self.topics.system_names)
         self.replicas = HaMaster(config, self.store) if set_state is None else SetMaster(config, self.store, set_state)
         self.pending = PendingPuts(self.store, self.stats, self.replicas)
         self.replicas.on_report = self.pending.settle
+
+    def _gather(self) -> BrokerParts:
+        config, clock_ms = self.config, self.clock_ms
+        self.clients = Clients(clock_ms, MemberNotices(config, self.groups, self.consumer_filters).tell)
+        self.locks = QueueLocks(clock_ms)
+        self.holds = Holds(self.store, clock_ms)
         self.address = OwnAddress(config)
-        self.parts = BrokerParts(
+        return BrokerParts(
             config=config,
             store=self.store,
             timer_store=self.timer_store,
@@ -202,83 +205,23 @@ class Broker(Service):
             unique_ids=UniqueIds(),
             clock_ms=clock_ms,
         )
-        self.put = Put(self.parts)
-        self.delays = Delays(self.parts, self.put)
-        self.transactions = Transactions(self.parts, self.put)
-        self.timers = Timers(self.parts, self.put)
-        self._when_told = nameservers.when_told if nameservers is not None else at_once
-        self.sends = Sends(self.parts, self.put, self._when_told)
-        self.send_backs = SendBacks(self.parts, self.put)
-        self.replies = Replies(self.parts, self.put)
+
+    def _make_services(self, ask_route: AskRoute) -> None:
+        """What answers requests about messages, and what relays them."""
+        parts = self.parts
+        self.put = Put(parts)
+        self.delays = Delays(parts, self.put)
+        self.transactions = Transactions(parts, self.put)
+        self.timers = Timers(parts, self.put)
+        self.sends = Sends(parts, self.put, self._when_told)
+        self.send_backs = SendBacks(parts, self.put)
+        self.replies = Replies(parts, self.put)
         self.slow_reads = SlowReads(self.store)
-        self.pulls = Pulls(self.parts, self.slow_reads)
-        ask_route = nameservers.ask_route if nameservers is not None else _knows_no_route
-        self.pop = Pop(self.parts, self.put, loop.wake, ask_route)
+        self.pulls = Pulls(parts, self.slow_reads)
+        self.pop = Pop(parts, self.put, self.loop.wake, ask_route)
         self._lite_clients = self.pop.lite.subscriptions.by_client
-        self._has_news = trio.Event()
-        """Messages became visible since the store's work behind was last looked at; each is replaced when it is set."""
         for table in (self.topics, self.mappings):
             table.on_change.append(lambda put_names: self.sends.settings_changed())
-        if nameservers is not None:
-            self.topics.on_change.append(nameservers.changed)
-        self._is_open = False
-        self._is_all_saved = True
-        self.slave: Slave | None = None
-        self._forwarding: Forwarding | None = None
-        handlers = self._table()
-
-        def make_link() -> MasterLink:
-            return MasterLink(loop, nameservers)
-
-        if is_slave:
-            log_ = (
-                HaSlave(config, self.store)
-                if set_state is None
-                else SetSlave(config, self.store, set_state.epochs, set_state.cut)
-            )
-            self.slave = Slave(self.parts, make_link, log_)
-            handlers |= self.slave.handlers(handlers)
-            if nameservers is not None and set_state is None:
-                nameservers.when_master_is_known(self.slave.take_master)
-        self.members: KnownMembers | None = None
-        self._pre_online: PreOnline | None = None
-        self.online = trio.Event()
-        """Nameservers may be told of this broker, as soon as it runs."""
-        if config.enable_slave_acting_master and nameservers is not None and nameservers.has_nameservers:
-            self.members = KnownMembers(config, nameservers, lambda: self.topics.data_version)
-            handlers[RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE] = self._look_for_members
-            if self.slave is not None:
-                self.members.on_found = self.slave.members_found
-            else:
-                enough_slaves = EnoughSlaves(self.replicas)
-                handlers |= enough_slaves.handlers(handlers)
-                self.members.on_found = enough_slaves.members_found
-                if not config.skip_pre_online:
-                    self._pre_online = PreOnline(self.parts, self.members, make_link, nameservers.own_addr)
-                    handlers |= self._pre_online.handlers(handlers)
-                    nameservers.before_return = self._pre_online.run
-        if self._pre_online is None:
-            self.online.set()
-        if set_state is not None and isinstance(self.replicas, SetMaster):
-            self.replicas.on_need = self.sends.settings_changed
-            handlers |= MemberHandlers(set_state, self.replicas).handlers(handlers)
-        cluster = config.broker_cluster_name
-        self._auth_gate = AuthGate(auth, self.auth, cluster, handlers) if auth.is_authenticating else None
-        self._plain_gate: PlainGate | None = None
-        super().__init__("broker", handlers, self._auth_gate)
-        self.idle_max_s = config.server_channel_max_idle_time_s
-        self.limits = config
-        if set_state is not None and self.slave is not None:
-            self._forwarding = Forwarding(config, loop, nameservers, set_state, self.slave)
-            self.forward_by(self._forwarding)
-        self._in_flight_gate, self._rate_gate = InFlightGate(config), RateGate(config, auth.authentication_whitelist)
-        self._use_limits()
-
-    def _look_for_members(self, request: Request[Any], connection: Connection) -> bytes:
-        """905. An Apache broker believes what it says; ours asks the nameservers."""
-        assert self.members is not None
-        self.members.look_again()
-        return success(request)
 
     def _follow_sequences(self, store: MessageStore) -> SequenceFeed:
         self.sequences = SequenceFeed(store)
@@ -442,8 +385,8 @@ class Broker(Service):
         if self._auth_gate is not None:
             self._auth_gate.connection_closed(connection)
         self.clients.connection_closed(connection)
-        if self._forwarding is not None:
-            self._forwarding.client_closed(connection)
+        if self.role.forwarding is not None:
+            self.role.forwarding.client_closed(connection)
         self.pop.lite.connection_closed(connection)
 
     def _grown(self) -> None:
@@ -477,14 +420,7 @@ class Broker(Service):
             if self._plain_gate is not None:
                 nursery.start_soon(self._plain_gate.watch)
             nursery.start_soon(self.holds.run)
-            if self.slave is not None:
-                nursery.start_soon(self.slave.run)
-                if self._forwarding is not None:
-                    nursery.start_soon(self._forwarding.run)
-            else:
-                nursery.start_soon(self._deliver)
-            if self.members is not None:
-                nursery.start_soon(self.members.run)
+            self.role.start(nursery, [self.delays, self.transactions, self.timers, self.pop])
             nursery.start_soon(self.stats.run)
             nursery.start_soon(self._dispatch_behind)
             nursery.start_soon(self._expire_puts)
@@ -492,17 +428,6 @@ class Broker(Service):
             nursery.start_soon(self._save_offsets)
             nursery.start_soon(self._save_filters)
             nursery.start_soon(self._clean_store)
-
-    async def _deliver(self) -> None:
-        """What a slave leaves to its master. One that comes back asks its slaves first."""
-        if self._pre_online is not None:
-            await self._pre_online.run()
-            self.online.set()
-        async with trio.open_nursery() as nursery:
-            if self._pre_online is not None:
-                nursery.start_soon(self._pre_online.take_late_commits)
-            for service in (self.delays, self.transactions, self.timers, self.pop):
-                nursery.start_soon(service.run)
 
     async def _dispatch_behind(self) -> None:
         while True:
