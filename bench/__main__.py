@@ -16,34 +16,29 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from bench import (
-    against,
-    command_lines,
-    copies,
+from bench.broker import (
     delivery,
-    failover,
-    figure,
     guarded,
     idle,
     lateness,
-    letters,
     long_polls,
     neighbours,
     recovery,
-    shell_lines,
     special,
     start,
     sync_flush,
-    table,
     tls,
     topics,
 )
-from bench.extent import QUICK, Extent
-from bench.figure import Figure
-from bench.measure import Load, seed
-from bench.rows import Row, rows
-from bench.servers import apache, ceiling, ours
-from bench.table import Line
+from bench.harness import against, figure, table
+from bench.harness.extent import QUICK, Extent
+from bench.harness.figure import Figure
+from bench.harness.measure import Load, seed
+from bench.harness.rows import Row, rows
+from bench.harness.servers import apache, ceiling, ours
+from bench.harness.table import Line
+from bench.replicas import copies, failover
+from bench.tools import command_lines, letters, shell_lines
 
 PARTS: dict[str, Callable[[Load, Extent], list[Figure]]] = {
     "start": lambda load, extent: start.take(extent),

@@ -33,7 +33,7 @@ from typing import Any
 
 from textual.widgets import Input
 
-from bench.servers import compiled
+from bench.harness.servers import compiled
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.tui import app as app_module
 from rmqadmin.tui.app import DashboardApp

@@ -18,10 +18,10 @@ from collections import Counter
 from pathlib import Path
 from types import FrameType
 
-from bench import special
-from bench.measure import Load, cpu_s, seed
-from bench.rows import Row, rows
-from bench.servers import FILTERS, standalone
+from bench.broker import special
+from bench.harness.measure import Load, cpu_s, seed
+from bench.harness.rows import Row, rows
+from bench.harness.servers import FILTERS, standalone
 
 ROWS = ("send 64 x 1, 128 B", "batch of 32, 8 x 1, 128 B", "pull 32, 8 x 1, 128 B")
 INTERVAL_S = 0.001

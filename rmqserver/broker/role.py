@@ -28,7 +28,7 @@ from rmqserver.remoting.loop import Loop
 from rmqserver.remoting.service import Handler
 
 
-class Delivery(Protocol):
+class MasterDuty(Protocol):
     """What brings messages to their queues later: delays, transactions, timers, POP."""
 
     async def run(self) -> None: ...
@@ -109,10 +109,10 @@ class Role:
 
     # --- its tasks ---------------------------------------------------------------------------------------------------
 
-    def start(self, nursery: trio.Nursery, deliveries: Iterable[Delivery]) -> None:
-        """``deliveries`` are what a slave leaves to its master."""
+    def start(self, nursery: trio.Nursery, duties: Iterable[MasterDuty]) -> None:
+        """``duties`` are what a slave leaves to its master."""
         if self.slave is None:
-            nursery.start_soon(self._deliver, deliveries)
+            nursery.start_soon(self._deliver, duties)
         else:
             nursery.start_soon(self.slave.run)
             if self.forwarding is not None:
@@ -120,7 +120,7 @@ class Role:
         if self._members is not None:
             nursery.start_soon(self._members.run)
 
-    async def _deliver(self, deliveries: Iterable[Delivery]) -> None:
+    async def _deliver(self, duties: Iterable[MasterDuty]) -> None:
         """A master that comes back asks its slaves first."""
         if self._pre_online is not None:
             await self._pre_online.run()
@@ -128,5 +128,5 @@ class Role:
         async with trio.open_nursery() as nursery:
             if self._pre_online is not None:
                 nursery.start_soon(self._pre_online.take_late_commits)
-            for delivery in deliveries:
-                nursery.start_soon(delivery.run)
+            for duty in duties:
+                nursery.start_soon(duty.run)

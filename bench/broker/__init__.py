@@ -1,0 +1,1 @@
+"""The broker by itself, most of it beside Apache's."""

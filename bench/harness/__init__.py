@@ -1,0 +1,1 @@
+"""What all benchmarks share: servers, load, rows, the table and single figures."""
