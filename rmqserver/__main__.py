@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     from rmqserver import logs
     from rmqserver.command_line import Options, plan
-    from rmqserver.server import serve  # 150 ms, most of it trio
+    from rmqserver.process.server import serve  # 150 ms, most of it trio
 
     logs.set_up(log_level)
     try:

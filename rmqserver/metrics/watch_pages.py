@@ -50,11 +50,11 @@ class WatchPage(NamedTuple):
 class WatchPages:
     """Make it, ``listen``, ``run`` it as a task. It is not ready before ``is_serving`` is set."""
 
-    def __init__(self, broker: Broker | None, families: BrokerFamilies | None):
-        """Without a broker: of a nameserver, which has no metrics in RocketMQ."""
+    def __init__(self) -> None:
+        """Without a broker to ``watch``: of a nameserver, which has no metrics in RocketMQ."""
         self.is_serving = False
-        self._broker = broker
-        self._families = families
+        self._broker: Broker | None = None
+        self._families: BrokerFamilies | None = None
         self._room = trio.Semaphore(CONNECTIONS_MAX)
         self._listeners: list[trio.SocketListener] = []
 

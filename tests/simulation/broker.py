@@ -1,6 +1,6 @@
 """A broker of a set: the product's ``SetMember`` with all of its tasks, and the broker that it opens in each role -
 ``SetMaster`` and ``SetSlave``, what waits for copies, what refuses puts - around a modelled log and modelled requests.
-It stands where ``server.py`` and ``broker.py`` stand in a real one."""
+It stands where ``broker_host.py`` and ``broker.py`` stand in a real one."""
 
 from __future__ import annotations
 

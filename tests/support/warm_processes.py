@@ -175,7 +175,7 @@ if __name__ == "__main__":
     import rmqserver.broker.broker
     import rmqserver.broker.registration
     import rmqserver.namesrv.nameserver
-    import rmqserver.server  # noqa: F401
+    import rmqserver.process.server  # noqa: F401
     from rmqserver.__main__ import main
 
     have_room()

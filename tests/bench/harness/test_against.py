@@ -48,11 +48,11 @@ def test_the_other_checkout_runs_its_own_code(tmp_path: Path) -> None:
     for package in ("rmqproto", "rmqserver"):
         shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
     check_checkout(tmp_path)
-    with (tmp_path / "rmqserver" / "server.py").open("a") as file:
+    with (tmp_path / "rmqserver/process/server.py").open("a") as file:
         file.write("\nfrom pathlib import Path\nPath(__file__).with_name('it_was_me').touch()\n")
     with ours(root=tmp_path, name="before") as broker, AdminClient(broker.namesrv_addr) as admin:
         assert broker.name == "before"
-        assert (tmp_path / "rmqserver" / "it_was_me").exists()
+        assert (tmp_path / "rmqserver/process/it_was_me").exists()
         assert admin.broker_runtime_info(broker.address)
 
 

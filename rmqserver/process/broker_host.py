@@ -1,0 +1,293 @@
+"""The broker of this process, with its store and ports. Another takes its place when its role changes, and when a test
+takes it back to an earlier state."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import trio
+
+from rmqproto.errors import RocketMQError
+from rmqproto.ha import HA_PORT_DISTANCE
+from rmqproto.message.record import host_bytes
+from rmqserver.advertise import join
+from rmqserver.broker.broker import Broker
+from rmqserver.broker.registration import Registration
+from rmqserver.broker.replicas.ha_listener import open_ha_listener
+from rmqserver.command_line import ServerPlan, store_paths
+from rmqserver.config import BrokerConfig, BrokerRole
+from rmqserver.process.entrance import Entrance
+from rmqserver.process.failing import Fail
+from rmqserver.remoting.loop import Loop
+from rmqserver.store.options import FlushMode
+
+if TYPE_CHECKING:
+    from rmqserver.broker.controlled.member import SetMember
+    from rmqserver.process.namesrv_host import NamesrvHost
+    from rmqserver.remoting.connection import Connection
+    from rmqserver.seed.sowing import Sowing
+    from rmqserver.store.recovery.recovery import Recovered
+
+log = logging.getLogger(__name__)
+
+ANNOUNCED_MAX_S = 4.0
+"""How long a broker that is to be announced as ready may take until the nameservers know it. Their own time is within
+it."""
+
+_PROMISES = {
+    FlushMode.SYNC: "an acknowledged message survives kill -9 and a power cut",
+    FlushMode.ASYNC: "an acknowledged message survives kill -9; a power cut may take the last {} ms",
+}
+
+
+class BrokerHost:
+    """The ``Host`` of a member of a set. ``open``, ``start`` and ``serve`` it; at the end ``unregister`` and ``close``
+    it, however far it came, and the HA port at last."""
+
+    def __init__(
+        self, config: BrokerConfig, plan: ServerPlan, store_dir: str, entrance: Entrance, loop: Loop,
+        namesrv: NamesrvHost | None,
+    ):  # fmt: skip
+        """StorageError for files of a member of a set that cannot be used."""
+        self._config = config
+        self._plan = plan
+        self._loop = loop
+        self._entrance = entrance
+        self._namesrv = namesrv
+        self.store_dir = store_dir
+        config.record(store_paths(store_dir))
+        self._ha_listener: socket.socket | None = None
+        self._sowing: Sowing | None = None
+        self._is_registering = False
+        self._is_all_kept = True
+        """Of the brokers that were closed before the end."""
+        self._ended = trio.Event()
+        """The tasks of the broker that was there last have ended."""
+        self.on_broker: list[Callable[[Broker], None]] = []
+        """Told of each broker that takes another one's place, before it serves."""
+        own_namesrv = [namesrv.addr] if namesrv is not None else []
+        self._registration = Registration(
+            config, loop, [*own_namesrv, *config.namesrv_addresses], entrance.registered_addr, entrance.make_link_pump,
+            plan.auth.inner_client,
+        )  # fmt: skip
+        self._member = self._make_member() if config.enable_controller_mode else None
+        self.broker = self._make_broker()
+
+    def open(self) -> None:
+        """UsageError if a port cannot be had or a seed is refused, StorageError if the store cannot be used."""
+        self._listen()  # before the store: a process that cannot have the port must not touch the store
+        self._open_broker(sow=True)
+
+    def _make_broker(self) -> Broker:
+        state = self._member.state if self._member is not None else None
+        return Broker(self._config, self._loop, self._registration, auth=self._plan.auth, set_state=state)
+
+    def _make_member(self) -> SetMember:
+        """It begins as a slave without a master. StorageError."""
+        from rmqserver.broker.controlled.controllers import ControllerGroup
+        from rmqserver.broker.controlled.member import SetMember
+        from rmqserver.store.disk.disk import OsDisk
+
+        config = self._config
+        controllers = ControllerGroup(self._loop, self._registration, lambda: config.controller_addresses)
+        member = SetMember(
+            config, controllers, lambda: self._entrance.registered_addr(controllers.local_host), OsDisk(), self
+        )
+        member.load()
+        config.record({"brokerRole": BrokerRole.SLAVE.value, "brokerId": str(member.state.own_id or 1)})
+        return member
+
+    # --- ports and store ---------------------------------------------------------------------------------------------
+
+    def _listen(self) -> None:
+        asked_port = self._config.listen_port
+        port = self._entrance.listen(asked_port, self.broker)
+        self._entrance.listen_fast(asked_port, self.broker)
+        self._advertise = self._entrance.advertise(port)
+        self._config.record({"listenPort": str(port), "brokerIP1": self._advertise.host or ""})
+        self._listen_ha()
+        self.addr = self._entrance.advertised_addr()
+        if self._namesrv is not None and self._advertise.is_each_peers_own:
+            from rmqserver.namesrv.nameserver import OwnBroker
+
+            self._namesrv.nameserver.tell_each_peers_own(OwnBroker(self.addr, self._advertise.port))
+
+    def _listen_ha(self) -> None:
+        """Where slaves connect: one port above the broker's, or another free one if nobody said which. Who reaches it
+        gets the whole log, unasked and plain: a broker that is guarded opens it only where slaves are meant to be."""
+        config, listen = self._config, self._plan.listen
+        host = config.broker_ip2 if "brokerIP2" in config.given else config.broker_ip1
+        port = config.ha_listen_port if "haListenPort" in config.given else None
+        usual_port = config.listen_port + HA_PORT_DISTANCE
+        if self._entrance.is_guarded and not config.given & {"haListenPort", "brokerRole"}:
+            log.info(
+                "event=slaves-not-served reason='the broker is guarded, and neither brokerRole nor haListenPort is set'"
+            )
+        else:
+            self._ha_listener = open_ha_listener(listen, port, usual_port)
+            usual_port = int(self._ha_listener.getsockname()[1])
+            log.info("event=slaves-served addr=%s", join(listen, usual_port))
+        config.record({"haListenPort": str(usual_port), "brokerIP2": host})
+
+    def _open_broker(self, *, sow: bool) -> None:
+        """StorageError; UsageError for a seed that is refused."""
+        broker, config = self.broker, self._config
+        recovered = broker.open(self._advertise.record_host())
+        if self._namesrv is not None and self._namesrv.takes_brokers_users:
+            self._entrance.guard(self._namesrv.nameserver, broker.auth, config.broker_cluster_name)
+        self._log_opened(recovered)
+        self._sowing = None
+        if self._plan.seed is not None and sow:
+            from rmqserver.seed.sowing import Sowing
+
+            store_host = broker.address.advertised_host or host_bytes("127.0.0.1", config.listen_port)
+            self._sowing = Sowing(broker, self._plan.seed, store_host)
+            self._sowing.put_tables()
+
+    def _log_opened(self, recovered: Recovered) -> None:
+        """In one line: what was opened, where, what was found, and what is promised (docs/durability.md)."""
+        config = self._config
+        found = "new" if not recovered.end_offset else "clean" if recovered.was_clean else "killed"
+        if self._plan.store_dir is None:
+            promise = "nothing is kept after the end"
+        else:
+            promise = _PROMISES[config.flush_mode].format(config.store_options().flush_interval_ms)
+        log.info(
+            "event=broker-opened name=%s cluster=%s addr=%s store=%s found=%s log_bytes=%d records_read=%d flush=%s "
+            "promise=%r",
+            config.broker_name, config.broker_cluster_name, self.addr, self.store_dir, found, recovered.end_offset,
+            recovered.replayed_count, config.flush_mode.name.lower(), promise,
+        )  # fmt: skip
+
+    # --- tasks -------------------------------------------------------------------------------------------------------
+
+    async def start(self, nursery: trio.Nursery, fail: Fail) -> None:
+        self._nursery = nursery
+        self._fail = fail
+        await nursery.start(self._run, self.broker)
+
+    async def serve(self) -> None:
+        """Puts what the seed says, and has the broker registered; of a member of a set, its role decides when."""
+        await self._sow()
+        if self._member is not None:
+            self._nursery.start_soon(self._member.run)
+            return
+        told = trio.Event()
+        self._nursery.start_soon(self._register_when_online, told)
+        with trio.move_on_after(ANNOUNCED_MAX_S):
+            await told.wait()
+
+    async def _run(self, broker: Broker, task_status: trio.TaskStatus[None]) -> None:
+        """The tasks of one broker, until ``_tasks`` is cancelled."""
+        self._ended = trio.Event()
+        async with trio.open_nursery() as self._tasks:
+            self._tasks.start_soon(broker.run)
+            if self._ha_listener is not None:
+                self._tasks.start_soon(broker.replicas.serve, self._ha_listener)
+            task_status.started()
+        self._ended.set()
+
+    async def _sow(self) -> None:
+        """A message of the seed that is refused or lost ends the server."""
+        if self._sowing is not None:
+            try:
+                await self._sowing.put_messages()
+            except RocketMQError as error:
+                await self._fail(error)
+
+    async def _register_when_online(self, told: trio.Event) -> None:
+        """A master whose slave acts for it may come back late, or not at all: what is wrong is in the logs."""
+        await self.broker.role.online.wait()
+        self._register()
+        await self._registration.first_round()
+        told.set()
+
+    def _register(self) -> None:
+        self._is_registering = True
+        self._tasks.start_soon(self._registration.run, self.broker.topics, self.broker.mappings)
+
+    # --- another broker in its place ---------------------------------------------------------------------------------
+
+    def role_is_known(self) -> None:
+        if not self._is_registering:
+            self._register()
+
+    async def change_role(self, role: BrokerRole, broker_id: int, change: Callable[[], None] | None) -> None:
+        """As ``Host`` says. The nameservers know the broker under its old id until it is there again. Connections stay
+        and wait meanwhile, and whoever comes finds a broker that has the role: Go's client waits for what it has asked
+        on a connection that was closed, half a minute for a pull."""
+        self._config.record({"brokerRole": role.value, "brokerId": str(broker_id)})
+        before = self.broker
+        self._loop.pause(before, lambda each: each.may_wait)
+        await self._end_tasks()
+        before.answer_all()
+        failure = await self._change_files(change or (lambda: None))
+        after = await self._replace(sow=False)
+        await self._nursery.start(self._run, after)
+        after.clients.take_over(before.clients)
+        self._loop.hand_over(before, after)  # nothing was awaited since it runs
+        if self._is_registering:
+            self._registration.changed(None)
+            self._register()
+        if failure is not None:
+            raise failure
+
+    async def reopen(self, asker: Connection, change: Callable[[], None], *, sow: bool) -> None:
+        """As ``Reopen`` says. What clients see is the restart of a broker, on the same ports."""
+        before = self.broker
+        self._loop.pause(before, lambda each: each is asker)
+        await self._registration.unregister()
+        await self._end_tasks()
+        failure = await self._change_files(change)
+        after = await self._replace(sow=sow)
+        self._loop.hand_over(before, after)
+        await self._nursery.start(self._run, after)
+        await self._sow()
+        self._registration.changed(None)
+        self._register()
+        await self._registration.told()
+        if failure is not None:
+            raise failure
+
+    async def _end_tasks(self) -> None:
+        self._tasks.cancel_scope.cancel()
+        await self._ended.wait()
+
+    async def _change_files(self, change: Callable[[], None]) -> OSError | None:
+        """Of the broker, which it closes before."""
+        self._is_all_kept &= self.broker.close()
+        try:
+            await trio.to_thread.run_sync(change)
+        except OSError as error:
+            return error
+        except RocketMQError as error:
+            await self._fail(error)
+        return None
+
+    async def _replace(self, *, sow: bool) -> Broker:
+        self.broker = after = self._make_broker()
+        try:
+            self._open_broker(sow=sow)
+        except RocketMQError as error:
+            await self._fail(error)
+        for tell in self.on_broker:
+            tell(after)
+        return after
+
+    # --- the end -----------------------------------------------------------------------------------------------------
+
+    async def unregister(self) -> None:
+        if self._is_registering:
+            await self._registration.unregister()
+
+    def close(self) -> bool:
+        """False if something that should be on the device is not. Clients still get the answers that the broker gives
+        as it ends."""
+        return self.broker.close() and self._is_all_kept
+
+    def close_ha(self) -> None:
+        if self._ha_listener is not None:
+            self._ha_listener.close()

@@ -1,0 +1,71 @@
+"""The controller of this process, and the store of its decisions: a log of events, or etcd."""
+
+from __future__ import annotations
+
+import logging
+
+from rmqserver.command_line import ServerPlan
+from rmqserver.config import ControllerConfig
+from rmqserver.controller.controller import Controller
+from rmqserver.controller.controller_store import ControllerName, ControllerStore
+from rmqserver.controller.role_notices import RoleNotices
+from rmqserver.process.entrance import Entrance
+from rmqserver.process.failing import Fail
+from rmqserver.remoting.loop import Loop
+
+log = logging.getLogger(__name__)
+
+
+class ControllerHost:
+    """``open`` it; ``run`` is a task; ``close`` it, however far it came."""
+
+    def __init__(self, config: ControllerConfig, plan: ServerPlan, entrance: Entrance, loop: Loop):
+        """UsageError for an address of etcd that is none, and for what does not fit to get in there."""
+        notices = RoleNotices(entrance.make_notices())
+        self._entrance = entrance
+        self.controller = Controller(config, _store(config), notices, entrance.registered_addr, wake=loop.wake)
+        if plan.auth.is_authenticating:
+            entrance.guard_alone(self.controller)
+
+    def open(self) -> None:
+        """UsageError if the port cannot be had; StorageError if the store cannot be used."""
+        controller, entrance, config = self.controller, self._entrance, self.controller.config
+        # The port before the state, as of a broker: no connection is served before the loop runs.
+        port = entrance.listen(config.listen_port, controller)
+        entrance.advertise(port)
+        controller.open()
+        self.addr = entrance.advertised_addr()
+        config.record({"listenPort": str(port)})
+        if len(config.controller_dleger_peers) < 2:
+            config.record({"controllerDLegerPeers": f"{config.controller_dleger_self_id}-{self.addr}"})
+        log.info(
+            "event=controller-opened addr=%s state=%s broker_names=%d",
+            self.addr, ",".join(config.etcd_endpoints) or config.controller_store_path, len(controller.sets),
+        )  # fmt: skip
+
+    async def run(self, fail: Fail) -> None:
+        me = ControllerName(self.controller.config.controller_dleger_self_id, self.addr)
+        await fail(await self.controller.run(me))
+
+    def close(self) -> None:
+        self.controller.close()
+
+
+def _store(config: ControllerConfig) -> ControllerStore:
+    """UsageError as of the host."""
+    if not config.etcd_endpoints:
+        from rmqserver.controller.event_log import EventLog
+        from rmqserver.store.disk.disk import OsDisk
+
+        return EventLog(config.controller_store_path, OsDisk())
+    from rmqserver.controller.quorum.etcd_access import EtcdAccess
+    from rmqserver.controller.quorum.etcd_gateway import EtcdGateway
+    from rmqserver.controller.quorum.quorum_store import QuorumStore
+
+    access = EtcdAccess(
+        config.etcd_user_name, config.etcd_password_path, config.etcd_ca_path, config.etcd_cert_path,
+        config.etcd_key_path,
+    )  # fmt: skip
+    # One member may be lost without an answer, and another asked, before the lease ends.
+    gateway = EtcdGateway(config.etcd_endpoints, config.etcd_lease_ttl_s / 4, access)
+    return QuorumStore(gateway, config.controller_dleger_group, config.etcd_lease_ttl_s)

@@ -1,0 +1,130 @@
+"""How clients come in: listeners, TLS, and who is asked for credentials; and under which address we are known."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import trio
+
+from rmqproto.errors import UsageError
+from rmqserver.advertise import Advertise, join, local_host
+from rmqserver.command_line import ServerPlan
+from rmqserver.remoting.loop import Loop
+from rmqserver.remoting.pump import Pump, plain_pump
+
+if TYPE_CHECKING:
+    from rmqserver.auth.auth_table import AuthTable
+    from rmqserver.remoting.notices import Notices
+    from rmqserver.remoting.service import Service
+    from rmqserver.tls.door import TlsDoor, TlsLink
+
+log = logging.getLogger(__name__)
+
+FAST_PORT_DISTANCE = 2
+"""How far below the broker's port the second listener of old clients is (Apache's "fast" or "VIP" port)."""
+
+
+class Entrance:
+    """``open_tls``, ``listen`` for each service, and ``start`` its tasks."""
+
+    def __init__(self, plan: ServerPlan, loop: Loop):
+        self._plan = plan
+        self._loop = loop
+        self._door: TlsDoor | None = None
+        """Without one, what comes in is plain."""
+        self._link: TlsLink | None = None
+        self._advertised: Advertise | None = None
+
+    def open_tls(self) -> None:
+        """UsageError for a file that cannot be used."""
+        settings = self._plan.tls
+        if settings.door is None and settings.link is None:
+            return
+        from rmqserver.tls.door import TlsDoor, TlsLink  # 10 ms, most of it OpenSSL
+
+        if settings.door is not None:
+            self._door = TlsDoor(settings.door)
+            certificate = settings.door.key_pair.cert_path if settings.door.key_pair else "self-signed"
+            log.info(
+                "event=tls-opened mode=%s certificate=%s client_auth=%s",
+                settings.door.mode.value, certificate, settings.door.client_auth.value,
+            )  # fmt: skip
+        if settings.link is not None:
+            self._link = TlsLink(settings.link)
+
+    def start(self, nursery: trio.Nursery) -> None:
+        for watched in (self._door, self._link):
+            if watched is not None:
+                nursery.start_soon(watched.watch)
+
+    # --- in and out --------------------------------------------------------------------------------------------------
+
+    def listen(self, port: int, service: Service) -> int:
+        """The port that it has; 0 is any free one. UsageError if it cannot be had."""
+        return self._loop.listen(self._plan.listen, port, service, make_pump=self._make_pump)
+
+    def listen_fast(self, port: int, service: Service) -> None:
+        """Beside the broker's ``port``, if it can be had."""
+        fast_port = port - FAST_PORT_DISTANCE
+        if fast_port <= 0:
+            return
+        try:
+            self._loop.listen(self._plan.listen, fast_port, service, main_port=port, make_pump=self._make_pump)
+        except UsageError as error:
+            log.info("event=no-fast-port port=%d reason=%r", fast_port, str(error))
+
+    def _make_pump(self) -> Pump:
+        return self._door.pump() if self._door is not None else plain_pump()
+
+    @property
+    def make_link_pump(self) -> Callable[[], Pump]:
+        """For connections of our own to other servers."""
+        return self._link.pump if self._link is not None else plain_pump
+
+    def make_notices(self) -> Notices:
+        from rmqserver.remoting.notices import Notices
+
+        return Notices(self._loop, self.make_link_pump, self._plan.auth.inner_client)
+
+    # --- who may -----------------------------------------------------------------------------------------------------
+
+    @property
+    def is_guarded(self) -> bool:
+        return self._plan.auth.asks or self._door is not None
+
+    def guard(self, service: Service, table: AuthTable, cluster: str) -> None:
+        """Whoever asks ``service`` must be a user of ``table``."""
+        from rmqserver.auth.auth_gate import AuthGate
+
+        service.guard(AuthGate(self._plan.auth, table, cluster, service.handlers))
+
+    def guard_alone(self, service: Service) -> None:
+        """A nameserver or a controller without a broker beside it: its users are those of its settings."""
+        from rmqserver.auth.auth_table import AuthTable
+
+        table = AuthTable(None)
+        table.init_super_user(self._plan.auth.init_user)
+        table.init_super_user(self._plan.auth.inner_client)
+        self.guard(service, table, "")
+
+    # --- our addresses -----------------------------------------------------------------------------------------------
+
+    def local_addr(self, port: int) -> str:
+        """Where a process on this machine reaches the port."""
+        return join(local_host(self._plan.listen), port)
+
+    def advertise(self, bound_port: int) -> Advertise:
+        """What peers are told of the service on this port, from now on."""
+        host, port = self._plan.advertise or (None, None)
+        self._advertised = Advertise(self._plan.listen, port or bound_port, host)
+        return self._advertised
+
+    def registered_addr(self, local: str) -> str:
+        """What a peer is told that we reach from our address ``local``, or that has reached us there."""
+        assert self._advertised is not None, "nobody is told before we listen"
+        return self._advertised.addr(local)
+
+    def advertised_addr(self) -> str:
+        return self.registered_addr(local_host(self._plan.listen))

@@ -1,0 +1,11 @@
+"""How a task of the server ends all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import NoReturn
+
+from rmqproto.errors import RocketMQError
+
+Fail = Callable[[RocketMQError], Awaitable[NoReturn]]
+"""Ends the server because of the error, and does not return. Raised in a task, it would leave in an exception group."""

@@ -1,0 +1,47 @@
+"""What tests ask of a server: requests that go wrong, and a broker that is taken back to its start or to a snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import trio
+
+from rmqserver.command_line import ServerPlan
+from rmqserver.faults.fault_admin import FAULT_CODES, FaultAdmin, NoTestRequests
+from rmqserver.faults.fault_gate import FaultGate
+from rmqserver.process.broker_host import BrokerHost
+from rmqserver.remoting.loop import Loop
+from rmqserver.remoting.service import Service
+from rmqserver.snapshots.store_admin import STORE_CODES, StoreAdmin
+
+
+class ForTests:
+    """The gate stands in every server: ``--fault`` needs no requests. ``start`` its tasks when it serves."""
+
+    def __init__(self, plan: ServerPlan, loop: Loop, services: Sequence[Service], host: BrokerHost | None):
+        """``services`` are those beside the broker of ``host``, which may be another one later."""
+        self._plan = plan
+        self._services = services
+        self._faults = FaultGate(loop, FAULT_CODES | STORE_CODES)
+        self._store_admin: StoreAdmin | None = None
+        if host is None:
+            self._faults.guard(services)
+            return
+        if plan.has_test_requests:
+            self._store_admin = StoreAdmin(host.store_dir, host.reopen)
+        host.on_broker.append(self._take)
+        self._take(host.broker)
+
+    def _take(self, broker: Service) -> None:
+        self._faults.guard([*self._services, broker])
+        if self._store_admin is not None:
+            broker.add_handlers({**FaultAdmin(self._faults).handlers(), **self._store_admin.handlers()})
+        else:
+            broker.add_handlers(NoTestRequests().handlers())
+
+    def start(self, nursery: trio.Nursery) -> None:
+        if self._store_admin is not None:
+            nursery.start_soon(self._store_admin.run)
+        nursery.start_soon(self._faults.run)
+        if self._plan.faults:  # from now on, not for the registration that made it ready
+            self._faults.set_rules(self._plan.faults)
