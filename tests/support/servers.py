@@ -22,7 +22,7 @@ UNTIL_POLL_S = 0.002
 """Between two questions: without it each test that waits takes a whole processor from the servers that it waits for."""
 
 IS_COLD = False
-"""Whether servers are started as their users do, by a new interpreter. Tests of ``test_process.py`` set it."""
+"""Whether servers are started as their users do, by a new interpreter. Tests of ``process/test_server.py`` set it."""
 
 
 def _start(args: list[str], log_fd: int) -> subprocess.Popen[bytes] | WarmProcess:

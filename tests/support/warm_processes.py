@@ -1,6 +1,6 @@
 """Servers from a process that has imported ``rmqserver`` and forks: 0.05 s of CPU each, where a new interpreter takes
 0.3. What runs is the same ``main`` with the arguments, the environment and the folder of the test, as a session of its
-own; ``tests/rmqserver/test_process.py`` starts the program as its users do.
+own; ``tests/rmqserver/process/test_server.py`` starts the program as its users do.
 
 A test run asks its nursery for a server. The nursery forks a keeper, which forks the server, tells its pid, and at last
 its exit status:
