@@ -23,6 +23,7 @@ from rmqserver.broker.replicas.pre_online import PreOnline
 from rmqserver.broker.replicas.slave import Slave
 from rmqserver.config import BrokerRole
 from rmqserver.remoting.answer import Request, success
+from rmqserver.remoting.arrivals import ByLoop
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.loop import Loop
 from rmqserver.remoting.service import Handler
@@ -73,11 +74,11 @@ class Role:
     def _follow(self, set_state: SetState | None) -> None:
         config, store, nameservers = self._parts.config, self._parts.store, self._nameservers
         if set_state is None:
-            self.slave = Slave(self._parts, self._make_link, HaSlave(config, store))
+            self.slave = Slave(self._parts, self._make_link, HaSlave(config, store, ByLoop(self._loop)))
             if nameservers is not None:
                 nameservers.when_master_is_known(self.slave.take_master)
         else:
-            log = SetSlave(config, store, set_state.epochs, set_state.cut)
+            log = SetSlave(config, store, set_state.epochs, set_state.cut, ByLoop(self._loop))
             self.slave = Slave(self._parts, self._make_link, log)
             self.forwarding = Forwarding(config, self._loop, nameservers, set_state, self.slave)
         self.handlers |= self.slave.handlers(self.handlers)

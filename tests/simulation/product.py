@@ -21,7 +21,7 @@ _CONTROLLER = "rmqserver.controller"
 MODULES = (
     "rmqserver.logs",
     "rmqserver.boot_clock",
-    "rmqserver.remoting.outward", "rmqserver.remoting.write_now",
+    "rmqserver.remoting.outward", "rmqserver.remoting.write_now", "rmqserver.remoting.arrivals",
     "rmqserver.store.confirmation",
     "rmqserver.store.epochs.epoch_list", "rmqserver.store.epochs.epoch_file",
     f"{_CONTROLLER}.elections", f"{_CONTROLLER}.in_sync_sets", f"{_CONTROLLER}.live_brokers",

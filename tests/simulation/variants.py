@@ -101,9 +101,6 @@ def slave_shows_what_it_has(product: Product) -> None:
 def slave_reports_before_it_writes(product: Product) -> None:
     shape = product.set_slave.SET_REPORT
 
-    async def report(slave: Any, stream: Any, copy: Any) -> None:
-        await slave._send_report(stream, shape.pack(2, copy.end_offset))
-
     async def receive(slave: Any, stream: Any, copy: Any, first: bytes) -> None:
         received = bytearray(first)
         head = product.set_slave.SET_TRANSFER_HEAD
@@ -115,10 +112,10 @@ def slave_reports_before_it_writes(product: Product) -> None:
             if len(received) >= head.size and int.from_bytes(received[:4], "big") == 2:
                 _, size, offset, *_ = head.unpack_from(received)
                 if offset == copy.end_offset and size:
-                    await slave._send_report(stream, shape.pack(2, offset + size))
+                    slave._send_report(stream, shape.pack(2, offset + size))
                     await tasks.sleep(0.02)
             del received[: slave._take(received, copy)]
-            await report(slave, stream, copy)
+            slave._send_report(stream, shape.pack(2, copy.end_offset))
 
     product.set_slave.SetSlave._receive = receive
 

@@ -19,6 +19,7 @@ from rmqproto.ha import (
 )
 from rmqserver.broker.replicas.ha_link import NO_REPORT, HaLink, Part
 from rmqserver.config import BrokerConfig
+from rmqserver.remoting.arrivals import HandOver
 from rmqserver.store.epochs.epoch_list import ENTRIES_MAX, Epoch, EpochList
 from rmqserver.store.message_store import MessageStore
 
@@ -35,11 +36,12 @@ class SetLink(HaLink):
         config: BrokerConfig,
         store: MessageStore,
         stream: trio.SocketStream,
+        hand_over: HandOver,
         epochs: Callable[[], EpochList],
         on_idle: Callable[[HaLink], None],
         on_report: Callable[[HaLink], None],
     ):
-        super().__init__(config, store, stream, on_idle, on_report)
+        super().__init__(config, store, stream, hand_over, on_idle, on_report)
         self.broker_id: int | None = None
         self.is_learner = False
         """It is never in the set."""
@@ -47,7 +49,7 @@ class SetLink(HaLink):
         self._epochs = epochs
         self._told_confirmed = NO_REPORT
 
-    async def _take_all(self, received: bytes) -> int | None:
+    def _take_all(self, received: bytes) -> int | None:
         at, newest = 0, None
         while len(received) - at >= _STATE_SIZE:
             state = int.from_bytes(received[at : at + _STATE_SIZE], "big", signed=True)
@@ -62,13 +64,13 @@ class SetLink(HaLink):
             if len(received) - at < shape.size:
                 break
             if shape is HANDSHAKE:
-                await self._greet(*HANDSHAKE.unpack_from(received, at)[1:])
+                self._greet(*HANDSHAKE.unpack_from(received, at)[1:])
             else:
                 newest = SET_REPORT.unpack_from(received, at)[1]
             at += shape.size
         return None if newest is not None and not self._take(newest) else at
 
-    async def _greet(self, wants_last_file: int, is_learner: int, broker_id: int) -> None:
+    def _greet(self, wants_last_file: int, is_learner: int, broker_id: int) -> None:
         """Only once: an Apache slave says it twice, and gives up a connection on which it is answered twice."""
         if self.broker_id is not None:
             return
@@ -76,7 +78,7 @@ class SetLink(HaLink):
         epochs = self._epochs()
         entries = b"".join(EPOCH.pack(*entry) for entry in epochs.entries[-ENTRIES_MAX:])
         head = HANDSHAKE_ANSWER.pack(HANDSHAKE_STATE, len(entries), self._log_end, epochs.last_epoch)
-        await self._stream.send_all(head + entries)
+        self._say(head + entries)
 
     @property
     def _log_end(self) -> int:

@@ -22,6 +22,7 @@ from rmqproto.ha import (
 )
 from rmqserver.broker.replicas.ha_slave import HaSlave, MasterGone
 from rmqserver.config import BrokerConfig
+from rmqserver.remoting.arrivals import HandOver, by_task
 from rmqserver.store.epochs.epoch_file import EpochFile
 from rmqserver.store.epochs.epoch_list import Epoch, EpochList
 from rmqserver.store.log.log_copy import LogCopy
@@ -37,9 +38,16 @@ class SetSlave(HaSlave):
     """``confirmed_offset``: log offset up to which readers may see its log. What an earlier run has dispatched behind
     it may be cut off: ``may_be_read`` says that there is no such thing."""
 
-    def __init__(self, config: BrokerConfig, store: MessageStore, epochs: EpochFile, on_cut: Callable[[int], None]):
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: MessageStore,
+        epochs: EpochFile,
+        on_cut: Callable[[int], None],
+        hand_over: HandOver = by_task,
+    ):
         """``on_cut``: the log is to be cut off at that log offset, for which the store has to be closed."""
-        super().__init__(config, store)
+        super().__init__(config, store, hand_over)
         self._epochs = epochs
         self._on_cut = on_cut
         self.confirmed_offset = 0
@@ -80,8 +88,8 @@ class SetSlave(HaSlave):
         if own.cut_behind(point):
             self._epochs.save()
 
-    async def _report(self, stream: trio.SocketStream, copy: LogCopy) -> None:
-        await self._send_report(stream, SET_REPORT.pack(TRANSFER_STATE, copy.end_offset))
+    def _report(self, stream: trio.SocketStream, copy: LogCopy) -> None:
+        self._send_report(stream, SET_REPORT.pack(TRANSFER_STATE, copy.end_offset))
 
     def _take(self, received: bytearray, copy: LogCopy) -> int:
         at = 0

@@ -12,6 +12,7 @@ import trio
 from rmqproto.errors import StorageError
 from rmqproto.ha import REPORT, TRANSFER_HEAD
 from rmqserver.config import BrokerConfig
+from rmqserver.remoting.arrivals import Ended, HandOver
 from rmqserver.remoting.connection import plain_host
 from rmqserver.remoting.write_now import write_now
 from rmqserver.store.message_store import MessageStore
@@ -44,6 +45,7 @@ class HaLink:
         config: BrokerConfig,
         store: MessageStore,
         stream: trio.SocketStream,
+        hand_over: HandOver,
         on_idle: Callable[[HaLink], None],
         on_report: Callable[[HaLink], None],
     ):
@@ -58,6 +60,9 @@ class HaLink:
         self._config = config
         self._store = store
         self._stream = stream
+        self._hand_over = hand_over
+        self._received = b""
+        """The begin of a report."""
         self._on_idle = on_idle
         self._on_report = on_report
         self._rests = False
@@ -80,25 +85,25 @@ class HaLink:
     # --- reports -----------------------------------------------------------------------------------------------------
 
     async def _receive(self) -> None:
-        """Several reports that came together count as the last of them."""
-        received = b""
-        while True:
-            data = b""
-            with trio.move_on_after(self._config.ha_housekeeping_interval_ms / 1000) as scope:
-                data = await self._stream.receive_some(RECEIVE_SIZE_BYTES)
-            if not data:
-                log.info(
-                    "event=slave-gone peer=%s reason=%s", self.peer, "silent" if scope.cancelled_caught else "closed"
-                )
-                return
-            received += data
-            taken = await self._take_all(received)
-            if taken is None:
-                return
-            received = received[taken:]
+        silence_max_s = self._config.ha_housekeeping_interval_ms / 1000
+        ended = await self._hand_over(
+            self._stream, self._arrived, at_once_max_bytes=RECEIVE_SIZE_BYTES, silence_max_s=silence_max_s
+        )
+        if ended is not Ended.ENOUGH:
+            log.info("event=slave-gone peer=%s reason=%s", self.peer, ended.value)
 
-    async def _take_all(self, received: bytes) -> int | None:
-        """How many of these bytes are taken; None if the connection is to end."""
+    def _arrived(self, data: bytes | memoryview) -> bool:
+        """False if the connection is to end."""
+        received = self._received + data
+        taken = self._take_all(received)
+        if taken is None:
+            return False
+        self._received = received[taken:]
+        return True
+
+    def _take_all(self, received: bytes) -> int | None:
+        """How many of these bytes are taken; None if the connection is to end. Several reports that came together count
+        as the last of them."""
         whole = len(received) // REPORT.size * REPORT.size
         if whole and not self._take(REPORT.unpack_from(received, whole - REPORT.size)[0]):
             return None
@@ -146,13 +151,23 @@ class HaLink:
     # --- transfers ---------------------------------------------------------------------------------------------------
 
     async def _send(self) -> None:
-        await self.has_news.wait()
+        while self.next_offset == NO_REPORT:
+            await self.has_news.wait()
+            self.has_news = trio.Event()
+            rest, self._rest = self._rest, []
+            await self._send_all(rest)
         while True:
             transfers = await self._transfers()
             if not transfers:
                 transfers = await self._wait()
             rest, self._rest = self._rest, []
             await self._send_all(rest + transfers)
+
+    def _say(self, data: bytes) -> None:
+        """Before the first report."""
+        self._rest = _behind([data], write_now(self._stream, [data]))
+        if self._rest:
+            self.has_news.set()
 
     def send_at_once(self) -> bool:
         """Sends what the log has grown by, if that is little, and the task rests: its turn would take several times as

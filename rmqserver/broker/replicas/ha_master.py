@@ -11,6 +11,7 @@ import trio
 from rmqproto.bodies.master import HaConnection, HaStatus
 from rmqserver.broker.replicas.ha_link import NO_REPORT, HaLink
 from rmqserver.config import BrokerConfig, BrokerRole
+from rmqserver.remoting.arrivals import HandOver, by_task
 from rmqserver.store.message_store import MessageStore
 
 log = logging.getLogger(__name__)
@@ -23,9 +24,11 @@ class HaMaster:
     """``waiting``: the links that have sent all there is. Who makes messages visible calls ``grown`` if there are
     some."""
 
-    def __init__(self, config: BrokerConfig, store: MessageStore):
+    def __init__(self, config: BrokerConfig, store: MessageStore, hand_over: HandOver = by_task):
+        """``hand_over``: how reports come."""
         self.config = config
         self.store = store
+        self._hand_over = hand_over
         self.waiting: set[HaLink] = set()
         self.on_report: Callable[[], None] = lambda: None
         """A slave has reported: puts may have their copies now."""
@@ -94,7 +97,9 @@ class HaMaster:
             self._gone(link)
 
     def _make_link(self, stream: trio.SocketStream) -> HaLink:
-        return HaLink(self.config, self.store, stream, lambda idle: self.waiting.add(idle), self._reported)
+        return HaLink(
+            self.config, self.store, stream, self._hand_over, lambda idle: self.waiting.add(idle), self._reported
+        )
 
     def _reported(self, link: HaLink) -> None:
         self.on_report()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable
@@ -13,9 +14,10 @@ from rmqproto.errors import ProtocolError, StorageError
 from rmqproto.ha import REPORT, TRANSFER_HEAD
 from rmqserver.broker.replicas.same_log import OtherLog
 from rmqserver.config import BrokerConfig
+from rmqserver.remoting.arrivals import Ended, HandOver, by_task
 from rmqserver.remoting.outward import open_stream
 from rmqserver.remoting.write_now import write_now
-from rmqserver.store.log.log_copy import LogCopy
+from rmqserver.store.log.log_copy import PORTION_BYTES, LogCopy
 from rmqserver.store.message_store import MessageStore
 
 log = logging.getLogger(__name__)
@@ -41,9 +43,11 @@ class MasterGone(Exception):
 class HaSlave:
     """``run`` is a task; ``follow`` says whom."""
 
-    def __init__(self, config: BrokerConfig, store: MessageStore):
+    def __init__(self, config: BrokerConfig, store: MessageStore, hand_over: HandOver = by_task):
+        """``hand_over``: how the master's log comes."""
         self._config = config
         self._store = store
+        self._hand_over = hand_over
         self.may_be_read = True
         """Whether readers may see what it has."""
         self.check_log: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
@@ -52,9 +56,10 @@ class HaSlave:
         self._has_other_master = trio.Event()
         self._is_linked = False
         self._has_come = trio.Event()
-        """Something can be dispatched."""
-        self._sending = trio.Lock()
-        """Two tasks report."""
+        """Something can be dispatched, and was not at once."""
+        self._rest = b""
+        """Of a report that the socket did not take."""
+        self._has_rest = trio.Event()
         self.master_flush_offset = 0
         """What an operator, or the master itself, has said of its device; it is only shown."""
         self._problem = ""
@@ -122,8 +127,10 @@ class HaSlave:
         async with stream, trio.open_nursery() as nursery:
             received = await self._greet(stream, copy)
             self._note("")
+            self._rest, self._has_rest = b"", trio.Event()
             nursery.start_soon(self._leave_for_another)
             nursery.start_soon(self._report_regularly, stream, copy)
+            nursery.start_soon(self._send_rests, stream, copy)
             await self._receive(stream, copy, received)
 
     async def _greet(self, stream: trio.SocketStream, copy: LogCopy) -> bytes:
@@ -140,42 +147,63 @@ class HaSlave:
         interval_s = self._config.ha_send_heartbeat_interval_ms / 1000
         while True:
             if trio.current_time() - self._reported_s >= interval_s or not self._is_linked:
-                await self._report(stream, copy)
+                self._report(stream, copy)
                 self._is_linked = True
             await trio.sleep(interval_s)
 
-    async def _report(self, stream: trio.SocketStream, copy: LogCopy) -> None:
-        await self._send_report(stream, REPORT.pack(copy.end_offset))
+    def _report(self, stream: trio.SocketStream, copy: LogCopy) -> None:
+        self._send_report(stream, REPORT.pack(copy.end_offset))
 
-    async def _send_report(self, stream: trio.SocketStream, report: bytes) -> None:
-        """At once, if nobody else reports: what comes with it is dispatched behind."""
-        self._reported_s, self._last_write_ms = trio.current_time(), time.time_ns() // 1_000_000
-        sent = 0 if self._sending.locked() else write_now(stream, [report])
-        if sent < len(report):
-            async with self._sending:
-                await stream.send_all(report[sent:])
+    def _send_report(self, stream: trio.SocketStream, report: bytes) -> None:
+        """At once; where the socket does not take it whole, a task sends the rest, and then what is new."""
+        if not self._rest:
+            self._reported_s, self._last_write_ms = trio.current_time(), time.time_ns() // 1_000_000
+            self._rest = report[write_now(stream, [report]) :]
+            if self._rest:
+                self._has_rest.set()
+
+    async def _send_rests(self, stream: trio.SocketStream, copy: LogCopy) -> None:
+        while True:
+            await self._has_rest.wait()
+            self._has_rest = trio.Event()
+            await stream.send_all(self._rest)
+            self._rest = b""
+            self._report(stream, copy)
 
     async def _receive(self, stream: trio.SocketStream, copy: LogCopy, first: bytes) -> None:
-        """Never returns. What is whole of one read is reported once. ``first`` has come already."""
+        """Never returns. ``first`` has come already."""
         received = bytearray(first)
-        while True:
-            data = b""
-            with trio.move_on_after(self._config.ha_housekeeping_interval_ms / 1000) as scope:
-                data = await stream.receive_some(RECEIVE_SIZE_BYTES)
-            if not data:
-                raise MasterGone(
-                    "the master is silent" if scope.cancelled_caught else "the master closed the connection"
-                )
-            self._last_read_ms = time.time_ns() // 1_000_000
-            self._count(len(data))
-            received += data
-            before = copy.end_offset
-            del received[: self._take(received, copy)]
-            self._has_come.set()
-            if copy.end_offset != before:
-                await self._report(stream, copy)
+        ended = await self._hand_over(
+            stream,
+            lambda data: self._arrived(data, received, stream, copy),
+            at_once_max_bytes=RECEIVE_SIZE_BYTES,
+            silence_max_s=self._config.ha_housekeeping_interval_ms / 1000,
+        )
+        raise MasterGone("the master is silent" if ended is Ended.SILENT else "the master closed the connection")
+
+    def _arrived(
+        self, data: bytes | memoryview, received: bytearray, stream: trio.SocketStream, copy: LogCopy
+    ) -> bool:  # fmt: skip
+        """What is whole of it, and of what has been ``received`` before, is reported once, and then dispatched."""
+        self._last_read_ms = time.time_ns() // 1_000_000
+        self._count(len(data))
+        received += data
+        before = copy.end_offset
+        del received[: self._take(received, copy)]
+        if copy.end_offset != before:
+            self._report(stream, copy)
+        self._show_some(copy)
+        return True
+
+    def _show_some(self, copy: LogCopy) -> None:
+        """What is little, at once: a turn of the task takes longer. And what is too much."""
+        with contextlib.suppress(OSError, StorageError):  # the task tries again, and says so
+            if copy.behind_bytes <= PORTION_BYTES:
+                copy.dispatch_some()
             while copy.behind_bytes > BEHIND_MAX_BYTES and copy.dispatch_some():
-                await trio.lowlevel.checkpoint()
+                pass
+        if copy.behind_bytes:
+            self._has_come.set()
 
     def _take(self, received: bytearray, copy: LogCopy) -> int:
         """Appends the transfers that are whole; returns their size. ProtocolError for one that does not fit."""

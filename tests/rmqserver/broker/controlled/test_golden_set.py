@@ -22,6 +22,7 @@ from rmqproto.ha import (
 from rmqserver.broker.controlled.set_link import SetLink
 from rmqserver.broker.controlled.set_slave import SetSlave, _answer_untrusted
 from rmqserver.config import BrokerConfig
+from rmqserver.remoting.arrivals import by_task
 from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.epochs.epoch_file import EpochFile
 from rmqserver.store.epochs.epoch_list import Epoch, EpochList
@@ -133,7 +134,10 @@ def test_our_master_answers_as_apaches(tmp_path: Path) -> None:
         async with trio.open_nursery() as nursery:
 
             async def serve(stream: trio.SocketStream) -> None:
-                await SetLink(BrokerConfig(), store, stream, lambda: epochs, lambda _: None, lambda _: None).serve()
+                link = SetLink(
+                    BrokerConfig(), store, stream, by_task, lambda: epochs, lambda _: None, lambda _: None
+                )  # fmt: skip
+                await link.serve()
 
             nursery.start_soon(trio.serve_listeners, serve, [listener])
             async with await trio.open_tcp_stream("127.0.0.1", port) as stream:

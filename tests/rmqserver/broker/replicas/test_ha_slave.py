@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 import time
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -10,38 +12,77 @@ import pytest
 import trio
 import trio.testing
 
+from rmqproto.ha import REPORT
 from rmqserver.broker.replicas.ha_slave import HaSlave
 from rmqserver.config import BrokerConfig
 
+TIMEOUT_S = 20
 
-class Reports:
-    """A stream that takes them, when it is waited for."""
+Ends = tuple[socket.socket, socket.socket]
+"""The slave's, and the master's."""
 
-    def __init__(self) -> None:
-        self.count = 0
-        self.socket = self
 
-    def fileno(self) -> int:
-        return -1
+@pytest.fixture
+def ends() -> Iterator[Ends]:
+    ours, theirs = socket.socketpair()
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)  # as little as it takes: some KiB
+    theirs.setblocking(False)
+    with ours, theirs:
+        yield ours, theirs
 
-    async def send_all(self, data: bytes) -> None:
-        self.count += 1
+
+def stream_of(ours: socket.socket) -> trio.SocketStream:
+    return trio.SocketStream(trio.socket.from_stdlib_socket(ours))
+
+
+def read(theirs: socket.socket) -> list[int]:
+    """The reports that are there."""
+    data = b""
+    try:
+        while True:
+            data += theirs.recv(1 << 16)
+    except BlockingIOError:
+        return [offset for (offset,) in REPORT.iter_unpack(data)]
 
 
 @pytest.mark.trio
 async def test_it_goes_on_to_report_when_its_clock_is_set_back(
-    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+    ends: Ends, autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was silent until the clock had come as far again, and a master hangs up on who is silent."""
     slave = HaSlave(BrokerConfig(), cast(Any, None))
-    copy, reports = SimpleNamespace(end_offset=0), Reports()
+    copy, (ours, theirs) = SimpleNamespace(end_offset=0), ends
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(slave._report_regularly, cast(Any, reports), cast(Any, copy))
+        nursery.start_soon(slave._report_regularly, stream_of(ours), cast(Any, copy))
         await trio.testing.wait_all_tasks_blocked()
         an_hour_ago_s = time.time() - 3600
         monkeypatch.setattr(time, "time", lambda: an_hour_ago_s)
         monkeypatch.setattr(time, "time_ns", lambda: int(an_hour_ago_s * 1e9))
-        before = reports.count
+        assert read(theirs) == [0]
         await trio.sleep(20)  # haHousekeepingInterval: so long a master waits
-        assert reports.count > before
+        assert read(theirs)
         nursery.cancel_scope.cancel()
+
+
+@pytest.mark.trio
+async def test_a_master_that_does_not_read_gets_whole_reports_and_the_newest_as_soon_as_it_does(ends: Ends) -> None:
+    """What is between is left out: the newest says it all."""
+    slave = HaSlave(BrokerConfig(), cast(Any, None))
+    copy, (ours, theirs) = SimpleNamespace(end_offset=0), ends
+    stream = stream_of(ours)
+    with trio.fail_after(TIMEOUT_S):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(slave._send_rests, stream, cast(Any, copy))
+            while not slave._rest:
+                copy.end_offset += 1
+                slave._report(stream, cast(Any, copy))
+            for _ in range(1000):
+                copy.end_offset += 1
+                slave._report(stream, cast(Any, copy))
+            reported: list[int] = []
+            while copy.end_offset not in reported:
+                reported += read(theirs)
+                await trio.sleep(0)
+            assert reported == sorted(reported)
+            assert len(reported) <= copy.end_offset - 999
+            nursery.cancel_scope.cancel()
