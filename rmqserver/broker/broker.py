@@ -73,10 +73,10 @@ from rmqserver.config import BrokerConfig, BrokerRole
 from rmqserver.limits.in_flight_gate import InFlightGate
 from rmqserver.limits.rate_gate import RateGate, has_rates
 from rmqserver.remoting.answer import Refused
-from rmqserver.remoting.arrivals import ByLoop
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.loop import Loop
 from rmqserver.remoting.service import Handler, Service
+from rmqserver.remoting.traffic import ByLoop
 from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.disk.segments import FileCache
 from rmqserver.store.message_store import MessageStore, now_ms
@@ -173,11 +173,11 @@ class Broker(Service):
         """What stands between a message and its acknowledgement."""
         config, set_state = self.config, self._set_state
         self.stats = BrokerStats(config.broker_cluster_name, self.clock_ms, self.topics.system_names)
-        hand_over = ByLoop(self.loop)
+        traffic = ByLoop(self.loop)
         self.replicas = (
-            HaMaster(config, self.store, hand_over)
+            HaMaster(config, self.store, traffic)
             if set_state is None
-            else SetMaster(config, self.store, set_state, hand_over)
+            else SetMaster(config, self.store, set_state, traffic)
         )
         self.pending = PendingPuts(self.store, self.stats, self.replicas)
         self.replicas.on_report = self.pending.settle

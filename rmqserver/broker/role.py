@@ -23,10 +23,10 @@ from rmqserver.broker.replicas.pre_online import PreOnline
 from rmqserver.broker.replicas.slave import Slave
 from rmqserver.config import BrokerRole
 from rmqserver.remoting.answer import Request, success
-from rmqserver.remoting.arrivals import ByLoop
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.loop import Loop
 from rmqserver.remoting.service import Handler
+from rmqserver.remoting.traffic import ByLoop
 
 
 class MasterDuty(Protocol):

@@ -136,10 +136,11 @@ class Loop:
             self._services.append(service)
         return bound
 
-    def watch(self, fd: int, callback: Callable[[], None]) -> None:
-        """Calls ``callback`` in the loop when ``fd`` is readable (an eventfd of a flush thread)."""
+    def watch(self, fd: int, callback: Callable[[], None], events: int = select.EPOLLIN) -> None:
+        """Calls ``callback`` in the loop whenever ``fd`` is readable (an eventfd of a flush thread), or what ``events``
+        says."""
         self._watched[fd] = callback
-        self._epoll.register(fd, select.EPOLLIN)
+        self._epoll.register(fd, events)
 
     def unwatch(self, fd: int) -> None:
         if self._watched.pop(fd, None) is not None:

@@ -147,13 +147,14 @@ class Stream:
         self._send(data)
         await tasks.checkpoint()
 
-    async def sendmsg(self, parts: Sequence[bytes | memoryview]) -> int:
-        """How many bytes of them are sent: sometimes fewer than there are, as a socket does."""
-        if self._is_closed or self._is_reset:
-            raise BrokenPipeError
-        sent = self.write_now(parts, at_least=1)
-        await tasks.checkpoint()
-        return sent
+    async def write_all(self, parts: Sequence[bytes | memoryview]) -> None:
+        """In pieces, as a socket takes them."""
+        data = b"".join(parts)
+        while data:
+            if self._is_closed or self._is_reset:
+                raise BrokenPipeError
+            data = data[self.write_now([data], at_least=1) :]
+            await tasks.checkpoint()
 
     def write_now(self, parts: Sequence[bytes | memoryview], at_least: int = 0) -> int:
         """As ``sendmsg``, but none where the socket is full, or broken."""

@@ -21,7 +21,7 @@ _CONTROLLER = "rmqserver.controller"
 MODULES = (
     "rmqserver.logs",
     "rmqserver.boot_clock",
-    "rmqserver.remoting.outward", "rmqserver.remoting.write_now", "rmqserver.remoting.arrivals",
+    "rmqserver.remoting.outward", "rmqserver.remoting.write_now", "rmqserver.remoting.traffic",
     "rmqserver.store.confirmation",
     "rmqserver.store.epochs.epoch_list", "rmqserver.store.epochs.epoch_file",
     f"{_CONTROLLER}.elections", f"{_CONTROLLER}.in_sync_sets", f"{_CONTROLLER}.live_brokers",
@@ -56,7 +56,7 @@ class Product:
             if name == "rmqserver.remoting.outward":
                 self.outward.connect, self.outward.open_stream = _connect, _open_stream
             elif name == "rmqserver.remoting.write_now":
-                self.write_now.write_now = _write_now
+                self.write_now.write_now, self.write_now.write_all = _write_now, _write_all
         self.member.cut_back = _cut_back
         # A master wakes its links in the order of a set, which would be that of addresses in memory.
         self.ha_link.HaLink.__hash__ = lambda link: link._stream.number
@@ -124,3 +124,7 @@ async def _open_stream(addr: str) -> Any:
 
 def _write_now(stream: Any, parts: Any) -> int:
     return int(stream.write_now(parts))
+
+
+async def _write_all(stream: Any, parts: Any) -> None:
+    await stream.write_all(parts)

@@ -17,9 +17,10 @@ from rmqproto.ha import (
     SET_TRANSFER_HEAD,
     TRANSFER_STATE,
 )
-from rmqserver.broker.replicas.ha_link import NO_REPORT, HaLink, Part
+from rmqserver.broker.replicas.ha_link import NO_REPORT, HaLink
 from rmqserver.config import BrokerConfig
-from rmqserver.remoting.arrivals import HandOver
+from rmqserver.remoting.traffic import Traffic
+from rmqserver.remoting.write_now import Part
 from rmqserver.store.epochs.epoch_list import ENTRIES_MAX, Epoch, EpochList
 from rmqserver.store.message_store import MessageStore
 
@@ -36,12 +37,12 @@ class SetLink(HaLink):
         config: BrokerConfig,
         store: MessageStore,
         stream: trio.SocketStream,
-        hand_over: HandOver,
+        traffic: Traffic,
         epochs: Callable[[], EpochList],
         on_idle: Callable[[HaLink], None],
         on_report: Callable[[HaLink], None],
     ):
-        super().__init__(config, store, stream, hand_over, on_idle, on_report)
+        super().__init__(config, store, stream, traffic, on_idle, on_report)
         self.broker_id: int | None = None
         self.is_learner = False
         """It is never in the set."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from rmqserver.broker.controlled.set_link import SetLink
 from rmqserver.broker.replicas.ha_master import HaMaster
-from rmqserver.remoting.arrivals import HandOver, by_task
+from rmqserver.remoting.traffic import BY_TASK, Traffic
 from rmqserver.store.confirmation import OFFSET_MAX
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 class SetMaster(HaMaster):
     """Also at a slave, where nobody may connect."""
 
-    def __init__(self, config: BrokerConfig, store: MessageStore, state: SetState, hand_over: HandOver = by_task):
-        super().__init__(config, store, hand_over)
+    def __init__(self, config: BrokerConfig, store: MessageStore, state: SetState, traffic: Traffic = BY_TASK):
+        super().__init__(config, store, traffic)
         self._state = state
         self.on_need: Callable[[], None] = lambda: None
         """Another number of brokers must have a message now."""
@@ -128,7 +128,7 @@ class SetMaster(HaMaster):
             self.config,
             self.store,
             stream,
-            self._hand_over,
+            self._traffic,
             lambda: self._state.epochs.epochs,
             lambda idle: self.waiting.add(idle),
             self._reported,

@@ -22,7 +22,7 @@ from rmqproto.ha import (
 )
 from rmqserver.broker.replicas.ha_slave import HaSlave, MasterGone
 from rmqserver.config import BrokerConfig
-from rmqserver.remoting.arrivals import HandOver, by_task
+from rmqserver.remoting.traffic import BY_TASK, Traffic
 from rmqserver.store.epochs.epoch_file import EpochFile
 from rmqserver.store.epochs.epoch_list import Epoch, EpochList
 from rmqserver.store.log.log_copy import LogCopy
@@ -44,10 +44,10 @@ class SetSlave(HaSlave):
         store: MessageStore,
         epochs: EpochFile,
         on_cut: Callable[[int], None],
-        hand_over: HandOver = by_task,
+        traffic: Traffic = BY_TASK,
     ):
         """``on_cut``: the log is to be cut off at that log offset, for which the store has to be closed."""
-        super().__init__(config, store, hand_over)
+        super().__init__(config, store, traffic)
         self._epochs = epochs
         self._on_cut = on_cut
         self.confirmed_offset = 0

@@ -12,9 +12,9 @@ import trio
 from rmqproto.errors import StorageError
 from rmqproto.ha import REPORT, TRANSFER_HEAD
 from rmqserver.config import BrokerConfig
-from rmqserver.remoting.arrivals import Ended, HandOver
 from rmqserver.remoting.connection import plain_host
-from rmqserver.remoting.write_now import write_now
+from rmqserver.remoting.traffic import Ended, Traffic
+from rmqserver.remoting.write_now import Part, behind, write_now
 from rmqserver.store.message_store import MessageStore
 
 log = logging.getLogger(__name__)
@@ -24,12 +24,6 @@ PORTION_BYTES = 1 << 20
 
 AT_ONCE_MAX_BYTES = 64 << 10
 """Sent in the round that has stored it; more is the task's, which may wait for the socket."""
-
-PARTS_MAX = 1024
-"""That the kernel takes at a time (``IOV_MAX``)."""
-
-Part = bytes | memoryview
-"""Of what is sent."""
 
 RECEIVE_SIZE_BYTES = 4096
 NO_REPORT = -1
@@ -45,7 +39,7 @@ class HaLink:
         config: BrokerConfig,
         store: MessageStore,
         stream: trio.SocketStream,
-        hand_over: HandOver,
+        traffic: Traffic,
         on_idle: Callable[[HaLink], None],
         on_report: Callable[[HaLink], None],
     ):
@@ -60,7 +54,7 @@ class HaLink:
         self._config = config
         self._store = store
         self._stream = stream
-        self._hand_over = hand_over
+        self._traffic = traffic
         self._received = b""
         """The begin of a report."""
         self._on_idle = on_idle
@@ -86,7 +80,7 @@ class HaLink:
 
     async def _receive(self) -> None:
         silence_max_s = self._config.ha_housekeeping_interval_ms / 1000
-        ended = await self._hand_over(
+        ended = await self._traffic.hand_over(
             self._stream, self._arrived, at_once_max_bytes=RECEIVE_SIZE_BYTES, silence_max_s=silence_max_s
         )
         if ended is not Ended.ENOUGH:
@@ -155,17 +149,17 @@ class HaLink:
             await self.has_news.wait()
             self.has_news = trio.Event()
             rest, self._rest = self._rest, []
-            await self._send_all(rest)
+            await self._traffic.write_all(self._stream, rest)
         while True:
             transfers = await self._transfers()
             if not transfers:
                 transfers = await self._wait()
             rest, self._rest = self._rest, []
-            await self._send_all(rest + transfers)
+            await self._traffic.write_all(self._stream, rest + transfers)
 
     def _say(self, data: bytes) -> None:
         """Before the first report."""
-        self._rest = _behind([data], write_now(self._stream, [data]))
+        self._rest = behind([data], write_now(self._stream, [data]))
         if self._rest:
             self.has_news.set()
 
@@ -184,15 +178,9 @@ class HaLink:
             return False
         self._count_second()
         parts = self._parts(start, data, end - start)
-        self._rest = _behind(parts, write_now(self._stream, parts))
+        self._rest = behind(parts, write_now(self._stream, parts))
         self._rests = not self._rest
         return self._rests
-
-    async def _send_all(self, parts: list[Part]) -> None:
-        """As one stream of bytes, of which no copy is made here."""
-        while parts:
-            sent = await self._stream.socket.sendmsg(parts[:PARTS_MAX])
-            parts = _behind(parts, sent)
 
     async def _wait(self) -> list[Part]:
         """Returns when the log has grown; after ``haSendHeartbeatInterval`` with a sign of life."""
@@ -252,12 +240,3 @@ class HaLink:
             is_last = now_s < self._second_began_s + 2 * RATE_SPAN_S
             self.bytes_in_second = self._second_bytes if is_last else 0
             self._second_began_s, self._second_bytes = now_s, 0
-
-
-def _behind(parts: list[Part], sent: int) -> list[Part]:
-    """What is left of them."""
-    at = 0
-    while at < len(parts) and sent >= len(parts[at]):
-        sent -= len(parts[at])
-        at += 1
-    return [memoryview(parts[at])[sent:], *parts[at + 1 :]] if sent else parts[at:]

@@ -11,7 +11,8 @@ import trio
 from rmqproto.bodies.master import HaConnection, HaStatus
 from rmqserver.broker.replicas.ha_link import NO_REPORT, HaLink
 from rmqserver.config import BrokerConfig, BrokerRole
-from rmqserver.remoting.arrivals import HandOver, by_task
+from rmqserver.remoting.traffic import BY_TASK, Traffic
+from rmqserver.remoting.write_now import take_much
 from rmqserver.store.message_store import MessageStore
 
 log = logging.getLogger(__name__)
@@ -24,11 +25,11 @@ class HaMaster:
     """``waiting``: the links that have sent all there is. Who makes messages visible calls ``grown`` if there are
     some."""
 
-    def __init__(self, config: BrokerConfig, store: MessageStore, hand_over: HandOver = by_task):
-        """``hand_over``: how reports come."""
+    def __init__(self, config: BrokerConfig, store: MessageStore, traffic: Traffic = BY_TASK):
+        """``traffic``: how reports come, and the log goes."""
         self.config = config
         self.store = store
-        self._hand_over = hand_over
+        self._traffic = traffic
         self.waiting: set[HaLink] = set()
         self.on_report: Callable[[], None] = lambda: None
         """A slave has reported: puts may have their copies now."""
@@ -76,7 +77,11 @@ class HaMaster:
         """Serves slaves until cancelled. The caller closes the listener."""
         handle = listener.dup()  # trio closes what it is given
         handle.setblocking(False)
-        await trio.serve_listeners(self._serve, [trio.SocketListener(trio.socket.from_stdlib_socket(handle))])
+        await trio.serve_listeners(self._accept, [trio.SocketListener(trio.socket.from_stdlib_socket(handle))])
+
+    async def _accept(self, stream: trio.SocketStream) -> None:
+        take_much(stream)
+        await self._serve(stream)
 
     async def _serve(self, stream: trio.SocketStream) -> None:
         try:
@@ -98,7 +103,7 @@ class HaMaster:
 
     def _make_link(self, stream: trio.SocketStream) -> HaLink:
         return HaLink(
-            self.config, self.store, stream, self._hand_over, lambda idle: self.waiting.add(idle), self._reported
+            self.config, self.store, stream, self._traffic, lambda idle: self.waiting.add(idle), self._reported
         )
 
     def _reported(self, link: HaLink) -> None:

@@ -14,8 +14,8 @@ from rmqproto.errors import ProtocolError, StorageError
 from rmqproto.ha import REPORT, TRANSFER_HEAD
 from rmqserver.broker.replicas.same_log import OtherLog
 from rmqserver.config import BrokerConfig
-from rmqserver.remoting.arrivals import Ended, HandOver, by_task
 from rmqserver.remoting.outward import open_stream
+from rmqserver.remoting.traffic import BY_TASK, Ended, Traffic
 from rmqserver.remoting.write_now import write_now
 from rmqserver.store.log.log_copy import PORTION_BYTES, LogCopy
 from rmqserver.store.message_store import MessageStore
@@ -43,11 +43,11 @@ class MasterGone(Exception):
 class HaSlave:
     """``run`` is a task; ``follow`` says whom."""
 
-    def __init__(self, config: BrokerConfig, store: MessageStore, hand_over: HandOver = by_task):
-        """``hand_over``: how the master's log comes."""
+    def __init__(self, config: BrokerConfig, store: MessageStore, traffic: Traffic = BY_TASK):
+        """``traffic``: how the master's log comes."""
         self._config = config
         self._store = store
-        self._hand_over = hand_over
+        self._traffic = traffic
         self.may_be_read = True
         """Whether readers may see what it has."""
         self.check_log: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
@@ -173,7 +173,7 @@ class HaSlave:
     async def _receive(self, stream: trio.SocketStream, copy: LogCopy, first: bytes) -> None:
         """Never returns. ``first`` has come already."""
         received = bytearray(first)
-        ended = await self._hand_over(
+        ended = await self._traffic.hand_over(
             stream,
             lambda data: self._arrived(data, received, stream, copy),
             at_once_max_bytes=RECEIVE_SIZE_BYTES,

@@ -18,6 +18,11 @@ from rmqproto.errors import StorageError
 
 _FALLOC_KEEP_SIZE = 1
 _NOWAIT = getattr(os, "RWF_NOWAIT", 0)
+
+_LARGE_MIN_BYTES, _LARGE_MAX_BYTES = 64 << 10, 1 << 20
+_large_buffers: list[bytearray] = []
+"""For reads of such sizes, each in use by one at a time. A fresh one is set to zeros first, which takes as long as to
+read it."""
 # struct flock of 64-bit Linux: type i16 | whence i16 | start i64 | length i64 | pid i32
 _FLOCK = struct.Struct("hhqqi")
 # Locks of an open file description also hold within one process; Java's FileChannel lock and these see each other.
@@ -157,14 +162,24 @@ class OsFile:
     def pread_cached(self, size_bytes: int, at: int) -> bytes | None:
         if not _NOWAIT:
             return None
-        data = bytearray(size_bytes)
+        if not _LARGE_MIN_BYTES <= size_bytes <= _LARGE_MAX_BYTES:
+            data = bytearray(size_bytes)
+            return bytes(data) if self._preadv_cached(data, at) == size_bytes else None
+        buffer = _large_buffers.pop() if _large_buffers else bytearray(_LARGE_MAX_BYTES)
         try:
-            got = os.preadv(self._fd, [data], at, _NOWAIT)
+            view = memoryview(buffer)[:size_bytes]
+            return bytes(view) if self._preadv_cached(view, at) == size_bytes else None
+        finally:
+            _large_buffers.append(buffer)
+
+    def _preadv_cached(self, buffer: bytearray | memoryview, at: int) -> int:
+        """How many bytes were in memory; -1 for none."""
+        try:
+            return os.preadv(self._fd, [buffer], at, _NOWAIT)
         except OSError as error:
             if error.errno in (errno.EAGAIN, errno.EOPNOTSUPP):
-                return None
+                return -1
             raise
-        return bytes(data) if got == size_bytes else None
 
     def next_data(self, at: int) -> int:
         try:

@@ -22,7 +22,7 @@ from rmqproto.ha import (
 from rmqserver.broker.controlled.set_link import SetLink
 from rmqserver.broker.controlled.set_slave import SetSlave, _answer_untrusted
 from rmqserver.config import BrokerConfig
-from rmqserver.remoting.arrivals import by_task
+from rmqserver.remoting.traffic import ByTask
 from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.epochs.epoch_file import EpochFile
 from rmqserver.store.epochs.epoch_list import Epoch, EpochList
@@ -135,7 +135,7 @@ def test_our_master_answers_as_apaches(tmp_path: Path) -> None:
 
             async def serve(stream: trio.SocketStream) -> None:
                 link = SetLink(
-                    BrokerConfig(), store, stream, by_task, lambda: epochs, lambda _: None, lambda _: None
+                    BrokerConfig(), store, stream, ByTask(), lambda: epochs, lambda _: None, lambda _: None
                 )  # fmt: skip
                 await link.serve()
 

@@ -241,6 +241,25 @@ async def test_a_slave_whose_next_bytes_have_expired_is_refused(
     store.close()
 
 
+@pytest.mark.trio
+async def test_a_slave_s_connection_takes_as_much_as_it_has_room_for(tmp_path: Path) -> None:
+    """It took 128 KiB at a time, and its master was woken for each."""
+    store = MessageStore(tmp_path, background=False)
+    store.open()
+    master = HaMaster(BrokerConfig(), store)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(master.serve, listener)
+            async with await trio.open_tcp_stream(*listener.getsockname()):
+                while not master.link_count:
+                    await trio.sleep(0)
+                (link,) = master._links
+                bound = link._stream.getsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT)
+                assert bound in (0, int(Path("/proc/sys/net/ipv4/tcp_notsent_lowat").read_text()) & 0xFFFFFFFF)
+            nursery.cancel_scope.cancel()
+    store.close()
+
+
 def test_a_producer_waits_for_the_slave_or_hears_that_it_is_late(master: Master) -> None:
     with master.impatient("slaveTimeout"):
         assert master.send(b"alone", waits=True) is SendStatus.FLUSH_SLAVE_TIMEOUT

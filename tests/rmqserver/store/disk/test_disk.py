@@ -40,6 +40,17 @@ def test_a_cached_read_gives_the_bytes_or_none(tmp_path: Path) -> None:
     assert file.pread_cached(4, 2) in (b"2345", None)
 
 
+def test_large_cached_reads_have_their_own_bytes(tmp_path: Path) -> None:
+    """They share what they are read into."""
+    data = os.urandom(1 << 20)
+    file = OsDisk().open(str(tmp_path / "file"), create_size_bytes=0)
+    file.pwrite(data, 0)
+    found = [file.pread_cached(size, at) for size, at in ((1 << 20, 0), (100_000, 5), (300_000, 70_000))]
+    expected = [data, data[5:100_005], data[70_000:370_000]]
+    assert all(each in (one, None) for each, one in zip(found, expected, strict=True))
+    assert file.pread_cached(100_000, (1 << 20) - 99_999) is None, "not all of it is there"
+
+
 def test_a_lock_holds_against_this_process_and_others(tmp_path: Path) -> None:
     path = str(tmp_path / "lock")
     held = OsDisk().lock(path)

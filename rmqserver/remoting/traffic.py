@@ -1,0 +1,168 @@
+"""Two ways to use a trio stream on which much comes and goes. The loop hands over what arrives in the round in which it
+has come, and what is said about it to connections leaves with that round; and it goes on to write when the socket takes
+more. A task of trio's costs five more system calls each time, and turns of the scheduler, but needs no loop: so it is
+in tests, and in the simulation of replication."""
+
+from __future__ import annotations
+
+import os
+import select
+from collections.abc import Callable
+from enum import StrEnum
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol, Self
+
+import trio
+
+from rmqserver.remoting.write_now import Part, behind, write_all, write_some
+
+if TYPE_CHECKING:
+    from rmqserver.remoting.loop import Loop
+
+Take = Callable[[bytes | memoryview], bool]
+"""Whether it wants more. What it is given is there until it returns."""
+
+
+class Ended(StrEnum):
+    CLOSED = "closed"
+    """By the peer."""
+    SILENT = "silent"
+    """Nothing has come for too long."""
+    ENOUGH = "enough"
+    """The function wants no more."""
+
+
+class Traffic(Protocol):
+    async def hand_over(
+        self, stream: trio.SocketStream, take: Take, *, at_once_max_bytes: int, silence_max_s: float
+    ) -> Ended:
+        """Returns when nothing is handed over any more. What ``take`` raises is raised here; OSError or
+        BrokenResourceError where the connection breaks. Nobody else may receive on the stream meanwhile."""
+        ...
+
+    async def write_all(self, stream: trio.SocketStream, parts: list[Part]) -> None:
+        """As one stream of bytes, of which no copy is made here. OSError. Nobody else may send meanwhile."""
+        ...
+
+
+class ByTask:
+    async def hand_over(
+        self, stream: trio.SocketStream, take: Take, *, at_once_max_bytes: int, silence_max_s: float
+    ) -> Ended:
+        while True:
+            data = b""
+            with trio.move_on_after(silence_max_s) as scope:
+                data = await stream.receive_some(at_once_max_bytes)
+            if not data:
+                return Ended.SILENT if scope.cancelled_caught else Ended.CLOSED
+            if not take(data):
+                return Ended.ENOUGH
+
+    async def write_all(self, stream: trio.SocketStream, parts: list[Part]) -> None:
+        await write_all(stream, parts)
+
+
+BY_TASK = ByTask()
+
+
+class ByLoop:
+    """In the rounds of a loop, which runs as long as anything is under way."""
+
+    def __init__(self, loop: Loop):
+        self._loop = loop
+
+    async def hand_over(
+        self, stream: trio.SocketStream, take: Take, *, at_once_max_bytes: int, silence_max_s: float
+    ) -> Ended:
+        with _Reading(self._loop, stream.socket.fileno(), take, at_once_max_bytes) as reading:
+            while not reading.has_ended.is_set():
+                with trio.move_on_at(reading.newest_s + silence_max_s):
+                    await reading.has_ended.wait()
+                if not reading.has_ended.is_set() and trio.current_time() >= reading.newest_s + silence_max_s:
+                    return Ended.SILENT
+        return reading.why
+
+    async def write_all(self, stream: trio.SocketStream, parts: list[Part]) -> None:
+        parts = behind(parts, write_some(stream, parts))
+        if not parts:
+            await trio.lowlevel.checkpoint()
+            return
+        fd = os.dup(stream.socket.fileno())  # a set has each only once, and what arrives has its own
+        try:
+            with _Writing(self._loop, fd, stream, parts) as writing:
+                await writing.has_ended.wait()
+        finally:
+            os.close(fd)
+
+
+class _Way:
+    """One direction of a stream in the set of a loop, from ``with`` on until it has ended. What went wrong meanwhile is
+    raised behind it."""
+
+    EVENTS = 0
+
+    def __init__(self, loop: Loop, fd: int):
+        self.has_ended = trio.Event()
+        self._loop = loop
+        self._fd = fd
+        self._error: Exception | None = None
+
+    def __enter__(self) -> Self:
+        self._loop.watch(self._fd, self._ready, self.EVENTS)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._loop.unwatch(self._fd)
+        if self._error is not None and kind is None:
+            raise self._error
+
+    def _ready(self) -> None:
+        try:
+            goes_on = self._go_on()
+        except Exception as error:  # the task's that waits: it is raised there
+            self._error, goes_on = error, False
+        if not goes_on:
+            self._loop.unwatch(self._fd)
+            self.has_ended.set()
+
+    def _go_on(self) -> bool:
+        """Once, without a wait; False if it has ended."""
+        raise NotImplementedError
+
+
+class _Reading(_Way):
+    EVENTS = select.EPOLLIN
+
+    def __init__(self, loop: Loop, fd: int, take: Take, at_once_max_bytes: int):
+        super().__init__(loop, fd)
+        self.newest_s = trio.current_time()
+        """When something has come."""
+        self.why = Ended.ENOUGH
+        self._take = take
+        self._buffer = memoryview(bytearray(at_once_max_bytes))
+
+    def _go_on(self) -> bool:
+        try:
+            size = os.readv(self._fd, [self._buffer])
+        except BlockingIOError:
+            return True
+        self.newest_s = trio.current_time()
+        if not size:
+            self.why = Ended.CLOSED
+            return False
+        return self._take(self._buffer[:size])
+
+
+class _Writing(_Way):
+    EVENTS = select.EPOLLOUT
+
+    def __init__(self, loop: Loop, fd: int, stream: trio.SocketStream, parts: list[Part]):
+        super().__init__(loop, fd)
+        self._stream = stream
+        self._parts = parts
+
+    def _go_on(self) -> bool:
+        self._parts = behind(self._parts, write_some(self._stream, self._parts))
+        return bool(self._parts)
