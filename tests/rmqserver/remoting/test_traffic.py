@@ -124,6 +124,25 @@ def test_a_peer_that_is_silent_is_given_up_counted_from_its_last_word(way: str) 
     assert len(came_s) == 3
 
 
+def test_what_has_come_is_taken_though_the_time_is_over() -> None:
+    """A process that stood still finds its timers first, and gave up a peer that had not been silent."""
+    came: list[bytes] = []
+
+    def take(data: bytes | memoryview) -> bool:
+        came.append(bytes(data))
+        return True
+
+    async def main() -> Ended:
+        ours, theirs = socketpair()
+        with theirs, closing(Loop()) as loop:  # which has not had its turn
+            theirs.send(b"word")
+            async with trio.SocketStream(trio.socket.from_stdlib_socket(ours)) as stream:
+                return await ByLoop(loop).hand_over(stream, take, at_once_max_bytes=100, silence_max_s=0)
+
+    assert trio.run(main) is Ended.SILENT
+    assert came == [b"word"]
+
+
 def test_what_the_function_raises_is_raised_where_it_is_waited_for(way: str) -> None:
     def take(data: bytes | memoryview) -> bool:
         raise ValueError(bytes(data))

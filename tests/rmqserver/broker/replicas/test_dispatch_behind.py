@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
@@ -91,6 +92,20 @@ def test_a_report_waits_for_no_dispatch_and_readers_see_it_all_behind(
 
     follow(slave, master)
     assert slave.confirmed_offset == slave.written_offset
+
+
+def test_what_is_little_is_reported_and_seen_without_a_turn_of_a_task(slave: MessageStore, parts: list[bytes]) -> None:
+    async def run() -> None:
+        follower, copy, received = HaSlave(BrokerConfig(), slave), slave.log_copy(), bytearray()
+        ours, theirs = socket.socketpair()
+        with theirs:
+            async with trio.SocketStream(trio.socket.from_stdlib_socket(ours)) as stream:
+                for count, data in enumerate((b"".join(parts[:-1]), parts[-1][:20], parts[-1][20:]), 1):
+                    assert follower._arrived(data, received, stream, copy)
+                    assert theirs.recv(100) == REPORT.pack(copy.end_offset) if count != 2 else received
+        assert slave.max_offset("T", 0) == 100
+
+    trio.run(run)
 
 
 def test_a_slave_reads_on_when_it_is_not_too_far_behind(
