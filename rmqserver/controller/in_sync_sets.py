@@ -40,7 +40,9 @@ def alter_sync_state_set(now: Situation, header: AlterSyncStateSetHeader, wanted
 def _refusal(
     now: Situation, found: BrokerSet, header: AlterSyncStateSetHeader, set_epoch: int, new: tuple[int, ...]
 ) -> tuple[int, str] | None:
-    """In Apache's order. Numbers in braces are as Apache's text has them."""
+    """In Apache's order. Numbers in braces are as Apache's text has them. Who joins must live; who stays need not, as
+    it must at Apache's controller: a slave that is cut off from us alone has all that is acknowledged, and a set that
+    names it may be the one without another that is lost."""
     master = found.master_broker_id
     if header.master_broker_id != master:
         current = "" if master is None else master
@@ -61,7 +63,7 @@ def _refusal(
     for broker_id in new:
         if broker_id not in found.replicas:
             return ResponseCode.CONTROLLER_INVALID_REPLICAS, f"the replicas {{{broker_id}}} don't exist"
-        if not now.is_alive(found, broker_id):
+        if broker_id not in found.sync_state_set and not now.is_alive(found, broker_id):
             return ResponseCode.CONTROLLER_BROKER_NOT_ALIVE, f"the replicas {{{broker_id}}} don't alive"
     if master not in new:
         return (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.simulation.broker import SimulatedBroker
 from tests.simulation.ledger import Violation
 from tests.simulation.product import Product
 from tests.simulation.simulation import Simulation
@@ -66,6 +67,38 @@ def test_nothing_is_lost_in_thousands_of_histories(controllers: int, seeds: int)
         except Exception as error:
             error.add_note(f"python -m tests.simulation --seed {seed} --controllers {controllers}")
             raise
+
+
+def test_who_hears_no_controller_keeps_no_lost_one_in_the_set() -> None:
+    """A slave that only the controller takes for dead has all that is acknowledged, and its master another one to leave
+    out: it named both in what it proposed, was refused, and answered each send with 12 until the slave was heard."""
+    told = 0
+    for seed in range(12):
+        run = Simulation(seed, mode="all in sync", kinds=[lambda run, seconds: None])
+        if len(run.brokers) == 3:
+            told += 1
+            assert _acknowledged_without_one(run) > 0, seed
+    assert told > 3
+
+
+def _acknowledged_without_one(run: Simulation) -> int:
+    """Messages acknowledged behind the second in which a slave is killed, while the other one hears no controller."""
+    run._begin_s, run._faults_end_s = 10.0, 22.0
+    seen: list[int] = []
+
+    def slaves() -> list[SimulatedBroker]:
+        return [broker for broker in run.brokers if not broker.is_master]
+
+    def cut() -> None:
+        assert len(slaves()) == 2
+        run.network.cut(slaves()[0], run.controllers[0])
+
+    run.world.at(13.0, cut)
+    run.world.at(18.0, lambda: slaves()[1].kill(is_power_cut=False))
+    for second in (19.5, 24.0):
+        run.world.at(second, lambda: seen.append(len(run.ledger.acknowledged)))
+    run.check()
+    return seen[1] - seen[0]
 
 
 @pytest.mark.parametrize("controllers", [1, 3])

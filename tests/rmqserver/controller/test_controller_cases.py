@@ -27,7 +27,8 @@ from tests.crash.recording_disk import RecordingDisk
 from tests.rmqserver.controller.seats import Seat, SeatedController
 
 NAME = "broker-a"
-NO_MASTER, NOT_CLEANED, MUST_REGISTER, STILL_THERE, NOT_ELECTED, BAD_ID = 2004, 2009, 2010, 2011, 2012, 2014
+NO_MASTER, NOT_ALIVE, NOT_CLEANED, MUST_REGISTER = 2004, 2006, 2009, 2010
+STILL_THERE, NOT_ELECTED, BAD_ID = 2011, 2012, 2014
 
 
 class Trio:
@@ -137,6 +138,18 @@ def test_nobody_outside_of_the_set_is_elected(trio: Trio) -> None:
     trio.beat(2)
     trio.seated.controller.scan_masters()
     assert (trio.found.master_broker_id, trio.found.master_epoch) == (2, 3)
+
+
+def test_who_joins_must_live_and_who_stays_need_not(trio: Trio) -> None:
+    """Apache's controller refuses (2006) also a set from which another one is to go."""
+    trio.die(3)
+    assert trio.alter(1, 2, 3).code == NOT_ALIVE
+    trio.beat(3)
+    assert trio.alter(1, 2, 3).code == 0
+    trio.die(2)
+    trio.die(3)
+    assert trio.alter(1, 3).code == 0
+    assert trio.found.sync_state_set == (1, 3)
 
 
 def test_an_unclean_election_is_a_switch() -> None:
