@@ -52,6 +52,7 @@ from rmqserver.broker.parts import BrokerParts
 from rmqserver.broker.relays.delay import Delays
 from rmqserver.broker.relays.timers import Timers
 from rmqserver.broker.replicas.ha_master import HaMaster
+from rmqserver.broker.replicas.slave_note import forget, was_slave
 from rmqserver.broker.replicas.slave_offsets import SlaveOffsets, forget_notes
 from rmqserver.broker.role import Role
 from rmqserver.broker.sending.pending import PendingPuts
@@ -290,11 +291,16 @@ class Broker(Service):
             self.consumer_filters.load()
             # Also where only a process was killed: the start before may have met a power cut, and not come to saving
             # what it had held back. And where the offsets are another broker's, whose log went further.
-            if not recovered.was_clean or (self._set_state is not None and self.slave is None):
+            is_promoted = self.slave is None and (self._set_state is not None or was_slave(self.files))
+            may_be_ahead = not recovered.was_clean or is_promoted
+            if may_be_ahead:
                 self.offsets.hold_back(self.store.max_offset)
-            if self.slave is None:
+            if self.slave is not None:
+                self.slave.load()
+            else:
                 forget_notes(self.files)
-                self._load_deliveries(recovered)
+                self._load_deliveries(recovered, may_be_ahead=may_be_ahead)
+                forget(self.files)
             if self._set_state is not None:
                 self._set_state.opened(recovered, self.store.log.min_offset)
                 if isinstance(self.replicas, SetMaster) and self._set_state.sync_set is not None:
@@ -308,9 +314,11 @@ class Broker(Service):
         self.loop.watch(self.store.flush_fd, self._flush_done)
         return recovered
 
-    def _load_deliveries(self, recovered: Recovered) -> None:
+    def _load_deliveries(self, recovered: Recovered, *, may_be_ahead: bool) -> None:
         """What a slave leaves to its master."""
         self.delays.load()
+        if may_be_ahead:
+            self.delays.hold_back()
         self.transactions.load()
         self.timers.load(clean=recovered.was_clean)
         self.pop.load(None if recovered.was_clean else _written_ms(Path(self.files.directory, self.offsets.file_name)))

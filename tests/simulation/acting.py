@@ -80,6 +80,10 @@ class ActingSimulation:
         self._shown: dict[int, int] = {}
         self._let_off: set[int] = set()
         self._has_lost = False
+        self._unlike: set[ActingBroker] = set()
+        """Slaves whose logs are not how their master's begins."""
+        self._told: set[ActingBroker] = set()
+        """Those of them that have said so, and so know it until a power cut."""
 
     def note(self, who: str, text: str) -> None:
         self.world.note(who, text)
@@ -183,6 +187,7 @@ class ActingSimulation:
         self.acknowledged[message] = log_offset
 
     def _lost(self, broker: ActingBroker, lost: list[int]) -> None:
+        self._told.discard(broker)
         self._let_off.update(lost)
         for consumer in self._consumers:
             consumer.hold_back(broker)
@@ -204,6 +209,8 @@ class ActingSimulation:
     def _look_at_offsets(self) -> None:
         """A power cut takes consumers back, and what they have committed."""
         for broker in self.brokers:
+            if broker in self._unlike and broker.is_up and WHAT_TO_DO in broker.slave.log._problem:
+                self._told.add(broker)
             if broker.is_up and not broker.is_frozen and not self._has_lost:
                 for consumer in self._consumers:
                     consumer.look_at(broker)
@@ -222,7 +229,9 @@ class ActingSimulation:
             self.handed_over += consumer.check(master, [*asked, master], begin_s)
         for broker in self.brokers:
             if broker not in asked and not master.log_on_disk.data.startswith(broker.log_on_disk.data):
-                self.world.after(0, lambda broker=broker: self._empty(broker))  # type: ignore[misc]
+                self._unlike.add(broker)
+                for consumer in self._consumers:
+                    consumer.forget(broker)
 
     def _look_whether_well(self) -> None:
         for broker in self.brokers:
@@ -242,9 +251,21 @@ class ActingSimulation:
         elif broker.slave is not None and WHAT_TO_DO in broker.slave.log._problem and self.master.is_online:
             self._empty(broker)
 
+    def pull(self, broker: ActingBroker, queue_offset: int) -> tuple[int, list[int]] | None:
+        """A slave that was away has what a power cut took from its master. It does not follow, and nobody reads there.
+        One that could not compare its log, since its master is away now, would act for it with what it has; that is
+        left out here (docs/replication.md)."""
+        if broker in self._unlike and broker not in self._told:
+            self.world.after(0, lambda: self._empty(broker))
+            return None
+        return broker.pull(queue_offset)
+
+    def is_unlike(self, broker: ActingBroker) -> bool:
+        return broker in self._unlike
+
     def _empty(self, broker: ActingBroker) -> None:
-        """A slave that was away has what a power cut took from its master. It does not follow, and would act for it
-        with what it has (docs/replication.md)."""
+        self._unlike.discard(broker)
+        self._told.discard(broker)
         for consumer in self._consumers:
             consumer.forget(broker)
         self._replace_log(broker, b"")
@@ -357,12 +378,14 @@ class _Consumer:
                     self._kept.clear()
                 self._run.read(broker, first, found)
 
-        self._run.ask(broker, lambda: broker.pull(first), pulled)
+        self._run.ask(broker, lambda: self._run.pull(broker, first), pulled)
 
     def _commit(self, broker: ActingBroker, queue_offset: int) -> None:
         def committed(kept: Kept | None) -> None:
             self._is_waiting = False
-            if kept is not None:
+            if kept is not None and self._run.is_unlike(broker):
+                self._run.note(broker.name, f"has another log, and {queue_offset} committed for {self.group}")
+            elif kept is not None:
                 self._run.note(broker.name, f"has {queue_offset} committed for {self.group}")
                 self._kept.append((kept, self._run.world.now_s))
             else:

@@ -181,6 +181,7 @@ class ActingBroker(Served):
         handlers = self._handlers(product.offset_admin.OffsetAdmin(parts, _Delays))
         if is_slave:
             self.slave = product.slave.Slave(parts, self._make_link, product.ha_slave.HaSlave(self.config, self.store))
+            self.slave.load()
             handlers |= self.slave.handlers(handlers)
             self.registration.when_master_is_known(self.slave.take_master)
             self.members.on_found = self.slave.members_found
@@ -322,12 +323,14 @@ class ActingBroker(Served):
     def pull(self, queue_offset: int) -> tuple[int, list[int]] | None:
         """Where the next pull begins, and the messages; None if it is refused."""
         try:
-            return self._pull(queue_offset, None)  # type: ignore[arg-type, return-value]
+            header = SimpleNamespace(queue_offset=queue_offset)
+            return self._pull(SimpleNamespace(header=header), None)  # type: ignore[arg-type, return-value]
         except Refused:
             return None
 
-    def _read(self, queue_offset: int, connection: None) -> tuple[int, list[int]]:
+    def _read(self, request: Any, connection: None) -> tuple[int, list[int]]:
         """Behind the end a master takes readers back, and a slave has them wait for what only its master has."""
+        queue_offset = request.header.queue_offset
         end = self.store.max_offset(TOPIC, 0)
         if queue_offset > end:
             return (queue_offset if self.slave is not None else end), []

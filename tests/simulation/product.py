@@ -35,7 +35,8 @@ MODULES = (
     "rmqserver.namesrv.routes", "rmqserver.namesrv.nameserver", "rmqserver.broker.registration",
     "rmqserver.broker.tables.offsets", "rmqserver.broker.consuming.committed_offsets",
     "rmqserver.broker.admin.offset_admin",
-    f"{_REPLICAS}.master_link", f"{_REPLICAS}.slave_offsets", f"{_REPLICAS}.metadata_copy", f"{_REPLICAS}.slave",
+    f"{_REPLICAS}.master_link", f"{_REPLICAS}.slave_offsets", f"{_REPLICAS}.metadata_copy", f"{_REPLICAS}.slave_note",
+    f"{_REPLICAS}.slave",
     f"{_REPLICAS}.members", f"{_REPLICAS}.pre_online",
 )  # fmt: skip
 """Those that decide, wait, or ask a clock, in the order of their imports. Others - headers, bodies, codes, settings,

@@ -308,7 +308,13 @@ def acting_slave_takes_messages(product: Product) -> None:
     product.slave.Slave.handlers = handlers
 
 
+def slave_shows_another_log(product: Product) -> None:
+    """It may be read whatever it has found out."""
+    product.slave_note.SlaveNote.compared = lambda note, *, is_other_log: None
+    product.slave_note.SlaveNote.is_other_log = property(lambda note: False, lambda note, value: None)
+
+
 ACTING_VARIANTS: tuple[Variant, ...] = (
-    comes_back_without_asking, comes_back_with_less_than_its_slave,
+    slave_shows_another_log, comes_back_without_asking, comes_back_with_less_than_its_slave,
     takes_the_slave_s_offsets_as_they_are, slave_forgets_what_was_committed_to_it, acting_slave_takes_messages,
 )  # fmt: skip

@@ -59,6 +59,15 @@ class Delays:
         self._loaded = loaded.offset_table
         self.progress.loaded()
 
+    def hold_back(self) -> None:
+        """Where the log may be shorter than the one that this was said of: no level is ahead of its queue. The next
+        messages get those offsets, and must be delivered."""
+        for level, queue_offset in self._loaded.items():
+            end = self._store.max_offset(SCHEDULE_TOPIC, level - 1)
+            if queue_offset > end:
+                log.warning("event=delay-held-back level=%d from=%d to=%d", level, queue_offset, end)
+                self._loaded[level] = end
+
     def relays(self) -> list[Relay]:
         """One for each level that there is now."""
         levels = range(1, len(self._config.delay_levels_ms) + 1)

@@ -62,8 +62,9 @@ class HaMaster:
         return None
 
     @property
-    def link_count(self) -> int:
-        return len(self._links)
+    def followed_count(self) -> int:
+        """Connections that have reported: who has another log says nothing."""
+        return sum(link.acked_offset != NO_REPORT for link in self._links)
 
     @property
     def in_sync_count(self) -> int:

@@ -52,12 +52,17 @@ class MetadataCopy:
         self._offsets = parts.offsets
         self._timer_check_path = parts.timer_store.check_path
 
-    async def round(self, link: MasterLink) -> None:
-        """OSError if the master is gone."""
+    async def round(self, link: MasterLink, *, is_other_log: bool = False) -> None:
+        """OSError if the master is gone. How far the master has come in another log than ours means nothing here, nor
+        the reverse."""
         steps: tuple[Callable[[MasterLink], Awaitable[None]], ...] = (
             self._all_topics, self._consumer_offsets, self._delay_offsets, self._all_groups, self._request_modes,
             self._timer_check,
         )  # fmt: skip
+        if is_other_log:
+            if isinstance(self._offsets, SlaveOffsets):
+                self._offsets.drop_notes()
+            steps = self._all_topics, self._all_groups, self._request_modes
         for step in steps:
             try:
                 await step(link)

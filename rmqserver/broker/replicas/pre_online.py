@@ -186,7 +186,7 @@ class PreOnline:
     async def _until_followed(self, addr: str) -> None:
         """No slave says who it is: they are counted."""
         with trio.move_on_after(FOLLOWED_MAX_S):
-            while self._replicas.link_count <= len(self._done):
+            while self._replicas.followed_count <= len(self._done):
                 await trio.sleep(FOLLOWED_LOOK_S)
             return
         log.warning("event=slave-does-not-follow addr=%s after_s=%g", addr, FOLLOWED_MAX_S)

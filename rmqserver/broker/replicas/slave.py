@@ -13,17 +13,19 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from rmqproto.bodies.base import DataVersion
-from rmqproto.bodies.statistics import DelayOffsets
+from rmqproto.bodies.statistics import ConsumerOffsetsBody, DelayOffsets
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import ProtocolError, StorageError
 from rmqproto.ha import MASTER_ID
 from rmqproto.headers.base import from_ext
+from rmqproto.headers.consuming import PullAnswer, PullHeader
 from rmqproto.headers.controller import HaInfoHeader, MasterFlushOffsetHeader
 from rmqproto.wire.fastjson import dumps
 from rmqserver.broker.relays import delay
 from rmqserver.broker.replicas.ha_slave import HaSlave
 from rmqserver.broker.replicas.metadata_copy import MetadataCopy
-from rmqserver.broker.replicas.same_log import check_same_log
+from rmqserver.broker.replicas.same_log import OtherLog, check_same_log
+from rmqserver.broker.replicas.slave_note import SlaveNote
 from rmqserver.broker.sending.send_checks import unavailable_text
 from rmqserver.broker.tables.config_table import from_file
 from rmqserver.remoting.answer import Refused, Request, success
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 REJECTED_TEXT = "[REJECTREQUEST]system busy, start flow control for a while"
+OTHER_LOG_TEXT = "the log of this slave is not its master's"
 
 READS = (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
 _SENDS = (
@@ -68,6 +71,7 @@ class Slave:
         self._disk = parts.store.disk
         self._timer_check_path = parts.timer_store.check_path
         self._metadata = MetadataCopy(parts)
+        self._note_in_store = SlaveNote(parts.files)
         self.is_acting = False
         """A nameserver shows this broker in its master's place."""
         self._is_master_shown = False
@@ -76,8 +80,14 @@ class Slave:
         self._has_master = trio.Event()
         self._has_other_master = trio.Event()
         self._problem = ""
+        self._has_copied = False
+        """The master was there the last time that it was asked for its tables."""
         self.log = log_
         log_.check_log = self._check_log
+
+    def load(self) -> None:
+        """Before it runs. StorageError."""
+        self._note_in_store.load()
 
     def handlers(self, table: Mapping[int, Handler]) -> dict[int, Handler]:
         """What takes the place of some of these."""
@@ -90,6 +100,7 @@ class Slave:
         changed[RequestCode.GET_BROKER_HA_STATUS] = self._ha_status
         changed[RequestCode.EXCHANGE_BROKER_HA_INFO] = self._take_ha_info
         changed[RequestCode.RESET_MASTER_FLUSH_OFFSET] = self._reset_master_flush_offset
+        changed[RequestCode.GET_ALL_CONSUMER_OFFSET] = self._offsets_by(table[RequestCode.GET_ALL_CONSUMER_OFFSET])
         changed[RequestCode.GET_ALL_DELAY_OFFSET] = self._copied_delay_offsets
         if self._config.timer_wheel_enable:
             changed[RequestCode.GET_TIMER_CHECK_POINT] = self._copied_timer_check
@@ -117,15 +128,37 @@ class Slave:
 
     def _read_by(self, read: Handler) -> Handler:
         def handle(request: Request[Any], connection: Connection) -> bytes | None:
-            return read(request, connection) if self.may_be_read else self._reject(request, connection)
+            if self.may_be_read:
+                return read(request, connection)
+            if self._note_in_store.is_other_log and self._has_copied:
+                return self._send_to_master(request)
+            return self._reject(request, connection)
 
         return handle
 
     @property
     def may_be_read(self) -> bool:
-        """Where it may act also while its master is there: clients come until they have heard that it is back."""
+        """Where it may act also while its master is there: clients come until they have heard that it is back. Not,
+        where it has another log: who reads on at the master would never see what is there in place of that."""
         is_allowed = self._config.slave_read_enable or self._config.enable_slave_acting_master
-        return is_allowed and self.log.may_be_read
+        return is_allowed and self.log.may_be_read and not self._note_in_store.is_other_log
+
+    @staticmethod
+    def _send_to_master(request: Request[PullHeader]) -> bytes:
+        """A client that is refused asks here again."""
+        at = request.header.queue_offset
+        again = PullAnswer(suggest_which_broker_id=MASTER_ID, next_begin_offset=at, min_offset=at, max_offset=at)
+        raise Refused(ResponseCode.PULL_RETRY_IMMEDIATELY, OTHER_LOG_TEXT, again)
+
+    def _offsets_by(self, all_offsets: Handler) -> Handler:
+        """A master that comes back takes what is further than its own, and is to take none of another log."""
+
+        def handle(request: Request[Any], connection: Connection) -> bytes | None:
+            if self._note_in_store.is_other_log:
+                return success(request, body=dumps(ConsumerOffsetsBody(data_version=DataVersion(timestamp=0))))
+            return all_offsets(request, connection)
+
+        return handle
 
     @staticmethod
     def _reject(request: Request[Any], connection: Connection) -> bytes:
@@ -179,6 +212,10 @@ class Slave:
         try:
             await link.open(self._master_addr)
             await check_same_log(link, self._store)
+            self._note_in_store.compared(is_other_log=False)
+        except OtherLog:
+            self._note_in_store.compared(is_other_log=True)
+            raise
         finally:
             link.close()
 
@@ -221,9 +258,11 @@ class Slave:
             link = self._make_link()
             try:
                 await link.open(self._master_addr)
-                await self._metadata.round(link)
+                await self._metadata.round(link, is_other_log=self._note_in_store.is_other_log)
+                self._has_copied = True
                 self._note("")
             except (OSError, trio.TooSlowError, ProtocolError, StorageError) as error:
+                self._has_copied = False
                 self._note(str(error) or type(error).__name__)
             finally:
                 link.close()

@@ -83,6 +83,11 @@ class SlaveOffsets(ConsumerOffsets):
             if not queues:
                 del self._noted[key]
 
+    def drop_notes(self) -> None:
+        """The master is to have none of them."""
+        self._are_notes_saved = self._are_notes_saved and not self._noted
+        self._noted.clear()
+
     def save(self) -> None:
         super().save()
         if not self._are_notes_saved:

@@ -122,6 +122,22 @@ async def test_copy_that_is_refused_is_the_next_to_be_tried(bench: Bench) -> Non
 
 
 @pytest.mark.trio
+async def test_what_comes_where_another_log_had_delivered_already_is_delivered(bench: Bench) -> None:
+    """A slave knows how far its master has delivered, also of what has not come to it. It is that master's successor
+    now, and passed over the next messages until there were as many."""
+    bench.files.save("delayOffset.json", {"offsetTable": {"1": 5, "2": 3}})
+    bench.files.wait_until_saved()
+    bench.delays.load()
+    bench.wait(b"delivered by the master")
+    bench.delays.hold_back()
+    bench.wait(b"new")
+    bench.clock.now_ms += LEVEL_MS
+    assert await bench.deliver()
+    assert (bench.delivered(), bench.delays.offsets) == (1, {1: 2, 2: 0})
+    assert bench.store.get("T", 0, 0, 9).records()[0].count(b"new") == 1
+
+
+@pytest.mark.trio
 async def test_progress_is_saved_when_the_copies_are_on_the_device(tmp_path: Path) -> None:
     """If it were saved before, a power cut in between would lose the messages."""
     bench = Bench(tmp_path, FlushMode.SYNC)

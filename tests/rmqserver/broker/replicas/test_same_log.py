@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -14,16 +15,23 @@ import pytest
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message, SendStatus
 from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.master import HaStatus
+from rmqproto.bodies.routes import TopicConfig
+from rmqproto.bodies.statistics import ConsumerOffsetsBody
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import RefusedError
 from rmqproto.wire.command import Command
-from rmqproto.wire.fastjson import dumps
+from rmqproto.wire.fastjson import dumps, loads_untrusted
 from rmqserver.broker.parts import BrokerParts
 from rmqserver.broker.replicas.same_log import OtherLog, check_same_log
+from rmqserver.store.message_store import MessageStore
+from rmqserver.store.options import StoreOptions
+from tests.rmqserver.broker.messaging import pull_header
 from tests.rmqserver.store.conftest import put
 from tests.support import servers
 from tests.support.servers import Server, until
+from tests.support.wire import Wire
 
 QUEUE = MessageQueue("Same", "broker-a", 0)
 
@@ -134,11 +142,59 @@ def test_what_a_master_has_lost_keeps_its_slave_away_also_when_it_has_written_as
     slave.stop()
     slave = pair.slave()
     until(lambda: "event=other-log" in slave.log_tail() and "has not the record" in slave.log_tail())
-    assert pair.bodies(slave) == [b"both", b"lost 1", b"lost 2"]
     status = pair.admin.ha_status(master.broker_addr)
     assert (status.in_sync_slave_nums, {one.slave_ack_offset for one in status.ha_connection_info} - {-1}) == (0, set())
-    slave.stop()
-    shutil.rmtree(slave.store_dir)
+    until(lambda: _pulled(slave) == (ResponseCode.PULL_RETRY_IMMEDIATELY, "0"))
+    master.stop()
+    slave.stop(signal.SIGKILL)
     slave = pair.slave()
+    assert _pulled(slave) == (ResponseCode.SYSTEM_BUSY, None), "it has nobody to compare its log with, and knows it"
+    slave.stop()
+    shutil.rmtree(Path(slave.store_dir, "commitlog"))
+    shutil.rmtree(Path(slave.store_dir, "consumequeue"))
+    master, slave = pair.master(), pair.slave()
     pair.until_followed(master)
     until(lambda: pair.bodies(slave) == pair.bodies(master))
+
+
+def _pulled(slave: Server) -> tuple[int, str | None]:
+    """The code, and who is to be asked instead. Who reads on at the master would miss what that has in place of what
+    is read here."""
+    with Wire(slave.broker_addr) as wire:
+        answer = wire.ask(RequestCode.PULL_MESSAGE, pull_header("Same"))
+    return answer.code, answer.ext.get("suggestWhichBrokerId")
+
+
+def test_how_far_a_master_has_come_in_another_log_is_not_taken_nor_told(pair: Pair) -> None:
+    """Whoever reads on from there would miss what this log, or the master's, has in its place."""
+    soon = ("syncBrokerMetadataPeriod=50", "enableSlaveActingMaster=true")
+    master = pair.start("master")
+    pair.admin.create_group(master.broker_addr, SubscriptionGroupConfig(group_name="G"))
+    pair.send(master, b"both")
+    slave = pair.start("slave", "brokerRole=SLAVE", "brokerId=1", *soon)
+    pair.until_followed(master)
+    pair.admin.update_consumer_offset(master.broker_addr, "G", "Same", 0, 1)
+
+    def known(server: Server) -> int:
+        return pair.admin.consumer_offset(server.broker_addr, "G", "Same", 0)
+
+    until(lambda: known(slave) == 1)
+    slave.stop()
+    sizes = StoreOptions(commit_log_file_size_bytes=16777216, consume_queue_file_size_bytes=600000, index_enabled=False)
+    store = MessageStore(slave.store_dir, sizes)
+    store.open()
+    put(store, topic="Same", body=b"the slave's")
+    store.commit()
+    assert store.close()
+    pair.send(master, b"the master's", b"and more")
+    slave = pair.start("slave", "brokerRole=SLAVE", "brokerId=1", *soon)
+    until(lambda: "event=other-log" in slave.log_tail())
+    pair.admin.update_consumer_offset(slave.broker_addr, "G", "Same", 0, 2)
+    pair.admin.update_consumer_offset(master.broker_addr, "G", "Same", 0, 3)
+    for topic in ("Next", "AndNext"):  # so that one round was begun behind the commits
+        pair.admin.create_topic(master.broker_addr, TopicConfig(topic_name=topic))
+        until(lambda topic=topic: topic in pair.admin.all_topics(slave.broker_addr).topic_config_table)
+    assert (known(slave), known(master)) == (2, 3)
+    with Wire(slave.broker_addr) as wire:
+        body = wire.ask(RequestCode.GET_ALL_CONSUMER_OFFSET, {}).body
+    assert loads_untrusted(body, ConsumerOffsetsBody).offset_table == {}, "what a master that comes back would take"

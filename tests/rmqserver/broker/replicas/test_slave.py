@@ -210,6 +210,9 @@ def test_a_slave_that_was_killed_goes_on_and_becomes_a_master_that_has_everythin
     pair.until_copied()
     path = str(pair.directory / "slave/store/config/timercheck")
     until(lambda: TimerCheckpoint.read(OsDisk(), path).master_queue_offset == 2)
+    pair.admin.create_group(pair.master.broker_addr, SubscriptionGroupConfig(group_name="Ahead"))
+    pair.admin.update_consumer_offset(pair.master.broker_addr, "Ahead", "Copied", 1, 1000)
+    until(lambda: pair.admin.consumer_offset(pair.slave.broker_addr, "Ahead", "Copied", 1) == 1000)
     end = pair.end_of(pair.master)
     pair.master.stop()
     pair.slave.stop()
@@ -218,6 +221,8 @@ def test_a_slave_that_was_killed_goes_on_and_becomes_a_master_that_has_everythin
         assert pair.end_of(server) >= end
         assert pair.bodies(server, "Copied", 1) == sent
         assert len(pair.bodies(server, "Copied")) == 60
+        held_back = pair.admin.consumer_offset(server.broker_addr, "Ahead", "Copied", 1)
+        assert held_back == len(sent), "as far as its log goes: who reads on behind that would miss what comes next"
         pair.master = server
         assert pair.send("Copied", b"new", queue_id=1) is SendStatus.SEND_OK
         assert pair.bodies(server, "Copied", 1) == [*sent, b"new"]
