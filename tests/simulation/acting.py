@@ -9,13 +9,14 @@ What must be true:
 - Offsets are monotone: consumers here never go back, so no broker's table does while it runs.
 - Nobody reads what is not confirmed: at one place of the queue all readers see one message, at any broker and at any
   time. So nobody but the master takes messages, and none while a slave that it has asked has more than it.
+- A slave that has found out that its log is another than its master's is not read.
 - What was acknowledged is there in the end.
 
 What a power cut took from a log before it was on the device is let off, as in ``ledger.py``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -48,12 +49,13 @@ KINDS: tuple[faults.Fault, ...] = (
 class ActingSimulation:
     """``check`` it once."""
 
-    def __init__(self, seed: int, of: Any = None, *, is_recorded: bool = False):
+    def __init__(self, seed: int, of: Any = None, *, kinds: Sequence[faults.Fault] = KINDS, is_recorded: bool = False):
         self.world = world = World(seed)
         if is_recorded:
             world.lines = []
         self.random = random = world.random
         self.network = Network(world)
+        self._kinds = kinds
         self.is_mended = False
         self.violation = ""
         self.acknowledged: dict[int, int] = {}
@@ -106,7 +108,7 @@ class ActingSimulation:
                 broker.on_online = self._online
                 broker.on_lost = partial(self._lost, broker)
             self.master.on_killed = self._master_killed
-            faults.plan_of(self, KINDS, BEGIN_S, self._faults_end_s)
+            faults.plan_of(self, self._kinds, BEGIN_S, self._faults_end_s)
             self.world.at(BEGIN_S / 2, self._produce)
             for consumer in self._consumers:
                 self.world.at(BEGIN_S / 2, consumer.step)
@@ -258,7 +260,10 @@ class ActingSimulation:
         if broker in self._unlike and broker not in self._told:
             self.world.after(0, lambda: self._empty(broker))
             return None
-        return broker.pull(queue_offset)
+        answer = broker.pull(queue_offset)
+        if broker in self._told and answer is not None and answer[1]:
+            self.violated(f"{broker.name} shows {answer[1]}, and knows that its log is another than its master's")
+        return answer
 
     def is_unlike(self, broker: ActingBroker) -> bool:
         return broker in self._unlike

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from tests.simulation import product
 from tests.simulation.acting import ActingSimulation
 from tests.simulation.ledger import Violation
 from tests.simulation.product import Product
-from tests.simulation.variants import ACTING_VARIANTS, Variant, slave_forgets_what_was_committed_to_it
+from tests.simulation.variants import (
+    ACTING_VARIANTS,
+    Variant,
+    slave_forgets_what_was_committed_to_it,
+    slave_shows_another_log,
+)
 
 QUICK_SEEDS = 20
 SLOW_SEEDS = 250
@@ -44,6 +50,34 @@ def test_nothing_is_lost_in_hundreds_of_histories() -> None:
         except Exception as error:
             error.add_note(f"python -m tests.simulation --acting --seed {seed}")
             raise
+
+
+def test_a_slave_with_another_log_is_not_read_where_it_would_act() -> None:
+    """Its master loses the end of its log while it is away, and writes other messages there. It hears of them, and the
+    master is lost."""
+    told = sum(_tells_of_another_log(seed, product.as_it_is()) for seed in range(QUICK_SEEDS))
+    assert told > 2
+    broken = Product(slave_shows_another_log)
+    with pytest.raises(Violation, match="and knows that its log is another"):
+        sum(_tells_of_another_log(seed, broken) for seed in range(QUICK_SEEDS))
+
+
+def _tells_of_another_log(seed: int, of: Product) -> bool:
+    """False where nothing was lost."""
+    run = ActingSimulation(seed, of, kinds=[lambda run, seconds: None])
+    run._faults_end_s, told = 22.0, []
+    master, slave = run.brokers[:2]
+    at = run.world.at
+    at(6.0, lambda: slave.kill(is_power_cut=False))
+    at(6.05, lambda: master.kill(is_power_cut=True))
+    at(7.0, lambda: run.start(master))
+    at(11.0, lambda: run.start(slave))
+    at(15.0, lambda: told.append(slave in run._told))
+    at(15.0, lambda: master.kill(is_power_cut=False))
+    at(17.0, lambda: run.pull(slave, 0))  # who is far behind
+    at(20.0, lambda: run.start(master))
+    run.check()
+    return told == [True]
 
 
 def test_a_seed_is_a_history() -> None:

@@ -315,6 +315,6 @@ def slave_shows_another_log(product: Product) -> None:
 
 
 ACTING_VARIANTS: tuple[Variant, ...] = (
-    slave_shows_another_log, comes_back_without_asking, comes_back_with_less_than_its_slave,
+    comes_back_without_asking, comes_back_with_less_than_its_slave,
     takes_the_slave_s_offsets_as_they_are, slave_forgets_what_was_committed_to_it, acting_slave_takes_messages,
 )  # fmt: skip

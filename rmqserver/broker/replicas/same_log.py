@@ -7,6 +7,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from rmqproto.bodies.master import HaStatus
+from rmqproto.bodies.routes import KvTable
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import ProtocolError, RefusedError
 from rmqproto.headers.consuming import ViewMessageHeader
@@ -26,18 +27,34 @@ class OtherLog(ProtocolError):
 
 
 async def check_same_log(link: MasterLink, store: MessageStore) -> None:
-    """OtherLog where ours is longer, or its last record is not the one that the master has there. Nothing may be copied
-    meanwhile. OSError if the master is gone."""
+    """OtherLog where ours is longer, or its last record is not the one that the master has there; ProtocolError where
+    what comes next has expired there. Nothing may be copied meanwhile. OSError if the master is gone."""
     end, last = store.written_offset, store.last_record_offset
     try:
         status = loads_untrusted((await link.ask(RequestCode.GET_BROKER_HA_STATUS)).body, HaStatus)
         if end > status.master_commit_log_max_offset:
             there = status.master_commit_log_max_offset
             raise OtherLog(f"this log ends at {end}, and its master's at {there}: {WHAT_TO_DO}")
-        if (record := store.get_record(last)) is not None and record != await _record_of(link, last):
+        if (record := store.get_record(last)) is None or record == await _record_of(link, last):
+            return
+        begin = await _begin_of(link)
+        if begin <= last:
             raise OtherLog(f"the master has not the record that this log has at {last}: {WHAT_TO_DO}")
+        if begin > end:
+            raise ProtocolError(f"this log ends at {end}, and its master's begins at {begin} by now: empty this store")
+        log.info("event=log-not-compared reason='its last file has expired at the master, and is whole'")
     except RefusedError as error:  # releases before 5.0 do not know the first of these questions
         log.warning("event=log-not-compared reason=%r", str(error))
+
+
+async def _begin_of(link: MasterLink) -> int:
+    """Where the master's log begins; 0 if it does not say."""
+    try:
+        answer = await link.ask(RequestCode.GET_BROKER_RUNTIME_INFO)
+    except RefusedError:
+        return 0
+    begin = loads_untrusted(answer.body, KvTable).table.get("commitLogMinOffset", "")
+    return int(begin) if begin.isdecimal() else 0
 
 
 async def _record_of(link: MasterLink, log_offset: int) -> bytes | None:

@@ -17,10 +17,10 @@ from rmqclient.message import Message, SendStatus
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.master import HaStatus
-from rmqproto.bodies.routes import TopicConfig
+from rmqproto.bodies.routes import KvTable, TopicConfig
 from rmqproto.bodies.statistics import ConsumerOffsetsBody
 from rmqproto.codes import RequestCode, ResponseCode
-from rmqproto.errors import RefusedError
+from rmqproto.errors import ProtocolError, RefusedError
 from rmqproto.wire.command import Command
 from rmqproto.wire.fastjson import dumps, loads_untrusted
 from rmqserver.broker.parts import BrokerParts
@@ -43,12 +43,17 @@ class Master:
     end_offset: int
     record: bytes | tuple[int, str]
     knows_ha_status: bool = True
+    begin_offset: int | None = 0
 
     async def ask(self, code: int, header: object = None) -> Command:
         if code == RequestCode.GET_BROKER_HA_STATUS:
             if not self.knows_ha_status:
                 raise RefusedError(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, " request type 907 not supported")
             return Command(code=0, body=dumps(HaStatus(master_commit_log_max_offset=self.end_offset)))
+        if code == RequestCode.GET_BROKER_RUNTIME_INFO:
+            if self.begin_offset is None:
+                raise RefusedError(ResponseCode.NO_PERMISSION, "not for you")
+            return Command(code=0, body=dumps(KvTable(table={"commitLogMinOffset": str(self.begin_offset)})))
         if isinstance(self.record, tuple):
             raise RefusedError(*self.record)
         return Command(code=0, body=self.record)
@@ -70,6 +75,7 @@ async def test_the_last_record_tells_whose_log_it_is(parts: BrokerParts) -> None
         Master(store.written_offset + 1000, record),
         Master(store.written_offset, (ResponseCode.NO_PERMISSION, "not for you")),
         Master(0, b"", knows_ha_status=False),
+        Master(store.written_offset, nothing_there, begin_offset=store.written_offset),  # expired, at a file border
     ):
         link = master
         await check_same_log(link, store)
@@ -77,10 +83,15 @@ async def test_the_last_record_tells_whose_log_it_is(parts: BrokerParts) -> None
         (Master(store.written_offset - 1, record), f"ends at {store.written_offset}, and its master's at"),
         (Master(store.written_offset, record[:-1]), f"the record that this log has at {last.log_offset}"),
         (Master(store.written_offset, nothing_there), f"the record that this log has at {last.log_offset}"),
+        (Master(store.written_offset, nothing_there, begin_offset=None), "the master has not the record"),
     ):
         link = master
         with pytest.raises(OtherLog, match=said):
             await check_same_log(link, store)
+    link = Master(store.written_offset + 9, nothing_there, begin_offset=store.written_offset + 1)
+    with pytest.raises(ProtocolError, match="by now: empty this store") as raised:
+        await check_same_log(link, store)
+    assert not isinstance(raised.value, OtherLog), "it is how the master's began"
 
 
 @dataclass
@@ -175,7 +186,7 @@ def test_how_far_a_master_has_come_in_another_log_is_not_taken_nor_told(pair: Pa
     pair.until_followed(master)
     pair.admin.update_consumer_offset(master.broker_addr, "G", "Same", 0, 1)
 
-    def known(server: Server) -> int:
+    def known(server: Server) -> int | None:
         return pair.admin.consumer_offset(server.broker_addr, "G", "Same", 0)
 
     until(lambda: known(slave) == 1)
