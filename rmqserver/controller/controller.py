@@ -221,6 +221,12 @@ class Controller(Service):
             raise Refused(ResponseCode.CONTROLLER_INVALID_REQUEST, "Heart beat with empty brokerId")
         found = self.sets.get(beat.broker_name)
         if found is not None and beat.broker_id in found.replicas:  # nobody else can be elected
+            address = found.replicas[beat.broker_id].broker_address
+            if beat.broker_addr and beat.broker_addr != address:
+                raise Refused(
+                    ResponseCode.CONTROLLER_BROKER_ID_INVALID,
+                    f"BrokerId: {beat.broker_id} of broker-set: {beat.broker_name} is now the broker at {address}",
+                )
             self.live.heard(beat.broker_id, beat, connection)
         if not request.is_oneway:  # ours asks: it may act as a master as long as the leader says that it is one
             if not self.is_leading or self._decider.is_electing(beat.broker_name):

@@ -411,6 +411,12 @@ NOT_RECORDED = {
         "29 `KEY=VALUE: …`, what is needed; nothing of the request is taken",
         "Apache takes maxMessageSize=-5 and refuses every message from then on; what it clamps, we clamp",
     ),
+    "a set under controllers: two brokers with one identity": Difference(
+        "the one that registered last is the broker of that id: heartbeats of the other are refused (904: 2014), it "
+        "has no role any more, and its log says what to do (event=identity-taken). Under Apache's controllers it "
+        "follows on, and does not lead",
+        "Apache's compare ids alone: when theirs is elected, both lead in one epoch",
+    ),
     "1001: a member of the set that is not heard of, and stays in it": Difference(
         "may; who joins must live (2006)",
         "Apache's controller refuses every set that names one (2006): while a slave is cut off from the controllers "

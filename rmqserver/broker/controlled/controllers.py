@@ -39,6 +39,8 @@ class ControllerGroup(Service):
         """Our host, as the controller that we reached last sees it."""
         self.on_closed: Callable[[], None] = lambda: None
         """A connection has ended: maybe a controller takes us for dead."""
+        self.on_displaced: Callable[[str], None] = lambda remark: None
+        """A heartbeat was refused: another broker has registered with our id."""
         self._connections: dict[str, Connection] = {}
         self._opening: dict[str, trio.Lock] = {}
         self._told: set[str] = set()
@@ -93,6 +95,8 @@ class ControllerGroup(Service):
                 return
             finally:
                 self._told.discard(addr)
+            if answer.code == ResponseCode.CONTROLLER_BROKER_ID_INVALID:
+                self.on_displaced(answer.remark or "")
             nonlocal is_told
             if answer.code == ResponseCode.SUCCESS:
                 answers.append(answer)

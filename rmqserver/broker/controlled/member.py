@@ -97,7 +97,12 @@ class SetMember:
         self._nursery: trio.Nursery | None = None
         self._problem = ""
         self._beat_is_due = trio.Event()
+        self._registered_addr = ""
+        self._is_displaced = False
+        """Another broker has this one's identity, as after its store was copied. Only a new start takes it back: two
+        that both register would take turns, and both lead in one epoch."""
         controllers.on_closed = self._connection_closed
+        controllers.on_displaced = self._displaced
 
     def load(self) -> None:
         """StorageError for files that cannot be used, or are another broker's."""
@@ -147,7 +152,8 @@ class SetMember:
 
     async def _register(self) -> bool:
         """False as long as there is no master."""
-        found = await self._questions.register(self.state.own_id, self._own_addr())
+        self._registered_addr = self._own_addr()
+        found = await self._questions.register(self.state.own_id, self._registered_addr)
         await self._beat_once()  # who is not known to live is not elected
         basis_ms = self.state.lease.basis_ms
         if found.master_addr is None:
@@ -163,12 +169,17 @@ class SetMember:
             with trio.move_on_after(self._config.sync_broker_metadata_period_ms / 1000):
                 await self.state.has_news.wait()
             self.state.has_news = trio.Event()
+            if self._is_displaced:
+                continue
             try:
                 await self._cut_log()
                 basis_ms = self.state.lease.basis_ms
                 found = await self._questions.leadership()
                 if found is None:
                     await self._register()
+                    continue
+                if found.master_id == self.state.own_id and found.master_addr not in (None, self._registered_addr):
+                    self._displaced(f"the master, with this broker's id, is at {found.master_addr}")
                     continue
                 await self._take(found, basis_ms)
                 if found.master_addr is None:
@@ -226,7 +237,7 @@ class SetMember:
         store = self._host.broker.store
         return BrokerHeartbeatHeader(
             cluster_name=self._config.broker_cluster_name,
-            broker_addr=self._own_addr(),
+            broker_addr=self._registered_addr,
             broker_name=self._config.broker_name,
             broker_id=self.state.own_id,
             epoch=self.state.epochs.epochs.last_epoch,
@@ -247,7 +258,7 @@ class SetMember:
         """What a controller says; older than what we know, it changes nothing. ``lease_basis_ms`` was the lease's
         before it was asked."""
         async with self._changing:
-            if standing.master_epoch < self.state.master_epoch:
+            if standing.master_epoch < self.state.master_epoch or self._is_displaced:
                 return
             is_known = standing.master_epoch == self.state.master_epoch and standing.master_id == self._master_id
             if is_known and not self.state.is_fenced:
@@ -354,6 +365,20 @@ class SetMember:
         self.state.lease.end()
         self._set_changed()
         self.state.has_news.set()
+
+    def _displaced(self, reason: str) -> None:
+        """Nothing is taken or copied any more: what this log has is not what the other one's has."""
+        if self._is_displaced:
+            return
+        self._is_displaced = True
+        log.error(
+            "event=identity-taken broker_id=%d reason=%r hint='give one of them an empty store, and start it again'",
+            self.state.own_id, reason,
+        )  # fmt: skip
+        self._fence("another broker has its id")
+        self._stop_following()
+        if self._host.broker is not None and self._host.broker.slave is not None:
+            self._host.broker.slave.log.follow(None)
 
     def _master(self) -> SetMaster | None:
         replicas = self._host.broker.replicas if self._host.broker is not None else None
