@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 FILE_NAME = "slaveLog.json"
 """Ours."""
 
+_IS_SLAVE = "isSlave"
 _IS_OTHER = "isOtherLog"
 
 
@@ -30,15 +31,15 @@ class SlaveNote:
             self._save()
 
     def _save(self) -> None:
-        self._files.save_now(FILE_NAME, {_IS_OTHER: self.is_other_log})
+        self._files.save_now(FILE_NAME, {_IS_SLAVE: True, _IS_OTHER: self.is_other_log})
 
 
 def was_slave(files: ConfigFiles) -> bool:
     """Whether its tables are copies of another broker's, whose log may have gone further."""
-    return bool(files.load(FILE_NAME))
+    return files.load(FILE_NAME).get(_IS_SLAVE) is True
 
 
 def forget(files: ConfigFiles) -> None:
     """This broker is a slave no more."""
     if was_slave(files):
-        files.save_now(FILE_NAME, {})
+        files.save_now(FILE_NAME, {_IS_SLAVE: False, _IS_OTHER: False})
