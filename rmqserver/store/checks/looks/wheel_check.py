@@ -105,7 +105,9 @@ class _Look:
             return
         saved, size = self._saved, self._disk.file_size(self._paths.check)
         data = self._disk.read_bytes(self._paths.check)
-        taken_in = max(saved.queue_offset, saved.master_queue_offset)
+        # A slave has asked how far its master is by now, which has saved that some time ago, and may have come further.
+        is_of_a_slave = not saved.log_position and not saved.queue_offset
+        taken_in = 0 if is_of_a_slave else max(saved.queue_offset, saved.master_queue_offset)
         note = data[NOTE_AT:]
         if size != TIMER_CHECK_SIZE_BYTES:
             yield self._of_checkpoint("size", f"{size:,} bytes, where it has {TIMER_CHECK_SIZE_BYTES:,}", 0)
@@ -113,7 +115,7 @@ class _Look:
             yield self._of_checkpoint(
                 "queue", f"timers are taken in up to {taken_in}, the queue ends at {queue_end}", 16
             )
-        if saved.read_time_ms > saved.version_timestamp_ms + _AHEAD_MAX_MS:
+        if saved.read_time_ms > saved.version_timestamp_ms + _AHEAD_MAX_MS and not is_of_a_slave:
             what = f"timers are delivered up to {saved.read_time_ms}, as was known at {saved.version_timestamp_ms}"
             yield self._of_checkpoint("time", what, 0)
         elif self._files.bases and saved.read_time_ms < saved.version_timestamp_ms - _BEHIND_MAX_MS:

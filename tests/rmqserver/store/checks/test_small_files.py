@@ -16,6 +16,7 @@ from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.epochs.epoch_file import BACKUP, EpochFile
 from rmqserver.store.epochs.epoch_list import Epoch, EpochList
 from rmqserver.store.sequences import sequence_file
+from rmqserver.store.timers.timer_check import TimerCheckpoint
 from tests.rmqserver.store.checks.stores import Damaged, fill
 from tests.rmqserver.store.golden import unpack
 from tests.support import servers
@@ -58,6 +59,15 @@ def one(findings: list[Finding]) -> Finding:
 
 def test_the_files_of_a_set_are_known_and_clean(member: Path) -> None:
     assert [each for each in Damaged.of(member).check().findings if each.path[:5] in ("epoch", "broke", "produ")] == []
+
+
+def test_how_far_a_master_has_delivered_timers_is_no_damage_at_its_slave(tmp_path: Path) -> None:
+    """It said so of every slave: its master had saved that before, or never, and had taken in more."""
+    root = fill(tmp_path / "store")
+    path = f"{root}/config/timercheck"
+    told = TimerCheckpoint(read_time_ms=1_795_661_552_000, log_position=520, queue_offset=9000, version_timestamp_ms=0)
+    TimerCheckpoint.of_master_untrusted(told.packed()).write_alone(OsDisk(), path)
+    assert [each for each in Damaged.of(root).check().findings if each.path == "config/timercheck"] == []
 
 
 @pytest.mark.parametrize("name", [EPOCHS, EPOCHS + BACKUP])
