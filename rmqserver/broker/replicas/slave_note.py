@@ -5,14 +5,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from rmqproto.bodies.base import Body
+from rmqserver.broker.tables.config_table import from_file
+
 if TYPE_CHECKING:
     from rmqserver.store.disk.config_files import ConfigFiles
 
 FILE_NAME = "slaveLog.json"
 """Ours."""
 
-_IS_SLAVE = "isSlave"
-_IS_OTHER = "isOtherLog"
+
+class _Note(Body, kw_only=True):
+    is_slave: bool = False
+    is_other_log: bool = False
+
+
+class _File(Body, kw_only=True):
+    slave_log: _Note = msgspec.field(default_factory=_Note)
 
 
 class SlaveNote:
@@ -21,8 +32,8 @@ class SlaveNote:
         self._files = files
 
     def load(self) -> None:
-        """At a start as a slave."""
-        self.is_other_log = self._files.load(FILE_NAME).get(_IS_OTHER) is True
+        """At a start as a slave. StorageError."""
+        self.is_other_log = _read(self._files).is_other_log
         self._save()
 
     def compared(self, *, is_other_log: bool) -> None:
@@ -31,15 +42,23 @@ class SlaveNote:
             self._save()
 
     def _save(self) -> None:
-        self._files.save_now(FILE_NAME, {_IS_SLAVE: True, _IS_OTHER: self.is_other_log})
+        _save(self._files, _Note(is_slave=True, is_other_log=self.is_other_log))
 
 
 def was_slave(files: ConfigFiles) -> bool:
-    """Whether its tables are copies of another broker's, whose log may have gone further."""
-    return files.load(FILE_NAME).get(_IS_SLAVE) is True
+    """Whether its tables are copies of another broker's, whose log may have gone further. StorageError."""
+    return _read(files).is_slave
 
 
 def forget(files: ConfigFiles) -> None:
     """This broker is a slave no more."""
     if was_slave(files):
-        files.save_now(FILE_NAME, {_IS_SLAVE: False, _IS_OTHER: False})
+        _save(files, _Note())
+
+
+def _read(files: ConfigFiles) -> _Note:
+    return from_file(files.load(FILE_NAME), _File, FILE_NAME).slave_log
+
+
+def _save(files: ConfigFiles, note: _Note) -> None:
+    files.save_now(FILE_NAME, {"slaveLog": msgspec.to_builtins(note)})

@@ -54,6 +54,15 @@ class _VersionAndForbidden(_Version, rename="camel"):
     forbidden_table: dict[str, dict[str, int]] = {}
 
 
+class _SlaveLog(msgspec.Struct, rename="camel"):
+    is_slave: bool = False
+    is_other_log: bool = False
+
+
+class _SlaveLogFile(msgspec.Struct, rename="camel"):
+    slave_log: _SlaveLog = msgspec.field(default_factory=_SlaveLog)
+
+
 def _check_users(document: Mapping[str, object]) -> None:
     users_untrusted(document)
     acls_untrusted(document)
@@ -67,6 +76,7 @@ _FORMS = {
     OFFSETS: _Form("offsetTable", body=ConsumerOffsetsBody),
     LIGHT_OFFSETS: _Form("offsetTable", body=ConsumerOffsetsBody),
     "slaveOffset.json": _Form("offsetTable", body=ConsumerOffsetsBody, reader="as a slave"),
+    "slaveLog.json": _Form("slaveLog", body=_SlaveLogFile, reader="as a slave"),
     DELAY_OFFSETS: _Form("offsetTable", body=DelayOffsets),
     "timermetrics": _Form("timingCount", body=TimerMetrics),
     "transactionMetrics": _Form("transactionCount", entry=dict[str, Any], beside=_Version),

@@ -126,6 +126,7 @@ def test_producers_numbers_are_made_anew_from_the_log(member: Path) -> None:
     [
         ("topics.json", '{"topicConfigTable":{"A":{"perm":"x"}}}'),
         ("transactionMetrics", '{"transactionCount":5}'),
+        ("slaveLog.json", '{"slaveLog":{"isSlave":"maybe"}}'),
         ("auth.json", '{"users":{"A":{"username":"A","password":"hunter2"}}}'),
     ],
 )
