@@ -81,8 +81,9 @@ def test_who_hears_no_controller_keeps_no_lost_one_in_the_set() -> None:
     assert told > 3
 
 
-def _acknowledged_without_one(run: Simulation) -> int:
-    """Messages acknowledged behind the second in which a slave is killed, while the other one hears no controller."""
+def _acknowledged_without_one(run: Simulation, *, leaves: bool = False) -> int:
+    """Messages acknowledged behind the second in which a slave is killed, while the other one hears no controller, and
+    has left the set for a moment."""
     run._begin_s, run._faults_end_s = 10.0, 22.0
     seen: list[int] = []
 
@@ -93,12 +94,30 @@ def _acknowledged_without_one(run: Simulation) -> int:
         assert len(slaves()) == 2
         run.network.cut(slaves()[0], run.controllers[0])
 
+    def leave() -> None:
+        for stream in list(slaves()[0].streams):
+            stream.reset()
+            stream.peer.reset()
+
     run.world.at(13.0, cut)
-    run.world.at(18.0, lambda: slaves()[1].kill(is_power_cut=False))
-    for second in (19.5, 24.0):
+    if leaves:
+        run.world.at(16.5, leave)
+    run.world.at(18.5, lambda: slaves()[1].kill(is_power_cut=False))
+    for second in (20.5, 24.5):
         run.world.at(second, lambda: seen.append(len(run.ledger.acknowledged)))
     run.check()
     return seen[1] - seen[0]
+
+
+def test_nor_does_one_that_would_join() -> None:
+    """It follows its master, and the controller does not hear it."""
+    told = 0
+    for seed in range(12):
+        run = Simulation(seed, mode="all in sync", kinds=[lambda run, seconds: None])
+        if len(run.brokers) == 3:
+            told += 1
+            assert _acknowledged_without_one(run, leaves=True) > 0, seed
+    assert told > 3
 
 
 @pytest.mark.parametrize("controllers", [1, 3])

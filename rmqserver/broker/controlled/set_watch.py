@@ -46,6 +46,7 @@ class SetWatch:
         self._state = state
         self._master = master
         self._fence = fence
+        self._joins_from_ms = 0
 
     async def run(self) -> None:
         """Until cancelled. A proposal counts as made until a controller has said what the set is: that whose answer is
@@ -71,7 +72,7 @@ class SetWatch:
         """Whether the set is as it is to be now; False where it was refused."""
         state, store = self._state, master.store
         wanted = sync_set.proposed or sync_set.wanted(
-            master.acked(), store.written_offset, store.confirmed_offset,
+            self._acked(sync_set, master), store.written_offset, store.confirmed_offset,
             state.epochs.epochs.entries[-1].start_offset, monotonic_ms(),
             self._config.ha_max_time_slave_not_catchup_ms,
         )  # fmt: skip
@@ -85,6 +86,8 @@ class SetWatch:
         except RefusedError as error:
             if state.sync_set is sync_set:
                 log.warning("event=set-refused set=%s reason=%r", sorted(wanted), str(error))
+                if error.code == ResponseCode.CONTROLLER_BROKER_NOT_ALIVE:
+                    self._joins_from_ms = monotonic_ms() + self._config.check_sync_state_set_period_ms
                 if error.code in FENCING_CODES:
                     self._fence(f"the controller has another master: {error}")
                 await self._learn(sync_set)
@@ -95,6 +98,14 @@ class SetWatch:
             log.info("event=set-changed epoch=%d set=%s", state.master_epoch, sorted(sync_set.members))
             master.set_changed()
         return True
+
+    def _acked(self, sync_set: SyncSet, master: SetMaster) -> dict[int, int]:
+        """Of members alone, for a while after the controller has said that somebody does not live: one that joins
+        would keep another one in that is lost."""
+        acked = master.acked()
+        if monotonic_ms() >= self._joins_from_ms:
+            return acked
+        return {broker_id: log_offset for broker_id, log_offset in acked.items() if broker_id in sync_set.members}
 
     async def _learn(self, sync_set: SyncSet) -> None:
         """The set as it is. Where this broker is not its master any more, ``has_news`` has all of that asked for."""
