@@ -251,7 +251,7 @@ async def test_a_slave_s_connection_takes_as_much_as_it_has_room_for(tmp_path: P
         async with trio.open_nursery() as nursery:
             nursery.start_soon(master.serve, listener)
             async with await trio.open_tcp_stream(*listener.getsockname()):
-                while not master.link_count:
+                while not master._links:
                     await trio.sleep(0)
                 (link,) = master._links
                 bound = link._stream.getsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT)
