@@ -31,6 +31,7 @@ from tests.rmqserver.broker.messaging import pull_header
 from tests.rmqserver.store.conftest import put
 from tests.support import servers
 from tests.support.servers import Server, until
+from tests.support.slave import ha_addr_of
 from tests.support.wire import Wire
 
 QUEUE = MessageQueue("Same", "broker-a", 0)
@@ -100,15 +101,21 @@ class Pair:
     stack: ExitStack
     namesrv: Server
     admin: AdminClient
+    _master_port: int = 0
+    _master_settings: tuple[str, ...] = ()
 
-    def start(self, name: str, *settings: str) -> Server:
-        given = [part for setting in settings for part in ("--set", setting)]
+    def start(self, name: str, *settings: str, port: int = 0) -> Server:
+        given = ["--port", str(port), *(part for setting in settings for part in ("--set", setting))]
         return self.stack.enter_context(
             servers.broker(self.directory / name, self.namesrv.namesrv_addr, "broker-a", *given)
         )
 
     def master(self) -> Server:
-        return self.start("master")
+        """Always on the same ports: its slave would hear of others only in half a minute."""
+        master = self.start("master", *self._master_settings, port=self._master_port)
+        self._master_port = int(master.broker_addr.rpartition(":")[2])
+        self._master_settings = (f"haListenPort={ha_addr_of(master, self.admin).rpartition(':')[2]}",)
+        return master
 
     def slave(self) -> Server:
         return self.start("slave", "brokerRole=SLAVE", "brokerId=1", "slaveReadEnable=true")
