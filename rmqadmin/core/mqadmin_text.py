@@ -5,7 +5,6 @@ Only forms live here; commands decide what is said. Source: the command classes 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
@@ -123,6 +122,8 @@ def queue_text(queue: MessageQueue) -> str:
 
 def fastjson_pretty(value: Any, indent: str = "") -> str:
     """fastjson's ``PrettyFormat``: tabs, no blank behind a colon, integer keys without quotes, None left out."""
+    import json  # 1 ms, for this form alone
+
     if hasattr(value, "__struct_fields__"):
         names = zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True)
         value = {name: item for name, field in names if (item := getattr(value, field)) is not None}

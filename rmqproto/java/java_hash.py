@@ -7,22 +7,24 @@ characters; reading the nibbles as two numbers in base 31 costs 0.4 us, because 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate, repeat
 
+# The tables are made in few steps of Python: every start waits for them.
 # A byte's high and low nibble as digits of base 31 (0-9, a-f); two lookups with bytes.translate.
 _DIGITS = b"0123456789abcdefghijklmnopqrstu"
-_HIGH = bytes(_DIGITS[b >> 4] for b in range(256))
-_LOW = bytes(_DIGITS[b & 15] for b in range(256))
+_HIGH = b"".join(_DIGITS[high : high + 1] * 16 for high in range(16))
+_LOW = _DIGITS[:16] * 16
 
 _INT_DIGITS_MAX = 4000  # the interpreter refuses int() of more than 4,300 digits
 _MASK = 0xFFFFFFFF
 SIGN = 0x80000000
 _POWERS_COUNT = 256
-_POWERS = [pow(31, exponent, 1 << 32) for exponent in range(_POWERS_COUNT)]
+_POWERS = list(accumulate(repeat(31, _POWERS_COUNT - 1), lambda power, base: power * base & _MASK, initial=1))
 
 # Bytes from "0" on as single digits of base 31. All others become something that int() refuses.
-_CAPITALS = bytes(_DIGITS[b - 48] if 48 <= b < 79 else ord("!") for b in range(256))
+_CAPITALS = (b"!" * 48 + _DIGITS).ljust(256, b"!")
 # The hash of a text of this many characters "0".
-_ZEROS = [48 * sum(_POWERS[:count]) & _MASK for count in range(_POWERS_COUNT)]
+_ZEROS = list(accumulate(_POWERS[:-1], lambda zeros, power: zeros + 48 * power & _MASK, initial=0))
 
 
 def extend_hash(prefix_hash: int, text: str) -> int:

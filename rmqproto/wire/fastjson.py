@@ -12,10 +12,8 @@ first, and msgspec reads the rest.
 from __future__ import annotations
 
 import functools
-import json
 import re
 from collections.abc import Callable, Iterator
-from json.encoder import encode_basestring, encode_basestring_ascii
 from typing import Any, Generic, TypeVar, get_args
 
 import msgspec
@@ -242,6 +240,8 @@ class _Parser:
         if word in _WORDS:
             self.at = found.end()
             return _WORDS[word]
+        import json  # 1 ms, which those who read standard JSON do not need
+
         try:
             number = json.loads(word)
         except ValueError:  # includes a number past the interpreter's limit of digits
@@ -261,7 +261,16 @@ def dumps(value: Any, *, standard: bool = False) -> bytes:
     Integer keys go without quotes and object keys as objects, unless ``standard``: then integer keys are quoted and
     text is ASCII, as Apache's route answer for newer clients is.
     """
-    return _write(value, encode_basestring_ascii if standard else encode_basestring, standard).encode()
+    as_ascii, as_it_stands = _text_writers()
+    return _write(value, as_ascii if standard else as_it_stands, standard).encode()
+
+
+@functools.cache
+def _text_writers() -> tuple[Callable[[str], str], Callable[[str], str]]:
+    """Text in quotes: in ASCII, and as it is."""
+    from json.encoder import encode_basestring, encode_basestring_ascii  # 1 ms, which those who only read do not need
+
+    return encode_basestring_ascii, encode_basestring
 
 
 def _write(value: Any, text: Callable[[str], str], quoted_keys: bool) -> str:
@@ -312,5 +321,6 @@ def _key(key: Any, text: Callable[[str], str], quoted_keys: bool) -> str:
 @functools.cache
 def _members(cls: type[msgspec.Struct]) -> tuple[tuple[str, str], ...]:
     """Of a Struct: what stands before each value, and the attribute that holds it."""
+    as_ascii, _ = _text_writers()
     names = zip(cls.__struct_encode_fields__, cls.__struct_fields__, strict=True)
-    return tuple((f"{encode_basestring_ascii(name)}:", field) for name, field in names)
+    return tuple((f"{as_ascii(name)}:", field) for name, field in names)
