@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TypeVar
 
 from rmqclient.admin.caller import AdminCaller
-from rmqproto.bodies.acl import AclInfo, UserAccount, UserInfo
+from rmqproto import bodies, headers
 from rmqproto.codes import RequestCode
-from rmqproto.headers.auth import DeleteAclHeader, ListAclsHeader, ListUsersHeader, SubjectHeader, UserHeader
 from rmqproto.wire import fastjson
 from rmqproto.wire.command import Command
 
@@ -18,64 +17,64 @@ class AuthCalls(AdminCaller):
     """``broker_addr`` is ``host:port``. A broker that does not know users refuses all of them: RefusedError with code
     3. Apache's answers with code 16 what its rules do not allow, and what it cannot find."""
 
-    def users(self, broker_addr: str) -> list[UserInfo]:
+    def users(self, broker_addr: str) -> list[bodies.acl.UserInfo]:
         """Every user of one broker, without passwords (3005)."""
-        return _of(self.call(broker_addr, RequestCode.AUTH_LIST_USER), list[UserInfo]) or []
+        return _of(self.call(broker_addr, RequestCode.AUTH_LIST_USER), list[bodies.acl.UserInfo]) or []
 
-    def accounts(self, broker_addr: str, name_filter: str | None = None) -> list[UserAccount]:
+    def accounts(self, broker_addr: str, name_filter: str | None = None) -> list[bodies.acl.UserAccount]:
         """Users of one broker with their passwords, those with ``name_filter`` in their names (3005)."""
-        header = ListUsersHeader(filter=name_filter)
-        return _of(self.call(broker_addr, RequestCode.AUTH_LIST_USER, header), list[UserAccount]) or []
+        header = headers.auth.ListUsersHeader(filter=name_filter)
+        return _of(self.call(broker_addr, RequestCode.AUTH_LIST_USER, header), list[bodies.acl.UserAccount]) or []
 
-    def account(self, broker_addr: str, username: str) -> UserAccount | None:
+    def account(self, broker_addr: str, username: str) -> bodies.acl.UserAccount | None:
         """One user with the password; None if there is none of the name (3004)."""
-        header = UserHeader(username=username)
-        return _of(self.call(broker_addr, RequestCode.AUTH_GET_USER, header), UserAccount)
+        header = headers.auth.UserHeader(username=username)
+        return _of(self.call(broker_addr, RequestCode.AUTH_GET_USER, header), bodies.acl.UserAccount)
 
-    def create_user(self, broker_addr: str, account: UserAccount) -> None:
+    def create_user(self, broker_addr: str, account: bodies.acl.UserAccount) -> None:
         """3001. RefusedError with code 16 if the name is taken."""
         self._change_user(broker_addr, RequestCode.AUTH_CREATE_USER, account)
 
-    def update_user(self, broker_addr: str, account: UserAccount) -> None:
+    def update_user(self, broker_addr: str, account: bodies.acl.UserAccount) -> None:
         """Changes what is not None (3002). RefusedError with code 16 if there is no such user."""
         self._change_user(broker_addr, RequestCode.AUTH_UPDATE_USER, account)
 
     def delete_user(self, broker_addr: str, username: str) -> None:
         """3003. An unknown user is no error."""
-        self.call(broker_addr, RequestCode.AUTH_DELETE_USER, UserHeader(username=username))
+        self.call(broker_addr, RequestCode.AUTH_DELETE_USER, headers.auth.UserHeader(username=username))
 
     def acls(
         self, broker_addr: str, subject_filter: str | None = None, resource_filter: str | None = None
-    ) -> list[AclInfo]:
+    ) -> list[bodies.acl.AclInfo]:
         """The policies of every subject that has any, or of those with the filters in their names (3010)."""
-        header = ListAclsHeader(subject_filter=subject_filter, resource_filter=resource_filter)
-        return _of(self.call(broker_addr, RequestCode.AUTH_LIST_ACL, header), list[AclInfo]) or []
+        header = headers.auth.ListAclsHeader(subject_filter=subject_filter, resource_filter=resource_filter)
+        return _of(self.call(broker_addr, RequestCode.AUTH_LIST_ACL, header), list[bodies.acl.AclInfo]) or []
 
-    def acl(self, broker_addr: str, subject: str) -> AclInfo | None:
+    def acl(self, broker_addr: str, subject: str) -> bodies.acl.AclInfo | None:
         """The policies of one subject; None if it has none (3009). RefusedError with code 16 for an unknown user."""
-        header = SubjectHeader(subject=subject)
-        return _of(self.call(broker_addr, RequestCode.AUTH_GET_ACL, header), AclInfo)
+        header = headers.auth.SubjectHeader(subject=subject)
+        return _of(self.call(broker_addr, RequestCode.AUTH_GET_ACL, header), bodies.acl.AclInfo)
 
-    def create_acl(self, broker_addr: str, acl: AclInfo) -> None:
+    def create_acl(self, broker_addr: str, acl: bodies.acl.AclInfo) -> None:
         """Adds entries to a subject's policies; an entry of the same resource is replaced (3006). RefusedError with
         code 16 for an unknown user."""
         self._change_acl(broker_addr, RequestCode.AUTH_CREATE_ACL, acl)
 
-    def update_acl(self, broker_addr: str, acl: AclInfo) -> None:
+    def update_acl(self, broker_addr: str, acl: bodies.acl.AclInfo) -> None:
         """As ``create_acl`` (3007)."""
         self._change_acl(broker_addr, RequestCode.AUTH_UPDATE_ACL, acl)
 
     def delete_acl(self, broker_addr: str, subject: str, resource: str | None = None) -> None:
         """Deletes the entry of one resource, or all of a subject (3008). RefusedError with code 16 for an unknown
         user."""
-        header = DeleteAclHeader(subject=subject, resource=resource)
+        header = headers.auth.DeleteAclHeader(subject=subject, resource=resource)
         self.call(broker_addr, RequestCode.AUTH_DELETE_ACL, header)
 
-    def _change_user(self, broker_addr: str, code: RequestCode, account: UserAccount) -> None:
-        self.call(broker_addr, code, UserHeader(username=account.username), fastjson.dumps(account))
+    def _change_user(self, broker_addr: str, code: RequestCode, account: bodies.acl.UserAccount) -> None:
+        self.call(broker_addr, code, headers.auth.UserHeader(username=account.username), fastjson.dumps(account))
 
-    def _change_acl(self, broker_addr: str, code: RequestCode, acl: AclInfo) -> None:
-        self.call(broker_addr, code, SubjectHeader(subject=acl.subject), fastjson.dumps(acl))
+    def _change_acl(self, broker_addr: str, code: RequestCode, acl: bodies.acl.AclInfo) -> None:
+        self.call(broker_addr, code, headers.auth.SubjectHeader(subject=acl.subject), fastjson.dumps(acl))
 
 
 def _of(answer: Command, type: type[T]) -> T | None:

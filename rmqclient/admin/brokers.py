@@ -6,14 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from rmqclient.admin.caller import AdminCaller
 from rmqclient.admin.config_text import config_request, config_values_untrusted
-from rmqproto.bodies.master import ColdDataFlow, HaStatus, RocksDbProgress
-from rmqproto.bodies.replication import EpochCache
-from rmqproto.bodies.routes import KvTable
-from rmqproto.bodies.statistics import BrokerStatsData, ConsumeStatsList, DelayOffsets
+from rmqproto import bodies, headers
 from rmqproto.codes import RequestCode
-from rmqproto.headers.controller import MasterFlushOffsetHeader
-from rmqproto.headers.statistics import BrokerConsumeStatsHeader, ViewStatsHeader
-from rmqproto.headers.tables import CheckQueuesHeader, ExportConfigHeader, ReadModeHeader, SwitchTimerEngineHeader
 
 _EXPORT_TIMEOUT_S = 30.0
 """mqadmin's: a broker answers when its files are written."""
@@ -24,7 +18,7 @@ class BrokerCalls(AdminCaller):
 
     def broker_runtime_info(self, broker_addr: str) -> dict[str, str]:
         """Everything a broker says about its state, all values as text (28)."""
-        return self.read(broker_addr, RequestCode.GET_BROKER_RUNTIME_INFO, None, KvTable).table
+        return self.read(broker_addr, RequestCode.GET_BROKER_RUNTIME_INFO, None, bodies.routes.KvTable).table
 
     def broker_config(self, broker_addr: str, *, with_own_defaults: bool = False) -> dict[str, str]:
         """A broker's properties (26); ``with_own_defaults`` as for ``config_values_untrusted``."""
@@ -36,48 +30,50 @@ class BrokerCalls(AdminCaller):
         read them back if that matters. RefusedError with code 16 for those that must not be changed."""
         self.call(broker_addr, RequestCode.UPDATE_BROKER_CONFIG, body=config_request(values))
 
-    def broker_stats(self, broker_addr: str, stats_name: str, stats_key: str) -> BrokerStatsData:
+    def broker_stats(self, broker_addr: str, stats_name: str, stats_key: str) -> bodies.statistics.BrokerStatsData:
         """One statistic over the last minute, hour and day (315), for example TOPIC_PUT_NUMS of a topic. RefusedError
         with code 1 if nothing was counted under the key."""
-        header = ViewStatsHeader(stats_name=stats_name, stats_key=stats_key)
-        return self.read(broker_addr, RequestCode.VIEW_BROKER_STATS_DATA, header, BrokerStatsData)
+        header = headers.statistics.ViewStatsHeader(stats_name=stats_name, stats_key=stats_key)
+        return self.read(broker_addr, RequestCode.VIEW_BROKER_STATS_DATA, header, bodies.statistics.BrokerStatsData)
 
     def broker_consume_stats(
         self, broker_addr: str, *, ordered: bool = False, timeout_s: float | None = None
-    ) -> ConsumeStatsList:
+    ) -> bodies.statistics.ConsumeStatsList:
         """The offsets of every group on one broker, of its ordered or its other topics (317)."""
-        header = BrokerConsumeStatsHeader(is_order=ordered)
+        header = headers.statistics.BrokerConsumeStatsHeader(is_order=ordered)
         code = RequestCode.GET_BROKER_CONSUME_STATS
-        return self.read(broker_addr, code, header, ConsumeStatsList, timeout_s=timeout_s)
+        return self.read(broker_addr, code, header, bodies.statistics.ConsumeStatsList, timeout_s=timeout_s)
 
-    def delay_offsets(self, broker_addr: str) -> DelayOffsets:
+    def delay_offsets(self, broker_addr: str) -> bodies.statistics.DelayOffsets:
         """How far each delay level has been delivered: next queue offset by level (45)."""
-        return self.read(broker_addr, RequestCode.GET_ALL_DELAY_OFFSET, None, DelayOffsets)
+        return self.read(broker_addr, RequestCode.GET_ALL_DELAY_OFFSET, None, bodies.statistics.DelayOffsets)
 
     def switch_timer_engine(self, broker_addr: str, engine: str) -> None:
         """Has a broker keep timers in files (F) or in RocksDB (R) from now on (5001). RefusedError with code 29 if
         it was not started with RocksDB timers."""
-        self.call(broker_addr, RequestCode.SWITCH_TIMER_ENGINE, SwitchTimerEngineHeader(engine_type=engine))
+        self.call(
+            broker_addr, RequestCode.SWITCH_TIMER_ENGINE, headers.tables.SwitchTimerEngineHeader(engine_type=engine)
+        )
 
-    def ha_status(self, broker_addr: str) -> HaStatus:
+    def ha_status(self, broker_addr: str) -> bodies.master.HaStatus:
         """How far a master's slaves are, or a slave itself (907)."""
-        return self.read(broker_addr, RequestCode.GET_BROKER_HA_STATUS, None, HaStatus)
+        return self.read(broker_addr, RequestCode.GET_BROKER_HA_STATUS, None, bodies.master.HaStatus)
 
-    def epoch_cache(self, broker_addr: str) -> EpochCache:
+    def epoch_cache(self, broker_addr: str) -> bodies.replication.EpochCache:
         """Which parts of a replica's log were written under which master (1007). RefusedError with code 1 if the broker
         has no controller."""
-        return self.read(broker_addr, RequestCode.GET_BROKER_EPOCH_CACHE, None, EpochCache)
+        return self.read(broker_addr, RequestCode.GET_BROKER_EPOCH_CACHE, None, bodies.replication.EpochCache)
 
     def reset_master_flush_offset(self, broker_addr: str, log_offset: int) -> None:
         """What a slave takes for flushed by its master (908); a master ignores it."""
-        header = MasterFlushOffsetHeader(master_flush_offset=log_offset)
+        header = headers.controller.MasterFlushOffsetHeader(master_flush_offset=log_offset)
         self.call(broker_addr, RequestCode.RESET_MASTER_FLUSH_OFFSET, header)
 
     # --- reads of cold data ------------------------------------------------------------------------------------------
 
-    def cold_data_flow(self, broker_addr: str) -> ColdDataFlow:
+    def cold_data_flow(self, broker_addr: str) -> bodies.master.ColdDataFlow:
         """What groups have read of cold data, and what they may read (2003)."""
-        return self.read(broker_addr, RequestCode.GET_COLD_DATA_FLOW_CTR_INFO, None, ColdDataFlow)
+        return self.read(broker_addr, RequestCode.GET_COLD_DATA_FLOW_CTR_INFO, None, bodies.master.ColdDataFlow)
 
     def set_cold_limit(self, broker_addr: str, group: str, limit_bytes: int) -> None:
         """What one group may read of cold data (2001)."""
@@ -90,20 +86,22 @@ class BrokerCalls(AdminCaller):
 
     def set_read_mode(self, broker_addr: str, mode: str) -> str:
         """How a broker tells the kernel it reads its log: 0 normal, 1 random (2004). What it answers."""
-        header = ReadModeHeader(mode=mode)
+        header = headers.tables.ReadModeHeader(mode=mode)
         return self.call(broker_addr, RequestCode.SET_COMMITLOG_READ_MODE, header).remark or ""
 
     # --- tables in RocksDB -------------------------------------------------------------------------------------------
 
-    def check_rocksdb_queues(self, broker_addr: str, topic: str, stored_after_ms: int) -> RocksDbProgress:
+    def check_rocksdb_queues(self, broker_addr: str, topic: str, stored_after_ms: int) -> bodies.master.RocksDbProgress:
         """Has a broker compare its consume queues in RocksDB and in files, of one topic or (empty) of all (354). It
         answers at once and writes what it finds to its log."""
-        header = CheckQueuesHeader(topic=topic, check_store_time=stored_after_ms)
-        return self.read(broker_addr, RequestCode.CHECK_ROCKSDB_CQ_WRITE_PROGRESS, header, RocksDbProgress)
+        header = headers.tables.CheckQueuesHeader(topic=topic, check_store_time=stored_after_ms)
+        return self.read(
+            broker_addr, RequestCode.CHECK_ROCKSDB_CQ_WRITE_PROGRESS, header, bodies.master.RocksDbProgress
+        )
 
     def export_rocksdb_tables(self, broker_addr: str, kinds: Sequence[str]) -> None:
         """Has a broker write tables that it keeps in RocksDB to JSON files on its own disk (355)."""
-        header = ExportConfigHeader(config_type="".join(f"{kind};" for kind in kinds))
+        header = headers.tables.ExportConfigHeader(config_type="".join(f"{kind};" for kind in kinds))
         code = RequestCode.EXPORT_ROCKSDB_CONFIG_TO_JSON
         self.call(broker_addr, code, header, timeout_s=_EXPORT_TIMEOUT_S)
 

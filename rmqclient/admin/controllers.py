@@ -6,17 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from rmqclient.admin.caller import AdminCaller
 from rmqclient.admin.config_text import config_request, config_values_untrusted
-from rmqproto.bodies.replication import ElectedMaster, ReplicaSets
+from rmqproto import bodies, headers
 from rmqproto.codes import RequestCode
 from rmqproto.headers.base import from_ext
-from rmqproto.headers.controller import (
-    AddBrokerHeader,
-    CleanBrokerDataHeader,
-    ControllerMetaAnswer,
-    ElectMasterAnswer,
-    ElectMasterHeader,
-    RemoveBrokerHeader,
-)
 from rmqproto.wire import fastjson
 
 _CONTAINER_TIMEOUT_S = 20.0
@@ -27,29 +19,33 @@ class ControllerCalls(AdminCaller):
     """``controller_addr`` is ``host:port``. Only the leader answers 1002, 1006 and 1011: RefusedError with code 2007
     from the others."""
 
-    def controller_metadata(self, controller_addr: str) -> ControllerMetaAnswer:
+    def controller_metadata(self, controller_addr: str) -> headers.controller.ControllerMetaAnswer:
         """The group of controllers, and which of them leads (1005)."""
         answer = self.call(controller_addr, RequestCode.CONTROLLER_GET_METADATA_INFO)
-        return from_ext(answer.ext, ControllerMetaAnswer)
+        return from_ext(answer.ext, headers.controller.ControllerMetaAnswer)
 
-    def replica_sets(self, controller_addr: str, broker_names: Sequence[str]) -> ReplicaSets:
+    def replica_sets(self, controller_addr: str, broker_names: Sequence[str]) -> bodies.replication.ReplicaSets:
         """The replicas of each broker name (1006); an unknown one is left out. Without names a controller of ours
         answers with all that it knows; Apache's refuses."""
         body = fastjson.dumps(list(broker_names))
         answer = self.call(controller_addr, RequestCode.CONTROLLER_GET_SYNC_STATE_DATA, body=body)
-        return fastjson.loads_untrusted(answer.body, ReplicaSets)
+        return fastjson.loads_untrusted(answer.body, bodies.replication.ReplicaSets)
 
     def elect_master(
         self, controller_addr: str, cluster: str, broker_name: str, broker_id: int, now_ms: int
-    ) -> tuple[ElectMasterAnswer, ElectedMaster]:
+    ) -> tuple[headers.controller.ElectMasterAnswer, bodies.replication.ElectedMaster]:
         """Makes one replica the master (1002). RefusedError with code 2011 while the old master lives, 2012 if that
         replica cannot be elected."""
-        header = ElectMasterHeader(
+        header = headers.controller.ElectMasterHeader(
             cluster_name=cluster, broker_name=broker_name, broker_id=broker_id, designate_elect=True, invoke_time=now_ms
         )
         answer = self.call(controller_addr, RequestCode.CONTROLLER_ELECT_MASTER, header)
-        body = fastjson.loads_untrusted(answer.body, ElectedMaster) if answer.body else ElectedMaster()
-        return from_ext(answer.ext, ElectMasterAnswer), body
+        body = (
+            fastjson.loads_untrusted(answer.body, bodies.replication.ElectedMaster)
+            if answer.body
+            else bodies.replication.ElectedMaster()
+        )
+        return from_ext(answer.ext, headers.controller.ElectMasterAnswer), body
 
     def clean_broker_data(
         self,
@@ -63,7 +59,7 @@ class ControllerCalls(AdminCaller):
     ) -> None:
         """Has the controllers forget replicas (1011): those ids, or all. RefusedError with code 2009 if one of them
         lives. With ``also_living`` Apache's controllers forget all of them, whatever the ids."""
-        header = CleanBrokerDataHeader(
+        header = headers.controller.CleanBrokerDataHeader(
             cluster_name=cluster,
             broker_name=broker_name,
             broker_controller_ids_to_clean=None if broker_ids is None else ";".join(map(str, broker_ids)),
@@ -85,10 +81,12 @@ class ControllerCalls(AdminCaller):
 
     def add_broker(self, container_addr: str, config_path: str) -> None:
         """Starts a broker in a container, from a configuration file on its machine (902)."""
-        header = AddBrokerHeader(config_path=config_path)
+        header = headers.controller.AddBrokerHeader(config_path=config_path)
         self.call(container_addr, RequestCode.ADD_BROKER, header, timeout_s=_CONTAINER_TIMEOUT_S)
 
     def remove_broker(self, container_addr: str, cluster: str, broker_name: str, broker_id: int) -> None:
         """Stops a broker of a container (903)."""
-        header = RemoveBrokerHeader(broker_cluster_name=cluster, broker_name=broker_name, broker_id=broker_id)
+        header = headers.controller.RemoveBrokerHeader(
+            broker_cluster_name=cluster, broker_name=broker_name, broker_id=broker_id
+        )
         self.call(container_addr, RequestCode.REMOVE_BROKER, header, timeout_s=_CONTAINER_TIMEOUT_S)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rmqclient.admin.caller import AdminCaller, body_of
-from rmqproto.bodies.faults import FaultRules, FaultState, FaultStates
+from rmqproto import bodies
 from rmqproto.codes import OwnRequestCode
 from rmqproto.wire import fastjson
 
@@ -17,8 +17,10 @@ class FaultCalls(AdminCaller):
     def set_faults(self, broker_addr: str, rules: Sequence[str]) -> None:
         """What goes wrong from now on, in place of what did before; without rules, nothing. RefusedError with code 29,
         and no change, if one of them is no rule."""
-        self.call(broker_addr, OwnRequestCode.SET_FAULTS, body=fastjson.dumps(FaultRules(rules=list(rules))))
+        self.call(
+            broker_addr, OwnRequestCode.SET_FAULTS, body=fastjson.dumps(bodies.faults.FaultRules(rules=list(rules)))
+        )
 
-    def faults(self, broker_addr: str) -> list[FaultState]:
+    def faults(self, broker_addr: str) -> list[bodies.faults.FaultState]:
         """The rules, and how often each was hit."""
-        return body_of(self.call(broker_addr, OwnRequestCode.GET_FAULTS), FaultStates).faults
+        return body_of(self.call(broker_addr, OwnRequestCode.GET_FAULTS), bodies.faults.FaultStates).faults

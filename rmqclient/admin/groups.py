@@ -3,39 +3,10 @@
 from __future__ import annotations
 
 from rmqclient.admin.caller import PAGE_COUNT, AdminCaller, Page, body_of, read_pages
+from rmqproto import bodies, headers
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.groups import (
-    CheckClientRequest,
-    ConsumerConnection,
-    ConsumerIds,
-    ProducerConnection,
-    ProducerInfo,
-    ProducerTable,
-    SubscriptionData,
-    SubscriptionGroupConfig,
-    SubscriptionGroups,
-)
-from rmqproto.bodies.popping import RequestMode, RequestModes
-from rmqproto.bodies.routes import TopicList
-from rmqproto.bodies.statistics import (
-    ConsumeDirectlyResult,
-    ConsumerRunningInfo,
-    ConsumerStatus,
-    GroupForbidden,
-    SubscriptionAnswer,
-)
 from rmqproto.codes import RequestCode
 from rmqproto.headers.base import from_ext
-from rmqproto.headers.client_calls import ConsumeDirectlyHeader, ConsumerStatusHeader, RunningInfoHeader
-from rmqproto.headers.consuming import ConsumerGroupHeader, ProducerGroupHeader
-from rmqproto.headers.tables import (
-    AllGroupsAnswer,
-    AllGroupsHeader,
-    DeleteGroupHeader,
-    GroupForbiddenHeader,
-    GroupHeader,
-    SubscriptionQueryHeader,
-)
 from rmqproto.wire import fastjson
 
 _FROM_CLIENT_TIMEOUT_S = 12.0
@@ -45,12 +16,12 @@ _FROM_CLIENT_TIMEOUT_S = 12.0
 class GroupCalls(AdminCaller):
     """``broker_addr`` is ``host:port`` throughout."""
 
-    def create_group(self, broker_addr: str, config: SubscriptionGroupConfig) -> None:
+    def create_group(self, broker_addr: str, config: bodies.groups.SubscriptionGroupConfig) -> None:
         """Creates a consumer group, or gives it a new configuration (200). RefusedError with code 29 for a name that
         is not legal."""
         self.call(broker_addr, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=fastjson.dumps(config))
 
-    def create_groups(self, broker_addr: str, configs: list[SubscriptionGroupConfig]) -> None:
+    def create_groups(self, broker_addr: str, configs: list[bodies.groups.SubscriptionGroupConfig]) -> None:
         """As ``create_group``, several at once (225)."""
         body = fastjson.dumps({"groupConfigList": configs})
         self.call(broker_addr, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, body=body)
@@ -58,23 +29,25 @@ class GroupCalls(AdminCaller):
     def delete_group(self, broker_addr: str, group: str, *, clean_offset: bool = False) -> None:
         """Deletes a group, with its offsets if wanted (207); an unknown one is no error. Its retry and dead-letter
         topics stay."""
-        header = DeleteGroupHeader(group_name=group, clean_offset=clean_offset)
+        header = headers.tables.DeleteGroupHeader(group_name=group, clean_offset=clean_offset)
         self.call(broker_addr, RequestCode.DELETE_SUBSCRIPTIONGROUP, header)
 
-    def group_config(self, broker_addr: str, group: str) -> SubscriptionGroupConfig:
+    def group_config(self, broker_addr: str, group: str) -> bodies.groups.SubscriptionGroupConfig:
         """A group as one broker keeps it (352). A broker that creates groups by itself creates an unknown one;
         ``all_groups`` does not."""
-        header = GroupHeader(group=group)
-        return self.read(broker_addr, RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, header, SubscriptionGroupConfig)
+        header = headers.tables.GroupHeader(group=group)
+        return self.read(
+            broker_addr, RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, header, bodies.groups.SubscriptionGroupConfig
+        )
 
-    def all_groups(self, broker_addr: str) -> SubscriptionGroups:
+    def all_groups(self, broker_addr: str) -> bodies.groups.SubscriptionGroups:
         """Every group of one broker (201), page by page if the broker cuts them."""
 
-        def read_page(seq: int, version: str | None) -> Page[SubscriptionGroups]:
-            header = AllGroupsHeader(group_seq=seq, data_version=version, max_group_num=PAGE_COUNT)
+        def read_page(seq: int, version: str | None) -> Page[bodies.groups.SubscriptionGroups]:
+            header = headers.tables.AllGroupsHeader(group_seq=seq, data_version=version, max_group_num=PAGE_COUNT)
             answer = self.call(broker_addr, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, header)
-            body = body_of(answer, SubscriptionGroups)
-            total = from_ext(answer.ext, AllGroupsAnswer).total_group_num
+            body = body_of(answer, bodies.groups.SubscriptionGroups)
+            total = from_ext(answer.ext, headers.tables.AllGroupsAnswer).total_group_num
             return Page(body, len(body.subscription_group_table), total, fastjson.dumps(body.data_version).decode())
 
         first, *others = read_pages(read_page)
@@ -85,79 +58,97 @@ class GroupCalls(AdminCaller):
 
     def group_forbidden(
         self, broker_addr: str, group: str, topic: str, *, readable: bool | None = None
-    ) -> GroupForbidden:
+    ) -> bodies.statistics.GroupForbidden:
         """Whether a group may read a topic, after setting it where ``readable`` is given (353)."""
-        header = GroupForbiddenHeader(group=group, topic=topic, readable=readable)
-        return self.read(broker_addr, RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN, header, GroupForbidden)
+        header = headers.tables.GroupForbiddenHeader(group=group, topic=topic, readable=readable)
+        return self.read(
+            broker_addr, RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN, header, bodies.statistics.GroupForbidden
+        )
 
     def topics_of_group(self, broker_addr: str, group: str) -> list[str]:
         """Topics in which a group has offsets (343)."""
-        header = GroupHeader(group=group)
-        return self.read(broker_addr, RequestCode.QUERY_TOPICS_BY_CONSUMER, header, TopicList).topic_list
+        header = headers.tables.GroupHeader(group=group)
+        return self.read(broker_addr, RequestCode.QUERY_TOPICS_BY_CONSUMER, header, bodies.routes.TopicList).topic_list
 
-    def subscription_of_group(self, broker_addr: str, group: str, topic: str) -> SubscriptionData | None:
+    def subscription_of_group(self, broker_addr: str, group: str, topic: str) -> bodies.groups.SubscriptionData | None:
         """What a group that is online wants of a topic (345); None if it is not."""
-        header = SubscriptionQueryHeader(group=group, topic=topic)
+        header = headers.tables.SubscriptionQueryHeader(group=group, topic=topic)
         code = RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER
-        return self.read(broker_addr, code, header, SubscriptionAnswer).subscription_data
+        return self.read(broker_addr, code, header, bodies.statistics.SubscriptionAnswer).subscription_data
 
-    def request_modes(self, broker_addr: str) -> RequestModes:
+    def request_modes(self, broker_addr: str) -> bodies.popping.RequestModes:
         """How groups get topics' messages, where that was set (402)."""
-        return self.read(broker_addr, RequestCode.GET_ALL_MESSAGE_REQUEST_MODE, None, RequestModes)
+        return self.read(broker_addr, RequestCode.GET_ALL_MESSAGE_REQUEST_MODE, None, bodies.popping.RequestModes)
 
-    def set_request_mode(self, broker_addr: str, mode: RequestMode) -> None:
+    def set_request_mode(self, broker_addr: str, mode: bodies.popping.RequestMode) -> None:
         """How a group gets a topic's messages from now on (401). RefusedError with code 16 for a retry topic."""
         self.call(broker_addr, RequestCode.SET_MESSAGE_REQUEST_MODE, body=fastjson.dumps(mode))
 
     # --- who is online -----------------------------------------------------------------------------------------------
 
-    def consumer_connection(self, broker_addr: str, group: str) -> ConsumerConnection:
+    def consumer_connection(self, broker_addr: str, group: str) -> bodies.groups.ConsumerConnection:
         """A group's clients and subscriptions (203). RefusedError with code 206 if none is online."""
-        header = ConsumerGroupHeader(consumer_group=group)
-        return self.read(broker_addr, RequestCode.GET_CONSUMER_CONNECTION_LIST, header, ConsumerConnection)
+        header = headers.consuming.ConsumerGroupHeader(consumer_group=group)
+        return self.read(
+            broker_addr, RequestCode.GET_CONSUMER_CONNECTION_LIST, header, bodies.groups.ConsumerConnection
+        )
 
     def consumer_ids(self, broker_addr: str, group: str) -> list[str]:
         """Client ids of a group, as its clients ask for them (38). RefusedError with code 1 if none is online."""
-        header = ConsumerGroupHeader(consumer_group=group)
-        return self.read(broker_addr, RequestCode.GET_CONSUMER_LIST_BY_GROUP, header, ConsumerIds).consumer_id_list
+        header = headers.consuming.ConsumerGroupHeader(consumer_group=group)
+        return self.read(
+            broker_addr, RequestCode.GET_CONSUMER_LIST_BY_GROUP, header, bodies.groups.ConsumerIds
+        ).consumer_id_list
 
     def consumer_running_info(
         self, broker_addr: str, group: str, client_id: str, *, jstack: bool = False
-    ) -> ConsumerRunningInfo:
+    ) -> bodies.statistics.ConsumerRunningInfo:
         """What one consumer says about itself, through its broker (307). RefusedError with code 1 if it is not
         online, 207 if it does not answer."""
-        header = RunningInfoHeader(consumer_group=group, client_id=client_id, jstack_enable=jstack)
+        header = headers.client_calls.RunningInfoHeader(consumer_group=group, client_id=client_id, jstack_enable=jstack)
         code = RequestCode.GET_CONSUMER_RUNNING_INFO
-        return self.read(broker_addr, code, header, ConsumerRunningInfo, timeout_s=_FROM_CLIENT_TIMEOUT_S)
+        return self.read(
+            broker_addr, code, header, bodies.statistics.ConsumerRunningInfo, timeout_s=_FROM_CLIENT_TIMEOUT_S
+        )
 
     def consumer_status(
         self, broker_addr: str, topic: str, group: str, client_id: str | None = None
     ) -> dict[str, dict[MessageQueue, int]]:
         """The queue offsets that consumers hold, by client id, through their broker (223)."""
-        header = ConsumerStatusHeader(topic=topic, group=group, client_addr=client_id)
+        header = headers.client_calls.ConsumerStatusHeader(topic=topic, group=group, client_addr=client_id)
         code = RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS
-        status = self.read(broker_addr, code, header, ConsumerStatus, timeout_s=_FROM_CLIENT_TIMEOUT_S)
+        status = self.read(
+            broker_addr, code, header, bodies.statistics.ConsumerStatus, timeout_s=_FROM_CLIENT_TIMEOUT_S
+        )
         return {client: dict(offsets) for client, offsets in status.consumer_table.items()}
 
     def consume_message_directly(
         self, broker_addr: str, group: str, client_id: str, offset_message_id: str, topic: str | None = None
-    ) -> ConsumeDirectlyResult:
+    ) -> bodies.statistics.ConsumeDirectlyResult:
         """Has one consumer consume one stored message now, through the broker that stores it (309)."""
-        header = ConsumeDirectlyHeader(consumer_group=group, client_id=client_id, msg_id=offset_message_id, topic=topic)
+        header = headers.client_calls.ConsumeDirectlyHeader(
+            consumer_group=group, client_id=client_id, msg_id=offset_message_id, topic=topic
+        )
         code = RequestCode.CONSUME_MESSAGE_DIRECTLY
-        return self.read(broker_addr, code, header, ConsumeDirectlyResult, timeout_s=_FROM_CLIENT_TIMEOUT_S)
+        return self.read(
+            broker_addr, code, header, bodies.statistics.ConsumeDirectlyResult, timeout_s=_FROM_CLIENT_TIMEOUT_S
+        )
 
-    def check_client_config(self, broker_addr: str, group: str, client_id: str, subscription: SubscriptionData) -> None:
+    def check_client_config(
+        self, broker_addr: str, group: str, client_id: str, subscription: bodies.groups.SubscriptionData
+    ) -> None:
         """Has a broker judge a subscription (46). RefusedError with code 23 for an SQL92 expression that does not
         parse, 1 if the broker has SQL92 turned off."""
-        request = CheckClientRequest(client_id=client_id, group=group, subscription_data=subscription)
+        request = bodies.groups.CheckClientRequest(client_id=client_id, group=group, subscription_data=subscription)
         self.call(broker_addr, RequestCode.CHECK_CLIENT_CONFIG, body=fastjson.dumps(request))
 
-    def producer_connection(self, broker_addr: str, group: str) -> ProducerConnection:
+    def producer_connection(self, broker_addr: str, group: str) -> bodies.groups.ProducerConnection:
         """A producer group's clients (204). RefusedError with code 1 if none is online."""
-        header = ProducerGroupHeader(producer_group=group)
-        return self.read(broker_addr, RequestCode.GET_PRODUCER_CONNECTION_LIST, header, ProducerConnection)
+        header = headers.consuming.ProducerGroupHeader(producer_group=group)
+        return self.read(
+            broker_addr, RequestCode.GET_PRODUCER_CONNECTION_LIST, header, bodies.groups.ProducerConnection
+        )
 
-    def all_producers(self, broker_addr: str) -> dict[str, list[ProducerInfo]]:
+    def all_producers(self, broker_addr: str) -> dict[str, list[bodies.groups.ProducerInfo]]:
         """Every producer of one broker, by group (328)."""
-        return self.read(broker_addr, RequestCode.GET_ALL_PRODUCER_INFO, None, ProducerTable).data
+        return self.read(broker_addr, RequestCode.GET_ALL_PRODUCER_INFO, None, bodies.groups.ProducerTable).data

@@ -8,10 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqclient.admin.caller import AdminCaller
+from rmqproto import headers
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import RequestCode, ResponseCode
-from rmqproto.headers.consuming import PULL_BATCH_COUNT, QueryMessageHeader, ViewMessageHeader
-from rmqproto.headers.sending import SendBackHeader
 from rmqproto.java.java_numbers import LONG_MAX
 from rmqproto.names import TOOLS_CONSUMER_GROUP
 
@@ -36,7 +35,7 @@ class MessageCalls(AdminCaller):
         """The message at a commit log offset (33). RefusedError with code 1 if none begins there."""
         from rmqproto.message.record import decode_record_untrusted
 
-        header = ViewMessageHeader(offset=log_offset, topic=topic)
+        header = headers.consuming.ViewMessageHeader(offset=log_offset, topic=topic)
         return decode_record_untrusted(self.call(broker_addr, RequestCode.VIEW_MESSAGE_BY_ID, header).body)
 
     def query_message(
@@ -60,7 +59,7 @@ class MessageCalls(AdminCaller):
         """
         from rmqproto.message.record import decode_records_untrusted
 
-        header = QueryMessageHeader(
+        header = headers.consuming.QueryMessageHeader(
             topic=topic,
             key=key,
             max_num=max_count,
@@ -80,13 +79,15 @@ class MessageCalls(AdminCaller):
         queue: MessageQueue,
         queue_offset: int,
         *,
-        max_count: int = PULL_BATCH_COUNT,
+        max_count: int | None = None,
         expression: str = "*",
         group: str = TOOLS_CONSUMER_GROUP,
     ) -> PullResult:
-        """Messages of one queue from an offset on (11), committing nothing and never waiting for new ones."""
+        """Messages of one queue from an offset on (11), committing nothing and never waiting for new ones. At
+        most ``max_count``, or PULL_BATCH_COUNT."""
         from rmqclient.pull import PULL_ANSWER_CODES, pull_header, pull_result_untrusted
 
+        max_count = headers.consuming.PULL_BATCH_COUNT if max_count is None else max_count
         header = pull_header(group, queue, queue_offset, max_count=max_count, expression=expression)
         answer = self.call(broker_addr, RequestCode.PULL_MESSAGE, header, accept=PULL_ANSWER_CODES)
         return pull_result_untrusted(answer, queue)
@@ -119,7 +120,7 @@ class MessageCalls(AdminCaller):
     ) -> None:
         """Has the broker that stores a message put a copy on a group's retry topic (36), or, with a negative
         ``delay_level`` or after ``max_reconsume_times``, on its dead-letter queue."""
-        header = SendBackHeader(
+        header = headers.sending.SendBackHeader(
             offset=message.log_offset,
             group=group,
             delay_level=delay_level,

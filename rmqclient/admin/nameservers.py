@@ -7,42 +7,22 @@ from collections.abc import Mapping
 
 from rmqclient.admin.caller import AdminCaller, body_of
 from rmqclient.admin.config_text import config_request, config_values_untrusted
-from rmqproto.bodies.routes import (
-    BrokerMemberGroup,
-    BrokerMemberGroupAnswer,
-    ClusterInfo,
-    KvTable,
-    TopicList,
-    TopicRoute,
-)
+from rmqproto import bodies, headers
 from rmqproto.codes import RequestCode
 from rmqproto.headers.base import Header, from_ext
-from rmqproto.headers.nameserver import (
-    AddWritePermAnswer,
-    BrokerNameHeader,
-    ClusterHeader,
-    DeleteTopicHeader,
-    KvHeader,
-    KvValueAnswer,
-    MemberGroupHeader,
-    NamespaceHeader,
-    PutKvHeader,
-    RouteHeader,
-    WipeWritePermAnswer,
-)
 
 
 class NameserverCalls(AdminCaller):
     """Routes, the cluster, and the name servers' own tables."""
 
-    def cluster_info(self) -> ClusterInfo:
+    def cluster_info(self) -> bodies.routes.ClusterInfo:
         """Every broker by name, and every cluster's broker names (106)."""
-        return body_of(self.call_namesrv(RequestCode.GET_BROKER_CLUSTER_INFO), ClusterInfo)
+        return body_of(self.call_namesrv(RequestCode.GET_BROKER_CLUSTER_INFO), bodies.routes.ClusterInfo)
 
-    def topic_route(self, topic: str) -> TopicRoute:
+    def topic_route(self, topic: str) -> bodies.routes.TopicRoute:
         """Where a topic lives (105). RefusedError with code 17 for a topic that no broker registered."""
-        header = RouteHeader(topic=topic, accept_standard_json_only=True)
-        return body_of(self.call_namesrv(RequestCode.GET_ROUTEINFO_BY_TOPIC, header), TopicRoute)
+        header = headers.nameserver.RouteHeader(topic=topic, accept_standard_json_only=True)
+        return body_of(self.call_namesrv(RequestCode.GET_ROUTEINFO_BY_TOPIC, header), bodies.routes.TopicRoute)
 
     def topic_list(self) -> list[str]:
         """Every topic that a broker registered, system topics as well (206)."""
@@ -50,9 +30,11 @@ class NameserverCalls(AdminCaller):
 
     def topic_list_of_cluster(self, cluster: str) -> list[str]:
         """The topics of one cluster (224); an unknown one has none."""
-        return self._topics(RequestCode.GET_TOPICS_BY_CLUSTER, ClusterHeader(cluster=cluster)).topic_list
+        return self._topics(
+            RequestCode.GET_TOPICS_BY_CLUSTER, headers.nameserver.ClusterHeader(cluster=cluster)
+        ).topic_list
 
-    def system_topics_of_namesrv(self) -> TopicList:
+    def system_topics_of_namesrv(self) -> bodies.routes.TopicList:
         """Cluster and broker names, and the address of a broker that knows the rest of the system topics (304)."""
         return self._topics(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS)
 
@@ -68,28 +50,28 @@ class NameserverCalls(AdminCaller):
         """Those of ``unit_subscribed_topics`` without the unit flag (313)."""
         return self._topics(RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST).topic_list
 
-    def broker_member_group(self, cluster: str, broker_name: str) -> BrokerMemberGroup:
+    def broker_member_group(self, cluster: str, broker_name: str) -> bodies.routes.BrokerMemberGroup:
         """The live members of one broker name (901); an unknown one has none."""
-        header = MemberGroupHeader(cluster_name=cluster, broker_name=broker_name)
+        header = headers.nameserver.MemberGroupHeader(cluster_name=cluster, broker_name=broker_name)
         answer = self.call_namesrv(RequestCode.GET_BROKER_MEMBER_GROUP, header)
-        return body_of(answer, BrokerMemberGroupAnswer).broker_member_group
+        return body_of(answer, bodies.routes.BrokerMemberGroupAnswer).broker_member_group
 
     def delete_topic_in_namesrv(self, namesrv_addr: str, topic: str, cluster: str | None = None) -> None:
         """Forgets a topic's route, on one cluster or on all (216)."""
-        header = DeleteTopicHeader(topic=topic, cluster_name=cluster)
+        header = headers.nameserver.DeleteTopicHeader(topic=topic, cluster_name=cluster)
         self.call(namesrv_addr, RequestCode.DELETE_TOPIC_IN_NAMESRV, header)
 
     def wipe_write_perm(self, namesrv_addr: str, broker_name: str) -> int:
         """Takes the write permission from all routes of a broker (205). How many topics it found."""
-        header = BrokerNameHeader(broker_name=broker_name)
+        header = headers.nameserver.BrokerNameHeader(broker_name=broker_name)
         answer = self.call(namesrv_addr, RequestCode.WIPE_WRITE_PERM_OF_BROKER, header)
-        return from_ext(answer.ext, WipeWritePermAnswer).wipe_topic_count
+        return from_ext(answer.ext, headers.nameserver.WipeWritePermAnswer).wipe_topic_count
 
     def add_write_perm(self, namesrv_addr: str, broker_name: str) -> int:
         """Gives it back (327). How many topics it found."""
-        header = BrokerNameHeader(broker_name=broker_name)
+        header = headers.nameserver.BrokerNameHeader(broker_name=broker_name)
         answer = self.call(namesrv_addr, RequestCode.ADD_WRITE_PERM_OF_BROKER, header)
-        return from_ext(answer.ext, AddWritePermAnswer).add_topic_count
+        return from_ext(answer.ext, headers.nameserver.AddWritePermAnswer).add_topic_count
 
     def namesrv_config(self, namesrv_addr: str, *, with_own_defaults: bool = False) -> dict[str, str]:
         """A name server's properties (319); ``with_own_defaults`` as for ``config_values_untrusted``."""
@@ -102,23 +84,25 @@ class NameserverCalls(AdminCaller):
 
     def kv_value(self, namespace: str, key: str) -> str:
         """One value of the name servers' key-value table (101). RefusedError with code 22 if there is none."""
-        header = KvHeader(namespace=namespace, key=key)
-        return from_ext(self.call_namesrv(RequestCode.GET_KV_CONFIG, header).ext, KvValueAnswer).value
+        header = headers.nameserver.KvHeader(namespace=namespace, key=key)
+        return from_ext(
+            self.call_namesrv(RequestCode.GET_KV_CONFIG, header).ext, headers.nameserver.KvValueAnswer
+        ).value
 
     def kv_namespace(self, namespace: str) -> dict[str, str]:
         """All of one namespace (219). RefusedError with code 22 if there is none."""
-        header = NamespaceHeader(namespace=namespace)
-        return body_of(self.call_namesrv(RequestCode.GET_KVLIST_BY_NAMESPACE, header), KvTable).table
+        header = headers.nameserver.NamespaceHeader(namespace=namespace)
+        return body_of(self.call_namesrv(RequestCode.GET_KVLIST_BY_NAMESPACE, header), bodies.routes.KvTable).table
 
     def put_kv(self, namesrv_addr: str, namespace: str, key: str, value: str) -> None:
         """Writes one value (100)."""
-        header = PutKvHeader(namespace=namespace, key=key, value=value)
+        header = headers.nameserver.PutKvHeader(namespace=namespace, key=key, value=value)
         self.call(namesrv_addr, RequestCode.PUT_KV_CONFIG, header)
 
     def delete_kv(self, namesrv_addr: str, namespace: str, key: str) -> None:
         """Deletes one value (102), which need not be there."""
-        header = KvHeader(namespace=namespace, key=key)
+        header = headers.nameserver.KvHeader(namespace=namespace, key=key)
         self.call(namesrv_addr, RequestCode.DELETE_KV_CONFIG, header)
 
-    def _topics(self, code: RequestCode, header: Header | None = None) -> TopicList:
-        return body_of(self.call_namesrv(code, header), TopicList)
+    def _topics(self, code: RequestCode, header: Header | None = None) -> bodies.routes.TopicList:
+        return body_of(self.call_namesrv(code, header), bodies.routes.TopicList)

@@ -3,27 +3,10 @@
 from __future__ import annotations
 
 from rmqclient.admin.caller import AdminCaller
+from rmqproto import bodies, headers
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.statistics import (
-    ConsumerOffsetsBody,
-    ConsumeStats,
-    CorrectionOffsets,
-    QueueTimeSpan,
-    QueueTimeSpans,
-    ResetOffsets,
-)
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.headers.base import Header, from_ext
-from rmqproto.headers.client_calls import ResetOffsetHeader, TopicGroupHeader
-from rmqproto.headers.consuming import (
-    OffsetAnswer,
-    QueryConsumerOffsetHeader,
-    QueueHeader,
-    SearchOffsetHeader,
-    TimestampAnswer,
-    UpdateConsumerOffsetHeader,
-)
-from rmqproto.headers.statistics import CloneGroupOffsetHeader, ConsumeStatsHeader, CorrectionOffsetHeader
 
 CONSUME_STATS_TIMEOUT_FACTOR = 3
 """A broker looks up one message a queue to date a group's offset; mqadmin gives it three times as long."""
@@ -34,44 +17,44 @@ class OffsetCalls(AdminCaller):
 
     def max_offset(self, broker_addr: str, topic: str, queue_id: int) -> int:
         """The offset that the next message will get (30); 0 for an unknown queue."""
-        header = QueueHeader(topic=topic, queue_id=queue_id)
+        header = headers.consuming.QueueHeader(topic=topic, queue_id=queue_id)
         return self._offset(broker_addr, RequestCode.GET_MAX_OFFSET, header)
 
     def min_offset(self, broker_addr: str, topic: str, queue_id: int) -> int:
         """The offset of the oldest message (31); 0 for an empty or unknown queue."""
-        header = QueueHeader(topic=topic, queue_id=queue_id)
+        header = headers.consuming.QueueHeader(topic=topic, queue_id=queue_id)
         return max(0, self._offset(broker_addr, RequestCode.GET_MIN_OFFSET, header))
 
     def search_offset(self, broker_addr: str, topic: str, queue_id: int, timestamp_ms: int) -> int:
         """The first message stored at or after a time; the end where all are older (29)."""
-        header = SearchOffsetHeader(topic=topic, queue_id=queue_id, timestamp=timestamp_ms)
+        header = headers.consuming.SearchOffsetHeader(topic=topic, queue_id=queue_id, timestamp=timestamp_ms)
         return self._offset(broker_addr, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header)
 
     def earliest_store_time(self, broker_addr: str, topic: str, queue_id: int) -> int | None:
         """When the oldest message of a queue was stored (32); None if it is empty."""
-        header = QueueHeader(topic=topic, queue_id=queue_id)
+        header = headers.consuming.QueueHeader(topic=topic, queue_id=queue_id)
         answer = self.call(broker_addr, RequestCode.GET_EARLIEST_MSG_STORETIME, header)
-        timestamp_ms = from_ext(answer.ext, TimestampAnswer).timestamp
+        timestamp_ms = from_ext(answer.ext, headers.consuming.TimestampAnswer).timestamp
         return timestamp_ms if timestamp_ms >= 0 else None
 
     def consumer_offset(self, broker_addr: str, group: str, topic: str, queue_id: int) -> int | None:
         """Where a group stands in one queue (14); None if it has no offset there. The answer is what is stored:
         the broker is told not to make up a 0."""
-        header = QueryConsumerOffsetHeader(
+        header = headers.consuming.QueryConsumerOffsetHeader(
             consumer_group=group, topic=topic, queue_id=queue_id, set_zero_if_not_found=False
         )
         accept = (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND)
         answer = self.call(broker_addr, RequestCode.QUERY_CONSUMER_OFFSET, header, accept=accept)
         if answer.code == ResponseCode.QUERY_NOT_FOUND:
             return None
-        return from_ext(answer.ext, OffsetAnswer).offset
+        return from_ext(answer.ext, headers.consuming.OffsetAnswer).offset
 
     def update_consumer_offset(
         self, broker_addr: str, group: str, topic: str, queue_id: int, committed_offset: int
     ) -> None:
         """Moves a group in one queue (15). RefusedError with code 17 or 26 for an unknown topic or group. Consumers
         that are online write over it at their next commit: ``reset_offset`` does not let them."""
-        header = UpdateConsumerOffsetHeader(
+        header = headers.consuming.UpdateConsumerOffsetHeader(
             consumer_group=group, topic=topic, queue_id=queue_id, commit_offset=committed_offset
         )
         self.call(broker_addr, RequestCode.UPDATE_CONSUMER_OFFSET, header)
@@ -90,7 +73,7 @@ class OffsetCalls(AdminCaller):
         """Moves a group to a time (-1: the end), or one of its queues to an offset, online or not; where to, by queue
         (222). Without ``force`` a broker that leaves it to the clients moves back only. RefusedError with code 17 or
         26 for an unknown topic or group, 1 for an offset that is not in the queue."""
-        header = ResetOffsetHeader(
+        header = headers.client_calls.ResetOffsetHeader(
             topic=topic,
             group=group,
             timestamp=timestamp_ms,
@@ -98,37 +81,47 @@ class OffsetCalls(AdminCaller):
             queue_id=queue_id,
             offset=queue_offset,
         )
-        return self.read(broker_addr, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header, ResetOffsets).offset_table
+        return self.read(
+            broker_addr, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header, bodies.statistics.ResetOffsets
+        ).offset_table
 
     def clone_group_offset(
         self, broker_addr: str, source_group: str, target_group: str, topic: str | None = None, *, offline: bool = False
     ) -> None:
         """Copies a group's offsets on one broker (314). Apache's copies nothing where ``topic`` is None."""
-        header = CloneGroupOffsetHeader(src_group=source_group, dest_group=target_group, topic=topic, offline=offline)
+        header = headers.statistics.CloneGroupOffsetHeader(
+            src_group=source_group, dest_group=target_group, topic=topic, offline=offline
+        )
         self.call(broker_addr, RequestCode.CLONE_GROUP_OFFSET, header)
 
-    def consume_stats(self, broker_addr: str, group: str, topic: str | None = None) -> ConsumeStats:
+    def consume_stats(self, broker_addr: str, group: str, topic: str | None = None) -> bodies.statistics.ConsumeStats:
         """Where a group stands in every queue it has offsets in, or those of one topic (208)."""
-        header = ConsumeStatsHeader(consumer_group=group, topic=topic)
+        header = headers.statistics.ConsumeStatsHeader(consumer_group=group, topic=topic)
         timeout_s = self.timeout_s * CONSUME_STATS_TIMEOUT_FACTOR
-        return self.read(broker_addr, RequestCode.GET_CONSUME_STATS, header, ConsumeStats, timeout_s=timeout_s)
+        return self.read(
+            broker_addr, RequestCode.GET_CONSUME_STATS, header, bodies.statistics.ConsumeStats, timeout_s=timeout_s
+        )
 
-    def consume_time_spans(self, broker_addr: str, topic: str, group: str) -> list[QueueTimeSpan]:
+    def consume_time_spans(self, broker_addr: str, topic: str, group: str) -> list[bodies.statistics.QueueTimeSpan]:
         """From when to when each queue holds messages, and where in it a group stands (303)."""
-        header = TopicGroupHeader(topic=topic, group=group)
-        return self.read(broker_addr, RequestCode.QUERY_CONSUME_TIME_SPAN, header, QueueTimeSpans).consume_time_span_set
+        header = headers.client_calls.TopicGroupHeader(topic=topic, group=group)
+        return self.read(
+            broker_addr, RequestCode.QUERY_CONSUME_TIME_SPAN, header, bodies.statistics.QueueTimeSpans
+        ).consume_time_span_set
 
     def correction_offsets(
         self, broker_addr: str, topic: str, compare_group: str, filter_groups: list[str]
     ) -> dict[int, int]:
         """By queue id, the least offset of ``filter_groups`` if it is below that of ``compare_group`` (308)."""
-        header = CorrectionOffsetHeader(topic=topic, compare_group=compare_group, filter_groups=",".join(filter_groups))
+        header = headers.statistics.CorrectionOffsetHeader(
+            topic=topic, compare_group=compare_group, filter_groups=",".join(filter_groups)
+        )
         code = RequestCode.QUERY_CORRECTION_OFFSET
-        return self.read(broker_addr, code, header, CorrectionOffsets).correction_offsets
+        return self.read(broker_addr, code, header, bodies.statistics.CorrectionOffsets).correction_offsets
 
-    def all_consumer_offsets(self, broker_addr: str) -> ConsumerOffsetsBody:
+    def all_consumer_offsets(self, broker_addr: str) -> bodies.statistics.ConsumerOffsetsBody:
         """Every offset of every group on one broker (43)."""
-        return self.read(broker_addr, RequestCode.GET_ALL_CONSUMER_OFFSET, None, ConsumerOffsetsBody)
+        return self.read(broker_addr, RequestCode.GET_ALL_CONSUMER_OFFSET, None, bodies.statistics.ConsumerOffsetsBody)
 
     def _offset(self, broker_addr: str, code: RequestCode, header: Header) -> int:
-        return from_ext(self.call(broker_addr, code, header).ext, OffsetAnswer).offset
+        return from_ext(self.call(broker_addr, code, header).ext, headers.consuming.OffsetAnswer).offset

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rmqclient.admin.caller import AdminCaller, body_of
-from rmqproto.bodies.snapshots import SnapshotName, SnapshotNames
+from rmqproto import bodies
 from rmqproto.codes import OwnRequestCode
 from rmqproto.wire import fastjson
 
@@ -29,7 +29,7 @@ class SnapshotCalls(AdminCaller):
 
     def snapshots(self, broker_addr: str) -> list[str]:
         """The names of all snapshots."""
-        return body_of(self.call(broker_addr, OwnRequestCode.GET_SNAPSHOTS), SnapshotNames).names
+        return body_of(self.call(broker_addr, OwnRequestCode.GET_SNAPSHOTS), bodies.snapshots.SnapshotNames).names
 
     def _call_named(self, broker_addr: str, code: OwnRequestCode, name: str) -> None:
-        self.call(broker_addr, code, body=fastjson.dumps(SnapshotName(name=name)), timeout_s=TIMEOUT_S)
+        self.call(broker_addr, code, body=fastjson.dumps(bodies.snapshots.SnapshotName(name=name)), timeout_s=TIMEOUT_S)

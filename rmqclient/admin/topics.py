@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from rmqclient.admin.caller import PAGE_COUNT, AdminCaller, Page, body_of, read_pages
-from rmqproto.bodies.routes import TopicConfig, TopicConfigs, TopicList
-from rmqproto.bodies.static_topics import TopicConfigAndQueueMapping, TopicQueueMappingDetail
-from rmqproto.bodies.statistics import ConsumeQueueAnswer, GroupList, TopicStats
+from rmqproto import bodies, headers
 from rmqproto.codes import RequestCode
 from rmqproto.headers.base import from_ext
-from rmqproto.headers.statistics import QueryConsumeQueueHeader
-from rmqproto.headers.tables import AllTopicsAnswer, AllTopicsHeader, TopicConfigHeader, TopicHeader
 from rmqproto.names import AUTO_CREATE_TOPIC
 from rmqproto.wire import fastjson
 
@@ -18,12 +14,12 @@ class TopicCalls(AdminCaller):
     """``broker_addr`` is ``host:port`` throughout. RefusedError with code 17 for a topic that a broker does not know,
     unless said otherwise."""
 
-    def create_topic(self, broker_addr: str, config: TopicConfig) -> None:
+    def create_topic(self, broker_addr: str, config: bodies.routes.TopicConfig) -> None:
         """Creates a topic, or gives it a new configuration (17). Names in ``config.attributes`` carry the sign that
         says what to do: ``{"+message.type": "DELAY", "-reserve.time": ""}``. RefusedError with code 29 for a name that
         is not legal or is the system's."""
         attributes = ",".join(f"{name}={value}" if value else name for name, value in config.attributes.items())
-        header = TopicConfigHeader(
+        header = headers.tables.TopicConfigHeader(
             topic=config.topic_name,
             default_topic=AUTO_CREATE_TOPIC,
             read_queue_nums=config.read_queue_nums,
@@ -36,7 +32,7 @@ class TopicCalls(AdminCaller):
         )
         self.call(broker_addr, RequestCode.UPDATE_AND_CREATE_TOPIC, header)
 
-    def create_topics(self, broker_addr: str, configs: list[TopicConfig]) -> None:
+    def create_topics(self, broker_addr: str, configs: list[bodies.routes.TopicConfig]) -> None:
         """As ``create_topic``, several at once (18)."""
         body = fastjson.dumps({"topicConfigList": configs})
         self.call(broker_addr, RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, body=body)
@@ -44,20 +40,25 @@ class TopicCalls(AdminCaller):
     def delete_topic_in_broker(self, broker_addr: str, topic: str) -> None:
         """Deletes a topic, its queues and offsets (215); an unknown one is no error. The name servers keep its route:
         ``delete_topic_in_namesrv``."""
-        self.call(broker_addr, RequestCode.DELETE_TOPIC_IN_BROKER, TopicHeader(topic=topic))
+        self.call(broker_addr, RequestCode.DELETE_TOPIC_IN_BROKER, headers.tables.TopicHeader(topic=topic))
 
-    def topic_config(self, broker_addr: str, topic: str) -> TopicConfig:
+    def topic_config(self, broker_addr: str, topic: str) -> bodies.routes.TopicConfig:
         """A topic as one broker keeps it (351)."""
-        return self.read(broker_addr, RequestCode.GET_TOPIC_CONFIG, TopicHeader(topic=topic), TopicConfig)
+        return self.read(
+            broker_addr,
+            RequestCode.GET_TOPIC_CONFIG,
+            headers.tables.TopicHeader(topic=topic),
+            bodies.routes.TopicConfig,
+        )
 
-    def all_topics(self, broker_addr: str) -> TopicConfigs:
+    def all_topics(self, broker_addr: str) -> bodies.routes.TopicConfigs:
         """Every topic of one broker (21), page by page if the broker cuts them."""
 
-        def read_page(seq: int, version: str | None) -> Page[TopicConfigs]:
-            header = AllTopicsHeader(topic_seq=seq, data_version=version, max_topic_num=PAGE_COUNT)
+        def read_page(seq: int, version: str | None) -> Page[bodies.routes.TopicConfigs]:
+            header = headers.tables.AllTopicsHeader(topic_seq=seq, data_version=version, max_topic_num=PAGE_COUNT)
             answer = self.call(broker_addr, RequestCode.GET_ALL_TOPIC_CONFIG, header)
-            body = body_of(answer, TopicConfigs)
-            total = from_ext(answer.ext, AllTopicsAnswer).total_topic_num
+            body = body_of(answer, bodies.routes.TopicConfigs)
+            total = from_ext(answer.ext, headers.tables.AllTopicsAnswer).total_topic_num
             return Page(body, len(body.topic_config_table), total, fastjson.dumps(body.data_version).decode())
 
         first, *others = read_pages(read_page)
@@ -65,17 +66,24 @@ class TopicCalls(AdminCaller):
             first.topic_config_table.update(page.topic_config_table)
         return first
 
-    def static_topic(self, broker_addr: str, topic: str) -> TopicConfigAndQueueMapping:
+    def static_topic(self, broker_addr: str, topic: str) -> bodies.static_topics.TopicConfigAndQueueMapping:
         """A topic as one broker keeps it, with the mapping of its queues if it is a static one (351)."""
-        header = TopicHeader(topic=topic, logical=True)
-        return self.read(broker_addr, RequestCode.GET_TOPIC_CONFIG, header, TopicConfigAndQueueMapping)
+        header = headers.tables.TopicHeader(topic=topic, logical=True)
+        return self.read(
+            broker_addr, RequestCode.GET_TOPIC_CONFIG, header, bodies.static_topics.TopicConfigAndQueueMapping
+        )
 
     def create_static_topic(
-        self, broker_addr: str, config: TopicConfig, mapping: TopicQueueMappingDetail, *, force: bool = False
+        self,
+        broker_addr: str,
+        config: bodies.routes.TopicConfig,
+        mapping: bodies.static_topics.TopicQueueMappingDetail,
+        *,
+        force: bool = False,
     ) -> None:
         """Creates a static topic, or gives it a new mapping (513). RefusedError with code 1 for a mapping that must not
         follow the one that is there, unless ``force``."""
-        header = TopicConfigHeader(
+        header = headers.tables.TopicConfigHeader(
             topic=config.topic_name,
             default_topic=AUTO_CREATE_TOPIC,
             read_queue_nums=config.read_queue_nums,
@@ -90,25 +98,29 @@ class TopicCalls(AdminCaller):
 
     def system_topics_of_broker(self, broker_addr: str) -> list[str]:
         """The topics that a broker keeps for itself (305)."""
-        return self.read(broker_addr, RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, None, TopicList).topic_list
+        return self.read(
+            broker_addr, RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, None, bodies.routes.TopicList
+        ).topic_list
 
-    def topic_stats(self, broker_addr: str, topic: str) -> TopicStats:
+    def topic_stats(self, broker_addr: str, topic: str) -> bodies.statistics.TopicStats:
         """The ends of each of a topic's queues on one broker (202)."""
-        header = TopicHeader(topic=topic)
-        return self.read(broker_addr, RequestCode.GET_TOPIC_STATS_INFO, header, TopicStats)
+        header = headers.tables.TopicHeader(topic=topic)
+        return self.read(broker_addr, RequestCode.GET_TOPIC_STATS_INFO, header, bodies.statistics.TopicStats)
 
     def groups_of_topic(self, broker_addr: str, topic: str) -> list[str]:
         """Groups that subscribe to a topic now, or have offsets in it (300). None for an unknown topic."""
-        header = TopicHeader(topic=topic)
-        return self.read(broker_addr, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, header, GroupList).group_list
+        header = headers.tables.TopicHeader(topic=topic)
+        return self.read(
+            broker_addr, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, header, bodies.statistics.GroupList
+        ).group_list
 
     def query_consume_queue(
         self, broker_addr: str, topic: str, queue_id: int, queue_offset: int, count: int, group: str | None = None
-    ) -> ConsumeQueueAnswer | None:
+    ) -> bodies.statistics.ConsumeQueueAnswer | None:
         """Raw units of a consume queue (321); None if ``queue_offset`` is past its end. RefusedError with code 1
         for a queue that is not there."""
-        header = QueryConsumeQueueHeader(
+        header = headers.statistics.QueryConsumeQueueHeader(
             topic=topic, queue_id=queue_id, index=queue_offset, count=count, consumer_group=group
         )
         answer = self.call(broker_addr, RequestCode.QUERY_CONSUME_QUEUE, header)
-        return body_of(answer, ConsumeQueueAnswer) if answer.body else None
+        return body_of(answer, bodies.statistics.ConsumeQueueAnswer) if answer.body else None

@@ -1,0 +1,24 @@
+"""Typed bodies by subject. ``bodies.routes`` is loaded at its first use: a client of all admin calls knows all of these
+files, and a command needs one or two. ``from rmqproto.bodies.routes import …`` loads it at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rmqproto.bodies import acl as acl
+    from rmqproto.bodies import base as base
+    from rmqproto.bodies import faults as faults
+    from rmqproto.bodies import groups as groups
+    from rmqproto.bodies import lite as lite
+    from rmqproto.bodies import master as master
+    from rmqproto.bodies import popping as popping
+    from rmqproto.bodies import replication as replication
+    from rmqproto.bodies import routes as routes
+    from rmqproto.bodies import snapshots as snapshots
+    from rmqproto.bodies import static_topics as static_topics
+    from rmqproto.bodies import statistics as statistics
+else:
+    from rmqproto.late_files import late_files
+
+    __getattr__ = late_files(__name__)
