@@ -13,16 +13,17 @@ def main() -> None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed, as some who start programs leave it: what is said goes nowhere
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - while the process lives
-    if sys.argv[1:] == ["--version"]:
-        from rmqadmin.version import print_version
-
-        print_version()
-        return
     # What modules make while they load is never garbage. Not looking for garbage then, nor at exit, saves 10 of 100 ms.
     # What a command makes is collected as usual.
     gc.disable()
     ending = QuickEnding()
     atexit.register(ending)  # first, so it is called last
+    if sys.argv[1:] == ["--version"]:
+        from rmqadmin.version import print_version
+
+        print_version()
+        ending.status = 0
+        return
     if sys.argv[1:2] == ["tui"]:
         from rmqadmin import plain_tui
 

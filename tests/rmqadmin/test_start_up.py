@@ -139,6 +139,20 @@ def test_the_end_does_all_but_taking_modules_apart(server: Server) -> None:
     assert done.returncode == ExitCode.NOT_FOUND
 
 
+def test_the_version_takes_no_modules_apart_either() -> None:
+    """That was a sixth of what it takes."""
+    script = (
+        "import sys\n"
+        "class Part:\n    def __del__(self): print('taken apart')\n"
+        "part = Part()\n"
+        "sys.argv = ['rmqadmin', '--version']\n"
+        "from rmqadmin.__main__ import main\n"
+        "main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == f"rmqadmin {VERSION}\n"
+
+
 def test_a_full_disk_behind_the_output_is_no_defect() -> None:
     with open("/dev/full", "w") as full:
         command = [sys.executable, "-m", "rmqadmin", "explain", "17"]
