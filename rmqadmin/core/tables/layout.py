@@ -50,10 +50,12 @@ class Layout:
         return self._line(cells)
 
     def line(self, row: Row) -> str:
-        values = [(column, getattr(row, column.name)) for column, _ in self.shown]
-        return self._line(
-            [(self._text(row.column_of(column), value), mark(column.name, value)) for column, value in values]
-        )
+        cells: list[tuple[str, Mark | None]] = []
+        for column, _ in self.shown:
+            value = getattr(row, column.name)
+            style = mark(column.name, value) if self.view.has_color else None
+            cells.append((self._text(row.column_of(column), value), style))
+        return self._line(cells)
 
     def foot(self) -> str:
         """A word about columns that did not fit, or nothing."""
@@ -64,7 +66,7 @@ class Layout:
 
     def _wish(self, column: ResultColumn, rows: Sequence[Row]) -> Wish:
         texts = [words(column.name), *(self._text(row.column_of(column), getattr(row, column.name)) for row in rows)]
-        whole = max(map(display_width, texts))
+        whole = max(map(len if all(map(str.isascii, texts)) else display_width, texts))
         return wish(column.shape, max(whole, self._number_cells) if column.is_number else whole, column.importance)
 
     def _text(self, column: ResultColumn, value: Any) -> str:
@@ -75,18 +77,17 @@ class Layout:
         texts behind it go without."""
         parts, surplus = [], 0
         is_cut = self.view.width is not None
-        for at, ((text, style), (column, width)) in enumerate(zip(cells, self.shown, strict=True)):
-            if is_cut and (not column.is_number or len(self.shown) == 1):
+        for (text, style), (column, width) in zip(cells, self.shown, strict=True):
+            room = width
+            if is_cut and (not column.is_number or len(cells) == 1):
                 room = max(1, width - surplus)
-                short = shortened(column.shape, text, room)
-            else:
-                room, short = width, text
-            cell_count = display_width(short)
-            surplus = max(0, surplus - (width - room)) + max(0, cell_count - room)
+                text = shortened(column.shape, text, room)
+            cell_count = display_width(text)
+            if surplus or cell_count > room:
+                surplus = max(0, surplus - (width - room)) + max(0, cell_count - room)
             blanks = " " * (room - cell_count)
-            shown = self._styled(short, style)
-            is_last = at == len(cells) - 1
-            parts.append(blanks + shown if column.is_number else shown + ("" if is_last else blanks))
+            shown = text if style is None else self._styled(text, style)
+            parts.append(blanks + shown if column.is_number else shown + blanks)
         return (" " * GAP).join(parts).rstrip() + "\n"
 
     def _styled(self, text: str, style: Mark | None) -> str:

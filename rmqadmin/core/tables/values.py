@@ -42,6 +42,8 @@ def machine_text(value: Any, column: Described) -> str:
 
 def person_text(value: Any, column: Described, now_ms: int | None) -> str:
     """As tables show it. ``now_ms``: what ages are relative to; None for moments instead. Unknown is a dash."""
+    if type(value) is str:  # most are
+        return (_rates(value) if column.name.endswith("_tps") else value) or units.UNKNOWN
     if value is None:
         return units.UNKNOWN
     if column.is_time:
@@ -50,8 +52,6 @@ def person_text(value: Any, column: Described, now_ms: int | None) -> str:
         return units.perm(value)
     if isinstance(value, int | float) and not isinstance(value, bool):
         return _quantity(value, column.name)
-    if isinstance(value, str) and column.name.endswith("_tps"):
-        return _rates(value)
     return _plain(value, for_people=True) or units.UNKNOWN
 
 
