@@ -17,7 +17,7 @@ from rmqadmin.exit_codes import ExitCode
 from rmqproto import errors
 
 PROGRAM = "rmqadmin"
-_FAQ_POINTER = re.compile(r"\n(See|For more information, please visit the url,) https?://\S+( for further details\.)?")
+_FAQ_POINTER = r"\n(See|For more information, please visit the url,) https?://\S+( for further details\.)?"
 
 _is_quiet = False
 
@@ -159,7 +159,7 @@ def _one_line(text: str) -> str:
     """Servers' remarks may have several lines, control characters, and Apache's pointer to its FAQ in them."""
     from rmqadmin.core.terminal_text import printable
 
-    return printable(" ".join(_FAQ_POINTER.sub("", text).split()))
+    return printable(" ".join(re.sub(_FAQ_POINTER, "", text).split()))
 
 
 def _write(line: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import time
 
-from rmqadmin.core.times import TIMESTAMP_MAX_MS
 from rmqadmin.core.topics.perms import perm_words
 
 UNKNOWN = "-"
@@ -68,6 +67,8 @@ def age(length_ms: int) -> str:
 
 def moment(timestamp_ms: int | None) -> str:
     """Local time to the second; the millisecond and the zone are in the message's own screen."""
+    from rmqadmin.core.times import TIMESTAMP_MAX_MS  # 1 ms, for tables with moments alone
+
     if not timestamp_ms or timestamp_ms < 0:
         return UNKNOWN
     if timestamp_ms > TIMESTAMP_MAX_MS:

@@ -11,11 +11,11 @@ import re
 from collections.abc import Mapping
 
 from rmqproto.errors import ProtocolError
-from rmqproto.java.java_properties import COMMENT
 
 _ESCAPES = {"\t": "\\t", "\n": "\\n", "\r": "\\r", "\f": "\\f", "\\": "\\\\"}
-_ESCAPED_IN_VALUE = re.compile(r"[\t\n\r\f\\]|^ |[^\x20-\x7e]")
-_ESCAPED_IN_KEY = re.compile(r"[\t\n\r\f\\ =:#!]|[^\x20-\x7e]")
+# Compiled when they are used: every command knows this file, and few change a configuration.
+_ESCAPED_IN_VALUE = r"[\t\n\r\f\\]|^ |[^\x20-\x7e]"
+_ESCAPED_IN_KEY = r"[\t\n\r\f\\ =:#!]|[^\x20-\x7e]"
 
 
 def config_values_untrusted(answer_body: bytes, *, with_own_defaults: bool = False) -> dict[str, str]:
@@ -24,6 +24,8 @@ def config_values_untrusted(answer_body: bytes, *, with_own_defaults: bool = Fal
 
     ``with_own_defaults``: also the settings that only rmqserver has, while they are at their defaults. It lists these
     as comments."""
+    from rmqproto.java.java_properties import COMMENT  # 1 ms, for calls about a configuration alone
+
     try:
         text = answer_body.decode()
     except UnicodeDecodeError as error:
@@ -38,7 +40,7 @@ def config_values_untrusted(answer_body: bytes, *, with_own_defaults: bool = Fal
 def config_request(values: Mapping[str, str]) -> bytes:
     """Body of a configuration request: every value arrives as given, white space and backslashes too."""
     lines = (
-        f"{_ESCAPED_IN_KEY.sub(_escape, key)}={_ESCAPED_IN_VALUE.sub(_escape, value)}\n"
+        f"{re.sub(_ESCAPED_IN_KEY, _escape, key)}={re.sub(_ESCAPED_IN_VALUE, _escape, value)}\n"
         for key, value in values.items()
     )
     return "".join(lines).encode("ascii")
