@@ -8,6 +8,7 @@ from functools import partial
 from rmqadmin.call import Call
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, Step, carry_out
+from rmqproto.wording import counted
 
 
 def clean(
@@ -24,6 +25,8 @@ def clean(
     is_all = all_clusters or (call.as_mqadmin and broker_addr is None and cluster is None)
     addrs = targets.everywhere(call.admin, broker_addr, cluster, all_clusters=is_all)
     if deletes is not None and not call.dry_run:
-        call.confirm(f"This deletes {deletes} from {len(addrs)} brokers.", (broker_addr or cluster or "all").strip())
+        call.confirm(
+            f"This deletes {deletes} from {counted(len(addrs), 'broker')}.", (broker_addr or cluster or "all").strip()
+        )
     rows = carry_out([Step(addr, "clean", [], partial(act, addr)) for addr in addrs], dry_run=call.dry_run)
     return Changes(rows, None if call.dry_run else "success" if rows and rows[-1].done else "false")

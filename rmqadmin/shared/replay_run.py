@@ -11,6 +11,7 @@ from rmqadmin.call import Call
 from rmqadmin.core.messages.replayed import Replayed
 from rmqadmin.options.replay_options import GuardOptions, JobOptions, PaceOptions
 from rmqproto.errors import UsageError
+from rmqproto.wording import counted
 
 if TYPE_CHECKING:
     from rmqadmin.shared.replay_progress import ProgressBar, ProgressLines, StageLines
@@ -114,7 +115,7 @@ def _hooks(
     def confirm(plan: Plan) -> None:
         what = plan.target.name if plan.target.kind == "file" else ", ".join(plan.target.topics)
         count = plan.shown.get("selected", 0)
-        question = f"This sends {count} messages to {what} (job {plan.job})."
+        question = f"This sends {counted(count, 'message')} to {what} (job {plan.job})."
         if plan.target.kind == "file":
             call.confirm_local(question, plan.job)
         else:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from rmqproto.errors import RocketMQError, UsageError
+from rmqproto.wording import counted
 from spark_tools.replay.engines.engine import Engine
 from spark_tools.replay.engines.local_engine import LocalEngine, spark_only
 from spark_tools.replay.hooks import Hooks
@@ -152,8 +153,8 @@ def _local_engine(plan: Plan, runner: Runner) -> LocalEngine:
 
 def _counted(plan: Plan, engine: Engine, directory: str, request: ReplayRequest | None, runner: Runner) -> Plan:
     assert request is not None
-    queues = "1 queue" if len(plan.ranges) == 1 else f"{len(plan.ranges)} queues"
-    runner.hooks.on_stage(f"reading {plan.offset_count:,} messages of {queues}")
+    what = f"{counted(plan.offset_count, 'message')} of {counted(len(plan.ranges), 'queue')}"
+    runner.hooks.on_stage(f"reading {what}")
     return plan_replay(plan, engine, directory, wave_messages=request.wave_messages, sample=runner.sample)
 
 

@@ -16,6 +16,7 @@ from rmqclient.blocking import BlockingClient
 from rmqclient.tls_files import TlsFiles
 from rmqproto.errors import RocketMQError, UsageError
 from rmqproto.wire.credentials import Credentials
+from rmqproto.wording import counted
 from spark_tools.live import LiveCluster
 from spark_tools.offset_ranges import OffsetSet
 from spark_tools.replay.audit import AuditResult, audit
@@ -124,7 +125,7 @@ def run_replay(
         delivered = ledger.state.delivered()
         result.delivered_total = delivered.count
         if plan.target.kind != "file" and _is_audit_wanted(plan, options, delivered.count):
-            hooks.on_stage(f"counting {delivered.count:,} messages at the target")
+            hooks.on_stage(f"counting {counted(delivered.count, 'message')} at the target")
             result.audit = _audit(plan, ledger, delivered, options)
         if os.path.exists(ledger.failures_path):
             result.failures_path = ledger.failures_path
@@ -194,7 +195,7 @@ def _refuse_circle(plan: Plan, fences: list[Fence], options: RunOptions) -> None
         count = came_back(cluster, fences, plan.replay_job)
     if count:
         raise FailuresExceeded(
-            f"{count} messages came back as dead letters of {plan.target.name} at once: the redrive stops here",
+            f"{counted(count, 'message')} came back as dead letters of {plan.target.name}: the redrive stops here",
             hint="find out why the group cannot take them before --resume",
         )
 
@@ -250,7 +251,7 @@ def _finish(wave: int, report: TaskReport, ledger: Ledger, result: ReplayResult,
         setattr(result, name, getattr(result, name) + count)
     if failures_max is not None and result.rejected > failures_max:
         raise FailuresExceeded(
-            f"{result.rejected} messages were rejected, more than the {failures_max} allowed",
+            f"{counted(result.rejected, 'message')} rejected, more than the {failures_max} allowed",
             hint=f"see {ledger.failures_path}; --resume goes on",
         )
 

@@ -11,6 +11,7 @@ from rmqadmin.options.auth_options import IfExists, MeantReplicas, UserName, Wha
 from rmqadmin.options.command_options import BrokerAddr
 from rmqadmin.shared.changing import undoable
 from rmqproto.errors import NotFoundError
+from rmqproto.wording import counted
 
 
 def acl_revoke(
@@ -37,5 +38,5 @@ def acl_revoke(
             f"{name} has no entry of {what} with such an action", hint=f"`rmqadmin acl ls {name}` lists them."
         )
     if not call.dry_run:
-        call.confirm(f"This takes {action} of {what} from {name} on {len(addrs)} brokers.", name)
+        call.confirm(f"This takes {action} of {what} from {name} on {counted(len(addrs), 'broker')}.", name)
     return undoable(call, steps)

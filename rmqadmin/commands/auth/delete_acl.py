@@ -13,6 +13,7 @@ from rmqadmin.core.changes import Changes, plan_each
 from rmqadmin.options.auth_options import EveryReplica, Subject
 from rmqadmin.options.command_options import BrokerAddr
 from rmqadmin.shared.changing import change
+from rmqproto.wording import counted
 
 
 def delete_acl(
@@ -36,5 +37,5 @@ def delete_acl(
     steps = plan_each(addrs, lambda addr: delete_acl_in_broker(admin, addr, who, what))
     if not call.dry_run:
         scope = "the ACL" if what is None else f"the entry {what} of the ACL"
-        call.confirm(f"This deletes {scope} of {who} from {len(steps)} brokers.", who)
+        call.confirm(f"This deletes {scope} of {who} from {counted(len(steps), 'broker')}.", who)
     return change(call, steps, lambda done: "".join(f"delete acl to {addr} success.\n" for addr in done))

@@ -14,6 +14,7 @@ from rmqadmin.options.auth_options import EveryReplica, Username
 from rmqadmin.options.command_options import BrokerAddr
 from rmqadmin.shared.changing import change
 from rmqproto.errors import NotFoundError
+from rmqproto.wording import counted
 
 
 def delete_user(
@@ -35,5 +36,5 @@ def delete_user(
     if all_keep(steps) and not if_exists and not call.as_mqadmin:
         raise NotFoundError(f"no broker has a user {name}", hint="With --if-exists this is not an error.")
     if not call.dry_run:
-        call.confirm(f"This deletes the user {name} from {len(addrs)} brokers.", name)
+        call.confirm(f"This deletes the user {name} from {counted(len(addrs), 'broker')}.", name)
     return change(call, steps, lambda done: "".join(f"delete user to {addr} success.\n" for addr in done))

@@ -14,6 +14,7 @@ from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.servers.write_perm import require_broker
 from rmqadmin.core.topics.routes import queues_to_send_to
 from rmqadmin.options.command_options import BrokerName
+from rmqproto.wording import counted
 
 if TYPE_CHECKING:
     from rmqclient.message import SendResult
@@ -50,7 +51,7 @@ class SendStatuses(Result, frozen=True):
 
     def problem(self) -> str | None:
         found = list(failures(self.probes))
-        return f"{len(found)} of {len(self.probes)} messages failed: {found[0]}" if found else None
+        return f"{len(found)} of {counted(len(self.probes), 'message')} failed: {found[0]}" if found else None
 
 
 def _row(probe: Probe, result: SendResult | None) -> SendStatusRow:

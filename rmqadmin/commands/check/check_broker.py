@@ -6,7 +6,7 @@ from rmqadmin.call import Call
 from rmqadmin.core.health.broker_checks import broker_findings
 from rmqadmin.core.health.cluster_checks import cluster_findings
 from rmqadmin.core.health.facts import BrokerFacts, ClusterFacts, read_facts
-from rmqadmin.core.health.health_finding import Check, Grade, HealthFinding, counted, in_order
+from rmqadmin.core.health.health_finding import Check, Grade, HealthFinding, in_order
 from rmqadmin.core.health.plugin_text import CheckedThing, CheckResult, Measure, PluginState, worst
 from rmqadmin.core.health.thresholds import Quantity, Thresholds
 from rmqadmin.options.health_options import (
@@ -18,6 +18,7 @@ from rmqadmin.options.health_options import (
     limits,
     require_answer,
 )
+from rmqproto.wording import counted
 
 CHECKS = frozenset({Check.REACHABLE, Check.SERVING, Check.PERMISSION, Check.ROLES, Check.BROKER_NAMES})
 """Of a doctor's, those that say whether a broker does its work."""

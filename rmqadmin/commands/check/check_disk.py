@@ -5,7 +5,6 @@ from __future__ import annotations
 from rmqadmin.call import Call
 from rmqadmin.core.health.disk_limits import disk_limits, disk_percents
 from rmqadmin.core.health.facts import BrokerFacts, read_facts
-from rmqadmin.core.health.health_finding import counted
 from rmqadmin.core.health.plugin_text import CheckedThing, CheckResult, Measure, PluginState, worst
 from rmqadmin.core.health.thresholds import Quantity, Thresholds
 from rmqadmin.options.health_options import (
@@ -18,6 +17,7 @@ from rmqadmin.options.health_options import (
     require_answer,
 )
 from rmqproto.errors import NotFoundError
+from rmqproto.wording import counted
 
 
 def check_disk(

@@ -8,7 +8,6 @@ import typer
 
 from rmqadmin.call import Call
 from rmqadmin.core import targets
-from rmqadmin.core.health.health_finding import counted
 from rmqadmin.core.health.plugin_text import CheckedThing, CheckResult, Measure, PluginState
 from rmqadmin.core.health.thresholds import Quantity
 from rmqadmin.core.messages.dead_letters import count_since, dead_letter_groups
@@ -16,6 +15,7 @@ from rmqadmin.core.times import parse_time
 from rmqadmin.options.health_options import Critical, Groups, Warning, health_clients, limits
 from rmqproto.errors import NotFoundError, RocketMQError
 from rmqproto.names import dlq_topic, retry_topic
+from rmqproto.wording import counted
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient

@@ -9,7 +9,7 @@ import typer
 from rmqadmin.call import Call
 from rmqadmin.core.health.facts import read_facts
 from rmqadmin.core.health.ha_checks import behind_text, controllers_findings, registered_brokers, set_findings
-from rmqadmin.core.health.health_finding import Grade, HealthFinding, counted, in_order
+from rmqadmin.core.health.health_finding import Grade, HealthFinding, in_order
 from rmqadmin.core.health.plugin_text import CheckedThing, CheckResult, Measure, PluginState, worst
 from rmqadmin.core.health.thresholds import Quantity, Thresholds
 from rmqadmin.core.servers.ha_reading import read_ha
@@ -23,6 +23,7 @@ from rmqadmin.options.health_options import (
     limits,
     require_answer,
 )
+from rmqproto.wording import counted
 
 _STATES = {Grade.ERROR: PluginState.CRITICAL, Grade.WARNING: PluginState.WARNING}
 _DEFAULTS = ("15s,256MiB", "1m,1GiB")

@@ -9,7 +9,6 @@ from rmqadmin.core.groups.consumption import brokers_of_group
 from rmqadmin.core.groups.group_standing import GroupStanding, StandingsReader
 from rmqadmin.core.health.facts import read_facts
 from rmqadmin.core.health.group_checks import uncommitted_words
-from rmqadmin.core.health.health_finding import counted
 from rmqadmin.core.health.plugin_text import CheckedThing, CheckResult, Measure, PluginState, worst
 from rmqadmin.core.health.thresholds import Quantity, Thresholds
 from rmqadmin.core.units import duration
@@ -25,6 +24,7 @@ from rmqadmin.options.health_options import (
     require_answer,
 )
 from rmqproto.errors import NotFoundError
+from rmqproto.wording import counted
 
 QUEUES_DATED_MAX = 8
 DEFAULT = ("5m", "30m")

@@ -12,6 +12,7 @@ from rmqadmin.core import targets
 from rmqadmin.core.mqadmin_text import java_bool
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.servers.broker_state import BrokerRow, Replica, ask_replica, broker_row, replicas_of
+from rmqproto.wording import counted
 
 _MS_PER_HOUR = 3_600_000
 
@@ -29,7 +30,7 @@ class _Brokers(Result, frozen=True):
         failed = [replica for replica in self.replicas if replica.error is not None]
         if not failed:
             return None
-        return f"{len(failed)} of {len(self.replicas)} brokers did not answer: {failed[0].error}"
+        return f"{len(failed)} of {counted(len(self.replicas), 'broker')} did not answer: {failed[0].error}"
 
 
 class Brokers(_Brokers, frozen=True):

@@ -16,6 +16,7 @@ from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.topics.routes import writable_queues
 from rmqadmin.options.command_options import ProbeCount, ProbeSize, TrueFalse
 from rmqproto.errors import RocketMQError
+from rmqproto.wording import counted
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
@@ -82,7 +83,7 @@ class BrokerTimes(Result, frozen=True):
 
     def problem(self) -> str | None:
         failed = [row for row in self.rows() if row.error is not None]
-        return f"{len(failed)} of {len(self.found)} brokers: {failed[0].error}" if failed else None
+        return f"{len(failed)} of {counted(len(self.found), 'broker')}: {failed[0].error}" if failed else None
 
 
 def cluster_rt(

@@ -8,6 +8,7 @@ from rmqadmin.core.changes import Changes, plan_each
 from rmqadmin.core.servers.cold_limits import plan_cold_limit
 from rmqadmin.options.command_options import BrokerAddr, ClusterName, ConsumerGroup
 from rmqadmin.shared.changing import change
+from rmqproto.wording import counted
 
 
 def remove_cold_data_flow_ctr_group_config(
@@ -23,6 +24,6 @@ def remove_cold_data_flow_ctr_group_config(
     addrs = targets.masters(call.admin, broker_addr, cluster_name)
     steps = plan_each(addrs, lambda addr: plan_cold_limit(call.admin, addr, group, None))
     if not call.dry_run:
-        call.confirm(f"This removes the limit of {group} from {len(addrs)} brokers.", group)
+        call.confirm(f"This removes the limit of {group} from {counted(len(addrs), 'broker')}.", group)
     line = "remove broker cold read threshold success, {}\n"
     return change(call, steps, lambda done: "".join(map(line.format, done)))

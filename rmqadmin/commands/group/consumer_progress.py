@@ -31,6 +31,7 @@ from rmqproto.errors import RocketMQError
 from rmqproto.java.java_hash import java_hash
 from rmqproto.names import RETRY_PREFIX, is_system_group, retry_topic
 from rmqproto.queue_mapping import MappingError
+from rmqproto.wording import counted
 
 PUSH = "CONSUME_PASSIVELY"
 _TYPES = {PUSH: "PUSH", "CONSUME_ACTIVELY": "PULL"}
@@ -163,7 +164,7 @@ class GroupsProgress(Result, frozen=True):
 
     def problem(self) -> str | None:
         failed = [state for state in self.states if state.error is not None]
-        return f"{len(failed)} of {len(self.states)} groups: {failed[0].error}" if failed else None
+        return f"{len(failed)} of {counted(len(self.states), 'group')}: {failed[0].error}" if failed else None
 
 
 def _group_row(state: GroupFindings) -> GroupRow:

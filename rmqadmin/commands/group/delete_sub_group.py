@@ -16,6 +16,7 @@ from rmqadmin.core.groups.group_changes import delete_group_in_broker, delete_to
 from rmqadmin.options.command_options import BrokerAddr, ClusterName, GroupName, TrueFalse
 from rmqadmin.shared.changing import change
 from rmqproto.errors import NotFoundError
+from rmqproto.wording import counted
 
 
 def delete_sub_group(
@@ -51,7 +52,7 @@ def delete_sub_group(
         what = ", its retry topic and its dead-letter queue"
         lost = letters_lost(call.admin, group, cluster_name.strip()) if call.dry_run or call.can_ask else None
     if not call.dry_run:
-        where = f"from {len(addrs)} brokers" + (f": {lost}" if lost is not None else "")
+        where = f"from {counted(len(addrs), 'broker')}" + (f": {lost}" if lost is not None else "")
         call.confirm(f"This deletes the group {group}{what} {where}.", group)
     elif lost is not None:
         call.notice(lost)

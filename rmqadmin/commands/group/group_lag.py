@@ -20,6 +20,7 @@ from rmqadmin.core.results import TIME, Result, Row, doc
 from rmqadmin.options.command_options import TopicOnly
 from rmqadmin.options.health_options import Sample, health_clients
 from rmqproto.errors import NotFoundError
+from rmqproto.wording import counted
 
 
 class QueueLagRow(Row, frozen=True):
@@ -107,7 +108,7 @@ class GroupLagResult(Result, frozen=True):
         if not lacking:
             return None
         name, error = next(iter(lacking.items()))
-        return f"{len(lacking)} brokers did not answer, so the lag is larger: {name}: {error}"
+        return f"{counted(len(lacking), 'broker')} did not answer, so the lag is larger: {name}: {error}"
 
 
 def _problem(queue: QueueStanding, *, has_members: bool) -> str | None:

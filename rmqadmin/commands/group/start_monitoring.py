@@ -22,6 +22,7 @@ from rmqproto.bodies.statistics import ConsumeOffset
 from rmqproto.errors import RocketMQError
 from rmqproto.java.java_hash import java_hash
 from rmqproto.names import RETRY_PREFIX, is_system_group
+from rmqproto.wording import counted
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
@@ -99,7 +100,7 @@ class MonitorRound(Result, frozen=True):
 
     def problem(self) -> str | None:
         failed = [one for one in self.groups if one.error is not None]
-        return f"{len(failed)} of {len(self.groups)} groups: {failed[0].error}" if failed else None
+        return f"{len(failed)} of {counted(len(self.groups), 'group')}: {failed[0].error}" if failed else None
 
 
 def _or_none(lags: Sequence[TopicLag]) -> Sequence[TopicLag | None]:

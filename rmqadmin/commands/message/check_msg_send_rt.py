@@ -11,6 +11,7 @@ from rmqadmin.core.mqadmin_text import java_bool
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.topics.routes import queues_to_send_to, writable_queues
 from rmqadmin.options.command_options import ProbeCount, ProbeSize, Topic
+from rmqproto.wording import counted
 
 
 class SendTimeRow(Row, frozen=True):
@@ -62,7 +63,7 @@ class SendTimes(Result, frozen=True):
 
     def problem(self) -> str | None:
         found = list(failures(self.probes))
-        return f"{len(found)} of {len(self.probes)} messages failed: {found[0]}" if found else None
+        return f"{len(found)} of {counted(len(self.probes), 'message')} failed: {found[0]}" if found else None
 
 
 def check_msg_send_rt(call: Call, topic: Topic, amount: ProbeCount = COUNT, size: ProbeSize = SIZE_BYTES) -> SendTimes:

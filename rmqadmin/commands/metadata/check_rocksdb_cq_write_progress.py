@@ -14,6 +14,7 @@ from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.times import parse_mqadmin_time
 from rmqadmin.options.command_options import OF_CONTEXT
 from rmqproto.bodies.master import RocksDbProgress
+from rmqproto.wording import counted
 
 STATUSES = ("equal", "not equal", "under way", "error")
 """By ``CheckRocksdbCqWriteResult.CheckStatus``."""
@@ -64,7 +65,11 @@ class QueueChecks(Result, frozen=True):
 
     def problem(self) -> str | None:
         failed = [one for one in self.found if one.progress.check_status == _ERROR]
-        return f"{len(failed)} of {len(self.found)} brokers: {failed[0].progress.check_result}" if failed else None
+        return (
+            f"{len(failed)} of {counted(len(self.found), 'broker')}: {failed[0].progress.check_result}"
+            if failed
+            else None
+        )
 
 
 def check_rocksdb_cq_write_progress(

@@ -15,6 +15,7 @@ from rmqadmin.core.messages.message_card import message_card
 from rmqadmin.core.messages.message_rows import StoredMessageRow, message_values, unpacked
 from rmqadmin.core.results import Result, Row, doc
 from rmqproto.errors import NotFoundError, UsageError
+from rmqproto.wording import counted
 
 KEY_COUNT_DEFAULT = 64
 _SHOWN_IDS_MAX = 5
@@ -95,7 +96,7 @@ def msg_get(
     if body_only:
         _check_one(ids[0], found[ids[0].strip()])
     if any(len(messages) >= limit for messages in found.values()):
-        call.notice(f"a broker answers with {limit} messages of a key at most; --limit asks for more")
+        call.notice(f"a broker answers with {counted(limit, 'message')} of a key at most; --limit asks for more")
     shown = [
         msgspec.structs.replace(one, message=unpacked(one.message, call.notice))
         for messages in found.values()

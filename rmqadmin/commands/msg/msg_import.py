@@ -26,6 +26,7 @@ from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.options.message_options import Rate
 from rmqadmin.shared.replay_progress import StageLines
 from rmqproto.errors import ConnectError, ProtocolError, RequestTimeoutError, UsageError
+from rmqproto.wording import counted
 
 _COPY_SIZE_BYTES = 1 << 20
 
@@ -60,7 +61,7 @@ class ImportedMessages(Result, frozen=True):
     def problem(self) -> str | None:
         if not self.totals.refused:
             return None
-        what = f"{self.totals.refused:,} of {self.totals.messages:,} messages cannot be imported"
+        what = f"{self.totals.refused:,} of {counted(self.totals.messages, 'message')} cannot be imported"
         return f"{what}: nothing was sent; --skip-refused sends the others" if self.is_refusing else what
 
 
@@ -119,7 +120,7 @@ def _import(
     )
     topics = ", ".join(sorted(checked.topics)) or "no topic"
     left_count = checked.count - checked.refused_count - progress.done_count
-    call.confirm_bulk(f"This sends {max(0, left_count):,} messages to {topics}.", topics)
+    call.confirm_bulk(f"This sends {counted(max(0, left_count), 'message')} to {topics}.", topics)
     stage = StageLines(counted="imported", at_once=False)
     importer = Importer(call.admin, queues, progress, path, rate=rate, on_done=stage.read)
     began_s = time.monotonic()
@@ -131,7 +132,9 @@ def _import(
         stage.stop()
         if progress.done_count or isinstance(error, (ConnectError, RequestTimeoutError, KeyboardInterrupt)):
             to_go_on = f"rmqadmin msg import {name}{f' --to {to}' if to else ''} --resume"
-            call.notice(f"{progress.done_count:,} of {checked.count:,} messages are done; to go on: {to_go_on}")
+            call.notice(
+                f"{progress.done_count:,} of {counted(checked.count, 'message')} are done; to go on: {to_go_on}"
+            )
         else:
             forget(path)  # nothing was sent for certain
         raise
@@ -139,7 +142,9 @@ def _import(
         stage.stop()
     forget(path)
     if importer.weakly_stored_count:
-        call.notice(f"{importer.weakly_stored_count:,} messages are stored, but not yet on the disk or on a slave")
+        call.notice(
+            f"not yet on the disk or on a slave, but stored: {counted(importer.weakly_stored_count, 'message')}"
+        )
     totals = _totals(name, format, checked, progress, round(time.monotonic() - began_s, 1))
     return ImportedMessages(totals, progress.refused)
 

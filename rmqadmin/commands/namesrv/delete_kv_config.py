@@ -7,6 +7,7 @@ from rmqadmin.core.changes import Changes
 from rmqadmin.core.servers.key_values import delete_steps
 from rmqadmin.options.command_options import Key, Namespace
 from rmqadmin.shared.changing import change
+from rmqproto.wording import counted
 
 
 def delete_kv_config(call: Call, namespace: Namespace, key: Key) -> Changes:
@@ -19,5 +20,7 @@ def delete_kv_config(call: Call, namespace: Namespace, key: Key) -> Changes:
     namespace, key = namespace.strip(), key.strip()
     steps = delete_steps(call.admin, namespace, key)
     if not call.dry_run:
-        call.confirm(f"This deletes the key {key} from the namespace {namespace} of {len(steps)} name servers.", key)
+        call.confirm(
+            f"This deletes the key {key} from the namespace {namespace} of {counted(len(steps), 'name server')}.", key
+        )
     return change(call, steps, lambda _done: "delete kv config from namespace success.\n")

@@ -11,6 +11,7 @@ from rmqadmin.call import Call
 from rmqadmin.core.offsets import reset, undo
 from rmqadmin.core.offsets.reset_plan import Resets, act, parse_destination, plan_queues
 from rmqproto.errors import UsageError
+from rmqproto.wording import counted
 
 
 def reset_offset(
@@ -64,7 +65,7 @@ def _undo(call: Call, path: Path) -> Resets:
     )
     unknown = sum(one.new_offset is None for one in queues)
     if unknown:
-        call.notice(f"{unknown} queues stay as they are: the group had no offset there")
+        call.notice(f"the group had no offset in {counted(unknown, 'queue')}: nothing is changed there")
     planned = Resets(record.group, record.topic, queues)
     return call.ask_and_act(
         planned,

@@ -12,6 +12,7 @@ from rmqadmin.core.topics.deletion import delete_everywhere, loss
 from rmqadmin.options.command_options import OF_CONTEXT, Topic
 from rmqadmin.shared.changing import change
 from rmqproto.errors import NotFoundError
+from rmqproto.wording import counted
 
 
 def delete_topic(
@@ -43,7 +44,9 @@ def delete_topic(
         call.notice(loss(call.admin, topic, addrs))
     else:
         lost = f": {loss(call.admin, topic, addrs)}" if call.can_ask else ""
-        call.confirm(f"This deletes the topic {topic} from {len(addrs)} brokers of {cluster_name}{lost}.", topic)
+        call.confirm(
+            f"This deletes the topic {topic} from {counted(len(addrs), 'broker')} of {cluster_name}{lost}.", topic
+        )
     return change(call, steps, lambda _done: _deleted_text(topic, cluster_name))
 
 

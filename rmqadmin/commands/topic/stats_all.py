@@ -19,6 +19,7 @@ from rmqproto.bodies.routes import BrokerData
 from rmqproto.errors import RocketMQError
 from rmqproto.java.java_hash import java_hash
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX
+from rmqproto.wording import counted
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
@@ -58,7 +59,7 @@ class AllStats(Result, frozen=True):
 
     def problem(self) -> str | None:
         failed = [row for row in self.found if row.error is not None]
-        return f"{len(failed)} of {len(self.found)} rows are not complete: {failed[0].error}" if failed else None
+        return f"{len(failed)} of {counted(len(self.found), 'row')}: {failed[0].error}" if failed else None
 
 
 def _line(topic: str, group: str, *cells: object) -> str:

@@ -10,6 +10,7 @@ from rmqadmin.options.auth_options import IfExists, MeantReplicas, UserName
 from rmqadmin.options.command_options import BrokerAddr
 from rmqadmin.shared.changing import undoable
 from rmqproto.errors import NotFoundError
+from rmqproto.wording import counted
 
 
 def user_rm(
@@ -31,5 +32,5 @@ def user_rm(
     if all_keep(steps) and not if_exists:
         raise NotFoundError(f"no broker has a user {name}", hint="With --if-exists this is not an error.")
     if not call.dry_run:
-        call.confirm(f"This deletes the user {name} from {len(addrs)} brokers.", name)
+        call.confirm(f"This deletes the user {name} from {counted(len(addrs), 'broker')}.", name)
     return undoable(call, steps)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.contexts.permission import addresses_of
 from rmqadmin.core.contexts.settings import EffectiveSettings
-from rmqadmin.core.health.health_finding import counted
 from rmqadmin.core.results import Result, Row, doc
 from rmqproto.errors import RocketMQError, UsageError
+from rmqproto.wording import counted
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
@@ -38,7 +38,11 @@ class ContextChecks(Result, frozen=True):
 
     def problem(self) -> str | None:
         bad = [row for row in self.found if not row.ok]
-        return f"{len(bad)} of {len(self.found)} checks failed: {bad[0].context}: {bad[0].detail}" if bad else None
+        return (
+            f"{len(bad)} of {counted(len(self.found), 'check')} failed: {bad[0].context}: {bad[0].detail}"
+            if bad
+            else None
+        )
 
 
 def check_context(store: ContextStore, name: str, *, connect: bool) -> Iterator[ContextCheckRow]:

@@ -15,6 +15,7 @@ from rmqadmin.core.groups.consumption import Subscription
 from rmqadmin.core.results import TIME, Result, Row, doc
 from rmqproto.bodies.statistics import ConsumerRunningInfo
 from rmqproto.codes import version_name
+from rmqproto.wording import counted
 
 # --- a group ---------------------------------------------------------------------------------------------------------
 
@@ -82,7 +83,7 @@ class GroupStatus(Result, frozen=True):
 
     def problem(self) -> str | None:
         failed = [answer for answer in self.answers if answer.error is not None]
-        return f"{len(failed)} of {len(self.answers)} clients: {failed[0].error}" if failed else None
+        return f"{len(failed)} of {counted(len(self.answers), 'client')}: {failed[0].error}" if failed else None
 
     def _mqadmin_clients(self) -> str:
         text = f"{'#Index':10} {'#ClientId':40} {'#Version':20} #ConsumerRunningInfoFile\n"

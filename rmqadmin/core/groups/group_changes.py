@@ -17,6 +17,7 @@ from rmqadmin.core.topics.topic_config import changed_attributes, read_topic
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.errors import RocketMQError
 from rmqproto.names import ORDER_TOPIC_NAMESPACE, dlq_topic, retry_topic
+from rmqproto.wording import counted
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
@@ -77,7 +78,7 @@ def letters_lost(admin: AdminClient, group: str, cluster_name: str) -> str | Non
         count = messages_in(admin, topic, targets.selected_addrs(brokers))
     except RocketMQError as error:
         return f"how many dead letters would be lost is unknown: {error}"
-    return f"{count:,} dead {'letter' if count == 1 else 'letters'} would be lost" if count else None
+    return f"{counted(count, 'dead letter')} would be lost" if count else None
 
 
 def _delete_topic(admin: AdminClient, cluster_name: str, topic: str) -> list[Step]:

@@ -12,6 +12,7 @@ from rmqadmin.core.mqadmin_text import java_bool, java_text, properties_order, q
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionData
 from rmqproto.bodies.statistics import ConsumerRunningInfo, ProcessQueueInfo
+from rmqproto.wording import counted
 
 CONSUME_TYPE, ORDERLY, START_MS = "PROP_CONSUME_TYPE", "PROP_CONSUMEORDERLY", "PROP_CONSUMER_START_TIMESTAMP"
 PUSH = "CONSUME_PASSIVELY"
@@ -71,7 +72,7 @@ def queue_problems(info: ConsumerRunningInfo, now_ms: int) -> list[QueueProblem]
             found.append(QueueProblem(queue, "not locked", text))
         elif orderly and state.droped and state.try_unlock_times > 0:
             text = f"unlock {state.try_unlock_times} times, still failed"
-            found.append(QueueProblem(queue, f"unlocked {state.try_unlock_times} times in vain", text))
+            found.append(QueueProblem(queue, f"unlocked {counted(state.try_unlock_times, 'time')} in vain", text))
         elif not orderly and state.cached_msg_count > 0 and now_ms - state.last_consume_timestamp > STUCK_MS:
             since_ms = now_ms - state.last_consume_timestamp
             text = f"can't consume for a while, maybe blocked, {since_ms}ms"

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from rmqadmin.core import targets, units
 from rmqadmin.core.health.facts import ClusterFacts
-from rmqadmin.core.health.health_finding import Check, Grade, HealthFinding, counted
+from rmqadmin.core.health.health_finding import Check, Grade, HealthFinding
 from rmqadmin.core.messages.dead_letters import read_dead_letters
 from rmqproto.names import DLQ_PREFIX
+from rmqproto.wording import counted
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient

@@ -16,11 +16,12 @@ from rmqadmin.core.health.facts import read_facts
 from rmqadmin.core.health.finding_lines import finding_lines
 from rmqadmin.core.health.group_checks import groups_findings
 from rmqadmin.core.health.ha_checks import ha_findings, registered_brokers
-from rmqadmin.core.health.health_finding import Check, Grade, HealthFinding, counted, in_order
+from rmqadmin.core.health.health_finding import Check, Grade, HealthFinding, in_order
 from rmqadmin.core.health.namesrv_checks import namesrv_findings
 from rmqadmin.core.health.topic_checks import topic_findings
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.servers.ha_reading import read_ha
+from rmqproto.wording import counted
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient

@@ -9,7 +9,8 @@ from rmqadmin.core import units
 from rmqadmin.core.groups.group_standing import GroupStanding, QueueStanding
 from rmqadmin.core.groups.lag_trend import LagMotion
 from rmqadmin.core.groups.queue_owners import QueueOwners, QueueState
-from rmqadmin.core.health.health_finding import NAMES_TOLD_MAX, Check, Grade, HealthFinding, counted, names_told
+from rmqadmin.core.health.health_finding import NAMES_TOLD_MAX, Check, Grade, HealthFinding, names_told
+from rmqproto.wording import counted
 
 HOUR_MS = 3_600_000
 LAG_AGE_MS = 5 * 60_000

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 
 from rmqadmin.core import units
 from rmqadmin.core.health.facts import ClusterFacts
-from rmqadmin.core.health.health_finding import Check, Grade, HealthFinding, counted, names_told
+from rmqadmin.core.health.health_finding import Check, Grade, HealthFinding, names_told
 from rmqadmin.core.servers.ha_sets import AskedControllers, HaFacts, HaMember, HaSet, KnownBroker
+from rmqproto.wording import counted
 
 BEHIND_MS = 15_000
 """A slave that is so far behind is thrown out of a controlled set (``haMaxTimeSlaveNotCatchup``)."""

@@ -73,8 +73,3 @@ def names_told(names: Sequence[str]) -> str:
     shown = ", ".join(names[:NAMES_TOLD_MAX])
     left = len(names) - NAMES_TOLD_MAX
     return f"{shown} and {left} more" if left > 0 else shown
-
-
-def counted(count: int, noun: str) -> str:
-    """``1 queue``, ``2 queues``."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from rmqadmin.core.health.access_checks import namesrv_access
 from rmqadmin.core.health.facts import ClusterFacts, NamesrvFacts
-from rmqadmin.core.health.health_finding import Check, Grade, HealthFinding, counted, names_told
+from rmqadmin.core.health.health_finding import Check, Grade, HealthFinding, names_told
 from rmqproto.bodies.routes import ClusterInfo
+from rmqproto.wording import counted
 
 
 def namesrv_findings(facts: ClusterFacts, cluster: str | None = None) -> Iterator[HealthFinding]:

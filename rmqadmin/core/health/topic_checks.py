@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 from rmqadmin.core import targets
 from rmqadmin.core.health.facts import BrokerFacts, ClusterFacts, read_route
-from rmqadmin.core.health.health_finding import Check, Grade, HealthFinding, counted, names_told
+from rmqadmin.core.health.health_finding import Check, Grade, HealthFinding, names_told
 from rmqadmin.core.topics.perms import READ_WRITE, perm_words
 from rmqproto.bodies.routes import TopicRoute
 from rmqproto.errors import RocketMQError
 from rmqproto.perm import PERM_WRITE
+from rmqproto.wording import counted
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient

@@ -14,6 +14,7 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import NotFoundError, RequestTimeoutError, UsageError
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX
+from rmqproto.wording import counted
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
@@ -29,7 +30,7 @@ class TopicUse(msgspec.Struct, frozen=True):
     groups: list[str]
 
     def __str__(self) -> str:
-        messages = f"{self.message_count:,} message{'' if self.message_count == 1 else 's'}"
+        messages = counted(self.message_count, "message")
         groups = f"groups that read it ({', '.join(sorted(self.groups)[:3])})" if self.groups else "no groups"
         return f"{messages} and {groups}"
 

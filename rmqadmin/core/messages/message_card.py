@@ -12,6 +12,7 @@ from rmqadmin.core.terminal_text import printable
 from rmqadmin.core.times import iso_local
 from rmqproto.message import properties as props
 from rmqproto.message.record import host_text
+from rmqproto.wording import counted
 
 TERMINAL_LINES_MAX = 200
 """Of a body, on a terminal. The whole is one option away."""
@@ -53,7 +54,7 @@ def _fields(message: FoundMessage, now_ms: int | None) -> Iterator[tuple[str, st
     yield "born", f"{_moment(stored.born_timestamp_ms, now_ms)}, at {host_text(stored.born_host)}"
     yield "stored", f"{_moment(stored.store_timestamp_ms, now_ms)}, at {host_text(stored.store_host)}"
     if stored.reconsume_times:
-        yield "came back", f"{units.count(stored.reconsume_times)} times"
+        yield "came back", counted(stored.reconsume_times, "time")
     if stored.flag:
         yield "flag", str(stored.flag)
     if stored.sys_flag:

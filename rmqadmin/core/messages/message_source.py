@@ -17,6 +17,7 @@ from rmqadmin.core.messages.queue_reading import QueuePlace, QueuePull, pulls
 from rmqadmin.core.messages.sieve import Sieve
 from rmqadmin.core.results import Notice
 from rmqclient.pull import PullStatus
+from rmqproto.wording import counted
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
@@ -98,7 +99,9 @@ class MessageSource:
 
     def cut_remark(self) -> str | None:
         """What to say, once all is read, if the limit ended it."""
-        return f"stopped after {self._limit} messages; --limit reads more" if self._was_cut else None
+        if not self._was_cut or self._limit is None:
+            return None
+        return f"stopped after {counted(self._limit, 'message')}; --limit reads more"
 
     def _limited(self, batches: Iterable[Sequence[FoundMessage]]) -> Iterator[Sequence[FoundMessage]]:
         left = self._limit

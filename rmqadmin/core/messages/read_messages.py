@@ -15,6 +15,7 @@ from rmqadmin.core.mqadmin_text import hash_order, queue_hash, queue_text
 from rmqadmin.core.results import Notice, Result, Row
 from rmqclient.pull import PullStatus
 from rmqproto.filters.message_filter import AcceptsProperties
+from rmqproto.wording import counted
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
@@ -102,7 +103,7 @@ def read_places(
                     break
         reads.append(QueueRead(where, found))
     if count >= max_count:
-        notice(f"stopped after {count} messages; --limit reads more")
+        notice(f"stopped after {counted(count, 'message')}; --limit reads more")
     return reads
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from rmqadmin.core.results import TIME, Result, Row, doc
+from rmqproto.wording import counted
 
 if TYPE_CHECKING:
     from spark_tools.replay.entry import ReplayOutcome
@@ -109,7 +110,7 @@ class Replayed(Result, frozen=True):
         if result.audit is not None and not result.audit.is_good:
             found = result.audit
             return f"the audit found {found.missing} missing, {found.doubled} doubled, {found.unexpected} unexpected"
-        return f"{result.rejected} messages were rejected: {result.failures_path}" if result.rejected else None
+        return f"{counted(result.rejected, 'message')} rejected: {result.failures_path}" if result.rejected else None
 
 
 def _counts(found: dict[str, int]) -> str | None:

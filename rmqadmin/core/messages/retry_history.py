@@ -18,6 +18,7 @@ from rmqproto.codes import ResponseCode
 from rmqproto.errors import RefusedError
 from rmqproto.message import properties as props
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX, dlq_topic, retry_topic
+from rmqproto.wording import counted
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
@@ -57,7 +58,7 @@ def failure_facts(message: FoundMessage) -> list[tuple[str, str]]:
         "origin topic": found.get(props.RETRY_TOPIC),
         "origin id": found.get(props.ORIGIN_MESSAGE_ID),
         "retries": _tries(stored.reconsume_times, found.get(props.MAX_RECONSUME_TIMES)),
-        "redriven": f"{redrives} {'time' if redrives == 1 else 'times'}" if redrives else None,
+        "redriven": counted(redrives, "time") if redrives else None,
     }
     told = [(name, value) for name, value in found.items() if _TELLS_WHY.search(name)]
     return [*((label, value) for label, value in facts.items() if value), *told]

@@ -19,6 +19,7 @@ from rmqadmin.core.results import Notice, Result, Row, doc
 from rmqadmin.core.times import parse_time, understood
 from rmqproto.bodies.routes import TopicRoute
 from rmqproto.errors import NotFoundError, RocketMQError
+from rmqproto.wording import counted
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
@@ -96,7 +97,7 @@ class Resets(Result, frozen=True):
 
     def problem(self) -> str | None:
         failed = [one for one in self.queues if one.error is not None]
-        return f"{len(failed)} of {len(self.queues)} queues: {failed[0].error}" if failed else None
+        return f"{len(failed)} of {counted(len(self.queues), 'queue')}: {failed[0].error}" if failed else None
 
     def mqadmin_text(self) -> str | None:
         if self.mqadmin_head is None:

@@ -10,6 +10,7 @@ import msgspec
 from rmqadmin.core import targets
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.errors import RocketMQError
+from rmqproto.wording import counted
 
 T = TypeVar("T")
 
@@ -51,7 +52,7 @@ def ask_addrs(names: dict[str, str], ask: Callable[[str], T]) -> list[BrokerAnsw
 def problem_of(answers: Sequence[BrokerAnswer[Any]]) -> str | None:
     """For ``Result.problem``."""
     failed = [answer for answer in answers if answer.error is not None]
-    return f"{len(failed)} of {len(answers)} brokers did not answer: {failed[0].error}" if failed else None
+    return f"{len(failed)} of {counted(len(answers), 'broker')} did not answer: {failed[0].error}" if failed else None
 
 
 def mqadmin_error(answer: BrokerAnswer[Any]) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from rmqadmin.core.results import Result, Row, doc
 from rmqproto.errors import NotFoundError, RocketMQError
+from rmqproto.wording import counted
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
@@ -56,7 +57,7 @@ class WritePerms(Result, frozen=True):
 
     def problem(self) -> str | None:
         failed = [row for row in self.found if row.error is not None]
-        return f"{len(failed)} of {len(self.found)} name servers: {failed[0].error}" if failed else None
+        return f"{len(failed)} of {counted(len(self.found), 'name server')}: {failed[0].error}" if failed else None
 
 
 def require_broker(admin: AdminClient, name: str) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from rmqadmin.core.results import TIME, Result, Row, doc
 from rmqproto.errors import StorageError
+from rmqproto.wording import counted
 
 if TYPE_CHECKING:
     from rmqserver.store.checks.survey import Survey
@@ -57,14 +58,13 @@ class StartPlan(Result, frozen=True):
         """What people want to know first, in words."""
         if self.refusal is not None:
             return None
-        from rmqserver.store.checks.findings.words import count_of
 
         told = self.told
         made = [
-            count_of(told.units_made, "unit of consume queues", "units of consume queues"),
-            count_of(told.index_entries_made, "entry of the index", "entries of the index"),
+            counted(told.units_made, "unit of consume queues", "units of consume queues"),
+            counted(told.index_entries_made, "entry of the index", "entries of the index"),
         ]
-        lost = count_of(told.lost_messages, "message") if told.lost_messages else "no message"
+        lost = counted(told.lost_messages, "message") if told.lost_messages else "no message"
         return f"a start loses {lost}, and makes {' and '.join(made)} from the log; nothing was changed now"
 
     def problem(self) -> str | None:

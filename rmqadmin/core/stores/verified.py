@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from rmqadmin.core import units
 from rmqadmin.core.health.finding_lines import wrapped_lines
-from rmqadmin.core.health.health_finding import counted
 from rmqadmin.core.results import TIME, Result, Row, doc
+from rmqproto.wording import counted
 
 if TYPE_CHECKING:
     from rmqserver.store.checks.findings.finding import Finding
@@ -143,10 +143,9 @@ class VerifiedStore(Result, frozen=True):
     def damage(self) -> str | None:
         if not self.report.is_damaged:
             return None
-        from rmqserver.store.checks.findings.words import count_of
 
         told = self.summary()
-        return f"{self.root} is damaged: {count_of(told.errors, 'error')}, {count_of(told.warnings, 'warning')}"
+        return f"{self.root} is damaged: {counted(told.errors, 'error')}, {counted(told.warnings, 'warning')}"
 
 
 def _lost(finding: Finding, now_ms: int | None) -> str:

@@ -11,6 +11,7 @@ from rmqadmin.core.changes import Step, WayBack, all_keep, differences, plan_eac
 from rmqadmin.core.config_lists import TOPICS, entry_of
 from rmqadmin.core.topics.topic_config import read_topic, topic_fields
 from rmqproto.errors import RocketMQError
+from rmqproto.wording import counted
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
@@ -31,7 +32,7 @@ def loss(admin: AdminClient, topic: str, addrs: Sequence[str]) -> str:
         groups = sorted({group for addr in addrs for group in admin.groups_of_topic(addr, topic)})
     except RocketMQError as error:
         return f"how many messages would be lost, and to which groups, is unknown: {error}"
-    lost = f"{message_count:,} {'message' if message_count == 1 else 'messages'} would be lost"
+    lost = f"{counted(message_count, 'message')} would be lost"
     return f"{lost}; read by {', '.join(groups)}" if groups else f"{lost}; no group reads them"
 
 

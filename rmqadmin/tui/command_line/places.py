@@ -10,6 +10,7 @@ from rmqadmin.tui.command_line.understood import PlaceAsked
 from rmqadmin.tui.sources.found import read_askable
 from rmqproto.errors import RocketMQError, UsageError
 from rmqproto.names import dlq_topic
+from rmqproto.wording import counted
 
 if TYPE_CHECKING:
     from rmqadmin.tui.dashboard import Dashboard
@@ -61,7 +62,7 @@ def _save(dashboard: Dashboard, name: str) -> None:
     if table is None:
         raise UsageError("there is no table on this screen")
     row_count = write_table(Path(name).expanduser(), table.rows)
-    dashboard.say(f"saved {row_count:,} {'row' if row_count == 1 else 'rows'} in {name}")
+    dashboard.say(f"saved {counted(row_count, 'row')} in {name}")
 
 
 async def _screen_of(dashboard: Dashboard, asked: PlaceAsked) -> DashboardScreen:

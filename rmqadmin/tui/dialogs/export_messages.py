@@ -22,6 +22,7 @@ from rmqadmin.tui.literal import literal
 from rmqadmin.tui.until_closed import until_closed
 from rmqadmin.tui.widgets.key_line import PICTURE_KEY, KeyLine
 from rmqproto.errors import RocketMQError
+from rmqproto.wording import counted
 
 if TYPE_CHECKING:
     from rmqadmin.tui.dashboard import Dashboard
@@ -44,7 +45,7 @@ class ExportScreen(Dialog[None]):
         self._writing = False
 
     def compose(self) -> ComposeResult:
-        count = f"{len(self._messages):,} {'message' if len(self._messages) == 1 else 'messages'}"
+        count = counted(len(self._messages), "message")
         with Vertical(classes="dialog--box"):
             yield Static(literal(f"Export {count}"), classes="dialog--title")
             yield Static(literal("to a file: .jsonl, .msgpack or .parquet, for `rmqadmin msg import`"), classes="label")

@@ -22,6 +22,7 @@ from rmqadmin.tui.dialogs.inputs import FieldInput
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.until_closed import while_open
 from rmqproto.errors import RocketMQError, UsageError
+from rmqproto.wording import counted
 
 if TYPE_CHECKING:
     from rmqadmin.tui.dashboard_client import DashboardClient
@@ -43,7 +44,7 @@ class RedriveScreen(ChangeScreen):
     ]
 
     def __init__(self, group: str, letters: Sequence[FoundMessage]):
-        count = f"{len(letters):,} dead {'letter' if len(letters) == 1 else 'letters'}"
+        count = counted(len(letters), "dead letter")
         super().__init__(
             f"Redrive {count} of {group} to {'its' if len(letters) == 1 else 'their'} origin topics", group
         )
@@ -124,7 +125,7 @@ class RedriveScreen(ChangeScreen):
             client.note_change(
                 AuditedChange(
                     target=self._group,
-                    action=f"redrive of {len(self._letters)} dead letters to {target}, job {job}",
+                    action=f"redrive of {counted(len(self._letters), 'dead letter')} to {target}, job {job}",
                     done=problem is None,
                     error=problem,
                 )

@@ -16,6 +16,7 @@ from rmqadmin.tui.dialogs.change import ChangeScreen, Occasion
 from rmqadmin.tui.dialogs.inputs import FieldInput
 from rmqadmin.tui.literal import literal
 from rmqproto.bodies.base import MessageQueue
+from rmqproto.wording import counted
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
@@ -61,8 +62,7 @@ class ResetScreen(ChangeScreen):
         )
         if any(row.old_offset is None for row in rows):
             before = at_least(before)
-        queues = "queue" if len(rows) == 1 else "queues"
-        return f"lag in {len(rows):,} {queues}: {before} before, {after} after"
+        return f"lag in {counted(len(rows), 'queue')}: {before} before, {after} after"
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         if event.input.id == "to" and event.value.strip():

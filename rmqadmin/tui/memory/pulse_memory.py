@@ -42,6 +42,7 @@ from rmqadmin.tui.memory.trouble_list import TroubleLine, TroubleList, worst_fir
 from rmqadmin.tui.memory.troubles import Rule
 from rmqadmin.tui.memory.verdict import Verdict
 from rmqproto.names import DLQ_PREFIX
+from rmqproto.wording import counted
 
 TREND_WITHIN_MS, FALL_OVER_MS = 300_000, 60_000
 """How far back a trend looks; and for how long a lag has not become less when a fall before that foretells nothing."""
@@ -320,11 +321,11 @@ class PulseMemory:
         """A group that fails now and then would fill the log: what comes within some minutes is one change."""
         told = self._letters_told.get(subject.name)
         if told is None or at_ms - told.begin_ms > TREND_WITHIN_MS:
-            text = f"{count(more_count)} new dead {'letter' if more_count == 1 else 'letters'}"
+            text = counted(more_count, "new dead letter")
             change, begin_ms = self.log.add(at_ms, subject, text, Mark.WARN), at_ms
         else:
             begin_ms, more_count = told.begin_ms, told.more_count + more_count
-            text = f"{count(more_count)} new dead letters in {elapsed(at_ms - begin_ms)}"
+            text = f"{counted(more_count, 'new dead letter')} in {elapsed(at_ms - begin_ms)}"
             change = self.log.replace(told.change, at_ms, text)
         self._letters_told[subject.name] = _LettersTold(change, begin_ms, more_count)
 
@@ -447,7 +448,7 @@ class PulseMemory:
             return Verdict(f"unknown how groups are on {name}: {why}", Mark.WARN)
         if not self._seen:
             return Verdict("the name server knows no broker", Mark.BAD)
-        brokers, groups = _counted(len(self._seen), "broker"), _counted(len(self._lags or ()), "group")
+        brokers, groups = counted(len(self._seen), "broker"), counted(len(self._lags or ()), "group")
         return Verdict(f"all is well: {brokers}, {groups}, {self._letters_text()}{self._unasked_text()}", Mark.GOOD)
 
     def _letters_text(self) -> str:
@@ -456,14 +457,14 @@ class PulseMemory:
         is_part = self._letters_unread_count or any(one.lacking or one.depth_count is None for one in letters)
         if not depth:
             return "dead letters unknown" if is_part else "no dead letters"
-        text = _counted(depth, "dead letter")
+        text = counted(depth, "dead letter")
         return at_least(text) if is_part else text
 
     def _unasked_text(self) -> str:
         unknown = sum(
             group not in self._members or self._members[group].member_ids is None for group in self._lags or ()
         )
-        return f"; members of {_counted(unknown, 'group')} unknown" if unknown else ""
+        return f"; members of {counted(unknown, 'group')} unknown" if unknown else ""
 
 
 def _is_zero(rate: float | None) -> float | None:
@@ -483,7 +484,3 @@ def _letters_series(group: str) -> Series:
 def _cluster_series(field: str) -> Series:
     """Of all together: ``in_tps``, ``out_tps``, ``lag_count``."""
     return Series("cluster", "", field)
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -14,6 +14,7 @@ from rmqadmin.core.units import at_least, count, duration, elapsed, percent
 from rmqadmin.tui.memory.changes import Subject, SubjectKind
 from rmqadmin.tui.memory.history import NumberChange
 from rmqadmin.tui.memory.readings import BrokerReading, GroupLag, LettersReading, MembersReading
+from rmqproto.wording import counted
 
 PUT_SLOW_MS = 200
 SEND_WAIT_MAX_MS = 200
@@ -111,6 +112,5 @@ def deletion_text(kept_ms: int) -> str:
 def of_letters(group: str, reading: LettersReading, growth: NumberChange | None) -> Iterator[Trouble]:
     if growth is not None and growth.by > 0:
         depth = at_least(count(reading.depth_count)) if reading.lacking else count(reading.depth_count)
-        letters = "dead letter" if growth.by == 1 else "dead letters"
-        text = f"{count(round(growth.by))} new {letters} in {elapsed(growth.over_ms)}, {depth} in all"
+        text = f"{counted(round(growth.by), 'new dead letter')} in {elapsed(growth.over_ms)}, {depth} in all"
         yield Trouble(Subject(SubjectKind.DEAD_LETTERS, group), Rule.GROWING, text, Mark.WARN)

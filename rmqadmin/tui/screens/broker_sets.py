@@ -10,7 +10,7 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
-from rmqadmin.core.health.health_finding import Grade, counted
+from rmqadmin.core.health.health_finding import Grade
 from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.units import UNKNOWN, clock, duration, elapsed, size
@@ -20,6 +20,7 @@ from rmqadmin.tui.sources import broker_sets
 from rmqadmin.tui.sources.broker_sets import ReadSets, SetRow
 from rmqadmin.tui.widgets.columns import MINOR, VITAL, Column
 from rmqadmin.tui.widgets.row_table import RowTable
+from rmqproto.wording import counted
 
 SERVER_WAIT_MAX_S = 2.0
 """A broker that takes longer is told as one that does not answer: whoever waits for it does not see the handover."""

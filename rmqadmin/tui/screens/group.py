@@ -17,7 +17,6 @@ from rmqadmin.core.groups.consumption import GroupOffsets
 from rmqadmin.core.groups.lag_trend import SAMPLE_DEFAULT_S, STUCK_AFTER_MS
 from rmqadmin.core.groups.queue_owners import Member, QueueOwners, QueueState, without_heading
 from rmqadmin.core.groups.standing_still import StandingStill
-from rmqadmin.core.health.health_finding import counted
 from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.units import UNKNOWN, at_least, clock, count, elapsed, rate
@@ -38,6 +37,7 @@ from rmqadmin.tui.widgets.row_table import RowTable
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import version_name
 from rmqproto.errors import NotFoundError
+from rmqproto.wording import counted
 
 if TYPE_CHECKING:
     from rmqadmin.tui.dashboard_client import DashboardClient

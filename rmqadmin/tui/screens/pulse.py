@@ -25,6 +25,7 @@ from rmqadmin.tui.widgets.columns import NUMBERS, Column
 from rmqadmin.tui.widgets.row_table import HEADER_HEIGHT, RowTable
 from rmqadmin.tui.widgets.stacked_table import StackedTable
 from rmqproto.names import DLQ_PREFIX
+from rmqproto.wording import counted
 
 if TYPE_CHECKING:
     from rmqadmin.tui.refresh import Feed
@@ -155,9 +156,7 @@ class PulseScreen(DashboardScreen):
         news_count = 0 if sampler is None else sampler.pulse.log.since(self.dashboard.away_since_ms)
         if not news_count:
             return ""
-        return (
-            f"{news_count:,} {'change' if news_count == 1 else 'changes'} since {clock(self.dashboard.away_since_ms)}"
-        )
+        return f"{counted(news_count, 'change')} since {clock(self.dashboard.away_since_ms)}"
 
     # --- the room there is -------------------------------------------------------------------------------------------
 

@@ -14,7 +14,6 @@ from textual.widgets import Static
 from rmqadmin.core.groups.queue_owners import QueueState
 from rmqadmin.core.groups.rebalances import OwnedQueue, QueueMove, Rebalances
 from rmqadmin.core.health.group_checks import members_findings
-from rmqadmin.core.health.health_finding import counted
 from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.units import UNKNOWN, age, clock, elapsed
@@ -27,6 +26,7 @@ from rmqadmin.tui.sources.groups import GroupFacts, GroupState
 from rmqadmin.tui.widgets.columns import MINOR, VITAL, Column
 from rmqadmin.tui.widgets.row_table import RowTable
 from rmqproto.bodies.base import MessageQueue
+from rmqproto.wording import counted
 
 _MARKS = {QueueState.UNOWNED: Mark.BAD, QueueState.SHARED: Mark.BAD, QueueState.UNKNOWN: Mark.WARN}
 

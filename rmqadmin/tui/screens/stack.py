@@ -16,6 +16,7 @@ from rmqadmin.tui.screens.base import DashboardScreen
 from rmqadmin.tui.sources import clients
 from rmqadmin.tui.sources.groups import GroupFacts
 from rmqadmin.tui.widgets.lines import Text, TextLines
+from rmqproto.wording import counted
 
 _LISTENER = "ConsumeMessageThread"
 """How Java's client calls the threads in which listeners run. They are what one looks for, among 700 lines."""
@@ -64,7 +65,7 @@ class StackScreen(DashboardScreen):
         self.show_status()
 
     def rows_text(self) -> str:
-        return "" if self._line_count is None else f"{self._line_count:,} lines, r asks again"
+        return "" if self._line_count is None else f"{counted(self._line_count, 'line')}, r asks again"
 
 
 def listeners_first(text: str) -> str:

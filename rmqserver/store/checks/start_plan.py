@@ -6,6 +6,7 @@ import enum
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from rmqproto.wording import counted
 from rmqserver.store.checks.dry_run import DryRun
 from rmqserver.store.checks.findings import words
 from rmqserver.store.checks.found_files import commit_log_of
@@ -190,7 +191,7 @@ class _CutOff:
             (self.record_count, "record that can be read", "records that can be read"),
             (self.torn_count, "torn record", "torn records"),
         ]
-        text = " and ".join(words.count_of(*part) for part in parts if part[0]) or "bytes that are no record"
+        text = " and ".join(counted(*part) for part in parts if part[0]) or "bytes that are no record"
         return f"{text}: {words.queues(self._queues)}" if self._queues else text
 
 

@@ -9,6 +9,7 @@ import msgspec
 
 from rmqproto.errors import NotFoundError
 from rmqproto.names import retry_topic
+from rmqproto.wording import counted
 from spark_tools.live import OpenCluster
 from spark_tools.offset_ranges import OffsetSet, queue_text, split_ranges
 from spark_tools.replay.engines.engine import Engine
@@ -59,7 +60,7 @@ def plan_replay(plan: Plan, engine: Engine, directory: str, *, wave_messages: in
     ))  # fmt: skip
     topics = sorted(report.topics) if plan.target.kind != "file" else []
     if not (report.selected or report.excluded or report.skipped):
-        raise NotFoundError(f"nothing is selected: none of {plan.offset_count:,} messages fits")
+        raise NotFoundError(f"nothing is selected: none of {counted(plan.offset_count, 'message')} fits")
     plan = msgspec.structs.replace(
         plan,
         target=msgspec.structs.replace(plan.target, topics=topics),

@@ -12,6 +12,7 @@ from rmqproto.message import properties as props
 from rmqproto.message.message_id import UniqueIds
 from rmqproto.message.sys_flag import COMPRESSED, COMPRESSION_TYPE_MASK
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX, SEND_FORBIDDEN_TOPICS, retry_topic, topic_problem
+from rmqproto.wording import counted
 from spark_tools.replay.plans.plan import TargetRule, Transform
 from spark_tools.replay.sending.delivery import Outgoing, Rejected
 from spark_tools.replay.sending.replay_ids import REPLAY_ID, REPLAY_ROUND, replay_id
@@ -59,7 +60,7 @@ class Redrive:
         limit, park_topic = self._transform.redrives_max, self._transform.park_topic
         is_parked = limit is not None and redrives >= limit
         if is_parked and park_topic is None:
-            return Rejected(place, topic, 0, f"was redriven {redrives} times already")
+            return Rejected(place, topic, 0, f"was redriven {counted(redrives, 'time')} already")
         if is_parked and park_topic is not None:
             topic = park_topic
         if self._topics is not None and topic not in self._topics:

@@ -121,7 +121,7 @@ def test_a_share_of_failures_stops_and_the_rest_can_be_parked(spark, dead: DeadL
         transform=Transform(redrives_max=3),
     )  # fmt: skip
     strict = Runner(ledger_root=str(tmp_path / "a"), run=RunOptions(failures_share_max=0.08))
-    with pytest.raises(FailuresExceeded, match="3 messages were rejected, more than the 2 allowed"):
+    with pytest.raises(FailuresExceeded, match="3 messages rejected, more than the 2 allowed"):
         replay(request, strict, execute=True, spark=spark)
     parking = replace(request, transform=Transform(redrives_max=3, park_topic=parked))
     done = replay(parking, Runner(ledger_root=str(tmp_path / "b")), execute=True, spark=spark).result

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rmqserver.store.checks.findings import words
+from rmqproto.wording import counted
 from rmqserver.store.checks.findings.checked_store import CheckedStore
 from rmqserver.store.checks.findings.finding import FindingKind, Severity
 from rmqserver.store.checks.looks.index_check import CheckedIndexFile, IndexCheck
@@ -105,7 +105,7 @@ def _add_missing(checked: CheckedStore, index: IndexCheck) -> None:
         is_usual = not index.files or (is_mended and not checked.found.is_clean)
         checked.add_of_log(
             Severity.NOTE if is_usual else Severity.WARNING if is_mended else Severity.ERROR, FindingKind.INDEX_MISSING,
-            f"{words.count_of(count, 'message')} {where} entries" if index.files else "there is no index", log_offset,
+            f"{counted(count, 'message')} {where} entries" if index.files else "there is no index", log_offset,
             count=count, ours=checked.ours.refused(MADE_ANEW if is_mended else MISSED),
             apache=checked.apache.refused(MISSED if checked.found.is_clean or not index.files else MADE_ANEW),
         )  # fmt: skip
@@ -178,10 +178,10 @@ def _header_differences(file: CheckedIndexFile, diff: IndexDiff) -> Iterator[tup
 
 def _told(file: CheckedIndexFile, run: EntryRun) -> tuple[FindingKind, str, int]:
     entry_at = file.found.units_at + INDEX_UNIT.size * run.number
-    entries = words.count_of(run.count, "entry", "entries")
+    entries = counted(run.count, "entry", "entries")
     match run.state:
         case EntryState.SLOT:
-            slots = words.count_of(run.count, "slot")
+            slots = counted(run.count, "slot")
             return (
                 FindingKind.INDEX_SLOT,
                 f"{slots} not leading to the newest entry",

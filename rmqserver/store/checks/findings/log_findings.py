@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rmqproto.wording import counted
 from rmqserver.store.checks.findings import words
 from rmqserver.store.checks.findings.checked_store import CheckedStore
 from rmqserver.store.checks.findings.finding import FindingKind, Severity
@@ -25,7 +26,7 @@ def add_all(checked: CheckedStore) -> None:
 def _add_stretch(checked: CheckedStore, each: StretchTimes) -> None:
     stretch, record = each.stretch, each.stretch.record
     lost = checked.queues.lost.get(stretch.log_offset, {})
-    what = f"{stretch.reason}: {words.count_of(stretch.end_offset - stretch.log_offset, 'byte')}"
+    what = f"{stretch.reason}: {counted(stretch.end_offset - stretch.log_offset, 'byte')}"
     where = {}
     begin_ms, end_ms = each.before_ms, each.after_ms
     lost_messages = words.message_count(lost) or int(stretch.head is not None)
@@ -34,7 +35,7 @@ def _add_stretch(checked: CheckedStore, each: StretchTimes) -> None:
         begin_ms = end_ms = record.store_timestamp_ms
         lost_messages = int(stretch.reason is not Reason.PLACE)
     elif lost:
-        what += f"; {words.count_of(lost_messages, 'message')}: {words.queues(lost)}"
+        what += f"; {counted(lost_messages, 'message')}: {words.queues(lost)}"
     elif stretch.head is not None:
         what += f"; a message of {_likely_queue(checked, stretch.head)}, offset {stretch.head.queue_offset}"
         begin_ms = end_ms = stretch.head.store_timestamp_ms
@@ -61,7 +62,7 @@ def _becomes(checked: CheckedStore, start: LogStart, stretch: LogStretch) -> str
     text = start.what_becomes_of(stretch, stretches)
     behind = checked.records.end_offset - stretch.end_offset
     if start.cuts_at(stretch, stretches) and behind > 0:
-        text += f", with {words.count_of(behind, 'byte')} of records behind it"
+        text += f", with {counted(behind, 'byte')} of records behind it"
     return text
 
 
@@ -93,7 +94,7 @@ def _add_lost_end(checked: CheckedStore) -> None:
     count = words.message_count(lost)
     checked.add_of_log(
         Severity.ERROR, FindingKind.LOG_LOST,
-        f"the log ends here; consume queues know {words.count_of(count, 'message')} behind: {words.queues(lost)}",
+        f"the log ends here; consume queues know {counted(count, 'message')} behind: {words.queues(lost)}",
         end, lost_messages=count, begin_ms=checked.records.last_ms,
         ours=checked.ours.refused("forgets them"), apache=checked.apache.refused("forgets them"),
     )  # fmt: skip
@@ -105,7 +106,7 @@ def _add_times(checked: CheckedStore) -> None:
         return
     checked.add_of_log(
         Severity.WARNING if steps.largest_ms >= TIME_STEP_WARNED_MS else Severity.NOTE, FindingKind.RECORD_TIME,
-        f"store times go back {words.count_of(steps.count, 'time')}, by {steps.largest_ms:,} ms at most: searches by "
+        f"store times go back {counted(steps.count, 'time')}, by {steps.largest_ms:,} ms at most: searches by "
         "time may miss messages there",
         steps.log_offset, count=steps.count, ours=checked.ours.refused("nothing"),
         apache=checked.apache.refused("nothing"),

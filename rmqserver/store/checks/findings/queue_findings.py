@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rmqproto.names import LIGHT_QUEUE_PREFIX, is_system_topic
-from rmqserver.store.checks.findings import words
+from rmqproto.wording import counted
 from rmqserver.store.checks.findings.checked_store import CheckedStore
 from rmqserver.store.checks.findings.finding import FindingKind, Severity
 from rmqserver.store.checks.found_files import FoundFiles
@@ -25,7 +25,7 @@ def add_all(checked: CheckedStore) -> None:
         if not topic.is_there and _is_deleted(checked, queue.topic):
             checked.add(
                 Severity.NOTE, FindingKind.TOPIC_DELETED,
-                f"{words.count_of(queue.unit_count, 'message')} of a topic that is deleted", _path(checked, queue),
+                f"{counted(queue.unit_count, 'message')} of a topic that is deleted", _path(checked, queue),
                 topic=queue.topic, queue_id=queue.queue_id, count=queue.unit_count,
                 ours="leaves them until they expire", apache="leaves them until they expire",
             )  # fmt: skip
@@ -38,7 +38,7 @@ def add_all(checked: CheckedStore) -> None:
         if queue.dropped_runs:
             checked.add(
                 Severity.ERROR, FindingKind.UNIT_WRONG,
-                f"and {words.count_of(queue.dropped_runs, 'more run')} of such units",
+                f"and {counted(queue.dropped_runs, 'more run')} of such units",
                 _path(checked, queue), topic=queue.topic, queue_id=queue.queue_id, count=queue.dropped_runs,
             )  # fmt: skip
         _add_unnamed(checked, queue)
@@ -78,7 +78,7 @@ def _add_unnamed(checked: CheckedStore, queue: CheckedQueue) -> None:
         return
     checked.add(
         Severity.WARNING, FindingKind.TABLE_TOPIC,
-        f"{words.count_of(queue.unit_count, 'message')} of a topic that config/topics.json does not name",
+        f"{counted(queue.unit_count, 'message')} of a topic that config/topics.json does not name",
         _path(checked, queue), topic=topic, queue_id=queue.queue_id, count=queue.unit_count,
         ours="serves them when the topic is made again", apache="serves them when the topic is made again",
     )  # fmt: skip
@@ -100,11 +100,11 @@ def _add_run(checked: CheckedStore, queue: CheckedQueue, run: UnitRun) -> None:
 
 def _judged(checked: CheckedStore, queue: CheckedQueue, run: UnitRun) -> tuple[Severity, FindingKind, str, int]:
     """How bad, of which kind, in words, and how many messages are lost that nobody else reports."""
-    units = words.count_of(run.count, "unit")
+    units = counted(run.count, "unit")
     match run.state:
         case UnitState.MISSING:
             where = "" if queue.files.bases else ": the queue has no file"
-            what = f"no unit for {words.count_of(run.count, 'message')}{where}"
+            what = f"no unit for {counted(run.count, 'message')}{where}"
             return _missing_severity(checked, queue, run), FindingKind.UNIT_MISSING, what, 0
         case UnitState.WRONG:
             severity = Severity.WARNING if _is_mended(checked, queue, run) else Severity.ERROR
@@ -119,7 +119,7 @@ def _judged(checked: CheckedStore, queue: CheckedQueue, run: UnitRun) -> tuple[S
             what = f"{units} pointing to log offset {run.log_offset}, where the log has no record"
             return _lost_severity(checked, run), FindingKind.UNIT_LOST, what, 0
         case UnitState.HOLE:
-            what = f"nothing for {words.count_of(run.count, 'message')}, and none in the log either"
+            what = f"nothing for {counted(run.count, 'message')}, and none in the log either"
             return Severity.ERROR, FindingKind.UNIT_MISSING, what, run.count
         case UnitState.RUBBISH:
             severity = Severity.WARNING if checked.found.is_clean else Severity.NOTE

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rmqproto.names import LIGHT_QUEUE_PREFIX
+from rmqproto.wording import counted
 from rmqserver.store.checks.looks.queue_check import LostMessages
 
 QUEUES_NAMED_MAX = 3
-
-
-def count_of(count: int, what: str, plural: str | None = None) -> str:
-    return f"{count:,} {what if count == 1 else plural or what + 's'}"
 
 
 def offsets(first: int, last: int) -> str:
@@ -27,7 +24,7 @@ def queues(lost: Mapping[tuple[str, int], LostMessages]) -> str:
     ]
     rest = len(named) - QUEUES_NAMED_MAX
     text = ", ".join(named[:QUEUES_NAMED_MAX])
-    return f"{text} and {count_of(rest, 'more queue')}" if rest > 0 else text
+    return f"{text} and {counted(rest, 'more queue')}" if rest > 0 else text
 
 
 def message_count(lost: Mapping[tuple[str, int], LostMessages]) -> int:

@@ -113,7 +113,7 @@ def test_a_client_that_says_nothing_has_a_row_that_says_why(rmqadmin: Rmqadmin, 
         ran = rmqadmin("-o", "json", "consumerStatus", "-g", group)
     assert ran.status == 1
     assert ran.items[0]["error"]
-    assert "1 of 1 clients" in ran.err
+    assert "1 of 1 client:" in ran.err
 
 
 @pytest.mark.parametrize(

@@ -245,7 +245,7 @@ GOOD = AuditResult(expected=7, found=7)
     ("end", "status", "said"),
     [
         (ReplayResult("billing-1", 7, audit=GOOD), 0, ""),
-        (ReplayResult("billing-1", 6, rejected=1, failures_path="/f.jsonl"), 1, "1 messages were rejected: /f.jsonl"),
+        (ReplayResult("billing-1", 6, rejected=1, failures_path="/f.jsonl"), 1, "1 message rejected: /f.jsonl"),
         (
             ReplayResult("billing-1", 7, audit=AuditResult(expected=7, found=6, missing=1)),
             1,
