@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from rmqadmin.core.contexts.context import Context
     from rmqadmin.core.contexts.settings import EffectiveSettings
     from rmqadmin.core.progress import CountDone
+    from rmqadmin.core.servers.broker_answers import Answers
     from rmqadmin.session import Session
     from rmqclient.admin import AdminClient
     from rmqclient.blocking import BlockingClient
@@ -132,6 +133,22 @@ class Call:
             self.invocation.session.take_back(client)
         else:
             client.close()
+
+    @cached_property
+    def answers(self) -> Answers:
+        """Asks brokers of which some may not answer. What the others say is the result; the program then ends with the
+        status of what was done in part."""
+        from rmqadmin.core.servers.broker_answers import Answers  # for those who ask several
+
+        return Answers()
+
+    def forget_answers(self) -> None:
+        """Everybody is asked anew."""
+        self.__dict__.pop("answers", None)
+
+    def answers_problem(self) -> str | None:
+        """Who did not answer; None if all did."""
+        return self.answers.problem() if "answers" in self.__dict__ else None
 
     @cached_property
     def settings(self) -> EffectiveSettings:

@@ -47,7 +47,7 @@ from rmqadmin.options.context_words import ContextName
 from rmqadmin.output import Color, Format
 from rmqadmin.picked_fields import PickedFields, fields_hint, pick_fields
 from rmqadmin.registry import Effect, Entry
-from rmqproto.errors import DamageError, RocketMQError, UsageError
+from rmqproto.errors import DamageError, NotFoundError, RocketMQError, UsageError
 
 if typing.TYPE_CHECKING:
     from rmqadmin.core.audit.trail import Arguments
@@ -430,13 +430,15 @@ def run_command(
         if entry.effect is Effect.SCREEN:
             return int(typing.cast(int | None, ask(call)) or ExitCode.OK)
         if interval_s is None:
-            result = ask(call)
+            result = _asked(ask, call)
             _show(result, entry, format, color, invocation, picked)
         else:
             from rmqadmin.watch import parse_until, watch
 
             until = parse_until(common.until) if common.until is not None else None
-            result = watch(lambda: ask(call), entry.name, format, color, interval_s, until, picked)
+            result = watch(
+                lambda: _asked(ask, call), entry.name, format, color, interval_s, until, picked, call.answers_problem
+            )
         call.end_trail(result)
     except BrokenPipeError as error:
         call.end_trail(result, error)
@@ -456,7 +458,7 @@ def run_command(
     status = result.exit_status()
     if status is not None:
         return status
-    remark, problem, damage = result.remark(), result.problem(), result.damage()
+    remark, problem, damage = result.remark(), result.problem() or call.answers_problem(), result.damage()
     if remark is not None:
         diagnostics.notice(remark)
     if problem is not None:
@@ -464,6 +466,18 @@ def run_command(
     if damage is not None:
         raise DamageError(damage)
     return ExitCode.OK
+
+
+def _asked(ask: Callable[[Call], Result], call: Call) -> Result:
+    """The answer. PartlyFailedError for what was not found where some brokers did not answer: they may have it."""
+    call.forget_answers()
+    try:
+        return ask(call)
+    except NotFoundError as error:
+        problem = call.answers_problem()
+        if problem is None:
+            raise
+        raise PartlyFailedError(f"{error}, as far as is known: {problem}") from None
 
 
 def picked_fields(entry: Entry, common: CommonOptions) -> PickedFields | None:

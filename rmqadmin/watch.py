@@ -80,13 +80,24 @@ def watch(
     interval_s: float,
     until: Until | None,
     picked: PickedFields | None = None,
+    answers_problem: Callable[[], str | None] = lambda: None,
 ) -> Result:
-    """Asks and shows until ``until`` holds; the last result. Whatever the first tick raises, and Ctrl-C, ends it."""
-    last = _show(ask(), command, format, color, interval_s, picked)
-    while until is None or not until.holds(last):
+    """Asks and shows until ``until`` holds; the last result. Whatever the first tick raises, and Ctrl-C, ends it.
+    ``answers_problem`` says, after each question, which brokers did not answer: of their part nothing is known, and so
+    no condition holds."""
+
+    def tick() -> Result:
+        result = _show(ask(), command, format, color, interval_s, picked)
+        problem = answers_problem()
+        if problem is not None:
+            diagnostics.notice(f"{problem}; asking again in {interval_s:g} s")
+        return result
+
+    last = tick()
+    while until is None or answers_problem() is not None or not until.holds(last):
         time.sleep(interval_s)
         try:
-            last = _show(ask(), command, format, color, interval_s, picked)
+            last = tick()
         except (ConnectError, RequestTimeoutError) as error:
             diagnostics.notice(f"{error}; asking again in {interval_s:g} s")
     return last

@@ -12,9 +12,10 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 
 from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.core.targets import ask_each
 from rmqadmin.core.terminal_text import display_width, printable
 from rmqadmin.core.topics.perms import perm_words
-from rmqproto.errors import ConnectError, RequestTimeoutError, RocketMQError
+from rmqproto.errors import ConnectError, RequestTimeoutError, RocketMQError, UsageError
 
 
 class FieldChange(msgspec.Struct, frozen=True):
@@ -126,27 +127,35 @@ def _is_one_line(rows: Sequence[ChangeRow], texts: Sequence[str], width: int) ->
     return cells + display_width("; ".join(texts)) + _DONE_WIDTH + 4 * _GAP <= width
 
 
-KEEP, UNREACHED = "keep", "unreached"
-"""The actions of a step that changes nothing, and of one that could not be planned."""
+KEEP, UNREACHED, REFUSED = "keep", "unreached", "refused"
+"""The actions of a step that changes nothing, and of those that could not be planned."""
+
+NOT_PLANNED = frozenset({UNREACHED, REFUSED})
 
 
 def plan_each(addrs: Iterable[str], plan: Callable[[str], Step]) -> list[Step]:
-    """A step for each server. One that cannot be reached gets a step that fails, so that the others can still be
-    changed; its error is raised if there are no others."""
-    steps = []
-    for addr in addrs:
+    """A step for each server; all are asked at once, so ``plan`` is called in several threads. One that cannot be
+    reached, or refuses, gets a step that fails, so that the others can still be changed; the first error is raised if
+    there are no others. So is UsageError: what is wrong with the words is wrong everywhere."""
+
+    def plan_one(addr: str) -> Step:
         try:
-            steps.append(plan(addr))
-        except (ConnectError, RequestTimeoutError) as error:
-            steps.append(unreached(addr, error))
+            return plan(addr)
+        except UsageError:
+            raise
+        except RocketMQError as error:
+            return not_planned(addr, error)
+
+    steps = ask_each(plan_one, list(addrs))
     if steps and all(step.failure is not None for step in steps):
         assert steps[0].failure is not None
         raise steps[0].failure
     return steps
 
 
-def unreached(addr: str, error: RocketMQError) -> Step:
-    return Step(addr, UNREACHED, [], lambda: None, failure=error)
+def not_planned(addr: str, error: RocketMQError) -> Step:
+    what = UNREACHED if isinstance(error, ConnectError | RequestTimeoutError) else REFUSED
+    return Step(addr, what, [], lambda: None, failure=error)
 
 
 def all_keep(steps: Iterable[Step]) -> bool:

@@ -31,5 +31,5 @@ def acl_ls(
     who = None if user is None else user.strip()
     what = None if resource is None else resource.strip()
     addrs = targets.meant_masters(call.admin, broker_addr, cluster_name)
-    answers = targets.ask_each(lambda addr: call.admin.acls(addr, who, what), addrs)
-    return Acls([BrokerAcls(addr, acls) for addr, acls in zip(addrs, answers, strict=True)])
+    answers = call.answers.of(lambda addr: call.admin.acls(addr, who, what), addrs)
+    return Acls([BrokerAcls(addr, acls) for addr, acls in answers.items()])

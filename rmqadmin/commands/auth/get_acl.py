@@ -18,5 +18,5 @@ def get_acl(call: Call, subject: Subject, broker_addr: BrokerAddr = None, cluste
     """
     who = subject.strip()
     addrs = targets.masters(call.admin, broker_addr, cluster_name)
-    answers = targets.ask_each(lambda addr: call.admin.acl(addr, who), addrs)
-    return Acls([BrokerAcls(addr, [acl] if acl else []) for addr, acl in zip(addrs, answers, strict=True)])
+    answers = call.answers.of(lambda addr: call.admin.acl(addr, who), addrs)
+    return Acls([BrokerAcls(addr, [acl] if acl else []) for addr, acl in answers.items()])

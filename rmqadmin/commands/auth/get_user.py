@@ -19,8 +19,8 @@ def get_user(call: Call, username: Username, broker_addr: BrokerAddr = None, clu
     """
     name = username.strip()
     addrs = targets.masters(call.admin, broker_addr, cluster_name)
-    answers = zip(addrs, targets.ask_each(lambda addr: call.admin.account(addr, name), addrs), strict=True)
-    found = [BrokerUsers(addr, [account]) for addr, account in answers if account is not None]
+    answers = call.answers.of(lambda addr: call.admin.account(addr, name), addrs)
+    found = [BrokerUsers(addr, [account]) for addr, account in answers.items() if account is not None]
     if not found and not call.as_mqadmin:
         raise NotFoundError(f"no broker has a user {name}", hint="`rmqadmin listUser` lists the users.")
     return Users(found)

@@ -32,5 +32,5 @@ def list_acl(
     who = None if subject is None else subject.strip()
     what = None if resource is None else resource.strip()
     addrs = targets.masters(call.admin, broker_addr, cluster_name)
-    answers = targets.ask_each(lambda addr: call.admin.acls(addr, who, what), addrs)
-    return Acls([BrokerAcls(addr, acls) for addr, acls in zip(addrs, answers, strict=True)])
+    answers = call.answers.of(lambda addr: call.admin.acls(addr, who, what), addrs)
+    return Acls([BrokerAcls(addr, acls) for addr, acls in answers.items()])

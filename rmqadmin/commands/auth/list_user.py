@@ -29,6 +29,6 @@ def list_user(
     """
     wanted = None if name_filter is None else name_filter.strip()
     addrs = targets.masters(call.admin, broker_addr, cluster_name)
-    answers = targets.ask_each(lambda addr: call.admin.accounts(addr, wanted), addrs)
-    found = [BrokerUsers(addr, users) for addr, users in zip(addrs, answers, strict=True)]
+    answers = call.answers.of(lambda addr: call.admin.accounts(addr, wanted), addrs)
+    found = [BrokerUsers(addr, users) for addr, users in answers.items()]
     return Users(found, "" if cluster_name is None else "get user from {} success.\n")

@@ -66,5 +66,5 @@ def _require_known(admin: AdminClient, group: str) -> None:
     if targets.find_route(admin, retry_topic(group)) is not None:
         return
     addrs = targets.selected_addrs(targets.all_brokers(admin.cluster_info()))
-    if not any(group in admin.all_groups(addr).subscription_group_table for addr in addrs):
+    if not any(targets.ask_each(lambda addr: group in admin.all_groups(addr).subscription_group_table, addrs)):
         raise NotFoundError(f"no broker knows the group {group}")

@@ -90,4 +90,5 @@ def consumer_connection(
       rmqadmin -o json consumerConnection -g OrderGroup
     """
     group = consumer_group.strip()
-    return ConsumerClients(online_clients(call.admin, group, group_brokers(call.admin, group, broker_addr)))
+    brokers = group_brokers(call.admin, group, broker_addr)
+    return ConsumerClients(online_clients(call.admin, group, brokers, call.answers))

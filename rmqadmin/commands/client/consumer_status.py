@@ -35,7 +35,7 @@ def consumer_status(
     """
     group = consumer_group.strip()
     brokers = group_brokers(call.admin, group, broker_addr)
-    clients = online_clients(call.admin, group, brokers)
+    clients = online_clients(call.admin, group, brokers, call.answers)
     if client_id is not None:
         return _one(call, group, client_id.strip(), clients, brokers, jstack)
     result = GroupStatus(ask_clients(call.admin, group, clients, brokers, jstack=jstack), call.now_ms(), jstack)

@@ -9,7 +9,6 @@ from typing import Annotated, ClassVar
 import typer
 
 from rmqadmin.call import Call
-from rmqadmin.core import targets
 from rmqadmin.core.mqadmin_text import java_text
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.options.command_options import Topic
@@ -65,11 +64,11 @@ def producer_connection(
     """
     group = producer_group.strip()
     brokers = call.admin.topic_route(topic.strip()).broker_datas
-    addrs = [(broker.broker_name, addr) for broker in brokers if (addr := broker.selected_addr()) is not None]
+    names = {addr: broker.broker_name for broker in brokers if (addr := broker.selected_addr()) is not None}
 
-    def ask(named: tuple[str, str]) -> list[ClientConnection]:
+    def ask(addr: str) -> list[ClientConnection]:
         try:
-            return call.admin.producer_connection(named[1], group).connection_set
+            return call.admin.producer_connection(addr, group).connection_set
         except RefusedError as error:
             if error.code != ResponseCode.SYSTEM_ERROR:
                 raise
@@ -77,14 +76,14 @@ def producer_connection(
 
     connections: dict[str, ClientConnection] = {}
     broker_names: dict[str, list[str]] = {}
-    for (name, _), found in zip(addrs, targets.ask_each(ask, addrs), strict=True):
+    for addr, found in call.answers.of(ask, names).items():
         seen: Counter[str] = Counter()
         for connection in found:
             # One client has one connection to each broker: two to the same broker are two clients that took one id.
             seen[connection.client_id] += 1
             key = f"{connection.client_id} {seen[connection.client_id]}"
             connections.setdefault(key, connection)
-            broker_names.setdefault(key, []).append(name)
+            broker_names.setdefault(key, []).append(names[addr])
     if not connections:
         raise NotFoundError(
             f"no client of the producer group {group} is online",

@@ -8,7 +8,6 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 
 from rmqadmin.call import Call
-from rmqadmin.core import targets
 from rmqadmin.core.mqadmin_text import fastjson_pretty, hash_map
 from rmqadmin.core.results import TIME, Result, Row, doc
 from rmqadmin.core.servers.server_configs import replica_headings
@@ -91,6 +90,6 @@ def get_cold_data_flow_ctr_info(
       rmqadmin getColdDataFlowCtrInfo -b 127.0.0.1:10911
       rmqadmin getColdDataFlowCtrInfo -c DefaultCluster --output wide
     """
-    asked = replica_headings(call.admin, broker_addr, cluster_name)
-    answers = targets.ask_each(call.admin.cold_data_flow, [addr for addr, _ in asked])
-    return ColdReads([AskedFlow(*one, flow) for one, flow in zip(asked, answers, strict=True)])
+    headings = dict(replica_headings(call.admin, broker_addr, cluster_name))
+    answers = call.answers.of(call.admin.cold_data_flow, headings)
+    return ColdReads([AskedFlow(addr, headings[addr], flow) for addr, flow in answers.items()])

@@ -39,4 +39,5 @@ def fault_ls(call: Call, broker_addr: BrokerAddr = None, cluster_name: ClusterNa
     """
     admin = call.admin
     addrs = meant_brokers(admin, broker_addr, cluster_name)
-    return Faults([(addr, state) for addr in addrs for state in own_answer(partial(admin.faults, addr))])
+    answers = call.answers.of(lambda addr: own_answer(partial(admin.faults, addr)), addrs)
+    return Faults([(addr, state) for addr, states in answers.items() for state in states])

@@ -216,22 +216,22 @@ def consumer_progress(
     else:
         brokers = brokers_of_group(admin, group, topic)
     found = _queue_by_queue(call, brokers, group, topic)
-    require_offsets(admin, brokers, group, found)
+    require_offsets(admin, brokers, group, found, call.answers)
     shows_clients = show_client_ip is TrueFalse.TRUE
     return GroupProgress(found, _owners(call, brokers, group) if shows_clients else {}, shows_clients)
 
 
 def _queue_by_queue(call: Call, brokers: Sequence[BrokerData], group: str, topic: str | None) -> GroupOffsets:
     try:
-        return read_logical_offsets(call.admin, brokers, group, topic)
+        return read_logical_offsets(call.admin, brokers, group, topic, call.answers)
     except MappingError as error:
         call.notice(f"no logical queues are shown: {error}")
-        return read_offsets(call.admin, brokers, group, topic)
+        return read_offsets(call.admin, brokers, group, topic, call.answers)
 
 
 def _owners(call: Call, brokers: Sequence[BrokerData], group: str) -> dict[MessageQueue, str]:
     """Which client owns which queue, as the clients say (307). What a silent client owns is unknown."""
-    clients = read_clients(call.admin, brokers, group)
+    clients = read_clients(call.admin, brokers, group, call.answers)
     addr_of = {broker.broker_name: broker.selected_addr() for broker in brokers}
 
     def ask(client_id: str) -> list[tuple[MessageQueue, str]]:

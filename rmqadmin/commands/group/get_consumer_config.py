@@ -94,13 +94,14 @@ def get_consumer_config(
       rmqadmin -o json getConsumerConfig -g OrderGroup
     """
     group = group_name.strip()
-    brokers = [broker for broker in targets.all_brokers(call.admin.cluster_info()) if broker.selected_addr()]
+    known = targets.all_brokers(call.admin.cluster_info())
+    brokers = {addr: broker for broker in known if (addr := broker.selected_addr()) is not None}
 
-    def ask(broker: BrokerData) -> SubscriptionGroupConfig | None:
-        return call.admin.all_groups(broker.selected_addr() or "").subscription_group_table.get(group)
+    def ask(addr: str) -> SubscriptionGroupConfig | None:
+        return call.admin.all_groups(addr).subscription_group_table.get(group)
 
-    answers = zip(brokers, targets.ask_each(ask, brokers), strict=True)
-    found = [(broker, config) for broker, config in answers if config is not None]
+    answers = call.answers.of(ask, brokers).items()
+    found = [(brokers[addr], config) for addr, config in answers if config is not None]
     if not found:
         raise NotFoundError(f"no broker has a group {group}", hint="`rmqadmin consumerProgress` lists the groups.")
     return GroupConfigs(found)

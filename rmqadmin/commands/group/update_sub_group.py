@@ -87,16 +87,15 @@ def update_sub_group(
     said = {name: value for name, value in wish.items() if value is not None}
     signed = parse_attributes(attributes)
     addrs = targets.masters(call.admin, broker_addr, cluster_name)
-    requests: list[SubscriptionGroupConfig] = []
+    requests: dict[str, SubscriptionGroupConfig] = {}
 
     def plan(addr: str) -> Step:
-        step, request = plan_group(call.admin, addr, group_name.strip(), said, signed, replace=replace)
-        requests.append(request)
+        step, requests[addr] = plan_group(call.admin, addr, group_name.strip(), said, signed, replace=replace)
         return step
 
     def text(done: list[str]) -> str:
         lines = "".join(f"create subscription group to {addr} success.\n" for addr in done)
-        return lines + group_config_text(requests[0])
+        return lines + group_config_text(next(requests[addr] for addr in addrs if addr in requests))
 
     return change(call, plan_each(addrs, plan), text)
 

@@ -80,5 +80,5 @@ def get_broker_epoch(call: Call, broker_name: OneBrokerName = None, cluster_name
       rmqadmin getBrokerEpoch -c DefaultCluster --output wide
     """
     addrs = targets.replicas_of_all(meant_brokers(call.admin, broker_name, cluster_name))
-    answers = targets.ask_each(call.admin.epoch_cache, addrs)
-    return Epochs([AskedEpochs(addr, cache) for addr, cache in zip(addrs, answers, strict=True)])
+    answers = call.answers.of(call.admin.epoch_cache, addrs)
+    return Epochs([AskedEpochs(addr, cache) for addr, cache in answers.items()])

@@ -125,5 +125,5 @@ def ha_status(call: Call, broker_addr: BrokerAddr = None, cluster_name: ClusterN
       rmqadmin haStatus -b 127.0.0.1:10911 --watch
     """
     addrs = targets.masters(call.admin, broker_addr, cluster_name)
-    answers = targets.ask_each(call.admin.ha_status, addrs)
-    return Replication([AskedReplica(addr, status) for addr, status in zip(addrs, answers, strict=True)])
+    answers = call.answers.of(call.admin.ha_status, addrs)
+    return Replication([AskedReplica(addr, status) for addr, status in answers.items()])

@@ -27,13 +27,13 @@ def diff(
     """
     try:
         steps = planned(call, file, broker_addr, cluster_name, prune)
+        for one in steps:
+            if one.step.failure is not None:
+                raise one.step.failure
     except RocketMQError as error:
         if diagnostics.exit_code(error) is ExitCode.REFUSED:
             raise NotComparedError(str(error), hint=error.hint) from error
         raise
-    for one in steps:
-        if one.step.failure is not None:
-            raise one.step.failure
     todo = what_changes(steps)
     rows = carry_out([one.step for one in todo], dry_run=True)
     return Differences(applied_rows(todo, rows), len(steps) - len(todo))

@@ -113,6 +113,7 @@ def query_msg_by_key(
         begin_ms=between.begin_ms or 0,
         end_ms=LONG_MAX if between.end_ms is None else between.end_ms,
         last_key=last_key,
+        answers=call.answers,
     )
     if not found:
         raise NotFoundError(f"no message of the topic {topic} has the key {key}")

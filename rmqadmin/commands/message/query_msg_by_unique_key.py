@@ -59,6 +59,7 @@ def query_msg_by_unique_key(
         unique_key,
         begin_ms=between.begin_ms or 0,
         end_ms=LONG_MAX if between.end_ms is None else between.end_ms,
+        answers=call.answers,
     )
     if not found:
         raise NotFoundError(f"no message of the topic {topic} has the unique key {unique_key}")

@@ -90,8 +90,6 @@ def check_rocksdb_cq_write_progress(
     """
     from_ms = parse_mqadmin_time(check_from, call.now_ms())
     brokers = [one for one in targets.cluster(call.admin, cluster) if 0 in one.broker_addrs]
-    addrs = [broker.broker_addrs[0] for broker in brokers]
-    answers = targets.ask_each(lambda addr: call.admin.check_rocksdb_queues(addr, topic.strip(), from_ms), addrs)
-    return QueueChecks(
-        [CheckedBroker(one.broker_name, addr, said) for one, addr, said in zip(brokers, addrs, answers, strict=True)]
-    )
+    names = {broker.broker_addrs[0]: broker.broker_name for broker in brokers}
+    answers = call.answers.of(lambda addr: call.admin.check_rocksdb_queues(addr, topic.strip(), from_ms), names)
+    return QueueChecks([CheckedBroker(names[addr], addr, said) for addr, said in answers.items()])

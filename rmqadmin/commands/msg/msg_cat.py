@@ -95,6 +95,6 @@ def msg_cat(
     reader = QueueReader(call.admin, conditions.tag, sieve, call.notice)
     if follow and tail is None and window.start is None:
         tail = TAIL_DEFAULT
-    found = places(call.admin, topic.strip(), between, window.queues or [])
+    found = places(call.admin, topic.strip(), between, window.queues or [], call.answers)
     source = sifted(reader, found, Extent(limit, tail, follow))
     return SiftedMessages(source, sieve, form, endless=follow, as_document=call.as_document)

@@ -10,6 +10,7 @@ import msgspec
 import typer
 
 from rmqadmin.call import Call
+from rmqadmin.core import targets
 from rmqadmin.core.mqadmin_text import cut, hash_order, queue_hash
 from rmqadmin.core.offsets.reset import Goal, QueueReset, is_online
 from rmqadmin.core.offsets.reset_plan import Resets, act, plan_queues
@@ -68,7 +69,7 @@ def reset_offset_by_time_old(
     route = call.admin.topic_route((cluster or topic).strip())
     found = plan_queues(call.admin, route, group, topic, goal)
     addrs = sorted({one.broker_addr for one in found})
-    if any(is_online(call.admin, addr, group) for addr in addrs):
+    if any(targets.ask_each(lambda addr: is_online(call.admin, addr, group), addrs)):
         call.notice(f"members of {group} are online, and will write their own offsets over these until a restart")
     head = f"reset consumer offset by specified consumerGroup[{group}], topic[{topic}], force[{force.value}], "
     result = WrittenOffsets(

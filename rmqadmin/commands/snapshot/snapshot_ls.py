@@ -35,8 +35,8 @@ def snapshot_ls(call: Call, broker_addr: BrokerAddr = None, cluster_name: Cluste
       rmqadmin snapshot ls -b 127.0.0.1:10911
     """
     admin = call.admin
-    return Snapshots([
-        SnapshotRow(snapshot=name, broker_addr=addr)
-        for addr in meant_brokers(admin, broker_addr, cluster_name)
-        for name in own_answer(partial(admin.snapshots, addr))
-    ])  # fmt: skip
+    addrs = meant_brokers(admin, broker_addr, cluster_name)
+    answers = call.answers.of(lambda addr: own_answer(partial(admin.snapshots, addr)), addrs)
+    return Snapshots(
+        [SnapshotRow(snapshot=name, broker_addr=addr) for addr, names in answers.items() for name in names]
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 import msgspec
 import typer
@@ -21,19 +21,16 @@ from rmqproto.java.java_hash import java_hash
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX
 from rmqproto.wording import counted
 
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
-
 
 class StatsRow(Row, frozen=True):
     topic: Annotated[str, doc("topic name", key=True)]
     group: Annotated[str | None, doc("consumer group; none if nobody consumes", key=True)]
     lag_count: Annotated[int | None, doc("messages that the group has to consume", vital=True)]
-    in_tps: Annotated[float, doc("messages stored a second, over the last minute")]
+    in_tps: Annotated[float | None, doc("messages stored a second, over the last minute")]
     out_tps: Annotated[float | None, doc("messages handed to the group a second, over the last minute")]
-    in_day: Annotated[int, doc("messages stored in the last 24 hours, or since the broker counts", minor=True)]
+    in_day: Annotated[int | None, doc("messages stored in the last 24 hours, or since the broker counts", minor=True)]
     out_day: Annotated[int | None, doc("messages handed to the group in that time", minor=True)]
-    error: Annotated[str | None, doc("why some of it is not known", sparse=True)]
+    error: Annotated[str | None, doc("why some of it is not known, and null", sparse=True)]
 
 
 class AllStats(Result, frozen=True):
@@ -49,12 +46,13 @@ class AllStats(Result, frozen=True):
         heads = ("#InTPS", "#OutTPS", "#InMsg24Hour", "#OutMsg24Hour")
         text = _line("#Topic", "#Consumer Group", "#Accumulation", *heads)
         for row in self.found:
-            topic, rate = cut(row.topic, TOPIC_WIDTH), f"{row.in_tps:.2f}"
+            topic, rate = cut(row.topic, TOPIC_WIDTH), f"{row.in_tps or 0:.2f}"
+            in_day = row.in_day or 0
             if row.group is None:
-                text += _line(row.topic, "", 0, rate, "", row.in_day, "NO_CONSUMER")
+                text += _line(row.topic, "", 0, rate, "", in_day, "NO_CONSUMER")
             else:
                 lag, out_rate = max(0, row.lag_count or 0), f"{row.out_tps or 0:.2f}"
-                text += _line(topic, cut(row.group, TOPIC_WIDTH), lag, rate, out_rate, row.in_day, row.out_day or 0)
+                text += _line(topic, cut(row.group, TOPIC_WIDTH), lag, rate, out_rate, in_day, row.out_day or 0)
         return text
 
     def problem(self) -> str | None:
@@ -94,9 +92,9 @@ def stats_all(
     elif not topics:
         call.admin.topic_route(wanted)  # says that there is none
     with call.counting("topics") as told:
-        parts = targets.ask_each(lambda name: _topic_rows(call.admin, name), topics, told)
+        parts = targets.ask_each(lambda name: _topic_rows(call, name), topics, told)
     rows = [row for part in parts for row in part]
-    return AllStats([row for row in rows if not active_topic or row.in_day > 0 or (row.out_day or 0) > 0])
+    return AllStats([row for row in rows if not active_topic or row.error or row.in_day or row.out_day])
 
 
 class _Counts(msgspec.Struct, frozen=True):
@@ -106,32 +104,51 @@ class _Counts(msgspec.Struct, frozen=True):
     day_count: int
 
 
-def _topic_rows(admin: AdminClient, topic: str) -> list[StatsRow]:
+def _topic_rows(call: Call, topic: str) -> list[StatsRow]:
     try:
-        route = targets.find_route(admin, topic)
-        brokers = route.broker_datas if route is not None else []
-        put = _counts(admin, brokers, TOPIC_PUT, topic)
-        first = targets.selected_addrs(brokers)[:1]
-        groups = admin.groups_of_topic(first[0], topic) if first else []
-        return [_group_row(admin, brokers, topic, group, put) for group in hash_order(groups, java_hash)] or [
-            _row(topic, put)
-        ]
-    except RocketMQError as error:
-        return [_row(topic, _Counts(0.0, 0), error=str(error))]
+        route = targets.find_route(call.admin, topic)
+    except RocketMQError as failure:
+        return [_row(topic, None, error=str(failure))]
+    brokers = route.broker_datas if route is not None else []
+    put, error = _counts(call, brokers, TOPIC_PUT, topic)
+    try:
+        groups = _groups(call, brokers, topic)
+    except RocketMQError as failure:
+        return [_row(topic, put, error=error or str(failure))]
+    return [_group_row(call, brokers, topic, group, put, error) for group in hash_order(groups, java_hash)] or [
+        _row(topic, put, error=error)
+    ]
 
 
-def _group_row(admin: AdminClient, brokers: Sequence[BrokerData], topic: str, group: str, put: _Counts) -> StatsRow:
-    try:
-        got = _counts(admin, brokers, GROUP_GET, f"{topic}@{group}")
-        lag_count = read_offsets(admin, brokers, group, topic).lag_count
-    except RocketMQError as error:
-        return _row(topic, put, group=group, error=str(error))
-    return _row(topic, put, group=group, lag_count=lag_count, got=got)
+def _groups(call: Call, brokers: Sequence[BrokerData], topic: str) -> list[str]:
+    """As the first broker that answers knows them."""
+    failure: RocketMQError | None = None
+    for addr in targets.selected_addrs(brokers):
+        try:
+            return call.answers.ask(addr, lambda addr: call.admin.groups_of_topic(addr, topic))
+        except RocketMQError as error:
+            failure = failure or error
+    if failure is not None:
+        raise failure
+    return []
+
+
+def _group_row(
+    call: Call, brokers: Sequence[BrokerData], topic: str, group: str, put: _Counts | None, put_error: str | None
+) -> StatsRow:
+    got, error = _counts(call, brokers, GROUP_GET, f"{topic}@{group}")
+    lag_count = None
+    if error is None:
+        try:
+            lag_count = read_offsets(call.admin, brokers, group, topic).lag_count
+        except RocketMQError as failure:
+            error = str(failure)
+    return _row(topic, put, group=group, lag_count=lag_count, got=got, error=error or put_error)
 
 
 def _row(
     topic: str,
-    put: _Counts,
+    put: _Counts | None,
     *,
     group: str | None = None,
     lag_count: int | None = None,
@@ -142,18 +159,29 @@ def _row(
         topic=topic,
         group=group,
         lag_count=lag_count,
-        in_tps=put.tps,
+        in_tps=put.tps if put else None,
         out_tps=got.tps if got else None,
-        in_day=put.day_count,
+        in_day=put.day_count if put else None,
         out_day=got.day_count if got else None,
         error=error,
     )
 
 
-def _counts(admin: AdminClient, brokers: Sequence[BrokerData], stats_name: str, stats_key: str) -> _Counts:
-    found = [
-        stats
-        for broker in brokers
-        if 0 in broker.broker_addrs and (stats := read_stats(admin, broker.broker_addrs[0], stats_name, stats_key))
-    ]
-    return _Counts(round(sum(stats.stats_minute.tps for stats in found), 2), sum(day_count(stats) for stats in found))
+def _counts(
+    call: Call, brokers: Sequence[BrokerData], stats_name: str, stats_key: str
+) -> tuple[_Counts | None, str | None]:
+    """Of all brokers together. If one of them does not answer: None, and why."""
+    found = []
+    for broker in brokers:
+        if 0 not in broker.broker_addrs:
+            continue
+        try:
+            stats = call.answers.ask(
+                broker.broker_addrs[0], lambda addr: read_stats(call.admin, addr, stats_name, stats_key)
+            )
+        except RocketMQError as error:
+            return None, str(error)
+        if stats is not None:
+            found.append(stats)
+    counts = sum(stats.stats_minute.tps for stats in found), sum(map(day_count, found))
+    return _Counts(round(counts[0], 2), counts[1]), None

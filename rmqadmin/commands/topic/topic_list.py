@@ -12,6 +12,7 @@ from rmqadmin.core import targets
 from rmqadmin.core.mqadmin_text import cut, hash_order
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.options.command_options import ShowAll
+from rmqproto.errors import RocketMQError
 from rmqproto.java.java_hash import java_hash
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX
 
@@ -88,7 +89,11 @@ def _groups_of(call: Call, topic: str) -> list[TopicGroup]:
     if route is None or not route.broker_datas:
         return [TopicGroup(cluster=None, topic=topic, group=None)]
     addrs = targets.selected_addrs(route.broker_datas)
-    groups = {group: None for addr in addrs for group in call.admin.groups_of_topic(addr, topic)}
+    try:
+        answers = call.answers.of(lambda addr: call.admin.groups_of_topic(addr, topic), addrs)
+    except RocketMQError:
+        answers = {}  # none of its brokers answers: the end says it
+    groups = dict.fromkeys(group for answer in answers.values() for group in answer)
     ordered = hash_order(groups, java_hash) if call.as_mqadmin else sorted(groups)
     found: list[str | None] = [*ordered] or [None]
     return [TopicGroup(cluster=route.broker_datas[0].cluster, topic=topic, group=group) for group in found]

@@ -24,7 +24,7 @@ def topic_status(
     topic = topic.strip()
     route = call.admin.topic_route((cluster or topic).strip())
     addrs = targets.selected_addrs(route.broker_datas)
-    found = targets.ask_each(lambda addr: call.admin.topic_stats(addr, topic), addrs)
+    found = call.answers.of(lambda addr: call.admin.topic_stats(addr, topic), addrs).values()
     offsets = {queue: ends for stats in found for queue, ends in stats.offset_table.items()}
     if not offsets:
         raise NotFoundError("Not found the topic stats info", hint="No broker of the route has a queue of the topic.")

@@ -27,5 +27,5 @@ def user_ls(
     """
     wanted = None if name is None else name.strip()
     addrs = targets.meant_masters(call.admin, broker_addr, cluster_name)
-    answers = targets.ask_each(lambda addr: call.admin.accounts(addr, wanted), addrs)
-    return Users([BrokerUsers(addr, users) for addr, users in zip(addrs, answers, strict=True)])
+    answers = call.answers.of(lambda addr: call.admin.accounts(addr, wanted), addrs)
+    return Users([BrokerUsers(addr, users) for addr, users in answers.items()])

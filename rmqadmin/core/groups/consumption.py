@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Self
 import msgspec
 
 from rmqadmin.core import targets
+from rmqadmin.core.servers.broker_answers import Answers
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import ClientConnection, ConsumerConnection, SubscriptionData
 from rmqproto.bodies.routes import BrokerData
@@ -110,14 +111,19 @@ def brokers_of_group(admin: AdminClient, group: str, topic: str | None = None) -
 
 
 def read_offsets(
-    admin: AdminClient, brokers: Sequence[BrokerData], group: str, topic: str | None = None
+    admin: AdminClient,
+    brokers: Sequence[BrokerData],
+    group: str,
+    topic: str | None = None,
+    answers: Answers | None = None,
 ) -> GroupOffsets:
-    """Offsets (208) from every broker. Brokers that know nothing about the group are left out."""
-    return _read_offsets(admin, brokers, group, topic).from_zero()
+    """Offsets (208) from every broker. Brokers that know nothing about the group are left out. With ``answers``, which
+    knows of those that fail, from the brokers that answer."""
+    return _read_offsets(admin, brokers, group, topic, answers).from_zero()
 
 
 def _read_offsets(
-    admin: AdminClient, brokers: Sequence[BrokerData], group: str, topic: str | None = None
+    admin: AdminClient, brokers: Sequence[BrokerData], group: str, topic: str | None, answers: Answers | None
 ) -> GroupOffsets:
     """Brokers say -1 for a queue of a static topic in which the group has no offset, or has it elsewhere."""
 
@@ -130,7 +136,8 @@ def _read_offsets(
             return GroupOffsets({}, 0.0)
         return GroupOffsets(stats.offset_table, stats.consume_tps)
 
-    return joined_offsets(targets.ask_each(ask, targets.selected_addrs(brokers)))
+    addrs = targets.selected_addrs(brokers)
+    return joined_offsets(targets.ask_each(ask, addrs) if answers is None else [*answers.of(ask, addrs).values()])
 
 
 def joined_offsets(found: Sequence[GroupOffsets]) -> GroupOffsets:
@@ -140,30 +147,28 @@ def joined_offsets(found: Sequence[GroupOffsets]) -> GroupOffsets:
 
 
 def read_logical_offsets(
-    admin: AdminClient, brokers: Sequence[BrokerData], group: str, topic: str | None = None
+    admin: AdminClient, brokers: Sequence[BrokerData], group: str, topic: str | None, answers: Answers
 ) -> GroupOffsets:
     """As ``read_offsets``, with the logical queues of static topics in place of those of the brokers. MappingError if
     the brokers do not agree on them."""
-    return _with_logical_queues(admin, _read_offsets(admin, brokers, group, topic))
+    return _with_logical_queues(admin, _read_offsets(admin, brokers, group, topic, answers))
 
 
 def read_told_offsets(
     admin: AdminClient, brokers: Sequence[BrokerData], group: str, topic: str | None = None
 ) -> tuple[GroupOffsets, dict[str, str]]:
-    """As ``read_logical_offsets``, from the brokers that answer, one after the other, and why the others do not, by
-    name. Where brokers do not agree on logical queues, their own. The first error if none answers."""
-    found, errors = [], {}
-    for broker in brokers:
-        try:
-            found.append(_read_offsets(admin, [broker], group, topic))
-        except RocketMQError as error:
-            errors[broker.broker_name] = error
-    if errors and not found:
-        raise next(iter(errors.values()))
-    told = joined_offsets(found)
+    """As ``read_logical_offsets``, from the brokers that answer, and why the others do not, by name. Where brokers do
+    not agree on logical queues, their own. The first error if none answers."""
+    answers = Answers()
+    told = _read_offsets(admin, brokers, group, topic, answers)
     with contextlib.suppress(RocketMQError):
         told = _with_logical_queues(admin, told)
-    return told.from_zero(), {name: str(error) for name, error in errors.items()}
+    return told.from_zero(), _lacking(brokers, answers)
+
+
+def _lacking(brokers: Sequence[BrokerData], answers: Answers) -> dict[str, str]:
+    names = {broker.selected_addr(): broker.broker_name for broker in brokers}
+    return {names[addr]: str(error) for addr, error in answers.errors.items()}
 
 
 def _with_logical_queues(admin: AdminClient, found: GroupOffsets) -> GroupOffsets:
@@ -187,24 +192,29 @@ def _logical(
     return logical_progress(topic, read_configs(admin, admin.cluster_info(), topic), ends, offsets)
 
 
-def read_clients(admin: AdminClient, brokers: Sequence[BrokerData], group: str) -> GroupClients:
-    """Online clients (203) from every broker, joined."""
-    answers = targets.ask_each(lambda broker: read_connection(admin, broker, group), brokers)
-    return joined_clients(list(zip(brokers, answers, strict=True)))
+def read_clients(
+    admin: AdminClient, brokers: Sequence[BrokerData], group: str, answers: Answers | None = None
+) -> GroupClients:
+    """Online clients (203) from every broker, joined. ``answers`` as for ``read_offsets``."""
+    by_addr = {addr: broker for broker in brokers if (addr := broker.selected_addr()) is not None}
+
+    def ask(addr: str) -> ConsumerConnection | None:
+        return read_connection(admin, by_addr[addr], group)
+
+    if answers is None:
+        return joined_clients(list(zip(by_addr.values(), targets.ask_each(ask, list(by_addr)), strict=True)))
+    return joined_clients([(by_addr[addr], answer) for addr, answer in answers.of(ask, by_addr).items()])
 
 
 def read_told_clients(
     admin: AdminClient, brokers: Sequence[BrokerData], group: str
 ) -> tuple[GroupClients, dict[str, str]]:
-    """As ``read_clients``, from the brokers that answer, one after the other, and why the others do not, by name."""
-    answers: list[tuple[BrokerData, ConsumerConnection | None]] = []
-    errors = {}
-    for broker in brokers:
-        try:
-            answers.append((broker, read_connection(admin, broker, group)))
-        except RocketMQError as error:
-            errors[broker.broker_name] = str(error)
-    return joined_clients(answers), errors
+    """As ``read_clients``, from the brokers that answer, if any does, and why the others do not, by name."""
+    answers = Answers()
+    clients = joined_clients([])
+    with contextlib.suppress(RocketMQError):
+        clients = read_clients(admin, brokers, group, answers)
+    return clients, _lacking(brokers, answers)
 
 
 def read_connection(admin: AdminClient, broker: BrokerData, group: str) -> ConsumerConnection | None:
@@ -244,11 +254,13 @@ def joined_clients(answers: Sequence[tuple[BrokerData, ConsumerConnection | None
     )  # fmt: skip
 
 
-def require_offsets(admin: AdminClient, brokers: Sequence[BrokerData], group: str, found: GroupOffsets) -> None:
+def require_offsets(
+    admin: AdminClient, brokers: Sequence[BrokerData], group: str, found: GroupOffsets, answers: Answers
+) -> None:
     """NotFoundError, which says why, for a group without any offset."""
     if found.offsets:
         return
-    clients = read_clients(admin, brokers, group)
+    clients = read_clients(admin, brokers, group, answers)
     if clients.message_model == "BROADCASTING":
         raise NotFoundError(f"the group {group} consumes in broadcast mode: its clients keep their offsets themselves")
     if clients.connections:
@@ -276,9 +288,11 @@ def group_brokers(admin: AdminClient, group: str, broker_addr: str | None) -> li
     return [BrokerData(broker_addrs={0: broker_addr.strip()}, broker_name=broker_addr.strip())]
 
 
-def online_clients(admin: AdminClient, group: str, brokers: Sequence[BrokerData]) -> GroupClients:
-    """The clients of a group. NotFoundError if none is online."""
-    clients = read_clients(admin, brokers, group)
+def online_clients(
+    admin: AdminClient, group: str, brokers: Sequence[BrokerData], answers: Answers | None = None
+) -> GroupClients:
+    """The clients of a group. NotFoundError if none is online. ``answers`` as for ``read_offsets``."""
+    clients = read_clients(admin, brokers, group, answers)
     if not clients.connections:
         raise NotFoundError(f"no client of the group {group} is online", hint="`rmqadmin consumerProgress` shows lag.")
     return clients

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rmqadmin.core import targets
-from rmqadmin.core.changes import Step, unreached
+from rmqadmin.core.changes import Step, not_planned
 from rmqadmin.core.manifests.brokers import ManifestBroker
 from rmqadmin.core.manifests.kinds import KINDS, TOPIC_KIND, ObjectKind
 from rmqadmin.core.manifests.manifest import Manifest
 from rmqadmin.core.topics.deletion import delete_in_namesrvs
-from rmqproto.errors import ConnectError, RequestTimeoutError, RocketMQError
+from rmqproto.errors import RocketMQError
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
@@ -46,7 +46,8 @@ def plan(
     admin: AdminClient, manifest: Manifest, brokers: Sequence[ManifestBroker], *, prune: bool = False
 ) -> list[ObjectStep]:
     """All steps, also those that keep what is there. With ``prune``, what a broker has and the section of its kind does
-    not name is deleted. Servers that cannot be reached get steps that fail; their error is raised if no other answers.
+    not name is deleted. Servers that cannot be reached, or refuse, get steps that fail; their error is raised if no
+    other answers.
     """
     wished: list[ObjectStep] = []
     deletions: list[ObjectStep] = []
@@ -55,7 +56,8 @@ def plan(
         if entries is None:
             continue
         places = read_places(admin, kind, brokers, prune=prune)
-        wished += [ObjectStep(kind.noun, "", unreached(place.addr, place.failure)) for place in places if place.failure]
+        failed = [(place.addr, place.failure) for place in places if place.failure is not None]
+        wished += [ObjectStep(kind.noun, "", not_planned(*each)) for each in failed]
         doomed: dict[str, list[Place]] = {}
         for place in places:
             if place.failure is not None:
@@ -78,14 +80,14 @@ def plan(
 def read_places(
     admin: AdminClient, kind: ObjectKind[Any], brokers: Iterable[ManifestBroker], *, prune: bool = False
 ) -> list[Place]:
-    """What every server has. The first error if none can be reached."""
+    """What every server has. The first error if none can be read."""
 
     def read(at: tuple[ManifestBroker, str]) -> Place:
         broker, addr = at
         try:
             own = frozenset(kind.prunable(admin, addr)) if prune else frozenset()
             return Place(broker, addr, kind.read(admin, addr), own)
-        except (ConnectError, RequestTimeoutError) as error:
+        except RocketMQError as error:
             return Place(broker, addr, failure=error)
 
     found = targets.ask_each(

@@ -6,21 +6,21 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Annotated, ClassVar
 
-from rmqadmin.core.changes import UNREACHED, ChangeRow, FieldChange
+from rmqadmin.core.changes import NOT_PLANNED, ChangeRow, FieldChange
 from rmqadmin.core.manifests.plan import ObjectStep
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.terminal_text import printable
 from rmqproto.errors import UsageError
 
 _KEEP = "keep"
-_MARKS = {"create": "+", "delete": "-", UNREACHED: "!"}
+_MARKS = {"create": "+", "delete": "-", **dict.fromkeys(NOT_PLANNED, "!")}
 
 
 class AppliedRow(Row, frozen=True):
     kind: Annotated[str, doc("topic, group, user or acl", key=True)]
-    name: Annotated[str, doc("its name; empty for a server that cannot be reached", key=True)]
+    name: Annotated[str, doc("its name; empty for a server that cannot be reached, or refuses", key=True)]
     target: Annotated[str, doc("address of the server", key=True)]
-    action: Annotated[str, doc("create, change, delete or unreached", vital=True)]
+    action: Annotated[str, doc("create, change, delete, unreached or refused", vital=True)]
     changes: Annotated[list[FieldChange], doc("field, before, after", vital=True)]
     done: Annotated[bool, doc("false under --dry-run and of diff, and where it failed", vital=True)]
     error: Annotated[str | None, doc("why it failed", sparse=True)]

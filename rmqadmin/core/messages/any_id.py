@@ -17,6 +17,7 @@ from rmqadmin.core import targets
 from rmqadmin.core.messages import lookup
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.messages.queue_reading import QueuePlace, pulls
+from rmqadmin.core.servers.broker_answers import Answers
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.errors import ProtocolError, RocketMQError
@@ -64,6 +65,8 @@ class Finder:
         self._topic = topic
         self._key_count_max = key_count_max
         self._failures: list[RocketMQError] = []
+        self._answers = Answers()
+        """So that a broker that hangs is not waited for once for every topic."""
         self._known_brokers: list[BrokerData] | None = None
         self._known_topics: dict[str, list[BrokerData]] | None = None
 
@@ -82,11 +85,14 @@ class Finder:
         for found_as, way in ways.items():
             found = sorted(way(asked), key=lambda one: one.stored.store_timestamp_ms)
             if found:
-                self.problems += map(str, self._failures)
+                self.problems += map(str, self._failed())
                 return [Identified(asked, found_as, message) for message in found]
-        if self._failures:
-            raise self._failures[0]
+        if failed := self._failed():
+            raise failed[0]
         return []
+
+    def _failed(self) -> list[RocketMQError]:
+        return [*self._failures, *self._answers.errors.values()]
 
     def topics(self) -> dict[str, list[BrokerData]]:
         """Where keys are looked for: topics and their brokers."""
@@ -150,12 +156,15 @@ class Finder:
 
     def _by_unique_key(self, asked: str) -> list[FoundMessage]:
         return self._all_of(
-            lambda item: lookup.by_unique_key(self._admin, item[1], item[0], asked), self.topics().items()
+            lambda item: lookup.by_unique_key(self._admin, item[1], item[0], asked, answers=self._answers),
+            self.topics().items(),
         )
 
     def _by_key(self, asked: str) -> list[FoundMessage]:
         return self._all_of(
-            lambda item: lookup.by_key(self._admin, item[1], item[0], asked, max_count=self._key_count_max),
+            lambda item: lookup.by_key(
+                self._admin, item[1], item[0], asked, max_count=self._key_count_max, answers=self._answers
+            ),
             self.topics().items(),
         )
 

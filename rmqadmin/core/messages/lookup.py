@@ -7,7 +7,7 @@ brokers. mqadmin first tries to connect to any address that the digits give.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ import msgspec
 
 from rmqadmin.core import targets
 from rmqadmin.core.groups.consumption import read_offsets
+from rmqadmin.core.servers.broker_answers import Answers
 from rmqproto.bodies.routes import BrokerData, TopicRoute
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import ProtocolError, RefusedError
@@ -98,13 +99,12 @@ def by_unique_key(
     *,
     begin_ms: int = 0,
     end_ms: int = LONG_MAX,
+    answers: Answers | None = None,
 ) -> list[FoundMessage]:
-    """The messages of a unique key on any of the brokers, oldest first: resends and retries share one."""
+    """The messages of a unique key on any of the brokers, oldest first: resends and retries share one. With
+    ``answers``, which knows of those that fail, on the brokers that answer."""
 
-    def ask(broker: BrokerData) -> list[FoundMessage]:
-        addr = broker.selected_addr()
-        if addr is None:
-            return []
+    def ask(broker: BrokerData, addr: str) -> list[FoundMessage]:
         stored = admin.query_message(
             addr,
             topic,
@@ -116,9 +116,21 @@ def by_unique_key(
         )
         return [_found(message, broker, addr) for message in stored]
 
-    found = [message for part in targets.ask_each(ask, brokers) for message in part]
+    found = _of_brokers(brokers, ask, answers)
     same = [message for message in found if message.properties.get(props.UNIQUE_KEY) == unique_key]
     return sorted(same, key=lambda message: message.stored.store_timestamp_ms)
+
+
+def _of_brokers(
+    brokers: Sequence[BrokerData], ask: Callable[[BrokerData, str], list[FoundMessage]], answers: Answers | None
+) -> list[FoundMessage]:
+    by_addr = {addr: broker for broker in brokers if (addr := broker.selected_addr()) is not None}
+
+    def question(addr: str) -> list[FoundMessage]:
+        return ask(by_addr[addr], addr)
+
+    parts = targets.ask_each(question, list(by_addr)) if answers is None else answers.of(question, by_addr).values()
+    return [message for part in parts for message in part]
 
 
 class KeyType(StrEnum):
@@ -139,13 +151,12 @@ def by_key(
     begin_ms: int = 0,
     end_ms: int = LONG_MAX,
     last_key: str | None = None,
+    answers: Answers | None = None,
 ) -> list[FoundMessage]:
-    """Messages with this key, or tag, on any of the brokers. The index knows only hashes, so each is checked."""
+    """Messages with this key, or tag, on any of the brokers. The index knows only hashes, so each is checked.
+    ``answers`` as for ``by_unique_key``."""
 
-    def ask(broker: BrokerData) -> list[FoundMessage]:
-        addr = broker.selected_addr()
-        if addr is None:
-            return []
+    def ask(broker: BrokerData, addr: str) -> list[FoundMessage]:
         # Brokers before 5.5 know no index type, and take every request for one about keys.
         index_type = key_type.value if key_type is KeyType.TAGS else None
         stored = admin.query_message(
@@ -165,7 +176,7 @@ def by_key(
             return message.properties.get(props.TAGS) == key
         return key in message.properties.get(props.KEYS, "").split(" ")
 
-    found = [message for part in targets.ask_each(ask, brokers) for message in part]
+    found = _of_brokers(brokers, ask, answers)
     return [message for message in found if message.stored.topic == topic and has_key(message)]
 
 

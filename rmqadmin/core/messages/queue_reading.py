@@ -7,12 +7,14 @@ applied once more here. A batch without a match does not end the reading.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from rmqadmin.core import targets
 from rmqadmin.core.messages.lookup import FoundMessage, found_message
+from rmqadmin.core.servers.broker_answers import Answers
 from rmqadmin.core.times import TimeRange
 from rmqclient.pull import PullStatus
 from rmqproto.bodies.base import MessageQueue
@@ -84,9 +86,11 @@ def readable_queues(route: TopicRoute, topic: str) -> list[tuple[MessageQueue, s
     )
 
 
-def places(admin: AdminClient, topic: str, between: TimeRange, only: Sequence[str] = ()) -> list[QueuePlace]:
+def places(
+    admin: AdminClient, topic: str, between: TimeRange, only: Sequence[str] = (), answers: Answers | None = None
+) -> list[QueuePlace]:
     """The places of a topic's queues, or of ``only`` some: ``QUEUE``, on every broker, or ``BROKER:QUEUE``. UsageError
-    if none may be read; NotFoundError for a queue that is not there."""
+    if none may be read; NotFoundError for a queue that is not there. ``answers`` as for ``places_of``."""
     route = admin.topic_route(topic)
     queues = readable_queues(route, topic)
     if not queues:
@@ -95,7 +99,23 @@ def places(admin: AdminClient, topic: str, between: TimeRange, only: Sequence[st
     if only:
         wanted = [_found_queues(text, queues) for text in only]
         queues = [each for each in queues if any(each in found for found in wanted)]
-    return targets.ask_each(lambda each: place(admin, each[0], each[1], between), queues)
+    return places_of(admin, queues, between, answers)
+
+
+def places_of(
+    admin: AdminClient,
+    queues: Sequence[tuple[MessageQueue, str]],
+    between: TimeRange,
+    answers: Answers | None = None,
+) -> list[QueuePlace]:
+    """The places of queues, each with its broker's address, asked for at once. With ``answers``, which knows of those
+    that fail, on the brokers that answer; the first error if none does."""
+    if answers is None:
+        return targets.ask_each(lambda each: place(admin, each[0], each[1], between), queues)
+    of_brokers = groupby(queues, lambda each: each[1])
+    by_addr = {addr: [queue for queue, _ in part] for addr, part in of_brokers}
+    found = answers.of(lambda addr: [place(admin, queue, addr, between) for queue in by_addr[addr]], by_addr)
+    return [each for part in found.values() for each in part]
 
 
 def _found_queues(text: str, queues: Sequence[tuple[MessageQueue, str]]) -> list[tuple[MessageQueue, str]]:

@@ -1,18 +1,21 @@
-"""One question to several brokers: what each of them answered, or why it did not."""
+"""Questions to several brokers: what each of them answered, or why it did not. A broker that hangs or is dead keeps no
+other's answer from being shown; it is named at the end, and the exit status is that of what was done in part."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 import msgspec
 
 from rmqadmin.core import targets
 from rmqproto.bodies.routes import BrokerData
-from rmqproto.errors import RocketMQError
+from rmqproto.errors import ConnectError, RequestTimeoutError, RocketMQError
 from rmqproto.wording import counted
 
 T = TypeVar("T")
+
+ERRORS_TOLD_MAX = 3
 
 
 class BrokerAnswer(msgspec.Struct, Generic[T], frozen=True):
@@ -51,8 +54,54 @@ def ask_addrs(names: dict[str, str], ask: Callable[[str], T]) -> list[BrokerAnsw
 
 def problem_of(answers: Sequence[BrokerAnswer[Any]]) -> str | None:
     """For ``Result.problem``."""
-    failed = [answer for answer in answers if answer.error is not None]
-    return f"{len(failed)} of {counted(len(answers), 'broker')} did not answer: {failed[0].error}" if failed else None
+    return _problem([answer.error for answer in answers])
+
+
+def _problem(errors: Sequence[RocketMQError | None]) -> str | None:
+    """None for one that answered."""
+    failed = [error for error in errors if error is not None]
+    if not failed:
+        return None
+    more = "; …" if len(failed) > ERRORS_TOLD_MAX else ""
+    told = "; ".join(map(str, failed[:ERRORS_TOLD_MAX]))
+    return f"{len(failed)} of {counted(len(errors), 'broker')} did not answer: {told}{more}"
+
+
+class Answers:
+    """What brokers say to all questions of one command, of any thread. One that was silent once is not asked again:
+    each further question would wait for it anew."""
+
+    def __init__(self) -> None:
+        self._asked: dict[str, RocketMQError | None] = {}
+        """By address: the first error, if there was one."""
+
+    def ask(self, addr: str, question: Callable[[str], T]) -> T:
+        """The answer of one broker. Its error is remembered, and raised."""
+        earlier = self._asked.get(addr)
+        if isinstance(earlier, ConnectError | RequestTimeoutError):
+            raise earlier
+        try:
+            answer = question(addr)
+        except RocketMQError as error:
+            self._asked[addr] = earlier or error
+            raise
+        self._asked.setdefault(addr, None)
+        return answer
+
+    def of(self, question: Callable[[str], T], addrs: Iterable[str]) -> dict[str, T]:
+        """The answers of those that answer, by address, in order; all are asked at once. Raises the first error if none
+        of them answers."""
+        found = ask_addrs({addr: addr for addr in addrs}, lambda addr: self.ask(addr, question))
+        return {answer.name: cast(T, answer.body) for answer in found if answer.error is None}
+
+    @property
+    def errors(self) -> dict[str, RocketMQError]:
+        """By address, of those that did not answer."""
+        return {addr: error for addr, error in self._asked.items() if error is not None}
+
+    def problem(self) -> str | None:
+        """What is said at the end, with status 1, if something of the answer is missing."""
+        return _problem(list(self._asked.values()))
 
 
 def mqadmin_error(answer: BrokerAnswer[Any]) -> str:

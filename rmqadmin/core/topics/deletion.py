@@ -29,7 +29,8 @@ def loss(admin: AdminClient, topic: str, addrs: Sequence[str]) -> str:
     """How much goes with a topic on these brokers, and who misses it, in words."""
     try:
         message_count = messages_in(admin, topic, addrs)
-        groups = sorted({group for addr in addrs for group in admin.groups_of_topic(addr, topic)})
+        answers = targets.ask_each(lambda addr: admin.groups_of_topic(addr, topic), addrs)
+        groups = sorted({group for answer in answers for group in answer})
     except RocketMQError as error:
         return f"how many messages would be lost, and to which groups, is unknown: {error}"
     lost = f"{counted(message_count, 'message')} would be lost"
@@ -38,8 +39,8 @@ def loss(admin: AdminClient, topic: str, addrs: Sequence[str]) -> str:
 
 def messages_in(admin: AdminClient, topic: str, addrs: Sequence[str]) -> int:
     """How many messages a topic has on these brokers."""
-    ends = [end for addr in addrs for end in admin.topic_stats(addr, topic).offset_table.values()]
-    return sum(end.max_offset - end.min_offset for end in ends)
+    answers = targets.ask_each(lambda addr: admin.topic_stats(addr, topic), addrs)
+    return sum(end.max_offset - end.min_offset for answer in answers for end in answer.offset_table.values())
 
 
 def delete_in_namesrvs(admin: AdminClient, topic: str, cluster_name: str, *, has_route: bool) -> list[Step]:

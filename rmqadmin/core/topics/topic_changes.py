@@ -105,7 +105,7 @@ def plan_everywhere(admin: AdminClient, addrs: Sequence[str], wish: TopicWish, *
     steps = plan_each(addrs, plan)
     told = {step.target for step in steps if wish.order or any(each.field == _WRITE_QUEUES for each in step.changes)}
     counts = {addr: asked.write_queue_nums for addr, asked in requests.items() if asked.order and addr in told}
-    first = next(iter(requests.values()))
+    first = next(requests[addr] for addr in addrs if addr in requests)
     if not counts:
         return TopicPlan(steps, first)
     order = _by_broker_name(admin, counts)

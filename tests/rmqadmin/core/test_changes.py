@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from threading import Barrier
 
 import pytest
 
-from rmqadmin.core.changes import ChangeRow, Changes, FieldChange, Step, carry_out
+from rmqadmin.core.changes import ChangeRow, Changes, FieldChange, Step, carry_out, plan_each
 from rmqadmin.core.tables.layout import TableView
 from rmqadmin.output import Format, render
+from rmqproto.errors import ConnectError, NotFoundError, RefusedError, RequestTimeoutError, RocketMQError, UsageError
 
 MANY = [FieldChange("readQueueNums", 4, 16), FieldChange("writeQueueNums", 4, 16), FieldChange("perm", 4, 6)]
 
@@ -64,3 +66,54 @@ def test_after_ctrl_c_the_rows_say_which_servers_were_changed() -> None:
 def test_ctrl_c_before_anything_was_changed_is_ctrl_c() -> None:
     with pytest.raises(KeyboardInterrupt):
         carry_out([step("a", ctrl_c), step("b", lambda: None)], dry_run=False)
+
+
+# --- what cannot be planned -------------------------------------------------------------------------------------------
+
+NO = RefusedError(16, "no permission", address="b")
+
+
+def planner(**errors: RocketMQError) -> Callable[[str], Step]:
+    def plan(addr: str) -> Step:
+        if addr in errors:
+            raise errors[addr]
+        return step(addr, lambda: None)
+
+    return plan
+
+
+@pytest.mark.parametrize(
+    ("error", "action"),
+    [
+        (NO, "refused"), (NotFoundError("b has no such property"), "refused"),
+        (ConnectError("down", address="b"), "unreached"), (RequestTimeoutError("b is slow"), "unreached"),
+    ],
+)  # fmt: skip
+def test_a_server_that_cannot_be_planned_keeps_no_other_from_being_changed(error: RocketMQError, action: str) -> None:
+    """One that was down did not; one that refused ended the whole change."""
+    rows = carry_out(plan_each(["a", "b", "c"], planner(b=error)), dry_run=False)
+    assert [(row.target, row.action, row.done) for row in rows] == [
+        ("a", "change", True), ("b", action, False), ("c", "change", True)
+    ]  # fmt: skip
+    assert rows[1].error == str(error)
+
+
+def test_what_is_refused_everywhere_is_the_error() -> None:
+    with pytest.raises(RefusedError, match="no permission"):
+        plan_each(["a", "b"], planner(a=NO, b=ConnectError("down", address="b")))
+
+
+def test_wrong_words_are_wrong_everywhere() -> None:
+    with pytest.raises(UsageError):
+        plan_each(["a", "b"], planner(b=UsageError("no")))
+
+
+def test_servers_are_asked_at_once() -> None:
+    """Those that hang were waited for one after the other."""
+    together = Barrier(3)
+
+    def plan(addr: str) -> Step:
+        together.wait(timeout=30)
+        return step(addr, lambda: None)
+
+    assert [each.target for each in plan_each(["a", "b", "c"], plan)] == ["a", "b", "c"]

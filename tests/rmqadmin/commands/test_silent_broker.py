@@ -1,0 +1,192 @@
+"""One broker of several that hangs or is dead keeps nobody from what the others say: that is shown, the broker is
+named, and the exit status is that of what was done in part. Those commands answered nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from rmqadmin.core import targets
+from rmqadmin.core.servers.broker_answers import Answers
+from rmqclient.admin import AdminClient
+from rmqproto.bodies.groups import SubscriptionGroupConfig
+from rmqproto.bodies.routes import RegisterBrokerBody, TopicConfig, TopicConfigs
+from rmqproto.codes import RequestCode
+from rmqproto.errors import ConnectError, NotFoundError, RefusedError, RequestTimeoutError
+from rmqproto.headers.nameserver import RegisterBrokerHeader
+from rmqproto.wire import fastjson
+from tests.rmqadmin.conftest import CLUSTER, Rmqadmin
+from tests.support import servers
+from tests.support.servers import Server, until
+from tests.support.wire import Wire
+
+TOPIC, GROUP, DEAD = "orders", "billing", "127.0.0.1:1"
+
+
+class Cluster(NamedTuple):
+    """broker-a answers; nobody listens at the address of broker-z."""
+
+    namesrv_addr: str
+    a: Server
+    admin: AdminClient
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    folder = tmp_path_factory.mktemp("silent")
+    with (
+        servers.namesrv(folder / "namesrv") as namesrv,
+        servers.broker(folder / "a", namesrv.namesrv_addr, "broker-a") as a,
+        AdminClient(namesrv.namesrv_addr) as admin,
+    ):
+        admin.create_topic(a.broker_addr, TopicConfig(topic_name=TOPIC, read_queue_nums=2, write_queue_nums=2))
+        admin.create_group(a.broker_addr, SubscriptionGroupConfig(group_name=GROUP))
+        admin.update_consumer_offset(a.broker_addr, GROUP, TOPIC, 0, 0)
+        yield Cluster(namesrv.namesrv_addr, a, admin)
+
+
+@pytest.fixture
+def dead(cluster: Cluster, run: Rmqadmin, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("NAMESRV_ADDR", cluster.namesrv_addr)
+    header = RegisterBrokerHeader(
+        broker_name="broker-z", broker_addr=DEAD, cluster_name=CLUSTER, ha_server_addr="", broker_id=0
+    )
+    # A broker that registers for the first time has more topics than one.
+    table = {name: TopicConfig(topic_name=name, read_queue_nums=2, write_queue_nums=2) for name in (TOPIC, "other")}
+    with Wire(cluster.namesrv_addr) as wire:
+        body = RegisterBrokerBody(topic_config_serialize_wrapper=TopicConfigs(topic_config_table=table))
+        assert wire.ask(RequestCode.REGISTER_BROKER, header, fastjson.dumps(body)).code == 0
+        until(lambda: len(cluster.admin.topic_route(TOPIC).broker_datas) == 2)
+        yield
+    until(lambda: len(cluster.admin.cluster_info().broker_addr_table) == 1)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        f"topicStatus -t {TOPIC}", "topicList -c", f"consumerProgress -g {GROUP}", f"getConsumerConfig -g {GROUP}",
+        f"printMsg -t {TOPIC}", f"msg cat {TOPIC}", f"haStatus -c {CLUSTER}", f"getColdDataFlowCtrInfo -c {CLUSTER}",
+        f"listUser -c {CLUSTER}", f"user ls -c {CLUSTER}", f"listAcl -c {CLUSTER}", f"acl ls -c {CLUSTER}",
+        "statsAll", f"checkRocksdbCqWriteProgress -c {CLUSTER} -t {TOPIC}",
+    ],
+)  # fmt: skip
+@pytest.mark.usefixtures("dead")
+def test_what_the_others_say_is_shown(run: Rmqadmin, command: str) -> None:
+    ran = run(*command.split(), "-o", "json")
+    assert ran.status == 1
+    assert isinstance(ran.items, list)
+    assert DEAD in ran.err
+
+
+@pytest.mark.usefixtures("dead")
+def test_rows_are_those_of_the_broker_that_answers(run: Rmqadmin) -> None:
+    ran = run("topicStatus", "-t", TOPIC, "-o", "json")
+    assert [(item["broker_name"], item["queue_id"]) for item in ran.items] == [("broker-a", 0), ("broker-a", 1)]
+    assert "1 of 2 brokers did not answer: cannot connect to 127.0.0.1:1" in ran.err
+    row, *_ = run("consumerProgress", "-g", GROUP, "-o", "json").items
+    assert (row["broker_name"], row["lag_count"]) == ("broker-a", 0)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        f"queryMsgByKey -t {TOPIC} -k no", f"queryMsgByUniqueKey -t {TOPIC} -i no", f"getUser -c {CLUSTER} -u no",
+        f"consumerConnection -g {GROUP}", f"producerConnection -g no -t {TOPIC}", "getConsumerConfig -g no",
+        "consumerStatus -g no",
+    ],
+)  # fmt: skip
+@pytest.mark.usefixtures("dead")
+def test_what_is_not_found_may_be_at_the_broker_that_did_not_answer(run: Rmqadmin, command: str) -> None:
+    """Status 5 would say that it is nowhere."""
+    ran = run(*command.split())
+    assert (ran.status, ran.out) == (1, "")
+    assert ", as far as is known: 1 of 2 brokers did not answer: cannot connect to 127.0.0.1:1" in ran.err
+
+
+@pytest.mark.usefixtures("dead")
+def test_no_condition_of_a_watch_holds_while_a_broker_is_silent(
+    run: Rmqadmin, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`--until 'lag_count == 0'` would end before the lag of the other broker is known."""
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rmqadmin.watch.time.sleep", sleep)
+    ran = run("consumerProgress", "-g", GROUP, "--watch", "7", "--until", "lag_count == 0")
+    assert (ran.status, slept) == (130, [7.0])
+    assert "1 of 2 brokers did not answer" in ran.err
+
+
+def test_a_broker_that_hangs_is_waited_for_once(cluster: Cluster, run: Rmqadmin, tmp_path: Path) -> None:
+    """`msg get` and `topicList -c` waited for it once for each topic."""
+    with servers.broker(tmp_path / "b", cluster.namesrv_addr, "broker-b") as b:
+        for number in range(40):
+            cluster.admin.create_topic(b.broker_addr, TopicConfig(topic_name=f"many-{number}"))
+        until(lambda: "many-39" in cluster.admin.topic_list())
+        os.kill(b.pid, signal.SIGSTOP)
+        try:
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setenv("NAMESRV_ADDR", cluster.namesrv_addr)
+                asked: list[str] = []
+                ask = AdminClient.groups_of_topic
+
+                def noted(admin: AdminClient, addr: str, topic: str) -> list[str]:
+                    asked.append(addr)
+                    return ask(admin, addr, topic)
+
+                patch.setattr(AdminClient, "groups_of_topic", noted)
+                ran = run("topicList", "-c", "--timeout", "1", "-o", "json")
+        finally:
+            os.kill(b.pid, signal.SIGCONT)
+        assert ran.status == 1
+        assert "1 of 2 brokers did not answer: " in ran.err
+        assert b.broker_addr in ran.err
+        assert TOPIC in {item["topic"] for item in ran.items}
+        assert asked.count(b.broker_addr) <= targets.ASKED_AT_ONCE_MAX  # all of them together
+
+
+class Question:
+    """What brokers answer, by address; errors are raised. ``asked`` has each question."""
+
+    def __init__(self, **said: object):
+        self.said = said
+        self.asked: list[str] = []
+
+    def __call__(self, addr: str) -> object:
+        self.asked.append(addr)
+        answer = self.said[addr]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+@pytest.mark.parametrize("silence", [ConnectError("down", address="b"), RequestTimeoutError("b is slow")])
+def test_one_that_was_silent_is_not_asked_again(silence: Exception) -> None:
+    answers, question = Answers(), Question(a=1, b=silence)
+    assert answers.of(question, ["a", "b"]) == {"a": 1}
+    assert answers.of(question, ["a", "b"]) == {"a": 1}
+    assert sorted(question.asked) == ["a", "a", "b"]
+    assert answers.problem() == f"1 of 2 brokers did not answer: {silence}"
+
+
+def test_one_that_refused_is_asked_the_next_question() -> None:
+    answers = Answers()
+    assert answers.of(Question(a=1, b=RefusedError(1, "no")), ["a", "b"]) == {"a": 1}
+    assert answers.of(Question(a=1, b=2), ["a", "b"]) == {"a": 1, "b": 2}
+    assert answers.problem() is not None
+
+
+def test_what_all_say_is_the_answer() -> None:
+    answers = Answers()
+    with pytest.raises(NotFoundError):
+        answers.of(Question(a=NotFoundError("no"), b=NotFoundError("no")), ["a", "b"])
+    assert Answers().of(Question(), []) == {}
+    assert Answers().problem() is None
