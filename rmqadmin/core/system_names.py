@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 from rmqproto.names import RETRY_PREFIX, is_system_topic, reply_topic
@@ -19,5 +19,10 @@ def is_made_by_brokers(topic: str, servers: Collection[str] = ()) -> bool:
 
 def topics_of_servers(info: ClusterInfo) -> set[str]:
     """Brokers make a topic of their own name, one of their cluster's, and one for replies."""
-    clusters = info.cluster_addr_table
-    return {*info.broker_addr_table, *clusters, *map(reply_topic, clusters)}
+    return topics_named_after(info.broker_addr_table, info.cluster_addr_table)
+
+
+def topics_named_after(broker_names: Iterable[str], clusters: Iterable[str]) -> set[str]:
+    """The same, by names."""
+    clusters = list(clusters)
+    return {*broker_names, *clusters, *map(reply_topic, clusters)}

@@ -13,9 +13,11 @@ import msgspec
 from rmqadmin import diagnostics, registry
 from rmqadmin.command_tree import CommandInfo, OptionInfo, describe, root_options
 from rmqadmin.core.results import columns
+from rmqadmin.core.system_names import is_made_by_brokers, topics_named_after
 from rmqadmin.prompt.command_lines import LAST_WORDS, PROGRAM_MARK
 from rmqadmin.prompt.line import TypedWord, parse_line, typed
 from rmqadmin.shells.words import FIELD_NAMES, HELP, live_kind, nouns, summaries, word_choices
+from rmqproto.names import is_system_group
 
 HELP_WORD = "help"
 FILE = "FILE"
@@ -130,8 +132,7 @@ def _offer(line: LineSoFar, current: TypedWord, ask: AskNames) -> Offer:
     arguments = line.command.arguments
     if line.argument_count < len(arguments) and FILE in arguments[line.argument_count].strip("[].").split("|"):
         return Offer(start, _files(text, current))
-    names = [] if kind is None else ask(kind, line)
-    found = _beginning([*names, *others], text, current)
+    found = [*named(kind, line, ask, text, current), *_beginning(others, text, current)]
     if found or text or arguments:
         return Offer(start, found)
     return Offer(start, [_of_option(each, "") for each in _options(line) if _can_follow(each, "", line.values.keys())])
@@ -165,7 +166,7 @@ def _values(line: LineSoFar, option: OptionInfo, text: str, start: int, current:
         before, comma, begun = text.rpartition(",")
         fields = [msgspec.structs.replace(each, behind="") for each in _beginning(_fields(line), begun, current)]
         return Offer(start + len(before + comma), fields)
-    return Offer(start, [] if kind is None else _beginning(ask(kind, line), text, current))
+    return Offer(start, named(kind, line, ask, text, current))
 
 
 def _fields(line: LineSoFar) -> list[str]:
@@ -188,6 +189,20 @@ def _files(begun: str, current: TypedWord) -> list[Candidate]:
         if each.name.startswith(name) and each.name.startswith(".") == name.startswith(".")
         for is_folder in [each.is_dir()]
     ]
+
+
+def named(kind: str | None, line: LineSoFar, ask: AskNames, begun: str, current: TypedWord) -> list[Candidate]:
+    """Names of a kind. The system's own, of which tables say nothing either, are offered to those who begin one of them
+    and no other."""
+    if kind is None:
+        return []
+    own: list[str] = []
+    systems: list[str] = []
+    servers = topics_named_after(ask("broker_name", line), ask("cluster", line)) if kind == "topic" else set()
+    for name in ask(kind, line):
+        is_systems = is_system_group(name) if kind == "group" else kind == "topic" and is_made_by_brokers(name, servers)
+        (systems if is_systems else own).append(name)
+    return _beginning(own, begun, current) or (_beginning(systems, begun, current) if begun else [])
 
 
 def _beginning(texts: Iterable[str], begun: str, current: TypedWord) -> list[Candidate]:

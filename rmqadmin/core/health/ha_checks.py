@@ -3,6 +3,7 @@ for the master."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 
 from rmqadmin.core import units
@@ -183,7 +184,7 @@ def _in_sync(one: HaSet) -> Iterator[HealthFinding]:
     elif one.known is not None and count == 1 and len(one.members) > 1:
         what = f"one of {len(one.members)} is in sync: if {_master_addr(one)} is lost, nobody takes over"
         fix = f"Start {_told(one, _missing(one))}; one that runs is in sync when it has caught up: rmqadmin "
-        fix += f"getSyncStateSet -a {one.controller_addrs.partition(';')[0]} -b {one.broker_name} --watch"
+        fix += f"getSyncStateSet -a {shlex.quote(one.controller_addrs)} -b {one.broker_name} --watch"
         yield _finding(one, Grade.WARNING, check, what, fix)
     elif missing := _missing(one):
         what = f"{count} of {len(one.members)} are in sync, without {_told(one, missing)}"
@@ -191,7 +192,7 @@ def _in_sync(one: HaSet) -> Iterator[HealthFinding]:
         if one.known is not None:
             ids = ";".join(str(member.broker_id) for member in missing)
             fix += " If it is gone for good: rmqadmin cleanBrokerMetadata "
-            fix += f"-a {one.controller_addrs.partition(';')[0]} -bn {one.broker_name} -c {one.cluster} -b '{ids}'"
+            fix += f"-a {shlex.quote(one.controller_addrs)} -bn {one.broker_name} -c {one.cluster} -b '{ids}'"
         yield _finding(one, Grade.WARNING, check, what, fix)
     elif len(one.members) > 1:
         epoch = "" if one.known is None else f", epoch {one.known.master_epoch}"

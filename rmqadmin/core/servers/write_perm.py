@@ -46,14 +46,20 @@ class WritePerms(Result, frozen=True):
 
     def remark(self) -> str | None:
         """The way back, if some name servers were told and others were not."""
-        if all(row.error is None for row in self.found):
-            return None
+        back = self.way_back()
+        return None if back is None or self.problem() is None else f"to undo what was done: {back}"
+
+    def way_back(self) -> str | None:
+        """Takes back what was done, where it was done; None if nothing was."""
+        is_all = all(row.done for row in self.found)
         commands = [
-            f"rmqadmin {_OPPOSITE[row.action]} -n {row.namesrv_addr} -b {shlex.quote(row.broker_name)}"
+            f"rmqadmin {_OPPOSITE[row.action]} "
+            + ("" if is_all else f"-n {row.namesrv_addr} ")
+            + f"-b {shlex.quote(row.broker_name)}"
             for row in self.found
             if row.done
         ]
-        return f"to undo what was done: {'; '.join(commands)}" if commands else None
+        return "; ".join(dict.fromkeys(commands)) or None
 
     def problem(self) -> str | None:
         failed = [row for row in self.found if row.error is not None]

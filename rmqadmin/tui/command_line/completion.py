@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
+
 from rmqadmin.core.contexts.context_store import ContextStore
-from rmqadmin.prompt.candidates import Candidate, LineSoFar, Offer, offer, read_words
-from rmqadmin.prompt.line import parse_line, typed
+from rmqadmin.prompt.candidates import Candidate, LineSoFar, Offer, named, offer, read_words
+from rmqadmin.prompt.line import TypedWord, parse_line
 from rmqadmin.prompt.live_names import WAIT_S, OnceAsked, read_names
 from rmqadmin.shells.words import CONTEXT_NAMES
 from rmqadmin.tui.command_line.understood import FILE_NAMES, PLACES
@@ -49,9 +51,8 @@ def offered(text: str, names: KnownNames) -> Offer:
         ]
     elif len(done) == 1 and (place := PLACES.get(done[0].text.lower())) is not None and place.names is not None:
         mine = [
-            Candidate(typed(name), behind="")
-            for name in names.of(place.names, LineSoFar())
-            if name.lower().startswith(begun.lower()) and (begun.startswith("%") or name[:1] != "%")
+            msgspec.structs.replace(one, behind="")
+            for one in named(place.names, LineSoFar(), names.of, begun, TypedWord("", start))
         ]
     if done and _is_only_a_place(done[0].text):
         return Offer(start, mine)

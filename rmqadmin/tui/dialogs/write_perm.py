@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar
 
@@ -43,6 +42,7 @@ class WritePermScreen(ChangeScreen):
     def change(self, admin: AdminClient, occasion: Occasion) -> Result:
         require_broker(admin, self._broker_name)
         found = change_write_perm(admin, self._broker_name, may_write=self._may_write, dry_run=occasion.dry_run)
-        if not self._may_write and any(row.done for row in found.found):
-            occasion.notice(f"to undo this: a, or rmqadmin addWritePerm -b {shlex.quote(self._broker_name)}")
+        back = found.way_back()
+        if back is not None and not self._may_write:
+            occasion.notice(f"to undo this: a, or {back}")
         return found

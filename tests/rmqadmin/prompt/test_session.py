@@ -257,7 +257,8 @@ def test_names_come_from_the_live_cluster_and_if_it_is_gone_from_what_was_seen(
         def complete(text: str) -> list[str]:
             return [each.text for each in offer(text, names.of).candidates]
 
-        assert "TBW102" in complete("topicStatus -t ")
+        assert complete("topicStatus -t TBW") == ["TBW102"]
+        assert "broker-a" not in complete("topicStatus -t ")
         assert complete(f"consumerProgress -g {group}") == [group]
         assert complete("clusterList -c ") == [CLUSTER]
         assert complete("brokerStatus -b ") == [server.broker_addr]
