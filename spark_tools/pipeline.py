@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rmqclient.addresses import split_address
-from rmqclient.remoting.requests import OPAQUE_MASK, encode_not_supported, encode_request
+from rmqclient.remoting.requests import OPAQUE_MASK, Fields, encode_not_supported, encode_request
 from rmqproto.errors import ConnectError, ProtocolError
-from rmqproto.headers.base import Header
 from rmqproto.wire.command import Command, FrameReader
 from rmqproto.wire.credentials import Credentials
 
@@ -78,7 +77,7 @@ class Pipeline:
             raise
         return secured
 
-    def put(self, tag: object, code: int, header: Header, body: bytes, *, not_after: float, timeout_s: float) -> bool:
+    def put(self, tag: object, code: int, header: Fields, body: bytes, *, not_after: float, timeout_s: float) -> bool:
         """Sends a request. If the monotonic clock has passed ``not_after`` when it is ready to go, nothing goes out:
         False. Must be connected. A send that fails shows in the next ``answers``."""
         assert self._socket is not None

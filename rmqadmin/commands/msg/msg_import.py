@@ -22,6 +22,7 @@ from rmqadmin.core.messages.importing import progress_file
 from rmqadmin.core.messages.importing.check import Checked, RefusedRow, check_messages, target_queues
 from rmqadmin.core.messages.importing.importer import Importer, forget
 from rmqadmin.core.messages.importing.progress_file import ImportProgress
+from rmqadmin.core.messages.importing.send_lanes import Lanes
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.options.message_options import Rate
 from rmqadmin.shared.replay_progress import StageLines
@@ -122,7 +123,8 @@ def _import(
     left_count = checked.count - checked.refused_count - progress.done_count
     call.confirm_bulk(f"This sends {counted(max(0, left_count), 'message')} to {topics}.", topics)
     stage = StageLines(counted="imported", at_once=False)
-    importer = Importer(call.admin, queues, progress, path, rate=rate, on_done=stage.read)
+    lanes = Lanes(call.settings.credentials(), call.settings.tls(), call.admin.timeout_s)
+    importer = Importer(call.admin, queues, progress, path, lanes, rate=rate, on_done=stage.read)
     began_s = time.monotonic()
     stage(f"importing {name}")
     try:
@@ -130,7 +132,7 @@ def _import(
         importer.run(_named(name, read_untrusted(source, format)))
     except BaseException as error:  # Ctrl-C, too
         stage.stop()
-        if progress.done_count or isinstance(error, (ConnectError, RequestTimeoutError, KeyboardInterrupt)):
+        if importer.has_sent or isinstance(error, (ConnectError, RequestTimeoutError, KeyboardInterrupt)):
             to_go_on = f"rmqadmin msg import {name}{f' --to {to}' if to else ''} --resume"
             call.notice(
                 f"{progress.done_count:,} of {counted(checked.count, 'message')} are done; to go on: {to_go_on}"
@@ -140,6 +142,7 @@ def _import(
         raise
     finally:
         stage.stop()
+        lanes.close()
     forget(path)
     if importer.weakly_stored_count:
         call.notice(

@@ -1,8 +1,9 @@
-"""Sends the messages of a file, one after the other, and knows at every moment what was sent.
+"""Sends the messages of a file, and knows at every moment what was sent.
 
 All messages of one queue go to one queue, in their order: to the queue of the same broker and number where there is
-one. Whatever ends an import, it can go on: what was sent after the last note of its progress is found in the target
-queues by its unique key, and is not sent again.
+one. So no queue has more than one message under way; messages that follow one another in the file and go to different
+queues are sent at once. Whatever ends an import, it can go on: what was sent after the last note of its progress is
+found in the target queues by its unique key, and is not sent again.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import hashlib
 import time
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,12 +27,14 @@ from rmqadmin.core.messages.importing.check import (
     target_of,
 )
 from rmqadmin.core.messages.importing.progress_file import ImportProgress, QueueEnd
+from rmqadmin.core.messages.importing.send_lanes import Lanes, Load
 from rmqadmin.core.messages.queue_reading import QueuePlace, pulls
 from rmqclient.message import SendResult, SendStatus
 from rmqclient.sending import BUSY_CODES, NEVER_CODES, EncodedSend, SendRequests
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.errors import RefusedError, RocketMQError, UsageError
+from rmqproto.errors import ConnectError, RefusedError, RequestTimeoutError, RocketMQError, UsageError
 from rmqproto.message import properties as props
+from rmqproto.wire.command import Command
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
@@ -43,6 +46,9 @@ SETTLE_S = 4.0
 BUSY_TRIES_MAX = 6
 BUSY_PAUSE_S = 0.2
 """Before the second try; twice as long before each further one."""
+ROUND_COUNT_MAX = 256
+ROUND_SIZE_MAX_BYTES = 4 << 20
+"""Messages that are held in memory, and sent at once if each goes to another queue."""
 
 
 class TooManyRefusedError(RocketMQError):
@@ -59,6 +65,7 @@ class Importer:
         queues: QueuesByTopic,
         progress: ImportProgress,
         path: Path,
+        lanes: Lanes,
         *,
         rate: float | None = None,
         on_done: Callable[[int], None] = lambda count: None,
@@ -69,6 +76,8 @@ class Importer:
         self._queues = queues
         self._addrs = {queue: addr for found in queues.values() for queue, addr in found}
         self._path = path
+        self._lanes = lanes
+        self._has_sent = False
         self._rate = rate
         self._on_done = on_done
         self._ends = progress.ends_by_queue()
@@ -97,27 +106,23 @@ class Importer:
         nothing from us; ConnectError or RequestTimeoutError if it is not there; TooManyRefusedError."""
         began_s, sent_count = time.monotonic(), 0
         try:
-            for number, found in enumerate(messages, start=1):
-                if number <= self.progress.done_count:
-                    continue
-                result = None
-                if self._is_present(number, found):
-                    self.progress.present_count += 1
-                else:
-                    if self._rate:
-                        sleep_until(began_s + sent_count / self._rate)
-                    sent_count += 1
-                    result = self._send(number, found)
-                # Ctrl-C may come between any two lines: what is noted as done must not be sent again, and what lies
-                # before a noted end is not looked for.
-                self.progress.done_count = number
-                if result is not None:
-                    self._note_stored(result)
-                self._on_done(1)
+            for loads in self._rounds(messages):
+                if self._rate:
+                    sleep_until(began_s + sent_count / self._rate)
+                sent_count += sum(load.encoded is not None for load in loads)
+                try:
+                    self._send(loads)
+                finally:
+                    self._note(loads)
                 if time.monotonic() - self._saved_at_s >= SAVE_INTERVAL_S:
                     self.save()
         finally:
             self.save()
+
+    @property
+    def has_sent(self) -> bool:
+        """Whether a message may have been stored, by this run or an earlier one, though none is done for certain."""
+        return self._has_sent or self.progress.done_count > 0
 
     def save(self) -> None:
         self.progress.ends = [
@@ -127,7 +132,108 @@ class Importer:
         progress_file.save(self._path, self.progress)
         self._saved_at_s = time.monotonic()
 
+    # --- a round -----------------------------------------------------------------------------------------------------
+
+    def _rounds(self, messages: Iterable[ExportedMessage]) -> Iterator[list[Load]]:
+        """The messages that are not done, in their order. No two of a round go to one queue. With a rate, one that is
+        sent is alone."""
+        loads: list[Load] = []
+        queues: set[MessageQueue] = set()
+        size_bytes, done_count = 0, self.progress.done_count
+        for number, found in enumerate(messages, start=1):
+            if number <= done_count:
+                continue
+            load = self._load(number, found)
+            is_full = size_bytes + found.size_bytes > ROUND_SIZE_MAX_BYTES or len(loads) == ROUND_COUNT_MAX
+            if loads and (is_full or load.queue in queues or (self._rate and queues)):
+                yield loads
+                loads, queues, size_bytes = [], set(), 0
+            loads.append(load)
+            size_bytes += found.size_bytes
+            if load.queue is not None:
+                queues.add(load.queue)
+        if loads:
+            yield loads
+
+    def _send(self, loads: Sequence[Load]) -> None:
+        """Sends all at once, and waits until it is known what became of them. Whatever is raised, of those that were
+        answered it is known."""
+        failure: RocketMQError | None = None
+        again = [load for load in loads if load.encoded is not None]
+        while again and failure is None:
+            failure = self._put(again)
+            again = []
+            while answers := self._lanes.answers():
+                for load, answer in answers:
+                    try:
+                        load.outcome = self._outcome(load, answer)
+                    except RocketMQError as error:
+                        failure = failure or error
+                    if load.outcome is None:
+                        again.append(load)
+            if again and failure is None:
+                time.sleep(BUSY_PAUSE_S * 2 ** (max(load.tries for load in again) - 1))
+        if failure is not None:
+            raise failure
+
+    def _put(self, loads: Sequence[Load]) -> RocketMQError | None:
+        """The error that kept some from being sent."""
+        self._admin.permit_change("sending messages")
+        try:
+            for load in loads:
+                self._lanes.put(load)
+        except ConnectError as error:
+            return error
+        return None
+
+    def _outcome(self, load: Load, answer: Command | None) -> SendResult | RefusedRow | None:
+        """None if it is to be sent again."""
+        try:
+            stored = self._lanes.result(load, answer)
+            self._has_sent = True
+            return stored
+        except (ConnectError, RequestTimeoutError):
+            self._has_sent = True  # perhaps
+            raise
+        except RefusedError as error:
+            load.tries += 1
+            if error.code in BUSY_CODES and load.tries < BUSY_TRIES_MAX:
+                return None
+            if error.code not in NEVER_CODES:
+                raise
+            assert load.queue is not None
+            why = error.remark or str(error)
+            return RefusedRow(number=load.number, message_id=load.message_id, topic=load.queue.topic, reason=why)
+
+    def _note(self, loads: Sequence[Load]) -> None:
+        """What is known, up to the first of which nothing is."""
+        for load in loads:
+            if not load.is_settled:
+                return
+            # Ctrl-C may come between any two lines: what is noted as done must not be sent again, and what lies before
+            # a noted end is not looked for.
+            self.progress.done_count = load.number
+            if load.is_present:
+                self.progress.present_count += 1
+            elif isinstance(load.outcome, RefusedRow):
+                self._refuse(load.outcome)
+            elif load.outcome is not None:
+                self._note_stored(load.outcome)
+            self._on_done(1)
+
     # --- one message -------------------------------------------------------------------------------------------------
+
+    def _load(self, number: int, found: ExportedMessage) -> Load:
+        if self._is_present(number, found):
+            return Load(number=number, is_present=True)
+        topic = target_of(found, self.progress.to)
+        try:
+            queue = self._queue_for(number, found, topic)
+            encoded = self._encoded(number, found, queue)
+        except UsageError as error:
+            return Load(number=number, outcome=refused_row(number, found, topic, str(error)))
+        row = refused_row(number, found, topic, "")
+        return Load(number=number, queue=queue, addr=self._addrs[queue], encoded=encoded, message_id=row.message_id)
 
     def _is_present(self, number: int, found: ExportedMessage) -> bool:
         if not self._present:
@@ -143,20 +249,6 @@ class Importer:
         own = found.properties.get(props.UNIQUE_KEY)
         made = f"{self.progress.digest}:{number}"
         return own or hashlib.sha256(made.encode()).hexdigest()[:32].upper()
-
-    def _send(self, number: int, found: ExportedMessage) -> SendResult | None:
-        """None if it was not taken."""
-        topic = target_of(found, self.progress.to)
-        try:
-            queue = self._queue_for(number, found, topic)
-            return self._stored(queue, self._encoded(number, found, queue))
-        except UsageError as error:
-            self._refuse(refused_row(number, found, topic, str(error)))
-        except RefusedError as error:
-            if error.code not in NEVER_CODES:
-                raise
-            self._refuse(refused_row(number, found, topic, error.remark or str(error)))
-        return None
 
     def _note_stored(self, result: SendResult) -> None:
         self._ends[result.queue] = max(self._ends.get(result.queue, 0), result.queue_offset + 1)
@@ -189,18 +281,6 @@ class Importer:
         if same in self._addrs:
             return same
         return queues[(zlib.crc32(found.broker_name.encode()) + found.queue_id) % len(queues)]
-
-    def _stored(self, queue: MessageQueue, encoded: EncodedSend) -> SendResult:
-        pause_s = BUSY_PAUSE_S
-        for _ in range(BUSY_TRIES_MAX - 1):
-            try:
-                return self._admin.send_encoded(self._addrs[queue], queue, encoded)
-            except RefusedError as error:
-                if error.code not in BUSY_CODES:
-                    raise
-            time.sleep(pause_s)
-            pause_s *= 2
-        return self._admin.send_encoded(self._addrs[queue], queue, encoded)
 
 
 def sleep_until(moment_s: float) -> None:

@@ -20,12 +20,14 @@ from rmqadmin.core.messages.files.exported_message import ExportedMessage
 from rmqadmin.core.messages.files.formats import FileFormat, format_of_content, read_untrusted
 from rmqadmin.core.messages.importing import importer as importing
 from rmqadmin.core.messages.importing import progress_file
+from rmqadmin.core.messages.importing.send_lanes import Lanes, Load
 from rmqclient.admin import AdminClient
-from rmqclient.message import Message
+from rmqclient.message import Message, SendResult
 from rmqclient.sending import SendRequests
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import ConnectError, RefusedError
+from rmqproto.wire.command import Command
 from tests.rmqadmin.conftest import Rmqadmin
 from tests.support.servers import Server, until
 
@@ -196,16 +198,16 @@ def test_messages_that_are_refused_are_named_and_the_others_are_sent(
     """Some are known beforehand, others only the broker knows."""
     copy = store.topic()
     name = lines_file(tmp_path / "a.jsonl", "one", "", "three", "four")
-    whole = AdminClient.send_encoded
+    whole = Lanes.result
 
-    def send(self: AdminClient, *args: Any) -> Any:
-        if args[2].body == b"three":
+    def result(self: Lanes, load: Load, answer: Command | None) -> SendResult:
+        if load.number == 3:
             raise RefusedError(13, "the message is illegal")
-        return whole(self, *args)
+        return whole(self, load, answer)
 
-    monkeypatch.setattr(AdminClient, "send_encoded", send)
+    monkeypatch.setattr(Lanes, "result", result)
     ran = rmqadmin("-o", "json", "msg", "import", name, "--to", copy, "--skip-refused", "--yes")
-    assert (ran.status, store.bodies(copy)) == (1, [b"one", b"four"])
+    assert (ran.status, store.bodies(copy)) == (1, [b"one", b"three", b"four"])
     assert [(row["number"], row["reason"][:25]) for row in ran.items] == [
         (2, "the message body is empty"), (3, "the message is illegal"),
     ]  # fmt: skip
@@ -221,18 +223,17 @@ def test_a_dry_run_sends_nothing_and_a_busy_broker_is_asked_again(
     dry = rmqadmin("-o", "json", "msg", "import", name, "--to", copy, "--dry-run")
     assert (dry.status, dry.document["summary"]["topics"], store.bodies(copy)) == (0, f"{copy} 2", [])
     answers = iter([2, 14, 0, 0])
-    whole = AdminClient.send_encoded
+    whole = Lanes.answers
 
-    def send(self: AdminClient, *args: Any) -> Any:
-        code = next(answers)
-        if code:
-            raise RefusedError(code, "busy")
-        return whole(self, *args)
+    def answered(self: Lanes) -> list[tuple[Load, Command | None]]:
+        found = whole(self)
+        code = next(answers) if found else 0
+        return [(load, Command(code=code, remark="busy")) if code else (load, answer) for load, answer in found]
 
-    monkeypatch.setattr(AdminClient, "send_encoded", send)
+    monkeypatch.setattr(Lanes, "answers", answered)
     monkeypatch.setattr(importing, "BUSY_PAUSE_S", 0.0)
     assert rmqadmin("msg", "import", name, "--to", copy, "--yes").status == 0
-    assert store.bodies(copy) == [b"one", b"two"]
+    assert store.bodies(copy) == [b"one", b"one", b"one", b"two"]  # this broker had stored it each time
 
 
 def test_the_rate_is_kept(rmqadmin: Rmqadmin, store: Store, tmp_path: Path) -> None:
@@ -268,17 +269,18 @@ class Stopped:
     """Ends an import at its nth send: before it is sent, or after it was stored and before anybody knows."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, at: int, error: BaseException, *, is_stored: bool):
-        whole = AdminClient.send_encoded
+        whole = Lanes.put
         counts = iter(range(1, 1000))
 
-        def send(client: AdminClient, *args: Any) -> Any:
+        def put(lanes: Lanes, load: Load) -> None:
             if next(counts) != at:
-                return whole(client, *args)
+                return whole(lanes, load)
             if is_stored:
-                whole(client, *args)
+                whole(lanes, load)
+                lanes.answers()
             raise error
 
-        monkeypatch.setattr(AdminClient, "send_encoded", send)
+        monkeypatch.setattr(Lanes, "put", put)
 
 
 @pytest.mark.usefixtures("no_wait")
@@ -365,3 +367,64 @@ def test_an_import_that_is_killed_goes_on_and_sends_nothing_twice(
     resumed = rmqadmin("-o", "json", "msg", "import", name, "--to", copy, "--resume", "--yes")
     assert (resumed.status, store.bodies(copy)) == (0, [b"%d" % at for at in range(800)])
     assert resumed.document["summary"]["present"]
+
+
+# --- at once ---------------------------------------------------------------------------------------------------------
+
+
+def test_messages_of_different_queues_are_sent_at_once_and_those_of_one_queue_are_not(
+    rmqadmin: Rmqadmin, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each waited for the one before it, wherever that went."""
+    topic, copy = store.topic(queues=4), store.topic(queues=4)
+    for at in range(40):
+        store.send(topic, b"%d" % at, at % 4)
+    export(rmqadmin, topic, tmp_path / "a.jsonl")
+    under_way: dict[int, MessageQueue | None] = {}
+    at_once: list[int] = []
+    put, answers = Lanes.put, Lanes.answers
+
+    def noted_put(lanes: Lanes, load: Load) -> None:
+        assert load.queue not in under_way.values()
+        under_way[load.number] = load.queue
+        put(lanes, load)
+
+    def noted_answers(lanes: Lanes) -> list[tuple[Load, Command | None]]:
+        at_once.append(len(under_way))
+        found = answers(lanes)
+        for load, _ in found:
+            del under_way[load.number]
+        return found
+
+    monkeypatch.setattr(Lanes, "put", noted_put)
+    monkeypatch.setattr(Lanes, "answers", noted_answers)
+    assert rmqadmin("msg", "import", str(tmp_path / "a.jsonl"), "--to", copy, "--yes").status == 0
+    assert max(at_once) == 4
+    assert [store.bodies(copy, queue_id) for queue_id in range(4)] == [
+        [b"%d" % at for at in range(queue_id, 40, 4)] for queue_id in range(4)
+    ]
+
+
+@pytest.mark.usefixtures("no_wait")
+def test_what_was_stored_behind_a_message_without_an_answer_is_not_sent_again(
+    rmqadmin: Rmqadmin, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of four that are under way the second has no answer: one is done, and three are looked for."""
+    topic, copy = store.topic(queues=4), store.topic(queues=4)
+    for at in range(8):
+        store.send(topic, b"%d" % at, at % 4)
+    export(rmqadmin, topic, tmp_path / "a.jsonl")
+    args = ("msg", "import", str(tmp_path / "a.jsonl"), "--to", copy, "--yes")
+    whole = Lanes.result
+
+    def result(lanes: Lanes, load: Load, answer: Command | None) -> SendResult:
+        return whole(lanes, load, None if load.number == 2 else answer)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Lanes, "result", result)
+        stopped = rmqadmin(*args)
+    assert (stopped.status, "1 of 8 messages are done" in stopped.err) == (3, True)
+    resumed = rmqadmin("-o", "json", *args, "--resume")
+    assert (resumed.status, resumed.document["summary"]["present"]) == (0, 3)
+    stored = [body for queue_id in range(4) for body in store.bodies(copy, queue_id)]
+    assert sorted(stored) == [b"%d" % at for at in range(8)]
