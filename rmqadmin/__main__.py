@@ -7,12 +7,14 @@ import atexit
 import gc
 import os
 import sys
+from io import TextIOWrapper
 
 
 def main() -> None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed, as some who start programs leave it: what is said goes nowhere
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - while the process lives
+    write_any_name(sys.stdout)
     # What modules make while they load is never garbage. Not looking for garbage then, nor at exit, saves 10 of 100 ms.
     # What a command makes is collected as usual.
     gc.disable()
@@ -36,6 +38,16 @@ def main() -> None:
     gc.enable()
     ending.status = cli.run(sys.argv[1:])
     sys.exit(ending.status)
+
+
+def write_any_name(out: object) -> None:
+    """Names and bodies are of any script. In a locale that is not UTF-8 a terminal shows a question mark for what it
+    has no letter for; what goes elsewhere is UTF-8 in every locale, as JSON is."""
+    if isinstance(out, TextIOWrapper) and out.encoding.lower() != "utf-8":
+        if out.isatty():
+            out.reconfigure(errors="replace")
+        else:
+            out.reconfigure(encoding="utf-8")
 
 
 class QuickEnding:

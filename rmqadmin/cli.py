@@ -561,7 +561,7 @@ def run(argv: Sequence[str], before: Invocation | None = None) -> int:
     diagnostics.be_quiet(is_quiet)
     try:
         app = build_app() if session is None else session.app(build_app)
-        code = app.main(list(argv), prog_name=diagnostics.PROGRAM, standalone_mode=False, obj=invocation)
+        code = app.main(list(map(as_utf8, argv)), prog_name=diagnostics.PROGRAM, standalone_mode=False, obj=invocation)
         return int(code or ExitCode.OK)
     except (KeyboardInterrupt, typer.Abort):
         return ExitCode.INTERRUPTED
@@ -571,6 +571,11 @@ def run(argv: Sequence[str], before: Invocation | None = None) -> int:
         return told(error, invocation)
     finally:
         diagnostics.be_quiet(is_quiet)
+
+
+def as_utf8(word: str) -> str:
+    """A word of the command line, whatever the locale says of its bytes: names and bodies are UTF-8."""
+    return os.fsencode(word).decode("utf-8", "surrogateescape") if not word.isascii() else word
 
 
 def told(error: Exception, invocation: Invocation) -> int:
@@ -610,6 +615,8 @@ def _mapped(error: Exception) -> Exception:
         return UsageError(describe(), hint=f"`{called} --help` shows what it takes." if called else None)
     if isinstance(error, RocketMQError | ChangeRefusedError):
         return error
+    if isinstance(error, UnicodeEncodeError) and error.reason == "surrogates not allowed":
+        return UsageError("a word of the command line holds bytes that are not UTF-8")
     if isinstance(error, OSError):  # a full disk, mostly: what can be refused where it is done has been
         return RocketMQError(": ".join(str(part) for part in (error.filename, error.strerror or error) if part))
     return DefectError(

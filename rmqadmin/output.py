@@ -53,9 +53,16 @@ def parse_format(text: str, where: str) -> Format:
     try:
         return Format(text.lower())
     except ValueError:
-        raise UsageError(
-            f"{where}: {text!r} is not an output format", hint=f"The formats are {', '.join(Format)}."
-        ) from None
+        from rmqadmin.core.near_names import did_you_mean  # for those who have mistyped something
+
+        meant = did_you_mean(_OTHERS_NAMES.get(text.lower(), text), Format)
+        known = f"The formats are {', '.join(Format)}."
+        hint = known if meant is None else f"{meant} {known}"
+        raise UsageError(f"{where}: {text!r} is not an output format", hint=hint) from None
+
+
+_OTHERS_NAMES = {"ndjson": "jsonl", "text": "table", "names": "name", "yml": "yaml"}
+"""What other programs call some of the formats."""
 
 
 def wants_color(color: Color, stream: TextIO) -> bool:

@@ -7,7 +7,7 @@ first error is the answer. What was done on some servers and not on others has a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import msgspec
 
@@ -15,7 +15,11 @@ from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.targets import ask_each
 from rmqadmin.core.terminal_text import display_width, printable
 from rmqadmin.core.topics.perms import perm_words
-from rmqproto.errors import ConnectError, RequestTimeoutError, RocketMQError, UsageError
+from rmqproto.codes import ResponseCode
+from rmqproto.errors import ConnectError, RefusedError, RequestTimeoutError, RocketMQError, UsageError
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
 
 
 class FieldChange(msgspec.Struct, frozen=True):
@@ -151,6 +155,12 @@ def plan_each(addrs: Iterable[str], plan: Callable[[str], Step]) -> list[Step]:
         assert steps[0].failure is not None
         raise steps[0].failure
     return steps
+
+
+def foretell_refusal(admin: AdminClient, addr: str, problem: str | None) -> None:
+    """A dry run sends nothing that a broker could refuse. RefusedError in its place, for a name that it would."""
+    if problem is not None and admin.read_only:
+        raise RefusedError(ResponseCode.INVALID_PARAMETER, problem, address=addr)
 
 
 def not_planned(addr: str, error: RocketMQError) -> Step:

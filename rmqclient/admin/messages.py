@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 TOOLS_PRODUCER_GROUP = "TOOLS_PRODUCER"
 
-QUERY_TIMEOUT_S = 18.0
-"""A look-up in the index may touch many cold files; mqadmin waits as long."""
+QUERY_TIMEOUT_FACTOR = 3.6
+"""A look-up in the index may touch many cold files; mqadmin waits as long, and who says --timeout means this, too."""
 
 QUERY_COUNT = 32
 
@@ -70,7 +70,8 @@ class MessageCalls(AdminCaller):
             unique_key_query=unique_key,
         )
         accept = (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND)
-        answer = self.call(broker_addr, RequestCode.QUERY_MESSAGE, header, timeout_s=QUERY_TIMEOUT_S, accept=accept)
+        timeout_s = self.timeout_s * QUERY_TIMEOUT_FACTOR
+        answer = self.call(broker_addr, RequestCode.QUERY_MESSAGE, header, timeout_s=timeout_s, accept=accept)
         return decode_records_untrusted(answer.body) if answer.code == ResponseCode.SUCCESS else []
 
     def pull_message(

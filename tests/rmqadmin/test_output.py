@@ -22,6 +22,7 @@ from rmqadmin.core.tables.layout import TableView, summary_lines
 from rmqadmin.output import Color, Format, render
 from rmqproto.bodies.routes import BrokerData, QueueData, TopicRoute
 from rmqproto.errors import UsageError
+from tests.rmqadmin.conftest import Rmqadmin
 
 TIMESTAMP_MS = 1_795_262_400_123
 
@@ -286,3 +287,10 @@ def test_every_heading_is_words_and_names_one_column_of_its_table() -> None:
             assert not any("_" in head for head in heads), f"{result.__name__}: {heads}"
             twice = {head for head in heads if heads.count(head) > 1}
             assert not twice, f"{result.__name__} has two columns {twice}"
+
+
+@pytest.mark.parametrize(("said", "meant"), [("ndjson", "jsonl"), ("jso", "json"), ("yml", "yaml")])
+def test_a_format_by_another_programs_name_is_named(run: Rmqadmin, said: str, meant: str) -> None:
+    ran = run("topicList", "-o", said)
+    assert ran.status == 2
+    assert f"hint: Did you mean {meant}? The formats are table, wide, " in ran.err

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rmqadmin.core import targets
-from rmqadmin.core.changes import KEEP, Step, WayBack, action, differences, plan_each
+from rmqadmin.core.changes import KEEP, Step, WayBack, action, differences, foretell_refusal, plan_each
 from rmqadmin.core.config_lists import GROUPS, entry_back, entry_of
 from rmqadmin.core.groups.group_config import group_fields
 from rmqadmin.core.topics.deletion import messages_in
 from rmqadmin.core.topics.topic_config import changed_attributes, read_topic
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.errors import RocketMQError
-from rmqproto.names import ORDER_TOPIC_NAMESPACE, dlq_topic, retry_topic
+from rmqproto.names import ORDER_TOPIC_NAMESPACE, dlq_topic, group_problem, retry_topic
 from rmqproto.wording import counted
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ def plan_group(
     """What to do on one broker, and the configuration that is asked for there. ``said``: by the field's name; what is
     not said stays as it is, or with ``replace`` goes back to its default. ``signed``: changes of attributes."""
     before = admin.all_groups(addr).subscription_group_table.get(group)
+    if before is None:
+        foretell_refusal(admin, addr, group_problem(group))
     base = new_group(group) if replace or before is None else before
     request = msgspec.structs.replace(base, **said, attributes=signed)
     kept = {} if before is None else before.attributes

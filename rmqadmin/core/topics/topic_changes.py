@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rmqadmin.core import targets
-from rmqadmin.core.changes import Step, WayBack, action, differences, plan_each
+from rmqadmin.core.changes import Step, WayBack, action, differences, foretell_refusal, plan_each
 from rmqadmin.core.config_lists import TOPICS, entry_back
 from rmqadmin.core.mqadmin_text import hash_order
 from rmqadmin.core.servers.key_values import put_steps, read_value
@@ -21,7 +21,7 @@ from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import NotFoundError
 from rmqproto.java.java_hash import java_hash
 from rmqproto.message.sys_flag import UNIT, UNIT_SUBSCRIBED
-from rmqproto.names import ORDER_TOPIC_NAMESPACE
+from rmqproto.names import ORDER_TOPIC_NAMESPACE, topic_problem
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
@@ -82,6 +82,8 @@ def _or(said: Any, otherwise: Any) -> Any:
 def plan_topic(admin: AdminClient, addr: str, wish: TopicWish, *, replace: bool = False) -> tuple[Step, TopicConfig]:
     """What to do on one broker, and the configuration that is asked for there."""
     before = read_topic(admin, addr, wish.topic)
+    if before is None:
+        foretell_refusal(admin, addr, topic_problem(wish.topic))
     defaults = TopicConfig(
         topic_name=wish.topic, read_queue_nums=QUEUE_NUMS_DEFAULT, write_queue_nums=QUEUE_NUMS_DEFAULT
     )

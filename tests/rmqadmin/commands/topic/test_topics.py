@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 
 import pytest
@@ -220,3 +221,14 @@ def test_perms_are_taken_and_shown_as_letters_and_as_numbers(rmqadmin: Rmqadmin,
         assert f"-> {shown}" in changed.out
         assert shown in rmqadmin("topicRoute", "-t", topic).out
         assert rmqadmin("-o", "json", "topicRoute", "-t", topic).items[0]["perm"] == bits
+
+
+@pytest.mark.parametrize(
+    "command", ["updateTopic -t 'a b'", "updateSubGroup -g 'a b'", "updateTopic -t " + "x" * 128]
+)  # fmt: skip
+def test_a_dry_run_refuses_a_name_that_brokers_refuse(rmqadmin: Rmqadmin, command: str) -> None:
+    """It said that the topic would be created."""
+    words = (*shlex.split(command), "-c", CLUSTER)
+    dry, real = rmqadmin(*words, "--dry-run"), rmqadmin(*words)
+    assert (dry.status, dry.out, dry.err) == (real.status, real.out, real.err)
+    assert dry.status == 1
