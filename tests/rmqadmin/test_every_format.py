@@ -189,7 +189,8 @@ def scene(
         admin.create_topic(server.broker_addr, dead)
         admin.send_message(server.broker_addr, MessageQueue(dead.topic_name, "broker-a", 0), Message(topic, b"dead"))
         until(lambda: {retry_topic(group), dead.topic_name} <= set(admin.topic_list()))  # or it would grow later
-        until(lambda: bool(admin.query_message(server.broker_addr, traces, sent.message_id)))  # the index follows the log
+        # The index follows the log.
+        until(lambda: bool(admin.query_message(server.broker_addr, traces, sent.message_id)))
         yield {
             "topic": topic,
             "traces": traces,

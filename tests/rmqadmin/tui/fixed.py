@@ -246,12 +246,13 @@ class FixedClient(DashboardClient):
         queue: MessageQueue,
         queue_offset: int,
         *,
-        max_count: int = 32,
+        max_count: int | None = None,
         expression: str = "*",
         group: str = "TOOLS_CONSUMER",
     ) -> PullResult:
         if queue.topic == DLQ:
-            found = [dead_letter(number) for number in range(queue_offset, min(DEAD_COUNT, queue_offset + max_count))]
+            end = min(DEAD_COUNT, queue_offset + (max_count or 32))
+            found = [dead_letter(number) for number in range(queue_offset, end)]
         else:
             found = [dead_letter(0)]
         return PullResult(PullStatus.FOUND, found, queue_offset + len(found), 0, DEAD_COUNT, 0)
