@@ -31,6 +31,7 @@ from rmqproto.bodies.acl import AclInfo, AclPolicy, UserAccount
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import UsageError
+from rmqproto.names import group_problem, topic_problem
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
@@ -75,6 +76,10 @@ class ObjectKind(Generic[T]):
         raise NotImplementedError
 
 
+_NAME_PROBLEMS = {TOPICS.section: topic_problem, GROUPS.section: group_problem}
+"""Why a broker refuses to make something of a name. Said before anything is changed: the file is wrong everywhere."""
+
+
 class ConfigKind(ObjectKind[C]):
     """Topics or groups."""
 
@@ -115,6 +120,8 @@ class ConfigKind(ObjectKind[C]):
         return values
 
     def plan(self, admin: AdminClient, addr: str, name: str, values: Mapping[str, Any], before: C | None) -> Step:
+        if before is None and (problem := _NAME_PROBLEMS[self.section](name)):
+            raise UsageError(problem)
         entry = {self._kind.name_field: name, **values}
         request, after = wanted(self._kind, entry, before, replace=False)
         changes = differences(None if before is None else self._kind.fields(before), self._kind.fields(after))

@@ -374,3 +374,15 @@ def test_whatever_brokers_have_is_exported_and_comes_back(
 
 def tables_of(pair: Pair, addr: str) -> tuple[object, object]:
     return user_topics(pair.admin, addr).topic_config_table, user_groups(pair.admin, addr).subscription_group_table
+
+
+@pytest.mark.parametrize("command", ["diff", "apply", "apply --dry-run"])
+@pytest.mark.parametrize("section", ["topics", "groups"])
+def test_a_name_that_brokers_refuse_is_refused_before_anything_is_changed(
+    pair: Pair, run: Rmqadmin, manifest: Written, section: str, command: str
+) -> None:
+    """A dry run said that it would be made, and `apply` had changed the others then."""
+    ran = run(*command.split(), "-f", manifest(f"{section}: {{orders: {{}}, 'a b': {{}}}}"), "-c", CLUSTER)
+    assert (ran.status, ran.out) == (2, "")
+    assert ": a b, contains illegal characters" in ran.err
+    assert "orders" not in pair.admin.all_topics(pair.a).topic_config_table
