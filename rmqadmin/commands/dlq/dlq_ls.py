@@ -12,6 +12,7 @@ from rmqadmin.core import targets
 from rmqadmin.core.messages.dead_letters import DeadLetters, dead_letter_groups, read_dead_letters
 from rmqadmin.core.results import TIME, Result, Row, doc
 from rmqproto.errors import NotFoundError
+from rmqproto.wording import counted
 
 
 class DeadLettersRow(Row, frozen=True):
@@ -41,6 +42,10 @@ class DeadLetterGroups(Result, frozen=True):
             )
             for group, topic, found in self.groups
         ]
+
+    def problem(self) -> str | None:
+        failed = [found.error for _, _, found in self.groups if found.error is not None]
+        return f"{len(failed)} of {counted(len(self.groups), 'group')}: {failed[0]}" if failed else None
 
 
 def dlq_ls(

@@ -19,6 +19,7 @@ from rmqproto.bodies.routes import RegisterBrokerBody, TopicConfig, TopicConfigs
 from rmqproto.codes import RequestCode
 from rmqproto.errors import ConnectError, NotFoundError, RefusedError, RequestTimeoutError
 from rmqproto.headers.nameserver import RegisterBrokerHeader
+from rmqproto.names import dlq_topic
 from rmqproto.wire import fastjson
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin
 from tests.support import servers
@@ -57,7 +58,9 @@ def dead(cluster: Cluster, run: Rmqadmin, monkeypatch: pytest.MonkeyPatch) -> It
         broker_name="broker-z", broker_addr=DEAD, cluster_name=CLUSTER, ha_server_addr="", broker_id=0
     )
     # A broker that registers for the first time has more topics than one.
-    table = {name: TopicConfig(topic_name=name, read_queue_nums=2, write_queue_nums=2) for name in (TOPIC, "other")}
+    table = {
+        name: TopicConfig(topic_name=name, read_queue_nums=2, write_queue_nums=2) for name in (TOPIC, dlq_topic(GROUP))
+    }
     with Wire(cluster.namesrv_addr) as wire:
         body = RegisterBrokerBody(topic_config_serialize_wrapper=TopicConfigs(topic_config_table=table))
         assert wire.ask(RequestCode.REGISTER_BROKER, header, fastjson.dumps(body)).code == 0
@@ -72,7 +75,7 @@ def dead(cluster: Cluster, run: Rmqadmin, monkeypatch: pytest.MonkeyPatch) -> It
         f"topicStatus -t {TOPIC}", "topicList -c", f"consumerProgress -g {GROUP}", f"getConsumerConfig -g {GROUP}",
         f"printMsg -t {TOPIC}", f"msg cat {TOPIC}", f"haStatus -c {CLUSTER}", f"getColdDataFlowCtrInfo -c {CLUSTER}",
         f"listUser -c {CLUSTER}", f"user ls -c {CLUSTER}", f"listAcl -c {CLUSTER}", f"acl ls -c {CLUSTER}",
-        "statsAll", f"checkRocksdbCqWriteProgress -c {CLUSTER} -t {TOPIC}",
+        "statsAll", "dlq ls", f"checkRocksdbCqWriteProgress -c {CLUSTER} -t {TOPIC}",
     ],
 )  # fmt: skip
 @pytest.mark.usefixtures("dead")
