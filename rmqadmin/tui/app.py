@@ -22,6 +22,7 @@ from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.reactive import reactive
 from textual.screen import Screen
+from textual.scrollbar import ScrollBar
 
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.terminal_text import printable
@@ -34,6 +35,7 @@ from rmqadmin.tui.screens.base import DashboardScreen
 from rmqadmin.tui.settings import DashboardSettings
 from rmqadmin.tui.typed_ahead import TypedAhead
 from rmqadmin.tui.widgets.key_line import KEPT_GROUP, PICTURE_KEY
+from rmqadmin.tui.widgets.scroll_bar import DirectBar
 from rmqproto.errors import UsageError
 
 if TYPE_CHECKING:
@@ -200,6 +202,7 @@ class DashboardApp(App[None]):
 
     def on_ready(self) -> None:
         self._garbage.begin()
+        ScrollBar.renderer = DirectBar
         self.set_interval(1.0, lambda: self._garbage.untouched_for((self.now_ms() - self._touched_ms) / 1000))
         self.screen.call_after_refresh(lambda: self.run_worker(self._load()))
 

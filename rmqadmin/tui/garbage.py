@@ -18,7 +18,7 @@ Ten is Python's own rule. The longer one waits, the longer it takes: from thirty
 
 AWAY_S, PASSED_OVER_MAX = 30.0, 30
 """A search passes over what the one before has left: all that is shown, and 20 ms long. What becomes garbage of that is
-found when nobody has touched the dashboard for so long, or at rest after so many searches."""
+found once nobody has touched the dashboard for so long, and at rest after so many searches."""
 
 _NEVER = 1_000_000_000
 
@@ -39,6 +39,7 @@ class RestfulCollector:
         self._before = gc.get_threshold()
         self._passed_over_count = 0
         """Searches since the last one that passed over nothing."""
+        self._was_away = False
 
     def begin(self) -> None:
         young, middle, _ = self._before
@@ -46,13 +47,14 @@ class RestfulCollector:
         Strip.divide = _divided  # type: ignore[method-assign, assignment]
 
     def untouched_for(self, elapsed_s: float) -> None:
-        rests = elapsed_s >= WAITED_S
+        rests, is_away = elapsed_s >= WAITED_S, elapsed_s >= AWAY_S
+        self._was_away = self._was_away and is_away
         if gc.get_count()[2] < (SEARCHES_MIN if rests else SEARCHES_MAX):
             return
         self._passed_over_count += 1
-        if elapsed_s >= AWAY_S or (rests and self._passed_over_count > PASSED_OVER_MAX):
+        if (is_away and not self._was_away) or (rests and self._passed_over_count > PASSED_OVER_MAX):
             gc.unfreeze()
-            self._passed_over_count = 0
+            self._passed_over_count, self._was_away = 0, is_away
         gc.collect()
         gc.freeze()
 

@@ -5,64 +5,75 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from rich.console import RenderableType
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.color import Color
-from textual.css.styles import RulesMap
-from textual.geometry import Size
+from textual.geometry import Region
 from textual.renderables.background_screen import BackgroundScreen
 from textual.screen import ModalScreen, Screen, ScreenResultType
 from textual.strip import Strip
-from textual.style import Style as VisualStyle
-from textual.visual import RenderOptions, Visual
+
+from rmqadmin.tui.thrifty_screen import ThriftyScreen
 
 
-class Dialog(ModalScreen[ScreenResultType]):
-    """What Textual does twice for each key is done once, as ``DashboardScreen`` does it."""
+class Dialog(ThriftyScreen[ScreenResultType], ModalScreen[ScreenResultType]):
+    """What is seen below is dimmed line by line, and a line anew only when it has changed."""
 
-    _was_on_top = False
+    BLANK = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._dimmed = DimmedLines()
+        self._lines: list[Strip] = []
 
     def on_screen_resume(self, event: events.ScreenResume) -> None:
-        """At first, each widget has got its style when it was mounted."""
-        event.refresh_styles = self._was_on_top
-        self._was_on_top = True
+        self.resume(event)
 
-    def _screen_resized(self, size: Size) -> None:
-        """A screen that has been laid out is told its size, and would be laid out and drawn again."""
-        if size != self.outer_size:
-            super()._screen_resized(size)
+    def on_mount(self) -> None:
+        """What is below is dimmed before the dialog is laid out and drawn: that would make one long wait of two."""
+        for below in self.app._background_screens[-1:]:
+            self._dimmed.of(below, self.styles.background, self.visual_style.rich_style, self.app.size.width)
 
-    def render(self) -> RenderableType | Visual:  # type: ignore[override]  # as any other widget may
-        below = super().render()
-        return DimmedScreen(below.screen, below.color) if isinstance(below, BackgroundScreen) else below
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Not through Rich's console, which makes new lines of the screen below, nor through what Textual does with
+        the text of any widget: of this one, nothing is a link, is selected or has a border."""
+        if self._dirty_regions or not self._lines:
+            below = self.render()
+            if not isinstance(below, BackgroundScreen):
+                return super().render_lines(crop)
+            self._dirty_regions.clear()
+            self._lines = self._dimmed.of(below.screen, below.color, self.visual_style.rich_style, self.size.width)
+        return self._lines[crop.y : crop.bottom]
 
 
-class DimmedScreen(Visual):
-    """Textual takes the screen to pieces, puts those through Rich's console, which makes lines of them, and mixes
-    the colours of each piece anew: there are hundreds, in few styles."""
+class DimmedLines:
+    """The last line made of each line below. A dialog is drawn with each of its keys, and below it hardly anything
+    changes."""
 
-    def __init__(self, screen: Screen[Any], color: Color):
-        self._screen, self._color = screen, color
+    def __init__(self) -> None:
+        self._made_with: object = None
+        self._made: dict[int, tuple[tuple[Strip, ...], Strip]] = {}
+        self._styles: dict[Style | None, Style] = {}
 
-    def render_strips(self, width: int, height: int | None, style: VisualStyle, options: RenderOptions) -> list[Strip]:
-        below, base = self._screen._compositor.render_strips()[:height], style.rich_style
-        dimmed: dict[Style | None, Style] = {}
+    def of(self, screen: Screen[Any], color: Color, base: Style, width: int) -> list[Strip]:
+        """``base``: the style of the dialog itself."""
+        if self._made_with != (screen, base, color, width):
+            self._made_with = screen, base, color, width
+            self._made, self._styles = {}, {}
+        lines = screen._compositor._render_chops(screen.size.region, lambda y: True)
+        for y, line in enumerate(lines):
+            pieces = tuple(line.values())
+            if y not in self._made or self._made[y][0] != pieces:
+                self._made[y] = pieces, Strip(self._dim(pieces, base, color)).adjust_cell_length(width)
+        return [line for _, line in self._made.values()]
 
-        def dim(segments: Iterable[Segment]) -> Iterable[Segment]:
-            for text, piece_style, _ in segments:
-                if piece_style not in dimmed:
-                    dimmed[piece_style] = base + dimmed_style(piece_style, self._color)
-                yield Segment(text, dimmed[piece_style])
-
-        return [Strip(list(dim(strip)), strip.cell_length).adjust_cell_length(width) for strip in below]
-
-    def get_optimal_width(self, rules: RulesMap, container_width: int) -> int:
-        return container_width
-
-    def get_height(self, rules: RulesMap, width: int) -> int:
-        return self._screen.size.height
+    def _dim(self, pieces: Iterable[Strip], base: Style, color: Color) -> Iterable[Segment]:
+        for piece in pieces:
+            for text, style, _ in piece:
+                if style not in self._styles:
+                    self._styles[style] = base + dimmed_style(style, color)
+                yield Segment(text, self._styles[style])
 
 
 def dimmed_style(style: Style | None, color: Color) -> Style:

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import cache, partial
 from typing import ClassVar
 
 import msgspec
-from textual import events
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.dom import DOMNode
+from textual.geometry import Size
 from textual.screen import Screen
+from textual.widget import Widget
 from textual.widgets import Static
 
 from rmqadmin.core.terminal_text import display_width
@@ -66,15 +68,22 @@ class KeysScreen(Dialog[None]):
         with Vertical(classes="dialog--box"):
             yield Static("Keys", classes="dialog--title")
             with VerticalScroll(id="keys"):
-                yield Static("", id="sheet")
+                yield Sheet(self._keys)
         yield KeyLine()
 
-    def on_resize(self, event: events.Resize) -> None:
-        self.call_after_refresh(self._show)
 
-    def _show(self) -> None:
-        room = self.query_one("#keys").scrollable_content_region.width
-        self.query_one("#sheet", Static).update(sheet(self._keys, room))
+class Sheet(Widget):
+    """As high as it is at its width: the dialog is laid out once."""
+
+    def __init__(self, keys: Sequence[KeyOf]):
+        super().__init__(id="sheet")
+        self._at_width = cache(partial(sheet, keys))
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return self._at_width(width).plain.count("\n") + 1
+
+    def render(self) -> Content:
+        return self._at_width(self.size.width)
 
 
 def keys_of(screen: Screen[object]) -> list[KeyOf]:

@@ -49,6 +49,7 @@ class ClusterMemory:
         self._gone: dict[str, int] = {}
         self._brokers: list[BrokerData] = []
         self._answers: dict[tuple[str, str], Any] = {}
+        self._answered_ms: dict[tuple[str, str], int] = {}
         self._places: dict[str, set[str]] = {}
         self._lock = Lock()
 
@@ -122,6 +123,14 @@ class ClusterMemory:
         """The latest answer of a broker to a question."""
         with self._lock:
             self._answers[what, broker_name] = answer
+            self._answered_ms[what, broker_name] = self._now_ms()
+
+    def young(self, what: str, broker_name: str, age_max_ms: int) -> Any:
+        """The latest answer of a broker to a question, if it is not older, or None."""
+        with self._lock:
+            answered_ms = self._answered_ms.get((what, broker_name))
+            is_young = answered_ms is not None and 0 <= self._now_ms() - answered_ms <= age_max_ms
+            return self._answers.get((what, broker_name)) if is_young else None
 
     def last(self, what: str, broker_name: str) -> Any:
         """The latest answer of a broker to a question, or None."""

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.geometry import Size
-from textual.screen import ModalScreen, Screen
+from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Input
 
@@ -23,6 +22,7 @@ from rmqadmin.tui.memory.changes import Subject, SubjectKind
 from rmqadmin.tui.refresh import REFRESH_DEADLINE_S, Feed
 from rmqadmin.tui.remembered import read_remembered, remember_filter, remember_order
 from rmqadmin.tui.screens.over_time_columns import OVER_TIME
+from rmqadmin.tui.thrifty_screen import ThriftyScreen
 from rmqadmin.tui.widgets.columns import BASE, NUMBERS, Column
 from rmqadmin.tui.widgets.cut_line import CutLine
 from rmqadmin.tui.widgets.head_line import HeadLine
@@ -58,7 +58,7 @@ PLOT_KEY = Binding("l", "plot", "Plot", id="screen.plot")
 """Of screens with rows whose numbers are sampled."""
 
 
-class DashboardScreen(Screen[None]):
+class DashboardScreen(ThriftyScreen[None]):
     """``step`` is this screen's name in the head line. Make feeds in ``make_feeds``, the body in ``body``."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -82,7 +82,7 @@ class DashboardScreen(Screen[None]):
         self.paused = False
         self.answered = asyncio.Event()
         """Set when the table that has the keys has had rows, or every feed has had an answer or an error."""
-        self._suspended = self._resumed = self._was_on_top = False
+        self._suspended = self._resumed = False
 
     @property
     def dashboard(self) -> Dashboard:
@@ -141,11 +141,6 @@ class DashboardScreen(Screen[None]):
     def _remembered_name(self, table: RowTable) -> str:
         return f"{self.file_name}/{table.id}" if table.id else self.file_name
 
-    def _screen_resized(self, size: Size) -> None:
-        """A screen that has been laid out is told its size, and would be laid out and drawn again."""
-        if size != self.outer_size:
-            super()._screen_resized(size)
-
     def on_row_table_sorted(self, event: RowTable.Sorted) -> None:
         self.dashboard.keep(partial(remember_order, self._remembered_name(event.table), event.table.saved_order))
 
@@ -180,6 +175,7 @@ class DashboardScreen(Screen[None]):
             for widget in self.walk_children(with_self=True):
                 widget.refresh()
         self._resumed, self._suspended = False, True
+        self.forget_repaint()
         self._pause_feeds()
         self.show_status()
 
@@ -193,13 +189,12 @@ class DashboardScreen(Screen[None]):
         """Shows or hides rows that belong to RocketMQ itself, as the dashboard is set."""
 
     def on_screen_resume(self, event: events.ScreenResume) -> None:
-        """Textual finds the style of every widget each time. At first, each has got its own when it was mounted; and
-        the first screen of a mode is told twice."""
+        """The first screen of a mode is told twice."""
         if self._resumed:
             event.prevent_default()
             return
-        event.refresh_styles = self._was_on_top
-        self._resumed, self._suspended, self._was_on_top = True, False, True
+        self._resumed, self._suspended = True, False
+        self.resume(event)
         self.hide_system()
         self._pause_feeds()
         self.show_head()

@@ -27,6 +27,10 @@ _MESSAGE_TYPE = "message.type"
 _ROWS = "rows of topics"
 """What the memory calls them."""
 
+GROUPS_YOUNG_MS = 10_000
+"""A topic's groups are asked for so often, whatever the interval: they hardly ever change, and that question was half
+of what a list of topics asks."""
+
 _RETRY, _DEAD_LETTERS, _SYSTEM = "retry", "dead letters", "system"
 MADE_BY_BROKERS = frozenset({_RETRY, _SYSTEM})
 """Kinds of topics that nobody made on purpose. Dead letters are looked for."""
@@ -143,7 +147,7 @@ def _kind(topic: str, configs: Mapping[str, TopicConfig]) -> str:
 def read_numbers(
     admin: AdminClient, memory: ClusterMemory, topics: Mapping[str, TopicFacts]
 ) -> dict[str, TopicNumbers]:
-    """Two requests a topic and broker, and one more for each group that reads it."""
+    """A request a topic and broker, one more for each group that reads it, and at times one for which groups do."""
     return {name: _numbers(admin, memory, facts) for name, facts in topics.items()}
 
 
@@ -155,7 +159,7 @@ def _numbers(admin: AdminClient, memory: ClusterMemory, facts: TopicFacts) -> To
 
     def ask(broker: BrokerData) -> tuple[TopicStats, float]:
         addr = broker.selected_addr() or ""
-        return admin.topic_stats(addr, facts.topic), _out_tps(admin, addr, facts.topic)
+        return admin.topic_stats(addr, facts.topic), _out_tps(admin, memory, addr, facts.topic)
 
     try:
         answers, lacks = ask_brokers(memory, facts.brokers, ask)
@@ -181,10 +185,14 @@ def _unheard_of(admin: AdminClient, facts: TopicFacts) -> list[str]:
     return [name for name in facts.unheard if name in named]
 
 
-def _out_tps(admin: AdminClient, addr: str, topic: str) -> float:
+def _out_tps(admin: AdminClient, memory: ClusterMemory, addr: str, topic: str) -> float:
     """Messages a second that one broker hands to the topic's groups, over the last minute."""
     total = 0.0
-    for group in admin.groups_of_topic(addr, topic):
+    asked = memory.young(f"groups of {topic}", addr, GROUPS_YOUNG_MS)
+    groups = admin.groups_of_topic(addr, topic) if asked is None else asked
+    if asked is None:
+        memory.keep(f"groups of {topic}", addr, groups)
+    for group in groups:
         try:
             total += admin.broker_stats(addr, "GROUP_GET_NUMS", f"{topic}@{group}").stats_minute.tps
         except RefusedError as error:

@@ -4,17 +4,17 @@ nothing is lost on a small terminal, neither an error at its end nor a number.""
 from __future__ import annotations
 
 from textual.content import Content
-from textual.widgets import Static
 
 from rmqadmin.core.terminal_text import display_width, shortened_at_end
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.widgets.row_table import RowTable
+from rmqadmin.tui.widgets.told_line import ToldLine
 
 _HEIGHT = 2
 _GAP = "   "
 
 
-class CutLine(Static):
+class CutLine(ToldLine):
     """Hidden while everything fits. ``show`` it anew when the cursor or its row has moved."""
 
     def show(self, table: RowTable | None) -> None:
@@ -23,7 +23,7 @@ class CutLine(Static):
         if self.display != is_squeezed:
             self.display = is_squeezed
         if table is not None and is_squeezed:
-            self.update(self._content(table), layout=False)
+            self.tell(self._content(table))
 
     def _content(self, table: RowTable) -> Content:
         """As many cells as two lines hold; the last one in part. What is longer than a line, as a body is, comes after

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from textual.content import Content
-from textual.widgets import Static
 
 from rmqadmin.core.contexts.context import ContextColor
 from rmqadmin.core.terminal_text import display_width, printable, shortened_in_middle
 from rmqadmin.tui.settings import DashboardSettings
+from rmqadmin.tui.widgets.told_line import ToldLine
 
 CONTEXT_STYLES = {
     ContextColor.RED: "white on #b3261e",
@@ -27,7 +27,7 @@ _BETWEEN = " › "
 _SERVERS_WIDTH_MIN, _STEP_WIDTH_MIN = 15, 8
 
 
-class HeadLine(Static):
+class HeadLine(ToldLine):
     """``show`` it anew when the way or the width changes."""
 
     def show(self, settings: DashboardSettings, read_only: bool, way: list[str]) -> None:
@@ -48,7 +48,7 @@ class HeadLine(Static):
             if at:
                 parts.append(Content.styled(_BETWEEN, "$text-muted"))
             parts.append(Content.styled(step, "bold" if at == len(steps) - 1 else ""))
-        self.update(Content.assemble(*parts), layout=False)
+        self.tell(Content.assemble(*parts))
 
 
 def fitted(servers: str, way: list[str], width: int) -> tuple[str, str, list[str]]:

@@ -12,7 +12,8 @@ from textual.binding import Binding
 from textual.content import Content
 from textual.screen import Screen
 from textual.style import Style
-from textual.widgets import Static
+
+from rmqadmin.tui.widgets.told_line import ToldLine
 
 KEPT_GROUP = Binding.Group("kept")
 """Keys that are always shown: how to learn the others, and how to leave."""
@@ -38,7 +39,7 @@ class ShownKey(msgspec.Struct, frozen=True):
     rank: int = len(_EVERYWHERE)
 
 
-class KeyLine(Static):
+class KeyLine(ToldLine):
     """Follows its screen's bindings by itself. Where there is no room for all keys, those of a compact group are drawn
     together; then keys that work on every screen are left out, then those of the screen from the last one on. Those of
     KEPT_GROUP never are."""
@@ -51,7 +52,7 @@ class KeyLine(Static):
 
     def _show(self, screen: Screen[object]) -> None:
         if self.is_attached and screen is self.screen:
-            self.update(fitted_keys(self._keys(), self.size.width or self.app.size.width), layout=False)
+            self.tell(fitted_keys(self._keys(), self.size.width or self.app.size.width))
 
     def _keys(self) -> list[ShownKey]:
         """Each action once, by the first of its keys; one that cannot be used now is dim."""

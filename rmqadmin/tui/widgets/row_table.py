@@ -9,7 +9,7 @@ it was asked for. Cells older than a few refreshes are dimmed, with their age in
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from time import time_ns
 from typing import Any, ClassVar
@@ -168,7 +168,7 @@ class RowTable(ScrollView, can_focus=True):
         """As ``Rows.put``."""
         changed = self.rows.put(part, found, asked_s=asked_s)
         if changed and self.rows.sorted_part == part:
-            self._show_passing()
+            self._show_moved(changed)
         elif self._fit():
             self.refresh()
         else:
@@ -213,6 +213,26 @@ class RowTable(ScrollView, can_focus=True):
         self._show_passing()
 
     def _show_passing(self) -> None:
+        self._arrange()
+        self.refresh()
+
+    def _show_moved(self, changed: Collection[str]) -> None:
+        """After numbers that rows are sorted by: draws the lines that have another row, or one of those that have
+        ``changed``. Most refreshes move few."""
+        lines, look = self._in_view(), self._look
+        self._arrange()
+        if self._look != look:
+            self.refresh()
+            return
+        others = {after.key for before, after in zip(lines, self._in_view(), strict=True) if before is not after}
+        self._redraw(lambda line: line.key in changed or line.key in others)
+
+    @property
+    def _look(self) -> object:
+        """If this is the same, every line that has the same row looks the same."""
+        return self.scroll_offset.y, self._cursor, len(self._in_view()), list(self.cells.shown)
+
+    def _arrange(self) -> None:
         """Keeps the cursor on its row, and that row on its line of the screen. But at the top of sorted rows, the
         cursor stays there, so that the user sees what comes."""
         key, before = self.cursor_key if self._keeps_row() else None, self._cursor
@@ -224,7 +244,6 @@ class RowTable(ScrollView, can_focus=True):
         if self._cursor != before and not looks_at_top:
             self._view_from(self.scroll_offset.y + self._cursor - before)
         self._keep_cursor_visible()
-        self.refresh()
         self.post_message(self.Moved(self))
 
     def _keeps_row(self) -> bool:
@@ -409,10 +428,16 @@ class RowTable(ScrollView, can_focus=True):
         self._resize()
         self.refresh()
 
+    def _size_updated(self, size: Size, virtual_size: Size, container_size: Size, layout: bool = True) -> bool:
+        """By the layout, before the table is drawn at its new size: with the columns that it has room for there."""
+        is_other = super()._size_updated(size, virtual_size, container_size, layout)
+        if is_other and self._fit():
+            self.refresh()
+        return is_other
+
     def on_resize(self) -> None:
         self._resize()
         self._keep_cursor_visible()
-        self.refresh()  # it may have been drawn at its new size with the columns of the old one
         self.post_message(self.Moved(self))
 
     async def on_click(self, event: events.Click) -> None:

@@ -222,6 +222,8 @@ class Rows:
     def oldest_s(self, line: Line) -> float | None:
         """The age of the oldest cell that is stale."""
         now_s = monotonic()
+        if self.stale_after_s is None or now_s - min(line.asked_s.values(), default=now_s) <= self.stale_after_s:
+            return None  # of hundreds of rows that are looked at each second, hardly any is
         ages_s = [
             now_s - line.asked_s[column.part]
             for column in self.columns

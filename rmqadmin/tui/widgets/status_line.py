@@ -6,18 +6,18 @@ import time
 from collections.abc import Sequence
 
 from textual.content import Content
-from textual.widgets import Static
 
 from rmqadmin.core.terminal_text import shortened_at_end
 from rmqadmin.core.units import elapsed
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.refresh import Feed
+from rmqadmin.tui.widgets.told_line import ToldLine
 
 _GAP = Content("  ·  ")
 _PADDING = 2
 
 
-class StatusLine(Static):
+class StatusLine(ToldLine):
     """``show`` it anew once a second and whenever a feed changed. What went wrong takes a second line where the first
     has no room for it; interval and age are always there."""
 
@@ -43,7 +43,7 @@ class StatusLine(Static):
             left = room - rest.cell_length - _GAP.cell_length
             first = [literal(shortened_at_end(rows, left)), *asking] if rows and left > 0 else asking
             lines = [_GAP.join(first), *([trouble] if trouble else [])]
-        self.update(Content("\n").join(lines), layout=len(lines) != self._line_count)
+        self.tell(Content("\n").join(lines), layout=len(lines) != self._line_count)
         self._line_count = len(lines)
 
 

@@ -53,14 +53,16 @@ def test_a_search_passes_over_what_the_one_before_has_left_until_nobody_is_there
     monkeypatch.setattr("rmqadmin.tui.garbage.gc.unfreeze", lambda: whole.append(len(searches)))
     monkeypatch.setattr("rmqadmin.tui.garbage.gc.get_count", lambda: (0, 0, SEARCHES_MAX))
     collector = RestfulCollector()
-    for elapsed_s in (0.0, WAITED_S, AWAY_S, 0.0, WAITED_S):
+    for elapsed_s in (0.0, WAITED_S, AWAY_S, 2 * AWAY_S, 0.0, WAITED_S):
         collector.untouched_for(elapsed_s)
-    assert (len(searches), whole) == (5, [2])
+    assert (len(searches), whole) == (6, [2])  # once, not at each search of a night
+    collector.untouched_for(AWAY_S)
+    assert whole == [2, 6]
     for _ in range(2 * PASSED_OVER_MAX):
         collector.untouched_for(0.0)
-    assert whole == [2]  # nobody rests
+    assert whole == [2, 6]  # nobody rests
     collector.untouched_for(WAITED_S)
-    assert len(whole) == 2
+    assert len(whole) == 3
 
 
 @pytest.fixture

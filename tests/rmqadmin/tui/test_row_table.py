@@ -10,6 +10,7 @@ import pytest
 from rich.cells import cell_len
 from textual.app import App, ComposeResult
 from textual.color import Color
+from textual.geometry import Region
 from textual.pilot import Pilot
 
 from rmqadmin.core.results import Shape
@@ -414,5 +415,25 @@ def test_rows_to_ask_for_are_those_that_nobody_asked_for() -> None:
         table.put("numbers", dict.fromkeys(NAMES[:990], 1))
         assert table.rows.asked_longest_ago("numbers", 10) == NAMES[990:]
         assert table.rows.known_count("numbers") == 990
+
+    drive(test)
+
+
+def test_numbers_that_move_two_rows_draw_two_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also rows out of view are asked for when they are sorted by numbers, and the whole table was drawn each time."""
+    drawn: list[tuple[Region, ...]] = []
+
+    async def test(table: RowTable, pilot: Pilot[None]) -> None:
+        table.put("numbers", {name: 1000 - number for number, name in enumerate(NAMES)})
+        table.sort_by(1)
+        await pilot.pause()
+        assert table.visible_keys()[:3] == NAMES[:3]
+        monkeypatch.setattr(table, "refresh", lambda *regions, **_: drawn.append(regions))
+        table.put("numbers", {NAMES[500]: 499.5})
+        assert drawn == []
+        table.put("numbers", {NAMES[2]: 998.5})
+        table.put("numbers", {NAMES[3]: 998.7})
+        assert table.visible_keys()[:5] == [NAMES[at] for at in (0, 1, 3, 2, 4)]
+        assert [[region.y for region in regions] for regions in drawn] == [[3], [3, 4]]
 
     drive(test)

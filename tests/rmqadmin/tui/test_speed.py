@@ -14,17 +14,17 @@ from textual.color import Color
 from textual.css import stylesheet
 from textual.css.stylesheet import Stylesheet
 from textual.dom import DOMNode
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.renderables.background_screen import BackgroundScreen
 from textual.screen import Screen
-from textual.visual import RichVisual
+from textual.strip import Strip
 from textual.widgets import Input
 
 from rmqadmin.tui.dialogs.dialog import Dialog, dimmed_style
 from rmqadmin.tui.memory.cluster import ClusterMemory
 from rmqadmin.tui.remembered import remember
 from rmqadmin.tui.screens.base import SORT_ASKED_AGAIN_MAX
-from rmqadmin.tui.sources.topics import read_topics
+from rmqadmin.tui.sources.topics import GROUPS_YOUNG_MS, read_numbers, read_topics
 from rmqadmin.tui.widgets.row_table import RowTable
 from rmqproto.bodies.routes import TopicConfig, TopicConfigs
 from rmqproto.bodies.statistics import TopicStats
@@ -86,7 +86,7 @@ def test_a_new_screen_is_styled_by_its_mounting_alone(monkeypatch: pytest.Monkey
             await driver.press(key)
             await driver.until_shown(shown)
         names = ("PulseScreen", "BrokersScreen", "TopicsScreen", "QueuesScreen", "GroupsScreen")
-        assert {name: styled[name] for name in names if styled[name]} == {"QueuesScreen": 1}  # that was left once
+        assert {name: styled[name] for name in names if styled[name]} == {}
 
     drive(FixedClient, test, now_ms=NOW_MS, size=(170, 40))
 
@@ -151,9 +151,15 @@ def test_the_screen_below_a_dialog_is_drawn_as_textual_does_it(monkeypatch: pyte
         await driver.until_shown("on this screen", "Page down")
         dialog = driver.app.screen
         ours = cells_of(dialog)
-        monkeypatch.setattr(Dialog, "render", Screen.render)
+        drawn: list[Region] = []
+
+        def theirs(dialog: Dialog[None], crop: Region) -> list[Strip]:
+            drawn.append(crop)
+            return Screen.render_lines(dialog, crop)
+
+        monkeypatch.setattr(Dialog, "render_lines", theirs)
         dialog.refresh()
-        await driver.until(lambda: isinstance(dialog._render(), RichVisual))
+        await driver.until(lambda: bool(drawn))
         assert cells_of(dialog) == ours
 
     drive(FixedClient, test, now_ms=NOW_MS, size=(120, 40))
@@ -247,6 +253,24 @@ def test_rows_of_topics_are_made_again_only_if_servers_say_something_else() -> N
     client.perm = 4
     other = read_topics(client, memory)  # type: ignore[arg-type]
     assert (found.rows["many-000"].perm, other.rows["many-000"].perm) == (6, 4)
+
+
+def test_which_groups_read_a_topic_is_asked_every_ten_seconds() -> None:
+    """They hardly change, and were half of what a list of topics asks."""
+    clock = [NOW_MS]
+    asked: list[str] = []
+
+    class Noting(ManyTopics):
+        def groups_of_topic(self, broker_addr: str, topic: str) -> list[str]:
+            asked.append(topic)
+            return []
+
+    client, memory = Noting(read_only=True), ClusterMemory(lambda: clock[0])
+    rows = {"many-000": read_topics(client, memory).rows["many-000"]}  # type: ignore[arg-type]
+    for elapsed_ms, asked_count in ((0, 1), (GROUPS_YOUNG_MS, 1), (1, 2), (GROUPS_YOUNG_MS, 2)):
+        clock[0] += elapsed_ms
+        assert read_numbers(client, memory, rows)["many-000"].in_tps == 1.0  # type: ignore[arg-type]
+        assert len(asked) == asked_count
 
 
 def test_topics_out_of_view_are_asked_for_less_often_when_all_are_known() -> None:
