@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import msgspec
@@ -62,6 +62,17 @@ class RedrivenLetters(Result, frozen=True):
 def place_of(letter: FoundMessage) -> Place:
     stored = letter.stored
     return MessageQueue(stored.topic, letter.broker_name, stored.queue_id), stored.queue_offset
+
+
+def redriven_before(letters: Iterable[FoundMessage]) -> set[Place]:
+    """Those that a redrive from this machine has sent, by its ledgers: the next one leaves them out."""
+    from spark_tools.offset_ranges import OffsetSet
+    from spark_tools.replay.plans.request import default_ledger_root
+    from spark_tools.replay.sending.redriven import delivered
+
+    places = {place_of(letter) for letter in letters}
+    sent = delivered(default_ledger_root(), list(OffsetSet.of_offsets(places)))
+    return {place for place in places if place in sent}
 
 
 def chosen_letters(

@@ -245,7 +245,7 @@ class ChangeScreen(Dialog[None]):
         except asyncio.CancelledError:
             client.stop()
             raise
-        self._show(result)
+        await self._show(result)
         problem = result.problem()
         self._say("\n".join([*notices, *([problem] if problem else [])]) or self._word(dry_run), is_error=bool(problem))
         return result
@@ -266,10 +266,12 @@ class ChangeScreen(Dialog[None]):
         """All rows in one line, before and after. Empty if there is nothing to add up."""
         return ""
 
-    def _show(self, result: Result) -> None:
+    async def _show(self, result: Result) -> None:
         table = self.query_one("#preview", RowTable)
+        rows = [(str(at), row) for at, row in enumerate(result.rows())]
         table.set_columns(result_columns(result))
-        table.set_rows((str(at), row) for at, row in enumerate(result.rows()))
+        await table.prepare(rows)
+        table.set_rows(rows)
         table.display = True
         text = self.totals(result)
         totals = self.query_one("#totals", Static)

@@ -98,8 +98,15 @@ class NumberHistory:
         return list(self._samples.get(series, ()))
 
     def values(self, series: Series, count: int) -> list[float | None]:
-        """The last ``count`` at most."""
-        return [sample.value for sample in self.samples(series)[-count:]]
+        """The last ``count`` at most. Where nothing was read for HELD_MS, there is a gap: None."""
+        found: list[float | None] = []
+        before_ms: int | None = None
+        for at_ms, value in self.samples(series)[-count:]:
+            if before_ms is not None and at_ms - before_ms > HELD_MS:
+                found.append(None)
+            found.append(value)
+            before_ms = at_ms
+        return found[-count:]
 
     def lacking(self, series: Series) -> frozenset[str]:
         """The brokers that its last value, a sum, lacks."""

@@ -56,9 +56,9 @@ class MarkedMessagesScreen(TableScreen):
 
         if letters := list(self.table.wanted().values()):
             dialog = RedriveScreen(self.topic.removeprefix(DLQ_PREFIX), letters)
-            self.app.push_screen(dialog, lambda _: self._redriven(dialog.is_done))
+            self.app.push_screen(dialog, lambda _: self._redriven_now(dialog.is_done))
 
-    def _redriven(self, is_done: bool) -> None:
+    def _redriven_now(self, is_done: bool) -> None:
         if is_done:
             self.table.clear_marks()
 

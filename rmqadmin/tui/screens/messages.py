@@ -4,33 +4,73 @@ on, what is in the message under the cursor stands beside the list.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from functools import partial
+from time import monotonic
 from typing import Any, ClassVar
 
+import msgspec
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.widget import Widget
 
 from rmqadmin.core.messages.body_text import one_line
 from rmqadmin.core.messages.lookup import FoundMessage
+from rmqadmin.core.messages.redriving import place_of, redriven_before
 from rmqadmin.core.messages.retry_history import failed_group
 from rmqadmin.core.results import Shape
+from rmqadmin.core.tables.marks import Mark
+from rmqadmin.core.times import TimeRange
 from rmqadmin.core.units import at_least, count, moment
 from rmqadmin.tui.dashboard_client import DashboardClient
+from rmqadmin.tui.refresh import REFRESH_DEADLINE_S, Feed
 from rmqadmin.tui.screens.marked_messages import REDRIVE_LETTER, MarkedMessagesScreen
 from rmqadmin.tui.sources import messages
 from rmqadmin.tui.sources.found import Found
 from rmqadmin.tui.sources.messages import WINDOW_COUNT, Window
-from rmqadmin.tui.widgets.columns import MINOR, VITAL, Column
+from rmqadmin.tui.sources.scan import Scan
+from rmqadmin.tui.until_closed import until_closed
+from rmqadmin.tui.widgets.columns import MINOR, NUMBERS, VITAL, Column
 from rmqadmin.tui.widgets.marked_table import MarkedTable
 from rmqadmin.tui.widgets.preview import MessagePreview
 from rmqadmin.tui.widgets.row_table import RowTable
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.errors import ProtocolError
+from rmqproto.errors import ProtocolError, RocketMQError
 from rmqproto.message import properties as props
+
+_UNMARKED = "their marks were taken away"
 
 PREVIEW_SIZE_MAX_BYTES = 600
 """Of a body: what a wide terminal shows, in letters of three bytes."""
+
+
+MARKED_MAX = 10_000
+"""Messages that ``a`` marks at most."""
+
+REDRIVEN_ASKED_EVERY_S = 10.0
+"""Of the ledgers: which letters were redriven, while the list stays the same."""
+
+
+class Letter(msgspec.Struct, frozen=True):
+    """What is known of a dead letter beside itself."""
+
+    is_redriven: bool
+
+
+class Marking(msgspec.Struct, eq=False):
+    """The messages that are being looked for, all to be marked. ``left_out_count``: those that match, but were redriven
+    before."""
+
+    scan: Scan
+    left_out_count: int = 0
+
+    def told(self, marked_count: int) -> str:
+        """What has become of it."""
+        scan = self.scan
+        left_out = f", {self.left_out_count:,} redriven before are left out" if self.left_out_count else ""
+        missed = [*scan.problems, *([] if scan.is_finished else [scan.stopped or ""])]
+        return f"{marked_count:,} marked{left_out}" + (f"; not all were looked at: {missed[0]}" if missed else "")
 
 
 def message_columns(*, of_dead_letters: bool = False) -> list[Column]:
@@ -38,6 +78,14 @@ def message_columns(*, of_dead_letters: bool = False) -> list[Column]:
     origin = [
         Column(name="retries", value=lambda message: message.stored.reconsume_times, is_number=True, importance=VITAL),
         Column(name="origin_topic", value=lambda message: message.properties.get(props.RETRY_TOPIC)),
+        Column(
+            name="redriven",
+            part=NUMBERS,
+            value=lambda letter: "yes" if letter.is_redriven else None,
+            mark=lambda letter: Mark.DIM,
+            is_sparse=True,
+            importance=VITAL,
+        ),
     ]
     return [
         Column(name="stored_ms", value=_stored_ms, is_time=True, importance=VITAL),
@@ -86,6 +134,11 @@ class MessagesScreen(MarkedMessagesScreen):
         self.step = step or (topic if queue is None else f"{queue.broker_name} queue {queue.queue_id}")
         self._skipped_count = 0
         self._window: Window | None = None
+        self._redriven: set[str] = set()
+        """Keys of the letters of the window that were redriven before."""
+        self._redriven_of: tuple[Collection[str], float] = ((), 0.0)
+        """Of which letters that was asked, and when, by ``monotonic``."""
+        self._marking: Marking | None = None
 
     @property
     def topic(self) -> str:
@@ -108,9 +161,91 @@ class MessagesScreen(MarkedMessagesScreen):
         )
         cut_short = [self._window.cut_short] if self._window.cut_short else []
         found = self._window.found
+        if self.is_of_dead_letters:
+            self._look_for_redriven(found.rows)
         return Found(found.rows, found.lacks, [*found.problems, *cut_short])
 
+    # --- dead letters that were redriven before ----------------------------------------------------------------------
+
+    def _look_for_redriven(self, letters: Mapping[str, FoundMessage]) -> None:
+        """In a thread."""
+        keys, now_s = list(letters), monotonic()
+        before, asked_s = self._redriven_of
+        if keys != before or now_s - asked_s >= REDRIVEN_ASKED_EVERY_S:
+            places = redriven_before(letters.values())
+            self._redriven = {key for key, letter in letters.items() if place_of(letter) in places}
+            self._redriven_of = keys, now_s
+
+    def read_numbers(self, client: DashboardClient, rows: Mapping[str, FoundMessage]) -> Mapping[str, Letter]:
+        self.table.left_out = self._redriven
+        return {key: Letter(key in self._redriven) for key in rows} if self.is_of_dead_letters else {}
+
+    def _redriven_now(self, is_done: bool) -> None:
+        super()._redriven_now(is_done)
+        self._redriven_of = (), 0.0
+        self.action_refresh_now()
+
+    # --- all that match ----------------------------------------------------------------------------------------------
+
+    def on_marked_table_all_marked(self, event: MarkedTable.AllMarked) -> None:
+        """The list has the newest ones only: the others are looked for."""
+        if event.is_off:
+            self._stop_marking()
+        elif self._window is not None and self._window.total_count > len(self._window.found.rows):
+            self._marking = Marking(
+                Scan(self._topic, self._would_be_marked, TimeRange(None, None), matches_max=MARKED_MAX)
+            )
+            work: Callable[[], Awaitable[None]] = partial(until_closed, self, partial(self._mark_all, self._marking))
+            self.run_worker(work, group="mark all", exclusive=True, exit_on_error=False)
+        elif event.left_out_count:
+            self.dashboard.say(f"{event.left_out_count:,} redriven before are left out")
+
+    def _would_be_marked(self, message: FoundMessage) -> bool:
+        """In a thread."""
+        queue = self._queue
+        is_here = queue is None or (queue.broker_name, queue.queue_id) == (message.broker_name, message.stored.queue_id)
+        return is_here and self.table.rows.would_pass(message)
+
+    async def _mark_all(self, marking: Marking) -> None:
+        """As they are found. Dead letters that were redriven before are left out, as in the list."""
+        feed, scan = self.feed(lambda feed: self._mark_found(feed, marking)), marking.scan
+        try:
+            await self._mark_found(feed, marking)
+        except RocketMQError as error:
+            scan.stop(str(error))
+        finally:
+            feed.stop()
+            if self._marking is marking:
+                self._marking = None
+        if scan.stopped != _UNMARKED:
+            is_short = not scan.is_finished or bool(scan.problems)
+            self.dashboard.say(marking.told(len(self.table.marked)), is_error=is_short)
+        self.show_status()
+
+    async def _mark_found(self, feed: Feed, marking: Marking) -> None:
+        scan, seen = marking.scan, set[str]()
+        while scan.stopped is None:
+            feed.client.begin(REFRESH_DEADLINE_S)
+            await feed.ask(scan.step)
+            if scan.stopped == _UNMARKED:
+                break
+            found = {key: one for key, one in scan.found.items() if key not in seen}
+            seen |= found.keys()
+            if self.is_of_dead_letters and found:
+                sent = await asyncio.to_thread(redriven_before, found.values())
+                marking.left_out_count += len(sent)
+                found = {key: one for key, one in found.items() if place_of(one) not in sent}
+            self.table.add_marks(found)
+            self.show_status()
+
+    def _stop_marking(self) -> None:
+        if self._marking is not None:
+            self._marking.scan.stop(_UNMARKED)
+            self._marking = None
+
     def rows_text(self) -> str:
+        if self._marking is not None:
+            return f"marking, {self._marking.scan.scanned_count:,} looked at"
         if self._window is None:
             return super().rows_text()
         total = at_least(count(self._window.total_count)) if self.lacks else count(self._window.total_count)

@@ -99,7 +99,7 @@ class Scan:
     """One search, step by step. ``stopped`` says why it does not go on; ``go_on`` resumes it if there is more to
     search. One thread steps; any thread may call ``stop``."""
 
-    def __init__(self, topic: str, matches: Matches, between: TimeRange):
+    def __init__(self, topic: str, matches: Matches, between: TimeRange, *, matches_max: int = MATCHES_MAX):
         self.scanned_count = self.matched_count = self.unreadable_count = 0
         self.found: dict[str, FoundMessage] = {}
         self.stopped: str | None = None
@@ -109,7 +109,7 @@ class Scan:
         self._queues: deque[_Queue] | None = None
         self._size_bytes = 0
         self._time_left_s = SCAN_MAX_S
-        self._shown_max = MATCHES_MAX
+        self._matches_max = self._shown_max = matches_max
 
     def summary(self) -> str:
         state = f"stopped because {self.stopped}" if self.stopped else "looking on …"
@@ -123,7 +123,7 @@ class Scan:
         """Searches on, for as long and as many messages again."""
         if not self.is_finished:
             self.stopped, self._time_left_s = None, SCAN_MAX_S
-            self._shown_max = self.matched_count + MATCHES_MAX
+            self._shown_max = self.matched_count + self._matches_max
             self._size_bytes = 0
 
     def step(self, admin: AdminClient) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -25,6 +26,18 @@ class MarkedTable(RowTable):
     @dataclass
     class MarksChanged(Message):
         table: MarkedTable
+
+    @dataclass
+    class AllMarked(Message):
+        """All rows that the filter shows have been marked, but for so many that are ``left_out``; or, if ``is_off``,
+        all that pass it are not marked any more."""
+
+        table: MarkedTable
+        is_off: bool
+        left_out_count: int
+
+    left_out: Collection[str] = ()
+    """Keys of rows that are marked one by one only."""
 
     @property
     def marked(self) -> dict[str, Any]:
@@ -51,12 +64,19 @@ class MarkedTable(RowTable):
         self.action_move(1)
 
     def action_mark_all(self) -> None:
-        """Marks all rows that the filter shows. If they are marked already: takes their marks away."""
-        shown = {line.key: line.parts[BASE] for line in self.rows.shown}
-        if shown.keys() <= self.marked.keys():
-            self._set_marks({key: part for key, part in self.marked.items() if key not in shown})
+        """Marks all rows that the filter shows, but for those ``left_out``. If they are marked already: takes the marks
+        away, also of rows that are not in the list now."""
+        shown = {line.key: line.parts[BASE] for line in self.rows.shown if line.key not in self.left_out}
+        is_off = bool(shown) and shown.keys() <= self.marked.keys()
+        if is_off:
+            self._set_marks({key: part for key, part in self.marked.items() if not self.rows.would_pass(part)})
         else:
-            self._set_marks({**self.marked, **shown})
+            self.add_marks(shown)
+        self.post_message(self.AllMarked(self, is_off, self.shown_count - len(shown)))
+
+    def add_marks(self, rows: Mapping[str, Any]) -> None:
+        """Base parts by key, also of rows that are not in the list."""
+        self._set_marks({**self.marked, **rows})
 
     def _set_marks(self, marked: dict[str, Any]) -> None:
         self.rows.marked = marked

@@ -15,6 +15,9 @@ from rmqadmin.core.terminal_text import printable
 from rmqadmin.tui.widgets.cells import Cells
 from rmqadmin.tui.widgets.columns import BASE, NUMBERS, Column
 
+_BETWEEN = "  "
+"""Cells, in the text that a filter looks at."""
+
 
 class Line(msgspec.Struct, gc=False):
     """A row: its parts, when each was asked for, and text and mark of each cell, None while its part is missing.
@@ -142,10 +145,10 @@ class Rows:
         before = line.errors.pop(part, None)
         if error is not None:
             line.errors[part] = printable(error)
-        texts, marks, now_ms = list(line.texts), list(line.marks), self._now_ms()
+        texts, marks = list(line.texts), list(line.marks)
         for at, column in enumerate(self.columns):
             if column.part == part:
-                text = printable(column.text(value, now_ms))
+                text = self._text(column, value)
                 texts[at], marks[at] = text, column.marked(value)
                 if not column.is_sparse or column.of(value) is not None:
                     self.cells.see(at, text)
@@ -153,8 +156,18 @@ class Rows:
         line.texts, line.marks = tuple(texts), tuple(marks)
         return line.errors.get(part) != before or (line.texts, line.marks) != cells_before
 
+    def _text(self, column: Column, value: Any) -> str:
+        return printable(column.text(value, self._now_ms()))
+
+    def would_pass(self, base: Any) -> bool:
+        """Whether a row with this base part would pass. Any thread may ask."""
+        passes = self.passes
+        return passes is None or passes(
+            _BETWEEN.join(self._text(column, base) for column in self.columns if column.part == BASE)
+        )
+
     def _searched(self, line: Line) -> str:
-        return "  ".join(line.texts[at] or "" for at, column in enumerate(self.columns) if column.part == BASE)
+        return _BETWEEN.join(line.texts[at] or "" for at, column in enumerate(self.columns) if column.part == BASE)
 
     # --- what is copied of a row -------------------------------------------------------------------------------------
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from rmqproto.errors import UsageError
-from spark_tools.offset_ranges import OffsetSet
+from spark_tools.offset_ranges import OffsetRange, OffsetSet
 from spark_tools.replay.plans.plan import Plan, load_plan
-from spark_tools.replay.sending.ledger import read_ledger
+from spark_tools.replay.sending.ledger import LedgerState, read_ledger
 
 ROOT_LOCK_FILE = ".lock"
 
@@ -20,17 +20,30 @@ def other_jobs_delivered(root: str, plan: Plan, *, strict: bool) -> OffsetSet:
     """Offsets in the plan's ranges that other jobs delivered. With ``strict``, UsageError if another job covers some of
     them and has begun but not ended: it may have sent them, or will when it is resumed."""
     found = OffsetSet()
-    for name in sorted(os.listdir(root)) if os.path.isdir(root) else []:
-        directory = os.path.join(root, name)
-        if name == plan.job or not os.path.isdir(directory):
-            continue
-        state = read_ledger(directory)
-        if state.begin is None:
+    for name, state in _begun(root):
+        if name == plan.job:
             continue
         if strict and state.end is None:
-            _refuse_overlap(directory, name, plan)
+            _refuse_overlap(os.path.join(root, name), name, plan)
         found.update(state.delivered().overlap(plan.ranges))
     return found
+
+
+def delivered(root: str, ranges: Sequence[OffsetRange]) -> OffsetSet:
+    """Offsets in these ranges that some job has delivered: the next redrive leaves them out."""
+    found = OffsetSet()
+    for _, state in _begun(root):
+        found.update(state.delivered().overlap(ranges))
+    return found
+
+
+def _begun(root: str) -> Iterator[tuple[str, LedgerState]]:
+    """Jobs that have begun for real, by name."""
+    for name in sorted(os.listdir(root)) if os.path.isdir(root) else []:
+        directory = os.path.join(root, name)
+        state = read_ledger(directory) if os.path.isdir(directory) else None
+        if state is not None and state.begin is not None:
+            yield name, state
 
 
 def _refuse_overlap(directory: str, name: str, plan: Plan) -> None:

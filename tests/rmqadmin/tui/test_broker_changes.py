@@ -57,6 +57,28 @@ def test_a_grant_and_its_end_have_a_way_back(world: World) -> None:
     world.admin.delete_user(addr, user)
 
 
+def test_a_grant_of_several_resources_says_how_each_is_taken_back(world: World) -> None:
+    addr, user = world.server.broker_addr, f"s-{world.group}"
+    resources = [f"Topic:{world.topic}", f"Group:{world.group}"]
+    world.admin.create_user(addr, UserAccount(username=user, password="s3cret-word", user_type="Normal"))
+
+    async def test(driver: Driver) -> None:
+        await driver.press("c")
+        await put_cursor(driver, "broker-a/0")
+        await driver.press("a")
+        await preview_grant(driver, user, "Pub,Sub", ",".join(resources))
+        await confirm(driver, f"User:{user}")
+        await driver.until_shown("to undo this:")
+        said = "".join(line.strip("│ ") + " " for line in driver.text.splitlines())
+        for resource in resources:
+            assert f"rmqadmin deleteAcl -b {addr} -s User:{user} -r {resource}" in said
+
+    try:
+        drive(world.make_client, test, size=SMALL)
+    finally:
+        world.admin.delete_user(addr, user)
+
+
 @pytest.mark.slow
 def test_a_user_is_made_granted_something_disabled_and_deleted(world: World) -> None:
     addr, user = world.server.broker_addr, f"u-{world.group}"

@@ -79,7 +79,11 @@ def test_what_the_filter_shows_is_marked_and_redriven_once(world: World) -> None
         assert sent_again(world) == ["lost-1", "lost-2"]
         await driver.press("escape")
         await driver.until(lambda: driver.app.screen is screen and not screen.table.marked)
-        await driver.press("a", "R")
+        await driver.until(lambda: len(screen.table.left_out) == 2)
+        await driver.press("a")
+        await driver.until_shown("2 redriven before are left out")
+        assert not screen.table.marked
+        await driver.press("home", "space", "space", "R")
         await driver.until_shown("left out: redriven before", "2 redriven before")
         assert "to go on" not in driver.text
         assert sent_again(world) == ["lost-1", "lost-2"]
@@ -261,3 +265,67 @@ def test_from_the_shell_a_redrive_is_written_down(world: World, tmp_path: Path, 
     (change,) = end["changes"]
     assert change["target"] == world.group
     assert change["action"].startswith(f"redrive of 1 dead letters to {world.topic}, job ")
+
+
+def test_all_that_match_are_marked_also_those_that_the_list_does_not_show(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It marked the 200 newest of however many there were."""
+    monkeypatch.setattr("rmqadmin.tui.sources.messages.WINDOW_COUNT", 4)
+    make_letters(world, 9)
+
+    async def test(driver: Driver) -> None:
+        await driver.press("d")
+        await put_cursor(driver, world.group)
+        await driver.press("enter")
+        await driver.until_shown(" of 10")
+        screen = driver.app.screen
+        assert isinstance(screen, MessagesScreen)
+        await filtered(driver, "lost", "filter lost")
+        assert screen.table.row_count < 9
+        await driver.press("a")
+        await driver.until_shown("9 marked")
+        await driver.press("a")
+        await driver.until(lambda: not screen.table.marked)
+        await driver.press("a")
+        await driver.until_shown("9 marked")
+        await driver.press("R")
+        await driver.until_shown("Redrive 9 dead letters", f"to {world.topic}", f"Type {world.group} to go on")
+        await driver.type(world.group, into="name")
+        await driver.press("enter")
+        await driver.until_shown("9 sent, 0 rejected", "found there 9, missing 0, doubled 0")
+        assert sent_again(world) == [f"lost-{number}" for number in range(1, 10)]
+
+    drive(world.make_client, test, size=WIDE)
+
+
+def test_letters_that_were_redriven_before_are_marked_as_such_and_left_out_of_all(world: World) -> None:
+    """Only the dialog of the next redrive said so."""
+    make_letters(world, 2)
+
+    async def test(driver: Driver) -> None:
+        screen = await at_letters(driver, world, 3)
+        assert "redriven" not in driver.text
+        screen.table.move_to(next(key for key in screen.table.row_keys() if keys_of(screen, key) == "lost-1"))
+        await driver.press("R")
+        await driver.until_shown("Redrive 1 dead letter", f"Type {world.group} to go on")
+        await driver.type(world.group, into="name")
+        await driver.press("enter")
+        await driver.until_shown("1 sent, 0 rejected")
+        await driver.press("escape")
+        await driver.until_shown("redriven")
+        (line,) = [line for line in driver.text.splitlines() if "lost-1" in line and "stored" not in line]
+        assert " yes " in line
+        assert driver.text.count(" yes ") == 1
+        await driver.press("a")
+        await driver.until_shown("2 marked", "1 redriven before are left out")
+        assert {keys_of(screen, key) for key in screen.table.marked} == {"key-0", "lost-2"}
+        await driver.press("a")
+        await driver.until(lambda: not screen.table.marked)
+
+    drive(world.make_client, test)
+
+
+def keys_of(screen: MessagesScreen, key: str) -> str:
+    found: str = screen.table.part(key).properties["KEYS"]
+    return found

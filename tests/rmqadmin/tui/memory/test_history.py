@@ -82,3 +82,14 @@ def test_every_column_is_a_value_that_was_read(found: list[tuple[int, float | No
     assert {value for value in columns if value is not None} <= {one.value for one in samples}
     known = [one.value for one in samples if one.value is not None]
     assert max((value for value in columns if value is not None), default=None) == max(known, default=None)
+
+
+def test_where_nothing_was_read_for_a_while_a_line_has_a_gap() -> None:
+    """A row that was out of view for minutes had a line as if it had been read all the time."""
+    history = made(1.0, 2.0)
+    history.add(LAG, 1000 + HELD_MS, 3.0)
+    assert history.values(LAG, 60) == [1.0, 2.0, 3.0]
+    history.add(LAG, 1000 + 2 * HELD_MS + 1, 4.0)
+    assert history.values(LAG, 60) == [1.0, 2.0, 3.0, None, 4.0]
+    assert history.values(LAG, 2) == [None, 4.0]
+    assert history.change(LAG, 600_000) == NumberChange(3.0, 1000 + 2 * HELD_MS + 1)
