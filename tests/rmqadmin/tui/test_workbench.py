@@ -329,3 +329,19 @@ def test_letters_that_were_redriven_before_are_marked_as_such_and_left_out_of_al
 def keys_of(screen: MessagesScreen, key: str) -> str:
     found: str = screen.table.part(key).properties["KEYS"]
     return found
+
+
+def test_it_is_told_when_not_all_that_match_could_be_marked(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rmqadmin.tui.sources.messages.WINDOW_COUNT", 2)
+    monkeypatch.setattr("rmqadmin.tui.screens.messages.MARKED_MAX", 3)
+    make_letters(world, 6)
+
+    async def test(driver: Driver) -> None:
+        await driver.press("d")
+        await put_cursor(driver, world.group)
+        await driver.press("enter")
+        await driver.until_shown(" of 7")
+        await driver.press("a")
+        await driver.until_shown("marked; not all were looked at: 3 matched")
+
+    drive(world.make_client, test)
