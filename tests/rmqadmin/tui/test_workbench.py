@@ -13,6 +13,7 @@ from rmqadmin.tui.screens.message import MessageScreen
 from rmqadmin.tui.screens.messages import MessagesScreen
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
+from rmqproto.headers.consuming import PULL_BATCH_COUNT
 from rmqproto.names import dlq_topic
 from spark_tools.replay.sending.replay_ids import REPLAY_ID, REPLAY_ROUND
 from tests.rmqadmin.tui.conftest import BROKER, World
@@ -332,16 +333,17 @@ def keys_of(screen: MessagesScreen, key: str) -> str:
 
 
 def test_it_is_told_when_not_all_that_match_could_be_marked(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one pull brings is not cut: here 32 messages."""
     monkeypatch.setattr("rmqadmin.tui.sources.messages.WINDOW_COUNT", 2)
     monkeypatch.setattr("rmqadmin.tui.screens.messages.MARKED_MAX", 3)
-    make_letters(world, 6)
+    make_letters(world, PULL_BATCH_COUNT + 2)
 
     async def test(driver: Driver) -> None:
         await driver.press("d")
         await put_cursor(driver, world.group)
         await driver.press("enter")
-        await driver.until_shown(" of 7")
+        await driver.until_shown(f" of {PULL_BATCH_COUNT + 3}")
         await driver.press("a")
-        await driver.until_shown("marked; not all were looked at: 3 matched")
+        await driver.until_shown(f"{PULL_BATCH_COUNT + 2} marked; not all were looked at: 3 matched")
 
     drive(world.make_client, test)
