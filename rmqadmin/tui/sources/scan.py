@@ -97,9 +97,9 @@ class _Queue(msgspec.Struct):
 
 class Scan:
     """One search, step by step. ``stopped`` says why it does not go on; ``go_on`` resumes it if there is more to
-    search. One thread steps; any thread may call ``stop``."""
+    search. One thread steps; any thread may call ``stop``. ``matches_max`` ends it, MATCHES_MAX if it is None."""
 
-    def __init__(self, topic: str, matches: Matches, between: TimeRange, *, matches_max: int = MATCHES_MAX):
+    def __init__(self, topic: str, matches: Matches, between: TimeRange, *, matches_max: int | None = None):
         self.scanned_count = self.matched_count = self.unreadable_count = 0
         self.found: dict[str, FoundMessage] = {}
         self.stopped: str | None = None
@@ -109,7 +109,7 @@ class Scan:
         self._queues: deque[_Queue] | None = None
         self._size_bytes = 0
         self._time_left_s = SCAN_MAX_S
-        self._matches_max = self._shown_max = matches_max
+        self._matches_max = self._shown_max = MATCHES_MAX if matches_max is None else matches_max
 
     def summary(self) -> str:
         state = f"stopped because {self.stopped}" if self.stopped else "looking on …"
