@@ -13,6 +13,7 @@ from rmqproto.headers.base import Header, NoFields, from_ext
 from rmqproto.headers.controller import ControllerMetaAnswer, ReplicaInfoAnswer
 from rmqproto.headers.nameserver import BrokerHeartbeatHeader
 from rmqproto.wire.command import Command
+from rmqserver.broker.controlled.lease import LEASE_MAX_MS
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.loop import Loop
 from rmqserver.remoting.outward import Outward, ask, connect, signed
@@ -21,6 +22,10 @@ from rmqserver.remoting.service import Service
 log = logging.getLogger(__name__)
 
 ASK_TIMEOUT_S = 3.0
+
+SILENCE_MAX_S = LEASE_MAX_MS / 1000
+"""A connection on which no answer comes ends only when no lease can be left of what came before. A controller takes its
+end for our death, and elects another master at once: also one that was only slow, and reads it later."""
 
 
 class NoController(OSError):
@@ -42,6 +47,8 @@ class ControllerGroup(Service):
         self.on_displaced: Callable[[str], None] = lambda remark: None
         """A heartbeat was refused: another broker has registered with our id."""
         self._connections: dict[str, Connection] = {}
+        self._answered_s: dict[str, float] = {}
+        """By trio's clock: when each answered for the last time, or its connection began."""
         self._opening: dict[str, trio.Lock] = {}
         self._told: set[str] = set()
         """Who has not answered a heartbeat yet."""
@@ -116,10 +123,13 @@ class ControllerGroup(Service):
             if connection is None or connection.closed:
                 connection = await connect(self._loop, self, addr, self._outward.make_pump())
                 self._connections[addr] = connection
+                self._answered_s[addr] = trio.current_time()
                 self.local_host = connection.local_addr.rpartition(":")[0]
         ext = signed(header, body, self._outward.credentials)
         answer = await ask(connection, code, ext, body, ASK_TIMEOUT_S)
         if answer is None:
-            connection.close("the controller did not answer")
+            if trio.current_time() - self._answered_s[addr] > SILENCE_MAX_S:
+                connection.close("the controller does not answer")
             raise ConnectionError(f"no answer from {addr}")
+        self._answered_s[addr] = trio.current_time()
         return answer

@@ -31,3 +31,5 @@ def test_a_controller_that_does_not_answer_keeps_no_other_waiting(tmp_path: Path
             before = beats(controller.peer)
             controller.peer.wait_for(lambda: beats(controller.peer) >= before + 10)
             assert beats(frozen) < 5
+            frozen.wait_for(lambda: beats(frozen) > 1)
+            assert frozen.connections == 1, "it would take the end of a connection for the broker's"
