@@ -28,7 +28,7 @@ from rmqadmin.tui.refresh import REFRESH_DEADLINE_S, Feed
 from rmqadmin.tui.screens.marked_messages import REDRIVE_LETTER, MarkedMessagesScreen
 from rmqadmin.tui.sources import messages
 from rmqadmin.tui.sources.found import Found
-from rmqadmin.tui.sources.messages import WINDOW_COUNT, Window
+from rmqadmin.tui.sources.messages import Window
 from rmqadmin.tui.sources.scan import Scan
 from rmqadmin.tui.until_closed import until_closed
 from rmqadmin.tui.widgets.columns import MINOR, NUMBERS, VITAL, Column
@@ -132,7 +132,8 @@ class MessagesScreen(MarkedMessagesScreen):
         super().__init__()
         self.preview = MessagePreview()
         self.step = step or (topic if queue is None else f"{queue.broker_name} queue {queue.queue_id}")
-        self._skipped_count = 0
+        self._window_number = 0
+        """How many windows of newer messages there are."""
         self._window: Window | None = None
         self._redriven: set[str] = set()
         """Keys of the letters of the window that were redriven before."""
@@ -156,9 +157,8 @@ class MessagesScreen(MarkedMessagesScreen):
             yield self.preview
 
     def read_rows(self, client: DashboardClient) -> Found[FoundMessage]:
-        self._window = messages.read_window(
-            client, self.dashboard.memory, self._topic, self._queue, self._skipped_count
-        )
+        memory = self.dashboard.memory
+        self._window = messages.read_window(client, memory, self._topic, self._queue, self._window_number)
         cut_short = [self._window.cut_short] if self._window.cut_short else []
         found = self._window.found
         if self.is_of_dead_letters:
@@ -249,16 +249,16 @@ class MessagesScreen(MarkedMessagesScreen):
         if self._window is None:
             return super().rows_text()
         total = at_least(count(self._window.total_count)) if self.lacks else count(self._window.total_count)
-        behind = f" behind {self._window.skipped_count:,} newer ones" if self._window.skipped_count else ""
+        behind = f" behind {self._window.newer_count:,} newer ones" if self._window.newer_count else ""
         return f"{super().rows_text()} of {total}{behind}"
 
     def action_older(self) -> None:
-        if self._window is not None and self._skipped_count + WINDOW_COUNT < self._window.total_count:
-            self._skipped_count += WINDOW_COUNT
+        if self._window is not None:
+            self._window_number = min(self._window_number + 1, self._window.last_number)
             self.action_refresh_now()
 
     def action_newer(self) -> None:
-        self._skipped_count = max(0, self._skipped_count - WINDOW_COUNT)
+        self._window_number = max(0, self._window_number - 1)
         self.action_refresh_now()
 
     def selected(self) -> dict[str, str]:

@@ -72,20 +72,23 @@ def read_depth(admin: AdminClient, memory: ClusterMemory, topic: str) -> Depth:
 
 
 class Window(msgspec.Struct, frozen=True):
-    """Messages of a topic, newest first. ``skipped_count``: newer messages that the window leaves out. ``total_count``:
-    all messages of the queues of brokers that answered. ``cut_short`` says why some of the window are missing."""
+    """Messages of a topic, newest first. ``newer_count``: messages in windows of newer ones. ``last_number``: that of
+    the window with the oldest. ``total_count``: all messages of the queues of brokers that answered. ``cut_short`` says
+    why some of the window are missing."""
 
     found: Found[FoundMessage]
-    skipped_count: int
+    newer_count: int
+    last_number: int
     total_count: int
     cut_short: str | None = None
 
 
 def read_window(
-    admin: AdminClient, memory: ClusterMemory, topic: str, only: MessageQueue | None, skipped_count: int
+    admin: AdminClient, memory: ClusterMemory, topic: str, only: MessageQueue | None, number: int
 ) -> Window:
-    """The newest messages of a topic, or of one queue, after ``skipped_count`` newer ones of each queue's share.
-    Pulling them touches no group's offset."""
+    """The newest messages of a topic, or of one queue; with ``number`` those behind so many windows of newer ones. All
+    queues have the same share of a window, so the windows together show each message once. Pulling them touches no
+    group's offset."""
     route = admin.topic_route(topic)
     brokers = [
         broker for broker in askable(route.broker_datas) if only is None or broker.broker_name == only.broker_name
@@ -113,7 +116,7 @@ def read_window(
             cut_short = f"not all queues: the messages take more than {WINDOW_SIZE_MAX_BYTES >> 20} MiB"
             break
         try:
-            pulled = _pull(admin, broker, queue, _range(end, share, skipped_count // max(1, len(ends))))
+            pulled = _pull(admin, broker, queue, _range(end, share, number))
         except RocketMQError as error:
             problems.append(str(error))
             continue
@@ -121,13 +124,19 @@ def read_window(
         size_bytes += sum(message.stored.size_bytes for message in pulled)
     if problems and not messages:
         raise RocketMQError(problems[0])
-    total = sum(end.max_offset - end.min_offset for _, _, end in ends)
-    return Window(Found(newest_first(messages), lacks, problems), skipped_count, total, cut_short)
+    counts = [end.max_offset - end.min_offset for _, _, end in ends]
+    return Window(
+        Found(newest_first(messages), lacks, problems),
+        newer_count=sum(min(count, number * share) for count in counts),
+        last_number=max(((count - 1) // share for count in counts), default=0),
+        total_count=sum(counts),
+        cut_short=cut_short,
+    )
 
 
-def _range(end: TopicOffset, share: int, skipped: int) -> range:
+def _range(end: TopicOffset, share: int, number: int) -> range:
     """Queue offsets of a queue's part in a window."""
-    stop = max(end.min_offset, end.max_offset - skipped)
+    stop = max(end.min_offset, end.max_offset - number * share)
     return range(max(end.min_offset, stop - share), stop)
 
 
