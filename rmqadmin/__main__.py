@@ -23,8 +23,7 @@ def main() -> None:
     if sys.argv[1:] == ["--version"]:
         from rmqadmin.version import print_version
 
-        print_version()
-        ending.status = 0
+        ending.status = print_version()
         return
     if sys.argv[1:2] == ["tui"]:
         from rmqadmin import plain_tui

@@ -47,14 +47,12 @@ from rmqadmin.options.context_words import ContextName
 from rmqadmin.output import Color, Format
 from rmqadmin.picked_fields import PickedFields, fields_hint, pick_fields
 from rmqadmin.registry import Effect, Entry
+from rmqadmin.version import PIPE_CLOSED
 from rmqproto.errors import DamageError, NotFoundError, RocketMQError, UsageError
 
 if typing.TYPE_CHECKING:
     from rmqadmin.core.audit.trail import Arguments
     from rmqadmin.meant_names import Given
-
-PIPE_CLOSED = 141
-"""128 + SIGPIPE: the status that a shell gives a program that wrote to a closed pipe."""
 
 _HELP = {"help_option_names": ["-h", "--help"]}
 _ONLY_HELP = [[name] for name in _HELP["help_option_names"]]
@@ -506,8 +504,7 @@ def _print_version(wanted: bool) -> None:
     if wanted:
         from rmqadmin.version import print_version
 
-        print_version()
-        raise typer.Exit(0)
+        raise typer.Exit(print_version())
 
 
 def _root(

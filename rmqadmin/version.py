@@ -7,5 +7,18 @@ import sys
 VERSION = "0.1.0"
 
 
-def print_version() -> None:
-    sys.stdout.write(f"rmqadmin {VERSION}\n")
+PIPE_CLOSED = 141
+"""128 + SIGPIPE: the status that a shell gives a program that wrote to a closed pipe."""
+
+
+def print_version() -> int:
+    """Returns the exit status. What goes wrong is said, or not, as of every command."""
+    try:
+        sys.stdout.write(f"rmqadmin {VERSION}\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return PIPE_CLOSED
+    except OSError as error:  # a full disk, say
+        sys.stderr.write(f"rmqadmin: error: {error.strerror}\n")
+        return 1
+    return 0

@@ -18,6 +18,7 @@ from rmqadmin import cli, diagnostics
 from rmqadmin.exit_codes import ExitCode
 from rmqadmin.invocation import Invocation
 from rmqadmin.prompt.line import TypedLine, parse_line
+from rmqadmin.version import PIPE_CLOSED
 from rmqproto.errors import UsageError
 
 PROGRAM_MARK = "!"
@@ -70,7 +71,7 @@ class CommandLines:
             with contextlib.suppress(BrokenPipeError):
                 out.close()
             ended = _wait(process)
-        return ended if status in (ExitCode.OK, cli.PIPE_CLOSED) else status
+        return ended if status in (ExitCode.OK, PIPE_CLOSED) else status
 
 
 def command_words(line: TypedLine) -> list[str]:

@@ -154,9 +154,10 @@ def test_the_version_takes_no_modules_apart_either() -> None:
     assert done.stdout == f"rmqadmin {VERSION}\n"
 
 
-def test_a_full_disk_behind_the_output_is_no_defect() -> None:
+@pytest.mark.parametrize("words", [["explain", "17"], ["--version"]])
+def test_a_full_disk_behind_the_output_is_no_defect(words: list[str]) -> None:
     with open("/dev/full", "w") as full:
-        command = [sys.executable, "-m", "rmqadmin", "explain", "17"]
+        command = [sys.executable, "-m", "rmqadmin", *words]
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.stderr == "rmqadmin: error: No space left on device\n"
     assert done.returncode == ExitCode.REFUSED
