@@ -21,7 +21,7 @@ from ..cluster import SETTINGS, SYSTEMS
 
 pytestmark = pytest.mark.interop
 
-WITH_RECALLS = {**SETTINGS, "recallMessageEnable": "true"}
+WITH_RECALLS = {**SETTINGS, "recallMessageEnable": "true", "timerFlushIntervalMs": "1000"}
 TOPIC, COUNT = "MovedTimers", 200
 PENDING_S = 25
 """Not due before the other broker runs, if the machine is not busy. On one that is, some are overdue then: they come at
