@@ -265,7 +265,7 @@ def test_from_the_shell_a_redrive_is_written_down(world: World, tmp_path: Path, 
     assert (begin["event"], begin["command"], end["outcome"]) == ("begin", "tui", "done")
     (change,) = end["changes"]
     assert change["target"] == world.group
-    assert change["action"].startswith(f"redrive of 1 dead letters to {world.topic}, job ")
+    assert change["action"].startswith(f"redrive of 1 dead letter to {world.topic}, job ")
 
 
 def test_all_that_match_are_marked_also_those_that_the_list_does_not_show(
