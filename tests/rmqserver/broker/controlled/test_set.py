@@ -139,8 +139,8 @@ def test_who_may_have_joined_is_waited_for_until_the_set_is_known(found: Scripte
     found.controller.lost.add(1001)
     found.start(2)
     found.in_sync(1, 2)
+    found.controller.silent.add(1004)  # before the master asks again, and hears of it
     found.brokers[2].stop(signal.SIGKILL)
-    found.controller.silent.add(1004)
     found.controller.lost.clear()
     found.controller.refused_sets.clear()
     until(lambda: ResponseCode.CONTROLLER_FENCED_SYNC_STATE_SET_EPOCH in found.controller.refused_sets)
