@@ -215,6 +215,8 @@ def test_a_second_slave_knows_what_the_master_knew_and_the_rest_comes_again(pair
     before = pair.committed(pair.master_addr, 1)
     assert before is not None
     until(lambda: pair.committed(second.broker_addr, 1) == before)
+    links = lambda: pair.admin.ha_status(pair.master_addr).ha_connection_info  # noqa: E731
+    until(lambda: [link.diff for link in links()] == [0, 0])  # the log comes by another way than the offsets
     end = pair.admin.max_offset(pair.master_addr, TOPIC, 1)
     assert pair.master is not None
     assert pair.slave is not None

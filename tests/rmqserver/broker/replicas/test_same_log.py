@@ -150,6 +150,7 @@ def test_what_a_master_has_lost_keeps_its_slave_away_also_when_it_has_written_as
     master = pair.master()
     pair.send(master, b"lost 1", b"lost 2")
     pair.until_followed(master)
+    until(lambda: "Same" in pair.admin.all_topics(slave.broker_addr).topic_config_table)
     until(lambda: len(pair.bodies(slave)) == 3)
     master.stop()
     shutil.rmtree(master.store_dir)
