@@ -117,6 +117,11 @@ def selected_addrs(brokers: Iterable[BrokerData]) -> list[str]:
     return [addr for broker in brokers if (addr := broker.selected_addr()) is not None]
 
 
+def by_selected_addr(brokers: Iterable[BrokerData]) -> dict[str, BrokerData]:
+    """The brokers by those addresses, in their order."""
+    return {addr: broker for broker in brokers if (addr := broker.selected_addr()) is not None}
+
+
 def find_route(admin: AdminClient, topic: str) -> TopicRoute | None:
     """A topic's route, or None if no broker has registered the topic."""
     try:

@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar
 import typer
 
 from rmqadmin.call import Call
+from rmqadmin.core import targets
 from rmqadmin.core.mqadmin_text import java_text
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.options.command_options import Topic
@@ -63,8 +64,7 @@ def producer_connection(
       rmqadmin -o json producerConnection -g OrderProducer -t OrderTopic
     """
     group = producer_group.strip()
-    brokers = call.admin.topic_route(topic.strip()).broker_datas
-    names = {addr: broker.broker_name for broker in brokers if (addr := broker.selected_addr()) is not None}
+    brokers = targets.by_selected_addr(call.admin.topic_route(topic.strip()).broker_datas)
 
     def ask(addr: str) -> list[ClientConnection]:
         try:
@@ -76,14 +76,14 @@ def producer_connection(
 
     connections: dict[str, ClientConnection] = {}
     broker_names: dict[str, list[str]] = {}
-    for addr, found in call.answers.of(ask, names).items():
+    for addr, found in call.answers.of(ask, brokers).items():
         seen: Counter[str] = Counter()
         for connection in found:
             # One client has one connection to each broker: two to the same broker are two clients that took one id.
             seen[connection.client_id] += 1
             key = f"{connection.client_id} {seen[connection.client_id]}"
             connections.setdefault(key, connection)
-            broker_names.setdefault(key, []).append(names[addr])
+            broker_names.setdefault(key, []).append(brokers[addr].broker_name)
     if not connections:
         raise NotFoundError(
             f"no client of the producer group {group} is online",

@@ -94,8 +94,7 @@ def get_consumer_config(
       rmqadmin -o json getConsumerConfig -g OrderGroup
     """
     group = group_name.strip()
-    known = targets.all_brokers(call.admin.cluster_info())
-    brokers = {addr: broker for broker in known if (addr := broker.selected_addr()) is not None}
+    brokers = targets.by_selected_addr(targets.all_brokers(call.admin.cluster_info()))
 
     def ask(addr: str) -> SubscriptionGroupConfig | None:
         return call.admin.all_groups(addr).subscription_group_table.get(group)

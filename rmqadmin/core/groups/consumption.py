@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Self
 import msgspec
 
 from rmqadmin.core import targets
-from rmqadmin.core.servers.broker_answers import Answers
+from rmqadmin.core.servers.broker_answers import Answers, answers_of
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import ClientConnection, ConsumerConnection, SubscriptionData
 from rmqproto.bodies.routes import BrokerData
@@ -136,8 +136,7 @@ def _read_offsets(
             return GroupOffsets({}, 0.0)
         return GroupOffsets(stats.offset_table, stats.consume_tps)
 
-    addrs = targets.selected_addrs(brokers)
-    return joined_offsets(targets.ask_each(ask, addrs) if answers is None else [*answers.of(ask, addrs).values()])
+    return joined_offsets([*answers_of(ask, targets.selected_addrs(brokers), answers).values()])
 
 
 def joined_offsets(found: Sequence[GroupOffsets]) -> GroupOffsets:
@@ -167,8 +166,8 @@ def read_told_offsets(
 
 
 def _lacking(brokers: Sequence[BrokerData], answers: Answers) -> dict[str, str]:
-    names = {broker.selected_addr(): broker.broker_name for broker in brokers}
-    return {names[addr]: str(error) for addr, error in answers.errors.items()}
+    by_addr = targets.by_selected_addr(brokers)
+    return {by_addr[addr].broker_name: str(error) for addr, error in answers.errors.items()}
 
 
 def _with_logical_queues(admin: AdminClient, found: GroupOffsets) -> GroupOffsets:
@@ -196,14 +195,12 @@ def read_clients(
     admin: AdminClient, brokers: Sequence[BrokerData], group: str, answers: Answers | None = None
 ) -> GroupClients:
     """Online clients (203) from every broker, joined. ``answers`` as for ``read_offsets``."""
-    by_addr = {addr: broker for broker in brokers if (addr := broker.selected_addr()) is not None}
+    by_addr = targets.by_selected_addr(brokers)
 
     def ask(addr: str) -> ConsumerConnection | None:
         return read_connection(admin, by_addr[addr], group)
 
-    if answers is None:
-        return joined_clients(list(zip(by_addr.values(), targets.ask_each(ask, list(by_addr)), strict=True)))
-    return joined_clients([(by_addr[addr], answer) for addr, answer in answers.of(ask, by_addr).items()])
+    return joined_clients([(by_addr[addr], answer) for addr, answer in answers_of(ask, by_addr, answers).items()])
 
 
 def read_told_clients(

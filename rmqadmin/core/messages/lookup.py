@@ -15,7 +15,7 @@ import msgspec
 
 from rmqadmin.core import targets
 from rmqadmin.core.groups.consumption import read_offsets
-from rmqadmin.core.servers.broker_answers import Answers
+from rmqadmin.core.servers.broker_answers import Answers, answers_of
 from rmqproto.bodies.routes import BrokerData, TopicRoute
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import ProtocolError, RefusedError
@@ -124,13 +124,9 @@ def by_unique_key(
 def _of_brokers(
     brokers: Sequence[BrokerData], ask: Callable[[BrokerData, str], list[FoundMessage]], answers: Answers | None
 ) -> list[FoundMessage]:
-    by_addr = {addr: broker for broker in brokers if (addr := broker.selected_addr()) is not None}
-
-    def question(addr: str) -> list[FoundMessage]:
-        return ask(by_addr[addr], addr)
-
-    parts = targets.ask_each(question, list(by_addr)) if answers is None else answers.of(question, by_addr).values()
-    return [message for part in parts for message in part]
+    by_addr = targets.by_selected_addr(brokers)
+    parts = answers_of(lambda addr: ask(by_addr[addr], addr), by_addr, answers)
+    return [message for part in parts.values() for message in part]
 
 
 class KeyType(StrEnum):

@@ -7,14 +7,12 @@ applied once more here. A batch without a match does not end the reading.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from rmqadmin.core import targets
 from rmqadmin.core.messages.lookup import FoundMessage, found_message
-from rmqadmin.core.servers.broker_answers import Answers
+from rmqadmin.core.servers.broker_answers import Answers, answers_of
 from rmqadmin.core.times import TimeRange
 from rmqclient.pull import PullStatus
 from rmqproto.bodies.base import MessageQueue
@@ -108,14 +106,16 @@ def places_of(
     between: TimeRange,
     answers: Answers | None = None,
 ) -> list[QueuePlace]:
-    """The places of queues, each with its broker's address, asked for at once. With ``answers``, which knows of those
-    that fail, on the brokers that answer; the first error if none does."""
-    if answers is None:
-        return targets.ask_each(lambda each: place(admin, each[0], each[1], between), queues)
-    of_brokers = groupby(queues, lambda each: each[1])
-    by_addr = {addr: [queue for queue, _ in part] for addr, part in of_brokers}
-    found = answers.of(lambda addr: [place(admin, queue, addr, between) for queue in by_addr[addr]], by_addr)
-    return [each for part in found.values() for each in part]
+    """The places of queues, each with its broker's address; all brokers are asked at once. With ``answers``, which
+    knows of those that fail, on the brokers that answer; the first error if none does."""
+    by_addr: dict[str, list[MessageQueue]] = {}
+    for queue, addr in queues:
+        by_addr.setdefault(addr, []).append(queue)
+
+    def ask(addr: str) -> list[QueuePlace]:
+        return [place(admin, queue, addr, between) for queue in by_addr[addr]]
+
+    return [each for part in answers_of(ask, by_addr, answers).values() for each in part]
 
 
 def _found_queues(text: str, queues: Sequence[tuple[MessageQueue, str]]) -> list[tuple[MessageQueue, str]]:

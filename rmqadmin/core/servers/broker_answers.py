@@ -33,7 +33,7 @@ class BrokerAnswer(msgspec.Struct, Generic[T], frozen=True):
 
 def ask_brokers(brokers: Iterable[BrokerData], ask: Callable[[str], T]) -> list[BrokerAnswer[T]]:
     """Asks one replica of each, the master where it is up. Raises the first error if all of them fail."""
-    return ask_addrs({addr: broker.broker_name for broker in brokers if (addr := broker.selected_addr())}, ask)
+    return ask_addrs({addr: broker.broker_name for addr, broker in targets.by_selected_addr(brokers).items()}, ask)
 
 
 def ask_addrs(names: dict[str, str], ask: Callable[[str], T]) -> list[BrokerAnswer[T]]:
@@ -102,6 +102,15 @@ class Answers:
     def problem(self) -> str | None:
         """What is said at the end, with status 1, if something of the answer is missing."""
         return _problem(list(self._asked.values()))
+
+
+def answers_of(question: Callable[[str], T], addrs: Iterable[str], answers: Answers | None) -> dict[str, T]:
+    """What brokers answer, by address, in order; all are asked at once. Without ``answers`` all must answer: raises the
+    first error. With it, as ``Answers.of``."""
+    if answers is not None:
+        return answers.of(question, addrs)
+    asked = list(addrs)
+    return dict(zip(asked, targets.ask_each(question, asked), strict=True))
 
 
 def mqadmin_error(answer: BrokerAnswer[Any]) -> str:
