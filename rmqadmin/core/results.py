@@ -16,6 +16,8 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from rmqproto.wording import counted
+
 Notice = Callable[[str], None]
 """Takes what the user should know beside the answer."""
 
@@ -145,6 +147,13 @@ def _type_name(part: Any) -> str:
 
 DOCUMENT_VERSION = 1
 """``_version`` of every document; a change that could break a script raises it and goes into the manual."""
+
+
+def some_failed(errors: Sequence[object | None], noun: str) -> str | None:
+    """For ``Result.problem``: how many of how many failed, and why the first did; None if none did. ``errors`` has None
+    for what did not."""
+    failed = [error for error in errors if error is not None]
+    return f"{len(failed)} of {counted(len(errors), noun)}: {failed[0]}" if failed else None
 
 
 def line_of(row: Row, command: str) -> bytes:

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import typer
 
 from rmqadmin.call import Call
-from rmqadmin.core.messages.probes import SIZE_BYTES, Probe, failures, send_probes
+from rmqadmin.core.messages.probes import SIZE_BYTES, Probe, probes_problem, send_probes
 from rmqadmin.core.mqadmin_text import queue_text
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.servers.write_perm import require_broker
 from rmqadmin.core.topics.routes import queues_to_send_to
 from rmqadmin.options.command_options import BrokerName
-from rmqproto.wording import counted
 
 if TYPE_CHECKING:
     from rmqclient.message import SendResult
@@ -50,8 +49,7 @@ class SendStatuses(Result, frozen=True):
         )
 
     def problem(self) -> str | None:
-        found = list(failures(self.probes))
-        return f"{len(found)} of {counted(len(self.probes), 'message')} failed: {found[0]}" if found else None
+        return probes_problem(self.probes)
 
 
 def _row(probe: Probe, result: SendResult | None) -> SendStatusRow:

@@ -12,11 +12,10 @@ import typer
 from rmqadmin.call import Call
 from rmqadmin.core import targets
 from rmqadmin.core.messages.probes import COUNT, SIZE_BYTES, Probe, failures, mean_ms, mean_text, send_probes
-from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.core.results import Result, Row, doc, some_failed
 from rmqadmin.core.topics.routes import writable_queues
 from rmqadmin.options.command_options import ProbeCount, ProbeSize, TrueFalse
 from rmqproto.errors import RocketMQError
-from rmqproto.wording import counted
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
@@ -82,8 +81,7 @@ class BrokerTimes(Result, frozen=True):
         return text
 
     def problem(self) -> str | None:
-        failed = [row for row in self.rows() if row.error is not None]
-        return f"{len(failed)} of {counted(len(self.found), 'broker')}: {failed[0].error}" if failed else None
+        return some_failed([row.error for row in self.rows()], "broker")
 
 
 def cluster_rt(

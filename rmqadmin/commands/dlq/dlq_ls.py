@@ -10,9 +10,8 @@ import typer
 from rmqadmin.call import Call
 from rmqadmin.core import targets
 from rmqadmin.core.messages.dead_letters import DeadLetters, dead_letter_groups, read_dead_letters
-from rmqadmin.core.results import TIME, Result, Row, doc
+from rmqadmin.core.results import TIME, Result, Row, doc, some_failed
 from rmqproto.errors import NotFoundError
-from rmqproto.wording import counted
 
 
 class DeadLettersRow(Row, frozen=True):
@@ -44,8 +43,7 @@ class DeadLetterGroups(Result, frozen=True):
         ]
 
     def problem(self) -> str | None:
-        failed = [found.error for _, _, found in self.groups if found.error is not None]
-        return f"{len(failed)} of {counted(len(self.groups), 'group')}: {failed[0]}" if failed else None
+        return some_failed([found.error for _, _, found in self.groups], "group")
 
 
 def dlq_ls(

@@ -21,7 +21,7 @@ from rmqadmin.core.groups.consumption import (
     require_offsets,
 )
 from rmqadmin.core.mqadmin_text import BROKER_NAME_WIDTH, TOPIC_WIDTH, cut, hash_order
-from rmqadmin.core.results import TIME, Result, Row, doc
+from rmqadmin.core.results import TIME, Result, Row, doc, some_failed
 from rmqadmin.options.command_options import ShowAll, TrueFalse
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData
@@ -31,7 +31,6 @@ from rmqproto.errors import RocketMQError
 from rmqproto.java.java_hash import java_hash
 from rmqproto.names import RETRY_PREFIX, is_system_group, retry_topic
 from rmqproto.queue_mapping import MappingError
-from rmqproto.wording import counted
 
 PUSH = "CONSUME_PASSIVELY"
 _TYPES = {PUSH: "PUSH", "CONSUME_ACTIVELY": "PULL"}
@@ -163,8 +162,7 @@ class GroupsProgress(Result, frozen=True):
         return text
 
     def problem(self) -> str | None:
-        failed = [state for state in self.states if state.error is not None]
-        return f"{len(failed)} of {counted(len(self.states), 'group')}: {failed[0].error}" if failed else None
+        return some_failed([state.error for state in self.states], "group")
 
 
 def _group_row(state: GroupFindings) -> GroupRow:

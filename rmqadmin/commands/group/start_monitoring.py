@@ -14,7 +14,7 @@ from rmqadmin.core.groups import running_info
 from rmqadmin.core.groups.client_answers import ask_clients
 from rmqadmin.core.groups.consumption import lag_of, read_clients, read_offsets
 from rmqadmin.core.mqadmin_text import hash_order
-from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.core.results import Result, Row, doc, some_failed
 from rmqadmin.options.command_options import ShowAll
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData
@@ -22,7 +22,6 @@ from rmqproto.bodies.statistics import ConsumeOffset
 from rmqproto.errors import RocketMQError
 from rmqproto.java.java_hash import java_hash
 from rmqproto.names import RETRY_PREFIX, is_system_group
-from rmqproto.wording import counted
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
@@ -99,8 +98,7 @@ class MonitorRound(Result, frozen=True):
         return f"{text}{_PREFIX}{_ROUND}endRound\n"
 
     def problem(self) -> str | None:
-        failed = [one for one in self.groups if one.error is not None]
-        return f"{len(failed)} of {counted(len(self.groups), 'group')}: {failed[0].error}" if failed else None
+        return some_failed([one.error for one in self.groups], "group")
 
 
 def _or_none(lags: Sequence[TopicLag]) -> Sequence[TopicLag | None]:

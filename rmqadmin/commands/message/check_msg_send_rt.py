@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
 from rmqadmin.call import Call
-from rmqadmin.core.messages.probes import COUNT, SIZE_BYTES, Probe, failures, mean_ms, mean_text, send_probes
+from rmqadmin.core.messages.probes import COUNT, SIZE_BYTES, Probe, mean_ms, mean_text, probes_problem, send_probes
 from rmqadmin.core.mqadmin_text import java_bool
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.topics.routes import queues_to_send_to, writable_queues
 from rmqadmin.options.command_options import ProbeCount, ProbeSize, Topic
-from rmqproto.wording import counted
 
 
 class SendTimeRow(Row, frozen=True):
@@ -62,8 +61,7 @@ class SendTimes(Result, frozen=True):
         return f"{text}Avg RT: {mean_text(mean_ms(self.probes))}\n"
 
     def problem(self) -> str | None:
-        found = list(failures(self.probes))
-        return f"{len(found)} of {counted(len(self.probes), 'message')} failed: {found[0]}" if found else None
+        return probes_problem(self.probes)
 
 
 def check_msg_send_rt(call: Call, topic: Topic, amount: ProbeCount = COUNT, size: ProbeSize = SIZE_BYTES) -> SendTimes:

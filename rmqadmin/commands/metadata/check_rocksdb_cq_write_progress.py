@@ -10,11 +10,10 @@ import typer
 
 from rmqadmin.call import Call
 from rmqadmin.core import targets
-from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.core.results import Result, Row, doc, some_failed
 from rmqadmin.core.times import parse_mqadmin_time
 from rmqadmin.options.command_options import OF_CONTEXT
 from rmqproto.bodies.master import RocksDbProgress
-from rmqproto.wording import counted
 
 STATUSES = ("equal", "not equal", "under way", "error")
 """By ``CheckRocksdbCqWriteResult.CheckStatus``."""
@@ -64,12 +63,8 @@ class QueueChecks(Result, frozen=True):
         )
 
     def problem(self) -> str | None:
-        failed = [one for one in self.found if one.progress.check_status == _ERROR]
-        return (
-            f"{len(failed)} of {counted(len(self.found), 'broker')}: {failed[0].progress.check_result}"
-            if failed
-            else None
-        )
+        said = [one.progress for one in self.found]
+        return some_failed([str(one.check_result) if one.check_status == _ERROR else None for one in said], "broker")
 
 
 def check_rocksdb_cq_write_progress(

@@ -12,14 +12,13 @@ from rmqadmin.call import Call
 from rmqadmin.core import targets
 from rmqadmin.core.groups.consumption import read_offsets
 from rmqadmin.core.mqadmin_text import TOPIC_WIDTH, cut, hash_order
-from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.core.results import Result, Row, doc, some_failed
 from rmqadmin.core.servers.broker_counts import GROUP_GET, TOPIC_PUT, day_count, read_stats
 from rmqadmin.options.command_options import ShowAll, TopicOnly
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.errors import RocketMQError
 from rmqproto.java.java_hash import java_hash
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX
-from rmqproto.wording import counted
 
 
 class StatsRow(Row, frozen=True):
@@ -56,8 +55,7 @@ class AllStats(Result, frozen=True):
         return text
 
     def problem(self) -> str | None:
-        failed = [row for row in self.found if row.error is not None]
-        return f"{len(failed)} of {counted(len(self.found), 'row')}: {failed[0].error}" if failed else None
+        return some_failed([row.error for row in self.found], "row")
 
 
 def _line(topic: str, group: str, *cells: object) -> str:

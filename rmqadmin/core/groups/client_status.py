@@ -12,10 +12,9 @@ import msgspec
 from rmqadmin.core.groups import running_info
 from rmqadmin.core.groups.client_answers import ClientAnswer
 from rmqadmin.core.groups.consumption import Subscription
-from rmqadmin.core.results import TIME, Result, Row, doc
+from rmqadmin.core.results import TIME, Result, Row, doc, some_failed
 from rmqproto.bodies.statistics import ConsumerRunningInfo
 from rmqproto.codes import version_name
-from rmqproto.wording import counted
 
 # --- a group ---------------------------------------------------------------------------------------------------------
 
@@ -82,8 +81,7 @@ class GroupStatus(Result, frozen=True):
         )
 
     def problem(self) -> str | None:
-        failed = [answer for answer in self.answers if answer.error is not None]
-        return f"{len(failed)} of {counted(len(self.answers), 'client')}: {failed[0].error}" if failed else None
+        return some_failed([answer.error for answer in self.answers], "client")
 
     def _mqadmin_clients(self) -> str:
         text = f"{'#Index':10} {'#ClientId':40} {'#Version':20} #ConsumerRunningInfoFile\n"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import cycle, islice
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ import msgspec
 from rmqclient.message import Message, SendResult
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import RocketMQError
+from rmqproto.wording import counted
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
@@ -62,3 +63,9 @@ def mean_text(value: float | None) -> str:
 
 def failures(probes: Iterable[Probe]) -> Iterator[str]:
     return (probe.error for probe in probes if probe.error is not None)
+
+
+def probes_problem(probes: Sequence[Probe]) -> str | None:
+    """For ``Result.problem``."""
+    found = list(failures(probes))
+    return f"{len(found)} of {counted(len(probes), 'message')} failed: {found[0]}" if found else None

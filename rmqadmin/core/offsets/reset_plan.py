@@ -15,11 +15,10 @@ from rmqadmin.core.groups.consumption import lag_between
 from rmqadmin.core.mqadmin_text import copied_capacity, cut, hash_order, queue_hash
 from rmqadmin.core.offsets import reset, undo
 from rmqadmin.core.offsets.reset import BEGIN, END, Goal, QueueReset
-from rmqadmin.core.results import Notice, Result, Row, doc
+from rmqadmin.core.results import Notice, Result, Row, doc, some_failed
 from rmqadmin.core.times import parse_time, understood
 from rmqproto.bodies.routes import TopicRoute
 from rmqproto.errors import NotFoundError, RocketMQError
-from rmqproto.wording import counted
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
@@ -96,8 +95,7 @@ class Resets(Result, frozen=True):
         return f"This moves the group {self.group} in {self.topic} {words}."
 
     def problem(self) -> str | None:
-        failed = [one for one in self.queues if one.error is not None]
-        return f"{len(failed)} of {counted(len(self.queues), 'queue')}: {failed[0].error}" if failed else None
+        return some_failed([one.error for one in self.queues], "queue")
 
     def mqadmin_text(self) -> str | None:
         if self.mqadmin_head is None:

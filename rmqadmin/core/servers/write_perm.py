@@ -6,9 +6,8 @@ import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.core.results import Result, Row, doc, some_failed
 from rmqproto.errors import NotFoundError, RocketMQError
-from rmqproto.wording import counted
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
@@ -62,8 +61,7 @@ class WritePerms(Result, frozen=True):
         return "; ".join(dict.fromkeys(commands)) or None
 
     def problem(self) -> str | None:
-        failed = [row for row in self.found if row.error is not None]
-        return f"{len(failed)} of {counted(len(self.found), 'name server')}: {failed[0].error}" if failed else None
+        return some_failed([row.error for row in self.found], "name server")
 
 
 def require_broker(admin: AdminClient, name: str) -> None:
