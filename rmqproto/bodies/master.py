@@ -1,4 +1,4 @@
-"""Bodies in which a master tells of its slaves, of reads of cold data, and of RocksDB."""
+"""Bodies in which a master tells of its slaves, of cold reads, and of RocksDB; and the note that a slave keeps."""
 
 from __future__ import annotations
 
@@ -58,3 +58,17 @@ class RocksDbProgress(Body, kw_only=True):
 
     check_result: str | None = None
     check_status: Int32
+
+
+class SlaveLog(Body, kw_only=True):
+    """What a slave of ours leaves in its store for its next start."""
+
+    is_slave: bool = False
+    is_other_log: bool = False
+    """Whether its log is another than its master's."""
+
+
+class SlaveLogFile(Body, kw_only=True):
+    """``config/slaveLog.json``, which is ours."""
+
+    slave_log: SlaveLog = msgspec.field(default_factory=SlaveLog)

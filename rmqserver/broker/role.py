@@ -73,12 +73,13 @@ class Role:
 
     def _follow(self, set_state: SetState | None) -> None:
         config, store, nameservers = self._parts.config, self._parts.store, self._nameservers
+        traffic = ByLoop(self._loop)
         if set_state is None:
-            self.slave = Slave(self._parts, self._make_link, HaSlave(config, store, ByLoop(self._loop)))
+            self.slave = Slave(self._parts, self._make_link, HaSlave(config, store, traffic))
             if nameservers is not None:
                 nameservers.when_master_is_known(self.slave.take_master)
         else:
-            log = SetSlave(config, store, set_state.epochs, set_state.cut, ByLoop(self._loop))
+            log = SetSlave(config, store, set_state.epochs, set_state.cut, traffic)
             self.slave = Slave(self._parts, self._make_link, log)
             self.forwarding = Forwarding(config, self._loop, nameservers, set_state, self.slave)
         self.handlers |= self.slave.handlers(self.handlers)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rmqproto.bodies.base import Body
+from rmqproto.bodies.master import SlaveLog, SlaveLogFile
 from rmqserver.broker.tables.config_table import from_file
 
 if TYPE_CHECKING:
@@ -15,15 +15,6 @@ if TYPE_CHECKING:
 
 FILE_NAME = "slaveLog.json"
 """Ours."""
-
-
-class _Note(Body, kw_only=True):
-    is_slave: bool = False
-    is_other_log: bool = False
-
-
-class _File(Body, kw_only=True):
-    slave_log: _Note = msgspec.field(default_factory=_Note)
 
 
 class SlaveNote:
@@ -42,7 +33,7 @@ class SlaveNote:
             self._save()
 
     def _save(self) -> None:
-        _save(self._files, _Note(is_slave=True, is_other_log=self.is_other_log))
+        _save(self._files, SlaveLog(is_slave=True, is_other_log=self.is_other_log))
 
 
 def was_slave(files: ConfigFiles) -> bool:
@@ -53,12 +44,12 @@ def was_slave(files: ConfigFiles) -> bool:
 def forget(files: ConfigFiles) -> None:
     """This broker is a slave no more."""
     if was_slave(files):
-        _save(files, _Note())
+        _save(files, SlaveLog())
 
 
-def _read(files: ConfigFiles) -> _Note:
-    return from_file(files.load(FILE_NAME), _File, FILE_NAME).slave_log
+def _read(files: ConfigFiles) -> SlaveLog:
+    return from_file(files.load(FILE_NAME), SlaveLogFile, FILE_NAME).slave_log
 
 
-def _save(files: ConfigFiles, note: _Note) -> None:
+def _save(files: ConfigFiles, note: SlaveLog) -> None:
     files.save_now(FILE_NAME, {"slaveLog": msgspec.to_builtins(note)})

@@ -13,6 +13,7 @@ import msgspec
 from rmqproto.access.kept_access import acls_untrusted, users_untrusted
 from rmqproto.bodies.base import DataVersion
 from rmqproto.bodies.groups import SubscriptionGroupConfig
+from rmqproto.bodies.master import SlaveLogFile
 from rmqproto.bodies.popping import RequestModes
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.bodies.static_topics import TopicQueueMappingDetail
@@ -54,15 +55,6 @@ class _VersionAndForbidden(_Version, rename="camel"):
     forbidden_table: dict[str, dict[str, int]] = {}
 
 
-class _SlaveLog(msgspec.Struct, rename="camel"):
-    is_slave: bool = False
-    is_other_log: bool = False
-
-
-class _SlaveLogFile(msgspec.Struct, rename="camel"):
-    slave_log: _SlaveLog = msgspec.field(default_factory=_SlaveLog)
-
-
 def _check_users(document: Mapping[str, object]) -> None:
     users_untrusted(document)
     acls_untrusted(document)
@@ -76,7 +68,7 @@ _FORMS = {
     OFFSETS: _Form("offsetTable", body=ConsumerOffsetsBody),
     LIGHT_OFFSETS: _Form("offsetTable", body=ConsumerOffsetsBody),
     "slaveOffset.json": _Form("offsetTable", body=ConsumerOffsetsBody, reader="as a slave"),
-    "slaveLog.json": _Form("slaveLog", body=_SlaveLogFile, reader="as a slave"),
+    "slaveLog.json": _Form("slaveLog", body=SlaveLogFile, reader="as a slave"),
     DELAY_OFFSETS: _Form("offsetTable", body=DelayOffsets),
     "timermetrics": _Form("timingCount", body=TimerMetrics),
     "transactionMetrics": _Form("transactionCount", entry=dict[str, Any], beside=_Version),
