@@ -307,7 +307,7 @@ class Broker(Service):
                     self.replicas.hold_back()
                     self.topics.data_version.state_version = self._set_state.master_epoch
         except BaseException:
-            self.store.close()
+            self.store.close(keeps_mark=not recovered.was_clean)  # what a crash asks of the tables is still to be done
             raise
         self._is_open = True
         self._has_news.set()  # recovery leaves work behind, too

@@ -262,9 +262,10 @@ class MessageStore:
             self._failed_flush.mark(start)
             raise
 
-    def close(self) -> bool:
+    def close(self, *, keeps_mark: bool = False) -> bool:
         """Flush everything, write the checkpoint, remove the ``abort`` mark, release the lock. False, and the mark
-        stays, if a write or a flush failed at any time: the exit status of the process should then not be 0."""
+        stays, if a write or a flush failed at any time: the exit status of the process should then not be 0. With
+        ``keeps_mark`` it stays in any case: the next start then does what is to be done after a crash."""
         if not self._is_open:
             return True
         self._is_open = False
@@ -274,7 +275,7 @@ class MessageStore:
         self._flusher.stop()
         self.flush()
         is_clean = not self.flags.has_write_failed
-        if is_clean:
+        if is_clean and not keeps_mark:
             try:
                 self.directory.mark_stopped()
             except OSError:
