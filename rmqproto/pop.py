@@ -12,6 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from rmqproto.errors import ProtocolError
+from rmqproto.java.java_numbers import LONG_MAX
 from rmqproto.names import RETRY_PREFIX
 
 ORDER_REVIVE_QUEUE_ID = 999
@@ -22,7 +23,6 @@ NORMAL, RETRY_V1, RETRY_V2 = "0", "1", "2"
 
 _SEPARATOR_V1, _SEPARATOR_V2 = "_", "+"
 _HANDLE_PARTS = 8
-_I64_MAX = (1 << 63) - 1
 _BITS = [[bit for bit in range(8) if byte >> bit & 1] for byte in range(256)]
 _BITS_MAX_CHARS = 1 << 17
 """A set of numbers up to 786,431: a pop hands out 32 messages, and passes over those that it does not want."""
@@ -91,10 +91,10 @@ def parse_handle_untrusted(text: str) -> Handle:
 
 
 def _number(text: str) -> int:
-    if len(text) < len(str(_I64_MAX)) and text.isdecimal() and text.isascii():
+    if len(text) < len(str(LONG_MAX)) and text.isdecimal() and text.isascii():
         return int(text)
     digits = text.removeprefix("-")
-    if not (digits.isascii() and digits.isdecimal()) or len(digits) > len(str(_I64_MAX)) or abs(int(text)) > _I64_MAX:
+    if not (digits.isascii() and digits.isdecimal()) or len(digits) > len(str(LONG_MAX)) or abs(int(text)) > LONG_MAX:
         raise ProtocolError(f"extraInfo: {text[:32]!r} is not a 64-bit number")
     return int(text)
 

@@ -12,3 +12,8 @@ Int64 = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 
 LONG_MAX = (1 << 63) - 1
 """Where a time in ms is asked for, it means that there is no end."""
+
+
+def saturated(number: int) -> int:
+    """The nearest number that a Java long holds."""
+    return max(-LONG_MAX - 1, min(number, LONG_MAX))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.headers.lite import PopLiteAnswer, PopLiteHeader
 from rmqproto.headers.popping import AckHeader, ChangeInvisibleTimeAnswer, ChangeInvisibleTimeHeader
+from rmqproto.java.java_numbers import saturated
 from rmqproto.message.light_queues import LIGHT_QUEUE_ID
 from rmqproto.names import lite_queue_name
 from rmqproto.perm import PERM_READ
@@ -218,7 +219,7 @@ class LitePops:
         """The message, and with it the lite topic, is out for the time of the header; all of it, and uncounted, where
         the header says ``suspend``."""
         queue, handle = self._popped_from(header, lite_topic)
-        until_ms = self._clock_ms() + header.invisible_time
+        until_ms = saturated(self._clock_ms() + header.invisible_time)
         group = header.consumer_group
         if header.suspend:
             self._orders.suspend(group, queue, LIGHT_QUEUE_ID, handle.pop_time_ms, until_ms)

@@ -10,6 +10,7 @@ from msgspec import UNSET
 from rmqproto.bodies.popping import AckMessage, BatchAck, BatchAcks, CheckPoint
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.headers.popping import AckHeader, ChangeInvisibleTimeAnswer, ChangeInvisibleTimeHeader
+from rmqproto.java.java_numbers import saturated
 from rmqproto.pop import ORDER_REVIVE_QUEUE_ID, Handle, diffs_of_untrusted, parse_handle_untrusted, real_topic
 from rmqproto.wire import fastjson
 from rmqserver.broker.consuming.lite.pops import LitePops
@@ -194,7 +195,7 @@ class Acks:
 
         Its pop time is never that of the old one: changed twice in a millisecond, the message would be acknowledged in
         the new check point too, and never come again."""
-        pop_time_ms = max(self._clock_ms(), handle.pop_time_ms + 1)
+        pop_time_ms = saturated(max(self._clock_ms(), handle.pop_time_ms + 1))
         check_point = CheckPoint(
             broker_name=handle.broker_name,
             consumer_group=header.consumer_group,
@@ -221,7 +222,7 @@ class Acks:
         old = self._offsets.committed(group, topic, queue_id)
         if old is not None and header.offset < old:
             return ChangeInvisibleTimeAnswer()
-        until_ms = self._clock_ms() + header.invisible_time
+        until_ms = saturated(self._clock_ms() + header.invisible_time)
         self._orders.hide(group, topic, queue_id, header.offset, handle.pop_time_ms, until_ms)
         return ChangeInvisibleTimeAnswer(
             pop_time=handle.pop_time_ms, invisible_time=until_ms - handle.pop_time_ms, revive_qid=ORDER_REVIVE_QUEUE_ID

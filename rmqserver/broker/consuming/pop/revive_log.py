@@ -17,6 +17,7 @@ from msgspec import UNSET
 
 from rmqproto.bodies.popping import AckMessage, CheckPoint, encode_entry
 from rmqproto.errors import ProtocolError
+from rmqproto.java.java_numbers import saturated
 from rmqproto.message import properties as props
 from rmqproto.message.record import decode_record_untrusted
 from rmqproto.names import revive_topic
@@ -25,8 +26,6 @@ from rmqproto.wire import fastjson
 if TYPE_CHECKING:
     from rmqserver.broker.consuming.pop.revive_queue import ReviveQueue
     from rmqserver.broker.parts import BrokerParts
-
-_I64_MAX = (1 << 63) - 1
 
 CHECK_POINT_TAG, ACK_TAG, BATCH_ACK_TAG = "ck", "ack", "bAck"
 
@@ -84,7 +83,7 @@ class ReviveLog:
         self._told[queue_id] = queue
 
     def put_check_point(self, check_point: CheckPoint, queue_id: int, store_host: bytes) -> None:
-        check_point.revive_time = min(check_point.pop_time + check_point.invisible_time, _I64_MAX)
+        check_point.revive_time = saturated(check_point.pop_time + check_point.invisible_time)
         key = _unique_key(check_point, check_point.start_offset, "ck")
         self._put(check_point, CHECK_POINT_TAG, key, queue_id, store_host)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from rmqproto.codes import ResponseCode
+from rmqproto.java.java_numbers import LONG_MAX
 from rmqserver.remoting.answer import Refused
 from tests.rmqserver.broker.consuming.pop.bench import GROUP, TOPIC, Bench
 
@@ -65,6 +66,14 @@ def test_what_is_out_is_kept_over_a_restart(bench: Bench) -> None:
     assert bodies(bench) == []
     bench.ack(first.handle)
     assert bench.parts.offsets.committed(GROUP, TOPIC, 0) == 1
+
+
+def test_a_message_that_is_hidden_for_ever_can_be_kept(bench: Bench) -> None:
+    """Nothing refuses so long a time. The file held what its reader does not take, and the broker did not start."""
+    first, _ = bench.take(2, order=True)
+    bench.change(first.handle, LONG_MAX)
+    bench.restart()
+    assert bench.try_pop(2, order=True).free_at_ms == LONG_MAX
 
 
 def test_a_message_that_is_not_out_is_refused(bench: Bench) -> None:
