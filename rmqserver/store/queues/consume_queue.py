@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import struct
 
+from rmqproto.java.java_numbers import LONG_MAX
 from rmqserver.store.disk.segments import SegmentedFile, clear
 from rmqserver.store.options import UNIT_SIZE_BYTES
 
@@ -26,6 +27,9 @@ TAIL_UNITS_KEPT = 256
 
 GAP_UNITS_MAX = 1_000_000
 """A larger jump of queue offsets in the log is taken for damage."""
+
+QUEUE_OFFSET_MAX = LONG_MAX // UNIT_SIZE_BYTES
+"""Files are named by the byte at which they begin."""
 
 FILES_RECOVERED = 3
 """The last files, which are looked at when a queue is loaded; those before were flushed long ago."""
@@ -210,7 +214,7 @@ class ConsumeQueue:
 
     def _skip_to(self, offset: int) -> bool:
         """Makes ``offset`` the next one. False if that cannot be meant: the record's header is damaged."""
-        if self.next_offset == 0 and not self.segments.bases:
+        if self.next_offset == 0 and not self.segments.bases and offset <= QUEUE_OFFSET_MAX:
             self.min_offset = self.tail_first = self.written_offset = self.max_offset = self.next_offset = offset
             return True
         gap = offset - self.next_offset

@@ -19,6 +19,9 @@ NAME_SIZE_MAX_BYTES = 255
 
 _NAMES, _OFFSETS = f"{MULTI_DISPATCH}\x01".encode(), f"{MULTI_QUEUE_OFFSET}\x01".encode()
 
+_OFFSET_DIGITS_MAX = 19
+"""Of a Java long."""
+
 _NOT_DISPATCHED = frozenset({SCHEDULE_TOPIC, TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC})
 """A message that waits there is dispatched when it comes to its own topic."""
 
@@ -55,7 +58,11 @@ def light_units_untrusted(topic: str, properties: bytes) -> list[tuple[str, int]
     texts = offsets.split(b",")
     if len(names) != len(texts):
         return []
-    return [(name, int(text)) for name, text in zip(names, texts, strict=True) if text.isdigit() and is_light(name)]
+    return [
+        (name, int(text))
+        for name, text in zip(names, texts, strict=True)
+        if text.isdigit() and len(text) <= _OFFSET_DIGITS_MAX and is_light(name)
+    ]
 
 
 OFFSETS_MARK = _OFFSETS

@@ -154,6 +154,20 @@ def test_any_properties_are_looked_through(names: bytes, offsets: bytes) -> None
         assert offset >= 0
 
 
+@pytest.mark.parametrize("digits", [18, 19, 20, 5000])
+def test_offsets_that_no_queue_has_are_passed_over(tmp_path: Path, digits: int) -> None:
+    """The store of before had no light queues, and kept what the client said. The next one could not be opened."""
+    off, on = (dataclasses.replace(options, commit_log_file_size_bytes=1 << 16) for options in (TINY, LIGHT))
+    before = opened(tmp_path, off)
+    put_light(before, "%LMQ%a", INNER_MULTI_QUEUE_OFFSET="9" * digits)
+    before.abandon()
+    store = opened(tmp_path, on)
+    assert log_offsets(store, "%LMQ%a") == []
+    told = put_light(store, "%LMQ%a").log_offset
+    assert log_offsets(store, "%LMQ%a") == [told]
+    store.close()
+
+
 NAMED: Mapping[str, list[str]] = {
     "%LMQ%a": ["%LMQ%a"],
     "%LMQ%a,%LMQ%b": ["%LMQ%a", "%LMQ%b"],
