@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from rmqproto.errors import UsageError
 
+_LABEL_MAX_CHARS = 63
+_PORT_MAX = 65535
+
 
 def parse_addresses(text: str) -> list[str]:
     """``host:port[;host:port…]`` as a list of addresses that ``split_address`` takes. ``http://`` before one says
@@ -20,6 +23,20 @@ def split_address(address: str) -> tuple[str, int]:
     """Host (brackets of an IPv6 one taken off) and port. UsageError for anything else."""
     host, colon, port = address.rpartition(":")
     host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
-    if not colon or not host or "/" in host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+    if not colon or "/" in host or not _is_host(host) or not _is_port(port):
         raise UsageError(f"{address!r} is not an address", hint="Write host:port, for example 127.0.0.1:9876.")
     return host, int(port)
+
+
+def _is_host(text: str) -> bool:
+    """Whether it can be looked up: the codec "idna", through which text goes there, has errors of its own."""
+    if text.isascii():  # without the codec, whose tables take 25 ms to load
+        return all(0 < len(label) <= _LABEL_MAX_CHARS for label in text.removesuffix(".").split("."))
+    try:
+        return bool(text.encode("idna"))
+    except UnicodeError:
+        return False
+
+
+def _is_port(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= len(str(_PORT_MAX)) and 0 < int(text) <= _PORT_MAX

@@ -19,7 +19,7 @@ import trio
 from rmqclient.addresses import split_address
 from rmqclient.remoting.requests import Codec
 from rmqclient.remoting.tls_socket import TlsSocket, secured
-from rmqproto.errors import ConnectError, ProtocolError, RequestTimeoutError, RocketMQError
+from rmqproto.errors import ConnectError, ProtocolError, RequestTimeoutError, RocketMQError, UsageError
 from rmqproto.wire.command import Command, FrameReader
 
 RECEIVE_SIZE_BYTES = 256 * 1024
@@ -219,9 +219,12 @@ class Channel:
 
 
 async def open_socket(address: str, tls: ssl.SSLContext | None = None) -> socket.socket | TlsSocket:
-    """A connected, non-blocking socket without Nagle's delay, with ``tls`` after its handshake. OSError; waits as long
-    as the caller lets it."""
-    host, port = split_address(address)
+    """A connected, non-blocking socket without Nagle's delay, with ``tls`` after its handshake. OSError, also for what
+    is no address: servers tell of others. Waits as long as the caller lets it."""
+    try:
+        host, port = split_address(address)
+    except UsageError as failure:
+        raise OSError(str(failure)) from None
     error = OSError("no address found")
     for family, kind, protocol, _, target in await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
         fresh = socket.socket(family, kind, protocol)

@@ -7,6 +7,7 @@ that is down holds up neither the others nor the broker.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Protocol
@@ -18,6 +19,7 @@ from rmqproto.bodies.base import DataVersion
 from rmqproto.bodies.routes import QueueData, RegisterBrokerBody, TopicConfig, TopicConfigs, TopicRoute
 from rmqproto.bodies.static_topics import TopicQueueMappingInfo
 from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.errors import ProtocolError
 from rmqproto.headers.base import Header, from_ext
 from rmqproto.headers.nameserver import (
     BrokerIdentityHeader,
@@ -277,6 +279,15 @@ class Registration:
         return permitted
 
 
+def _route_in_untrusted(answer: Command | None) -> TopicRoute | None:
+    """None also where it cannot be read."""
+    if answer is None or answer.code != ResponseCode.SUCCESS:
+        return None
+    with contextlib.suppress(ProtocolError):
+        return fastjson.loads_untrusted(answer.body, TopicRoute)
+    return None
+
+
 class _Link(Service):
     """One nameserver. It puts no requests to us that need an answer, so there are no handlers."""
 
@@ -321,8 +332,7 @@ class _Link(Service):
         assert self._connection is not None
 
         def on_answer(answer: Command | None) -> None:
-            is_known = answer is not None and answer.code == ResponseCode.SUCCESS
-            on_route(fastjson.loads_untrusted(answer.body, TopicRoute) if answer is not None and is_known else None)
+            on_route(_route_in_untrusted(answer))
 
         header = RouteHeader(topic=topic)
         ext = signed(header, b"", self._owner.credentials)

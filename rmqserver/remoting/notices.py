@@ -55,7 +55,7 @@ class Notices(Service):
             connection = self._connections.get(address)
             if connection is None or connection.closed:
                 connection = self._connections[address] = await connect(self._loop, self, address, self._make_pump())
-        except (OSError, ValueError) as error:
+        except OSError as error:
             reason = str(error) or type(error).__name__
             log.warning("event=notice-not-sent code=%d addr=%s reason=%r", notice.code, address, reason)
             return

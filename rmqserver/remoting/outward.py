@@ -37,13 +37,16 @@ class Outward(Protocol):
 
 
 async def open_stream(addr: str) -> trio.SocketStream:
-    """A connection to ``host:port``, which the caller closes. OSError if there is none in CONNECT_TIMEOUT_S."""
+    """A connection to ``host:port``, which the caller closes. OSError if there is none in CONNECT_TIMEOUT_S, also for
+    what is no address: other servers tell us some."""
     host, _, port = addr.rpartition(":")
     try:
         with trio.fail_after(CONNECT_TIMEOUT_S):
             return await trio.open_tcp_stream(host.strip("[]"), int(port))
     except trio.TooSlowError:
         raise TimeoutError(f"no connection in {CONNECT_TIMEOUT_S:g} s") from None
+    except ValueError as error:
+        raise OSError(f"{addr!r} is not an address: {error}") from None
 
 
 async def connect(loop: Loop, service: Service, addr: str, pump: Pump) -> Connection:

@@ -17,7 +17,16 @@ def test_an_ipv6_host_stands_in_brackets() -> None:
     assert split_address("[::1]:9876") == ("::1", 9876)
 
 
-@pytest.mark.parametrize("text", ["", ";", "host", "host:", ":9876", "host:port", "host:0", "host:65536", "host:٣"])
+def test_a_host_may_be_a_name() -> None:
+    assert split_address("broker-1.example.:10911") == ("broker-1.example.", 10911)
+    assert split_address("bücher.example:10911") == ("bücher.example", 10911)
+
+
+NONE = ["", ";", "host", "host:", ":9876", "host:port", "host:0", "host:65536", "host:٣", "host:" + "9" * 20]
+UNKNOWABLE = ["a..b:9876", f"{'n' * 64}:9876", f"{'ü' * 64}:9876", "ü..b:9876"]
+
+
+@pytest.mark.parametrize("text", [*NONE, *UNKNOWABLE])
 def test_what_is_no_address_is_said_before_anything_is_sent(text: str) -> None:
     with pytest.raises(UsageError):
         parse_addresses(text)

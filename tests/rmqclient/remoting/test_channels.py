@@ -60,6 +60,16 @@ async def test_many_tasks_share_one_connection_and_get_each_their_own_answer() -
         assert peer.connections == 1
 
 
+@pytest.mark.parametrize("address", ["nowhere", "host:port", "a..b:10911"])
+async def test_what_is_no_address_fails_alone(address: str) -> None:
+    """A name server may tell of a broker there. It ended the client."""
+    with Peer(echo) as peer:
+        async with running() as channels:
+            with pytest.raises(ConnectError, match="is not an address"):
+                await channels.request(address, CODE)
+            assert (await channels.request(peer.address, CODE, body=b"x", timeout_s=LONG_S)).body == b"x"
+
+
 async def test_answers_may_come_in_any_order() -> None:
     held: list[Command] = []
 

@@ -14,14 +14,14 @@ from rmqproto.bodies.base import DataVersion
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.bodies.static_topics import TopicQueueMappingInfo
 from rmqproto.codes import RequestCode, ResponseCode
-from rmqproto.headers.nameserver import RegisterBrokerHeader
+from rmqproto.headers.nameserver import RegisterBrokerHeader, RouteHeader
 from rmqproto.headers.tables import TopicHeader
 from rmqserver.broker import registration as registration_module
 from rmqserver.broker.registration import Registration
 from rmqserver.config import BrokerConfig, NamesrvConfig
 from rmqserver.namesrv.kv import KvConfig
 from rmqserver.namesrv.nameserver import Nameserver
-from rmqserver.remoting.answer import Refused, Request
+from rmqserver.remoting.answer import Refused, Request, success
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.loop import Loop
 from rmqserver.remoting.service import Service
@@ -131,6 +131,42 @@ def test_what_is_registered() -> None:
             assert static is not None
             assert static.topic_queue_mapping_by_broker is not None
             assert static.topic_queue_mapping_by_broker["broker-a"]["totalQueues"] == 2
+
+    trio.run(main)
+
+
+def test_a_route_that_cannot_be_read_is_none_and_the_link_stays() -> None:
+    """Who asked was told nothing at all, and the nameserver was registered with anew."""
+
+    class Garbled(Watched):
+        def route(self, request: Request[RouteHeader], connection: Connection) -> bytes:
+            return success(request, body=b"{")
+
+    nameserver = Garbled()
+    broker = Broker(nameserver)
+
+    async def main() -> None:
+        async with running(broker) as registration:
+            send, receive = trio.open_memory_channel[object](1)
+            registration.ask_route("T", send.send_nowait)
+            assert await receive.receive() is None
+            broker.topics.put("V")
+            registration.changed(["V"])
+            await told(registration)
+            assert nameserver.singles == ["V"]
+
+    trio.run(main)
+
+
+def test_a_nameserver_that_has_no_address_ends_nothing() -> None:
+    nameserver = Watched()
+    broker = Broker(nameserver)
+    addrs = [*broker.addrs, "nowhere", "host:port", "127.0.0.1:70000", "a..b:9876"]
+    broker.registration = Registration(BrokerConfig(), broker.loop, addrs, lambda host: f"{host}:10911")
+
+    async def main() -> None:
+        async with running(broker):
+            assert nameserver.routes.topics() == ["T", "U"]
 
     trio.run(main)
 
