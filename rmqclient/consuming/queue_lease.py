@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 import trio
 
@@ -38,9 +38,17 @@ class QueueLeases:
 
     async def lock(self, queues: Collection[MessageQueue]) -> set[MessageQueue]:
         """Those that we have now, and which are renewed from now on. A broker that cannot be asked gives nothing."""
-        wanted = self._by_leader(sorted(queues))
+        return await self._lock(queues, lambda queue: True)
+
+    async def _lock(
+        self, queues: Collection[MessageQueue], is_wanted: Callable[[MessageQueue], bool]
+    ) -> set[MessageQueue]:
+        """As ``lock``, of those that are still wanted when their broker is asked, and when it has answered."""
         held: set[MessageQueue] = set()
-        for broker_name, of_broker in wanted.items():
+        for broker_name, all_of_broker in self._by_leader(sorted(queues)).items():
+            of_broker = list(filter(is_wanted, all_of_broker))
+            if not of_broker:
+                continue
             asked_s = trio.current_time()
             try:
                 answer = await self._ask(RequestCode.LOCK_BATCH_MQ, broker_name, of_broker)
@@ -48,9 +56,9 @@ class QueueLeases:
             except RocketMQError as error:
                 log.warning("queues not locked group=%s broker=%s error=%s", self._group, broker_name, error)
                 continue
-            held |= set(granted) & set(of_broker)
-            for queue in held & set(of_broker):
-                self._held_until_s[queue] = asked_s + LEASE_S
+            ours = set(filter(is_wanted, set(granted) & set(of_broker)))
+            held |= ours
+            self._held_until_s.update(dict.fromkeys(ours, asked_s + LEASE_S))
         self._changed.set()
         self._changed = trio.Event()
         return held
@@ -71,8 +79,8 @@ class QueueLeases:
         while True:
             await trio.sleep(RENEW_INTERVAL_S)
             wanted = list(self._held_until_s)
-            lost = set(wanted) - await self.lock(wanted)
-            if lost:
+            held = await self._lock(wanted, self._held_until_s.__contains__)  # meanwhile some may be given back
+            if lost := {queue for queue in wanted if queue in self._held_until_s} - held:
                 log.warning("queues lost to other members for now group=%s queues=%s", self._group, sorted(lost))
 
     def is_held(self, queue: MessageQueue) -> bool:

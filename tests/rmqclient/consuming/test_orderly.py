@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, cast
 
 import msgspec
@@ -139,6 +139,7 @@ class FakeBrokers:
         self.routes = self.channels = self
         self.grants = True
         self.asked: list[int] = []
+        self.before_answer: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
 
     def placed(self, queue: MessageQueue) -> MessageQueue:
         return queue
@@ -151,6 +152,8 @@ class FakeBrokers:
         if not self.grants:
             raise ConnectError("nobody there")
         wanted: Iterable[MessageQueue] = fastjson.loads_untrusted(body, LockRequest).mq_set
+        if code == RequestCode.LOCK_BATCH_MQ:
+            await self.before_answer()
         return Command(code=0, body=fastjson.dumps(LockAnswer(lock_ok_mq_set=list(wanted))))
 
 
@@ -173,6 +176,21 @@ async def test_a_lock_that_cannot_be_renewed_is_lost_in_time_and_comes_back(auto
         assert not leases.is_held(queue)
         nursery.cancel_scope.cancel()
     assert brokers.asked[-1] == RequestCode.UNLOCK_BATCH_MQ
+
+
+async def test_a_queue_given_back_while_it_is_renewed_is_renewed_no_more(autojump_clock: MockClock) -> None:
+    """The member that had it would keep it from all others."""
+    brokers = FakeBrokers()
+    leases = QueueLeases(cast(ClientInstance, cast(Any, brokers)), "group")
+    queue = received(0, 0).queue
+    await leases.lock([queue])
+    brokers.before_answer = lambda: leases.unlock([queue])
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(leases.renew_forever)
+        await trio.sleep(3 * RENEW_INTERVAL_S + 1)
+        nursery.cancel_scope.cancel()
+    lock, unlock = RequestCode.LOCK_BATCH_MQ, RequestCode.UNLOCK_BATCH_MQ
+    assert (brokers.asked, leases.is_held(queue)) == ([lock, lock, unlock], False)
 
 
 async def test_without_the_lock_nothing_is_consumed(autojump_clock: MockClock) -> None:
