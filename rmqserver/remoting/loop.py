@@ -62,7 +62,7 @@ BACKLOG = 1024
 HAS_CORES = len(os.sched_getaffinity(0)) > 1
 
 _ACCEPT_PAUSE_ERRNOS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
-"""How long to wait when out of descriptors or memory: accepting again at once would spin."""
+"""Out of descriptors or memory: accepting again at once would spin."""
 
 
 class _Listener(NamedTuple):
@@ -160,9 +160,7 @@ class Loop:
         """Nothing more is read for this service, and nobody accepted: peers wait until ``hand_over``. Its connections
         are closed, but for those that stay."""
         self._paused = service
-        for fd, listener in self._listeners.items():
-            if listener.service is service:
-                self._epoll.modify(fd, 0)
+        self._accept_or_not()
         for connection in self.connections:
             if connection.service is not service:
                 continue
@@ -179,7 +177,7 @@ class Loop:
         for fd, listener in self._listeners.items():
             if listener.service is before:
                 self._listeners[fd] = listener._replace(service=service)
-                self._epoll.modify(fd, select.EPOLLIN)
+        self._accept_or_not()
         for connection in self.connections:
             if connection.service is before:
                 connection.serve_by(service)
@@ -327,8 +325,12 @@ class Loop:
     def _pause_accepting(self, reason: str) -> None:
         log.warning("event=accept-paused reason=%r", reason)
         self._accepting = False
-        for fd in self._listeners:
-            self._epoll.modify(fd, 0)
+        self._accept_or_not()
+
+    def _accept_or_not(self) -> None:
+        for fd, listener in self._listeners.items():
+            accepts = self._accepting and listener.service is not self._paused
+            self._epoll.modify(fd, select.EPOLLIN if accepts else 0)
 
     # --- what connections ask of it ----------------------------------------------------------------------------------
 
@@ -405,5 +407,4 @@ class Loop:
                     connection.close(f"idle for {idle_max_s} s")
             if not self._accepting:
                 self._accepting = True
-                for fd in self._listeners:
-                    self._epoll.modify(fd, select.EPOLLIN)
+                self._accept_or_not()

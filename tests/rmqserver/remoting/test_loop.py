@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import math
 import socket
@@ -389,6 +390,36 @@ def test_a_mistake_of_ours_closes_one_connection_and_not_the_server(caplog: pyte
             patch.setattr(Connection, "answered", fail)
             in_loop(loop, job)
     assert "ZeroDivisionError" in caplog.text
+
+
+def test_a_service_that_is_paused_accepts_nobody_when_there_are_descriptors_again() -> None:
+    """A broker that was closed, because its role changes, was asked."""
+    other, after = Echo(), Echo()
+    with echo_loop() as (loop, before, port), pytest.MonkeyPatch.context() as patch:
+        other_port = loop.listen("127.0.0.1", 0, other)
+        is_out = trio.Event()
+
+        def accept(self: socket.socket) -> tuple[socket.socket, Any]:
+            is_out.set()
+            raise OSError(errno.EMFILE, "out of descriptors")
+
+        patch.setattr(socket.socket, "accept", accept)
+
+        async def job() -> None:
+            stream = await trio.open_tcp_stream("127.0.0.1", port)
+            await stream.send_all(echo_frame(1))
+            await is_out.wait()
+            loop.pause(before, lambda connection: True)
+            patch.undo()
+            for _ in range(2):
+                assert len(await talk(other_port, echo_frame(1), 1)) == 1  # it accepts again
+            assert before.last is None
+            loop.hand_over(before, after)
+            async with stream:
+                assert len(await talk_on(stream, b"", 1)) == 1
+            assert after.last is not None
+
+        in_loop(loop, job)
 
 
 def test_unread_answers_are_bounded_over_all_connections(monkeypatch: pytest.MonkeyPatch) -> None:
