@@ -73,7 +73,7 @@ def _codes(text: str, name: str) -> frozenset[int]:
         return frozenset()
     if name in _KINDS:
         return frozenset(map(int, _KINDS[name]))
-    if name.isdecimal():
+    if re.fullmatch(r"[0-9]{1,9}", name):
         return frozenset({int(name)})
     if name in RequestCode.__members__:
         return frozenset({int(RequestCode[name])})

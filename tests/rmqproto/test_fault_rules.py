@@ -31,6 +31,7 @@ def test_what_a_rule_says() -> None:
         "",
         "SEND_MESSAGE",
         "SEND:drop",
+        pytest.param("1" * 5000 + ":drop", id="many digits"),
         "SEND_MESSAGE:share=0.5",
         "SEND_MESSAGE:drop:disconnect",
         "SEND_MESSAGE:drop=1",
