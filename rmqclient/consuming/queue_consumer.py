@@ -72,8 +72,9 @@ class QueueConsumer:
             while True:
                 pulled: PullResult | None = None
                 with trio.CancelScope() as self._pull_scope:
-                    await self._wait_for_room()
-                    pulled = await self._pull()
+                    if self._reset_to is None:  # it may have come while the last pull was taken
+                        await self._wait_for_room()
+                        pulled = await self._pull()
                 if self._reset_to is not None:
                     self._begin_at(self._reset_to)
                     self._reset_to = None
@@ -93,7 +94,7 @@ class QueueConsumer:
         self._scope.cancel()
 
     def reset(self, queue_offset: int) -> None:
-        """Goes on at another offset as soon as the task runs."""
+        """Goes on at another offset, whatever the task does."""
         self._reset_to = queue_offset
         self._pull_scope.cancel()
 

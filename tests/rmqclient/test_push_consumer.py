@@ -195,6 +195,22 @@ async def test_a_reset_by_the_broker_takes_effect_while_a_pull_is_held() -> None
         assert fake.committed == 3
 
 
+async def test_a_reset_between_two_pulls_does_not_wait_for_the_second() -> None:
+    """That may be held for 15 seconds. Here it would be for ever."""
+    with FakeBroker() as fake:
+        fake.store(b"0", b"1")
+        fake.committed = 90
+        collect = Collector()
+        async with consumer(fake, collect):
+            await until(lambda: fake.committed == 2)  # the consumer pauses after an illegal offset
+            table: ObjectMap[MessageQueue, int] = ObjectMap({QUEUE: 0})
+            header = ResetOffsetHeader(topic="T", group="group", timestamp=0)
+            fake.push(
+                RequestCode.RESET_CONSUMER_CLIENT_OFFSET, header, fastjson.dumps(ResetOffsets(offset_table=table))
+            )
+            await until(lambda: collect.bodies == [b"0", b"1"])
+
+
 async def test_no_more_is_pulled_than_may_be_in_flight() -> None:
     with FakeBroker() as fake:
         fake.store(*(b"%d" % number for number in range(100)))
