@@ -28,11 +28,6 @@ SEE_FAQ = "\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for further
 UNSET_REMARK = "not set any response code"
 """The remark of a successful answer in which Apache's handler sets none. Only the code tells success."""
 
-_PLAIN_SUCCESS = (
-    f'{{"code":0,"flag":1,"language":"{LANGUAGE}","opaque":%d,"serializeTypeCurrentRPC":"JSON","version":{VERSION}}}'
-)
-"""The header of a successful answer that says nothing else, for the opaque."""
-
 
 class Request(msgspec.Struct, Generic[H], gc=False):
     """One request with its ext fields typed. A JSON or MessagePack header is decoded straight into it, so the first
@@ -72,8 +67,6 @@ _SUCCESS = (
 
 
 def success(request: Request[Any], header: Header | None = None, body: bytes = b"", remark: str | None = None) -> bytes:
-    if header is None and remark is None and not (body or request.codec or request.offers_msgpack):
-        return frame((_PLAIN_SUCCESS % request.opaque).encode())
     return answer_frame(request, 0, remark, header, body)
 
 
@@ -83,7 +76,7 @@ def refusal(request: Request[Any], code: int, remark: str | None, header: Header
 
 def answer_frame(request: Request[Any], code: int, remark: str | None, header: Header | None, body: bytes) -> bytes:
     if header is None and not (code or remark is not None or request.codec or request.offers_msgpack):
-        return frame(_SUCCESS % request.opaque, body, request.codec)
+        return frame(_SUCCESS % request.opaque, body)
     ext = {} if header is None else to_ext(header)
     if request.offers_msgpack:
         ext[header_msgpack.FIELD] = header_msgpack.VALUE
