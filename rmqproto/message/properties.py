@@ -112,6 +112,11 @@ def render(properties: Mapping[str, str]) -> str:
     return "".join(parts)
 
 
+def joined(properties: Mapping[str, str]) -> bytes:
+    """As a record holds them. A value keeps the separators that it came with, as in Apache's broker."""
+    return "".join([f"{name}\x01{value}\x02" for name, value in properties.items()]).encode()
+
+
 def find_bytes(properties: bytes, name_and_separator: bytes) -> bytes:
     """One value of a record's properties, without parsing the rest. Empty if it is not there. Of several values the
     last non-empty one, as with ``parse``."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import msgspec
 
+from rmqproto.message.properties import joined
+
 
 class NewMessage(msgspec.Struct):
     """Hosts are record host fields: 4 or 16 address bytes and the port as i32. The host bits of ``sys_flag`` are set by
@@ -24,5 +26,5 @@ class NewMessage(msgspec.Struct):
     prepared_offset: int = 0
 
     def properties_bytes(self) -> bytes:
-        """As a record holds them. A value keeps the separators that it came with, as in Apache's broker."""
-        return "".join(f"{name}\x01{value}\x02" for name, value in self.properties.items()).encode()
+        """As a record holds them."""
+        return joined(self.properties)

@@ -10,7 +10,6 @@ from typing import NamedTuple
 from rmqproto.errors import ProtocolError
 from rmqproto.message import properties as props
 from rmqproto.message.record import StoredMessage, decode_record_untrusted
-from rmqserver.broker.sending.properties import joined
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +45,7 @@ class TimerMessage(NamedTuple):
         if is_roll:
             properties[props.TIMER_ROLL_TIMES] = str(_number(properties.get(props.TIMER_ROLL_TIMES, "0")) + 1)
         properties[props.TIMER_DEQUEUE_MS] = str(now_ms)
-        return joined(properties)
+        return props.joined(properties)
 
     def is_recalled(self, keys: set[str]) -> bool:
         """Recalls name the unique key, or before it the topic (``appendTopicForTimerDeleteKey``; Apache up to

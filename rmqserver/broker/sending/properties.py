@@ -93,8 +93,3 @@ def delay_level(properties: dict[str, str]) -> int:
 
 def is_timer(properties: dict[str, str]) -> bool:
     return any(name in properties for name in TIMER_NAMES)
-
-
-def joined(properties: dict[str, str]) -> bytes:
-    """As a record holds them (``NewMessage.properties_bytes``)."""
-    return "".join(f"{name}\x01{value}\x02" for name, value in properties.items()).encode()

@@ -14,7 +14,7 @@ from rmqproto.message.message_id import offset_id
 from rmqproto.wire.command import Command
 from rmqserver.broker.sending.answers import RefusedSendAnswer, without_content
 from rmqserver.broker.sending.pending import Outcome
-from rmqserver.broker.sending.properties import added_by_broker, joined
+from rmqserver.broker.sending.properties import added_by_broker
 from rmqserver.broker.sending.put import Put
 from rmqserver.broker.sending.send_checks import TopicCheck
 from rmqserver.broker.sending.targets import Target
@@ -128,7 +128,7 @@ class Replies:
             sys_flag=message.sys_flag,
             born_timestamp=header.born_timestamp,
             flag=header.flag,
-            properties=joined(properties).decode(),
+            properties=props.joined(properties).decode(),
             reconsume_times=header.reconsume_times,
             unit_mode=header.is_unit,
             born_host=connection.peer,

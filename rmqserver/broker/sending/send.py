@@ -20,7 +20,6 @@ from rmqserver.broker.sending.properties import (
     UNUSUAL_SYS_FLAG,
     USUAL,
     added_by_broker,
-    joined,
     waits_until_safe,
 )
 from rmqserver.broker.sending.put import Put
@@ -69,7 +68,7 @@ class Sends:
         """A topic or a setting is not what it was."""
         self._known_targets.clear()
         added = added_by_broker(self._config)
-        self._added_bytes = self._waiting_put.added_bytes = joined(added)
+        self._added_bytes = self._waiting_put.added_bytes = props.joined(added)
         self._answers = SentAnswers(added[props.MSG_REGION], added[props.TRACE_ON])
         self._answer_plain = self._answers.plain
         self._knows_safe = self._put.knows_safe

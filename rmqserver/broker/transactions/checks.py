@@ -199,7 +199,7 @@ class Checks:
             queue_id=queue_id,
             queue_offset=copy.queue_offset,
             log_offset=copy.log_offset,
-            properties_raw="".join(f"{name}\x01{value}\x02" for name, value in as_sent.items()).encode(),
+            properties_raw=props.joined(as_sent),
         )
         unique_key = properties.get(props.UNIQUE_KEY)
         header = CheckTransactionHeader(

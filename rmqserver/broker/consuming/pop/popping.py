@@ -244,8 +244,9 @@ class Popping:
             self._config.broker_name, message.queue_id, message.queue_offset,
         )  # fmt: skip
         properties = message.properties | {props.POP_CK: str(handle)}
-        raw = "".join(f"{name}\x01{value}\x02" for name, value in properties.items()).encode()
-        return encode_record(msgspec.structs.replace(message, topic=header.topic, properties_raw=raw))
+        return encode_record(
+            msgspec.structs.replace(message, topic=header.topic, properties_raw=props.joined(properties))
+        )
 
     # --- offsets -----------------------------------------------------------------------------------------------------
 
