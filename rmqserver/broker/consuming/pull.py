@@ -4,20 +4,19 @@
 from __future__ import annotations
 
 import copy
-import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
 from rmqproto.codes import ONEWAY_FLAG, RequestCode, ResponseCode
 from rmqproto.headers.consuming import PULL_COMMIT_OFFSET, PULL_LITE, PULL_SUSPEND, PullHeader
 from rmqproto.perm import PERM_READ
+from rmqserver.broker.consuming.held_answers import answering
 from rmqserver.broker.consuming.holds import EXPRESSION_SHARE_CHARS, Held
 from rmqserver.broker.consuming.lite.light_pulls import LightPulls
 from rmqserver.broker.consuming.pull_answers import PullOutcome, answer, answer_found, code_of, suggested_broker_id
 from rmqserver.broker.consuming.pull_checks import ReadChecks
 from rmqserver.broker.consuming.slow_reads import SlowReads
 from rmqserver.broker.consuming.static_pulls import PlacedPull, placed
-from rmqserver.broker.errors import as_refused
 from rmqserver.broker.tables.queue_mappings import is_physical
 from rmqserver.config import BrokerRole
 from rmqserver.remoting.answer import Request, refusal, send_answer
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
     from rmqserver.broker.parts import BrokerParts
     from rmqserver.remoting.connection import Connection
     from rmqserver.remoting.service import Handler
-
-log = logging.getLogger(__name__)
 
 PULL_COUNT_MAX = 1024
 """Messages that one pull can ask for, as Apache's consumers bound their pullBatchSize. With a filter, so many units at
@@ -114,19 +111,6 @@ class Pulls:
         return size_bytes
 
     # --- with one ----------------------------------------------------------------------------------------------------
-
-    def _go_on(self, request: Request[PullHeader], connection: Connection) -> None:
-        """A held pull is answered for good."""
-        try:
-            self._serve(request, connection, is_first=False)
-        except Exception as error:
-            refused = as_refused(error)
-            if refused is None:
-                log.exception("event=held-pull-failed peer=%s", connection.peer)
-                frame = refusal(request, ResponseCode.SYSTEM_ERROR, str(error))
-            else:
-                frame = refusal(request, refused.code, refused.remark, refused.header)
-            send_answer(request, connection, frame)
 
     def _serve(self, request: Request[PullHeader], connection: Connection, is_first: bool = True) -> None:
         """Answers, or holds where ``is_first``."""
@@ -221,7 +205,7 @@ class Pulls:
             connection,
             ((header.topic, header.queue_id),),
             self._clock_ms() + wait_ms,
-            partial(self._go_on, request, connection),
+            partial(answering, request, connection, partial(self._serve, request, connection, is_first=False)),
             pulled.wanted,
             partial(self._is_passed, header),
             1 + len(subscription) // EXPRESSION_SHARE_CHARS if subscription else 1,

@@ -17,11 +17,12 @@ from rmqproto.names import lite_queue_name
 from rmqproto.perm import PERM_READ
 from rmqproto.pop import ORDER_REVIVE_QUEUE_ID, Handle, parse_handle_untrusted
 from rmqserver.broker.consuming.committed_offsets import is_whole_queue_near
+from rmqserver.broker.consuming.held_answers import answering
 from rmqserver.broker.consuming.holds import Held
 from rmqserver.broker.consuming.lite.ready import LiteClient, Ready, client_key
 from rmqserver.broker.consuming.lite.subscriptions import BIND_TOPIC, LiteSubscriptions
 from rmqserver.broker.consuming.pop.pop_checks import LATE_MAX_MS, POP_COUNT_MAX
-from rmqserver.broker.consuming.pop.waiting import LITE_POP, Waiting, answering
+from rmqserver.broker.consuming.pop.waiting import LITE_POP, Waiting
 from rmqserver.remoting.answer import SEE_FAQ, Refused, Request, answer_frame, send_answer
 from rmqserver.store.results import GetStatus
 

@@ -12,10 +12,11 @@ from rmqproto.filters.message_filter import MessageFilter
 from rmqproto.headers.popping import PopAnswer, PopHeader
 from rmqproto.pop import msg_offset_info, order_count_info, start_offset_info
 from rmqserver.broker.answer_templates import HEAD, POP_FOUND
+from rmqserver.broker.consuming.held_answers import answering
 from rmqserver.broker.consuming.kinds import is_tags
 from rmqserver.broker.consuming.pop.pop_checks import PopChecks
 from rmqserver.broker.consuming.pop.popping import Popped, Popping
-from rmqserver.broker.consuming.pop.waiting import POP, Waiting, answering
+from rmqserver.broker.consuming.pop.waiting import POP, Waiting
 from rmqserver.broker.sending.pending import Outcome
 from rmqserver.broker.sending.put import Put
 from rmqserver.remoting.answer import Refused, Request, answer_frame, refusal, send_answer

@@ -9,12 +9,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from rmqproto.codes import ResponseCode
 from rmqproto.filters.message_filter import EVERYTHING, MessageFilter
 from rmqproto.pop import pop_retry_topic
 from rmqserver.broker.consuming.holds import EXPRESSION_SHARE_CHARS, Held, WakeKey
-from rmqserver.broker.errors import as_refused
-from rmqserver.remoting.answer import Request, refusal, send_answer
 
 if TYPE_CHECKING:
     from rmqserver.broker.parts import BrokerParts
@@ -126,17 +123,3 @@ class Waiting:
             except Exception:  # one request's trouble is not that of the others
                 log.exception("event=held-request-failed peer=%s", connection.peer)
         return True
-
-
-def answering(request: Request[Any], connection: Connection, go_on: Callable[[], None]) -> None:
-    """Lets a request that was held go on; what that raises is its answer."""
-    try:
-        go_on()
-    except Exception as error:
-        refused = as_refused(error)
-        if refused is None:
-            log.exception("event=held-pop-failed code=%d peer=%s", request.code, connection.peer)
-            frame = refusal(request, ResponseCode.SYSTEM_ERROR, str(error))
-        else:
-            frame = refusal(request, refused.code, refused.remark, refused.header)
-        send_answer(request, connection, frame)

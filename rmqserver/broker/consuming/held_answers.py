@@ -1,0 +1,30 @@
+"""What becomes of a request that was held, when it goes on outside of its service's own handling."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from rmqproto.codes import ResponseCode
+from rmqserver.broker.errors import as_refused
+from rmqserver.remoting.answer import Request, refusal, send_answer
+
+if TYPE_CHECKING:
+    from rmqserver.remoting.connection import Connection
+
+log = logging.getLogger(__name__)
+
+
+def answering(request: Request[Any], connection: Connection, go_on: Callable[[], None]) -> None:
+    """Lets a request that was held go on; what that raises is its answer."""
+    try:
+        go_on()
+    except Exception as error:
+        refused = as_refused(error)
+        if refused is None:
+            log.exception("event=held-request-failed code=%d peer=%s", request.code, connection.peer)
+            frame = refusal(request, ResponseCode.SYSTEM_ERROR, str(error))
+        else:
+            frame = refusal(request, refused.code, refused.remark, refused.header)
+        send_answer(request, connection, frame)
