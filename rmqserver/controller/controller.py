@@ -35,6 +35,7 @@ from rmqserver.controller.controller_store import ControllerName, ControllerStor
 from rmqserver.controller.decider import Decide, Decider, not_leading
 from rmqserver.controller.decision import ControllerDecision, Situation
 from rmqserver.controller.live_brokers import LiveBrokers, ReplicaKey
+from rmqserver.controller.lost_connections import LostConnections
 from rmqserver.controller.role_notices import RoleNotices
 from rmqserver.remoting.answer import Refused, Request, answer_frame, send_answer, success
 from rmqserver.remoting.connection import Connection
@@ -57,6 +58,7 @@ class Controller(Service):
         config: ControllerConfig,
         store: ControllerStore,
         notices: RoleNotices,
+        lost_connections: LostConnections,
         advertise: Callable[[str], str],
         clock_s: Callable[[], float] = time.monotonic,
         wake: Callable[[], None] = lambda: None,
@@ -66,6 +68,7 @@ class Controller(Service):
         self.config = config
         self._store = store
         self._notices = notices
+        self._lost_connections = lost_connections
         self._advertise = advertise
         self._wake = wake
         self._clock_s = clock_s
@@ -107,6 +110,7 @@ class Controller(Service):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._store.run, me, self._decider.lead, self._decider.follow)
             nursery.start_soon(self._notices.run)
+            nursery.start_soon(self._lost_connections.run)
             nursery.start_soon(self._tick)
             nursery.start_soon(self._scan_brokers)
             nursery.start_soon(self._scan_masters)
@@ -152,9 +156,27 @@ class Controller(Service):
                 self._elect_another(each)
 
     def connection_closed(self, connection: Connection) -> None:
+        """Its brokers live until they are found dead: who has a lease may act as a master meanwhile."""
         if self._is_open:
             self._notice_standstill()
-            self._lost(self.live.gone_with(connection), "its connection ended")
+            for key in self.live.heard_on(connection):
+                self._look_after(key, connection)
+
+    def _look_after(self, key: ReplicaKey, connection: Connection) -> None:
+        name, broker_id = key
+
+        def where() -> str | None:
+            found = self.sets.get(name)
+            replica = found.replicas.get(broker_id) if found is not None else None
+            is_doubted = self._is_open and self.live.is_heard_on(key, connection)
+            return replica.broker_address if replica is not None and is_doubted else None
+
+        def dead() -> None:
+            self.live.forget(key)
+            self._lost([key], "its connection ended, and nobody listens at its address")
+
+        log.info("event=broker-connection-ended broker=%s id=%d", name, broker_id)
+        self._lost_connections.look_after(where, dead)
 
     def _lost(self, keys: Iterable[ReplicaKey], reason: str) -> None:
         for name, broker_id in keys:

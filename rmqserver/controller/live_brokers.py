@@ -54,11 +54,17 @@ class LiveBrokers:
         self._lives[beat.broker_name, broker_id] = _Life(standing, self._clock_s() + timeout_ms / 1000, connection)
 
     def forget(self, key: ReplicaKey) -> None:
+        """It is dead, or begins another life."""
         self._lives.pop(key, None)
 
-    def gone_with(self, connection: object) -> list[ReplicaKey]:
-        """A connection has ended: whose heartbeats came on it is dead, and is returned."""
-        return self._remove([key for key, life in self._lives.items() if life.connection is connection])
+    def heard_on(self, connection: object) -> list[ReplicaKey]:
+        """Whose newest heartbeats came on that connection."""
+        return [key for key, life in self._lives.items() if life.connection is connection]
+
+    def is_heard_on(self, key: ReplicaKey, connection: object) -> bool:
+        """False if it is dead by now, too."""
+        life = self._lives.get(key)
+        return life is not None and life.connection is connection
 
     def expired(self) -> list[ReplicaKey]:
         """Who has not been heard of for too long is dead, and is returned once."""

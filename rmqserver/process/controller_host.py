@@ -8,6 +8,7 @@ from rmqserver.command_line import ServerPlan
 from rmqserver.config import ControllerConfig
 from rmqserver.controller.controller import Controller
 from rmqserver.controller.controller_store import ControllerName, ControllerStore
+from rmqserver.controller.lost_connections import LostConnections
 from rmqserver.controller.role_notices import RoleNotices
 from rmqserver.process.entrance import Entrance
 from rmqserver.process.failing import Fail
@@ -23,7 +24,9 @@ class ControllerHost:
         """UsageError for an address of etcd that is none, and for what does not fit to get in there."""
         notices = RoleNotices(entrance.make_notices())
         self._entrance = entrance
-        self.controller = Controller(config, _store(config), notices, entrance.registered_addr, wake=loop.wake)
+        self.controller = Controller(
+            config, _store(config), notices, LostConnections(), entrance.registered_addr, wake=loop.wake
+        )
         if plan.auth.is_authenticating:
             entrance.guard_alone(self.controller)
 

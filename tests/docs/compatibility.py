@@ -15,6 +15,7 @@ from rmqserver.broker.broker import Broker
 from rmqserver.config import BrokerConfig, ControllerConfig, NamesrvConfig
 from rmqserver.controller.controller import Controller
 from rmqserver.controller.event_log import EventLog
+from rmqserver.controller.lost_connections import LostConnections
 from rmqserver.controller.role_notices import RoleNotices
 from rmqserver.namesrv.kv import KvConfig
 from rmqserver.namesrv.nameserver import Nameserver
@@ -109,7 +110,8 @@ def dispatch_tables() -> tuple[set[int], set[int], set[int]]:
             broker = Broker(config, loop)
             namesrv = Nameserver(NamesrvConfig(), KvConfig(None))
             event_log = EventLog(folder, OsDisk())
-            controller = Controller(ControllerConfig(), event_log, RoleNotices(Notices(loop)), lambda host: host)
+            notices, connections = RoleNotices(Notices(loop)), LostConnections()
+            controller = Controller(ControllerConfig(), event_log, notices, connections, lambda host: host)
             return set(broker.handlers), set(namesrv.handlers), set(controller.handlers)
         finally:
             loop.close()

@@ -15,7 +15,7 @@ from tests.crash.recording_disk import Loss, RecordingDisk
 from tests.rmqserver.controller.seats import Seat
 from tests.simulation import tasks
 from tests.simulation.broker import CLUSTER, NAME
-from tests.simulation.network import Network, Served
+from tests.simulation.network import Network, Served, Stream, connected
 from tests.simulation.world import World
 
 CONFIG = ControllerConfig.from_properties("scanNotActiveBrokerInterval=500\nscanInactiveMasterInterval=500\n")
@@ -31,11 +31,17 @@ class SimulatedController(Served):
     def start(self) -> None:
         self.is_up = True
         self.controller = self.product.controller.Controller(
-            CONFIG, self._make_store(), _Notices(self), lambda host: f"{self.name}:1", self.monotonic_s
-        )
+            CONFIG, self._make_store(), _Notices(self), self.product.lost_connections.LostConnections(),
+            lambda host: f"{self.name}:1", self.monotonic_s,
+        )  # fmt: skip
         self.controller.open()
         self.service = self.controller
         tasks.spawn(self, self._run)
+
+    async def open_stream(self, addr: str) -> Stream:
+        """To a broker that may be dead. Nothing is said."""
+        near, _ = connected(self.network, self, await self.network.reach(self, addr))
+        return near
 
     def _make_store(self) -> Any:
         store = self.product.event_log.EventLog("/controller", self.disk, snapshot_after_records=8)

@@ -111,7 +111,7 @@ def reset(run: Run, seconds: float) -> None:
 
 
 def reset_controller(run: Simulation, seconds: float) -> None:
-    """A controller takes those for dead whose connections end, and elects another at once."""
+    """By somebody between it and its brokers, who live."""
     for connection in [connection for each in run.controllers for connection in each.connections]:
         if run.random.random() < 0.5:
             run.note(connection.caller.name, "loses its connection to the controller")
@@ -148,9 +148,8 @@ KINDS: tuple[Fault, ...] = (
     kill, cut_power, freeze, sleep, stop_with_clocks, cut, isolate, slow_down, lose, reset, reset_controller, set_clock,
     hand_over,
 )  # fmt: skip
-NOT_COVERED_BY_LEASES = frozenset({reset_controller, hand_over, lose, stop_with_clocks})
-"""In each but the last the controller elects at once, and the master hears of it a moment later; see
-docs/replication.md."""
+NOT_COVERED_BY_LEASES = frozenset({hand_over, stop_with_clocks})
+"""Of the former the master hears a moment later; see docs/replication.md."""
 
 _SECONDS = ((0.01, 0.2), (0.2, 2), (2, 6))
 AT_DECISIONS_MAX = 5

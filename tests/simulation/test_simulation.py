@@ -17,6 +17,7 @@ from tests.simulation.variants import (
     answers_before_etcd_has_it,
     slave_reports_before_it_writes,
     takes_messages_with_too_few,
+    takes_the_end_of_a_connection_for_death,
 )
 
 QUICK_SEEDS = 40
@@ -129,7 +130,9 @@ def test_a_seed_is_a_history(controllers: int) -> None:
     assert len(runs[0].world.lines or ()) > 40
 
 
-@pytest.mark.parametrize("variant", [slave_reports_before_it_writes, takes_messages_with_too_few])
+@pytest.mark.parametrize(
+    "variant", [slave_reports_before_it_writes, takes_messages_with_too_few, takes_the_end_of_a_connection_for_death]
+)
 def test_a_broken_rule_shows_soon(variant: Variant) -> None:
     assert first_caught(variant, QUICK_SEEDS) is not None
 

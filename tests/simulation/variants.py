@@ -35,6 +35,15 @@ def elects_at_once_after_a_start(product: Product) -> None:
     product.live_brokers.LiveBrokers.is_settled = True
 
 
+def takes_the_end_of_a_connection_for_death(product: Product) -> None:
+    """As Apache's controller. Who lives has its lease all the same."""
+
+    async def is_refused(address: str) -> bool:
+        return True
+
+    product.lost_connections.is_refused = is_refused
+
+
 def shrinks_before_it_is_agreed(product: Product) -> None:
     """As Apache's master: who is proposed to leave is not waited for any more."""
 
@@ -241,7 +250,8 @@ QUORUM_VARIANTS: tuple[Variant, ...] = (
 
 VARIANTS: tuple[Variant, ...] = (
     acknowledges_without_lease, lease_outlasts_the_controller, lease_by_a_clock_that_sleeps,
-    elects_at_once_after_a_start, shrinks_before_it_is_agreed, elects_outside_of_the_set,
+    elects_at_once_after_a_start, takes_the_end_of_a_connection_for_death, shrinks_before_it_is_agreed,
+    elects_outside_of_the_set,
     cuts_by_length_alone, begins_no_epoch, master_shows_what_it_has, slave_shows_what_it_has,
     slave_reports_before_it_writes, takes_messages_with_too_few, controller_answers_before_it_synced,
 )  # fmt: skip
@@ -260,6 +270,7 @@ AIMS: dict[Variant, Aim] = {
     lease_outlasts_the_controller: Aim("lease", (faults.cut, faults.isolate)),
     lease_by_a_clock_that_sleeps: Aim("lease", (faults.sleep,)),
     elects_at_once_after_a_start: Aim("lease", (faults.kill_controller, faults.isolate)),
+    takes_the_end_of_a_connection_for_death: Aim("lease", (faults.reset_controller,)),
 }
 
 

@@ -71,16 +71,51 @@ class HeardNotices:
         await trio.sleep_forever()
 
 
+class SaidConnections:
+    """In the place of those that are looked after: a test says whether somebody listens. ``doubted``: of whom it is not
+    known whether they live."""
+
+    def __init__(self) -> None:
+        self.somebody_listens = False
+        self._doubts: list[tuple[Callable[[], str | None], Callable[[], None]]] = []
+
+    def look_after(self, where: Callable[[], str | None], on_dead: Callable[[], None]) -> None:
+        self._doubts.append((where, on_dead))
+        self.look()
+
+    def look(self) -> None:
+        self._doubts = [doubt for doubt in self._doubts if doubt[0]() is not None]
+        if not self.somebody_listens:
+            doubts, self._doubts = self._doubts, []
+            for _, on_dead in doubts:
+                on_dead()
+
+    @property
+    def doubted(self) -> list[str | None]:
+        return [address for where, _ in self._doubts if (address := where()) is not None]
+
+    async def run(self) -> None:
+        await trio.sleep_forever()
+
+
 class SeatedController:
     """``now_s`` is its clock. ``seat`` makes a connection."""
 
     def __init__(self, disk: Disk, directory: str = "/state", settings: str = ""):
         self.now_s = 0.0
         self.notices = HeardNotices()
+        self.connections = SaidConnections()
         config = ControllerConfig.from_properties(settings)
         clock: Callable[[], float] = lambda: self.now_s  # noqa: E731
         log = EventLog(directory, disk)
-        self.controller = Controller(config, log, self.notices, lambda host: f"{host}:9878", clock)  # type: ignore[arg-type]
+        self.controller = Controller(
+            config,
+            log,
+            self.notices,
+            self.connections,
+            lambda host: f"{host}:9878",
+            clock,  # type: ignore[arg-type]
+        )
         self.controller.open()
 
     def seat(self) -> Seat:

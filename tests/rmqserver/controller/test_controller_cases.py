@@ -109,12 +109,50 @@ def trio() -> Trio:
 # --- elections -------------------------------------------------------------------------------------------------------
 
 
-def test_a_master_whose_connection_ends_is_replaced_at_once(trio: Trio) -> None:
+def test_a_master_whose_connection_ends_and_whose_port_is_closed_is_replaced_at_once(trio: Trio) -> None:
     trio.die(1)
     assert (trio.found.master_broker_id, trio.found.master_epoch, trio.found.sync_state_set) == (2, 2, (2,))
     found, addresses = trio.seated.notices.told[-1]
     assert found == trio.found
     assert sorted(addresses) == ["h:1", "h:2", "h:3"], "those that live, and the former master, if it is only cut off"
+
+
+def test_a_master_that_lives_stays_whoever_ended_its_connection(trio: Trio) -> None:
+    """It has its lease, and acknowledges. Apache's controller takes the end of the connection for its death."""
+    trio.seated.connections.somebody_listens = True
+    trio.die(1)
+    assert trio.seated.connections.doubted == ["h:1"]
+    trio.seated.controller.scan_masters()
+    assert (trio.found.master_broker_id, trio.found.master_epoch) == (1, 1)
+    trio.beat(1)
+    assert trio.seated.connections.doubted == []
+    trio.seated.connections.somebody_listens = False
+    trio.seated.connections.look()
+    assert trio.found.master_broker_id == 1, "it was heard of since"
+
+
+def test_nor_is_one_of_which_nothing_more_is_known_before_its_time_out(trio: Trio) -> None:
+    """It is frozen, or behind a proxy, or another program has its port: its lease may run."""
+    trio.seated.connections.somebody_listens = True
+    trio.die(1)
+    trio.seated.now_s += 8
+    trio.beat(2, 3)
+    trio.seated.controller.scan_brokers()
+    assert trio.found.master_broker_id == 1
+    trio.seated.now_s += 3
+    trio.seated.controller.scan_brokers()
+    assert trio.found.master_broker_id == 2
+    assert trio.seated.connections.doubted == []
+
+
+def test_who_starts_again_is_looked_for_where_it_is_now(trio: Trio) -> None:
+    trio.seated.connections.somebody_listens = True
+    trio.die(2)
+    trio.register(2, "h:22")
+    assert trio.seated.connections.doubted == ["h:22"]
+    trio.die(1)
+    trio.register(1, "h:1")
+    assert trio.seated.connections.doubted == ["h:22"], "the master's life before is over"
 
 
 def test_a_silent_master_is_replaced_by_the_scan(trio: Trio) -> None:

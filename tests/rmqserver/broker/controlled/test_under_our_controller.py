@@ -21,6 +21,7 @@ from rmqproto.codes import ResponseCode
 from rmqproto.errors import RocketMQError
 from tests.support import servers
 from tests.support.broker_set import BROKER_NAME, PATIENT, BrokerSet
+from tests.support.forwarder import Forwarder
 from tests.support.frozen import Frozen
 from tests.support.servers import until
 
@@ -205,6 +206,44 @@ def test_a_controller_that_stood_still_deposes_nobody(tmp_path: Path) -> None:
             until_all_in_sync(two)
             assert epoch() == before
             assert two.send(1, b"after") is SendStatus.SEND_OK
+        finally:
+            for server in two.brokers.values():
+                server.stop()
+
+
+def test_a_connection_that_somebody_else_ends_deposes_nobody_and_a_kill_does(tmp_path: Path) -> None:
+    """A proxy between brokers and their controller. The master has a lease, and acknowledges alone: another one beside
+    it would acknowledge other messages."""
+    settings = {"allAckInSyncStateSet": "false"}
+    with (
+        servers.controller(tmp_path / "controller") as controller,
+        servers.namesrv(tmp_path / "namesrv") as namesrv,
+        AdminClient(namesrv.namesrv_addr) as admin,
+        Forwarder() as proxy,
+    ):
+        proxy.to = controller.controller_addr
+        two = BrokerSet(tmp_path, proxy.address, namesrv, admin)
+
+        def epoch() -> int | None:
+            sets = admin.replica_sets(controller.controller_addr, [BROKER_NAME]).replicas_info_table
+            return sets[BROKER_NAME].master_epoch
+
+        try:
+            for number in (1, 2):
+                two.start(number, **settings)
+                until(lambda: len(members(two)) == number)  # noqa: B023
+            until(two.controller_is_settled)
+            before, connections = epoch(), proxy.connection_count
+            proxy.drop()
+            until(lambda: controller.log_tail().count("event=broker-connection-ended") >= 2)
+            until(lambda: proxy.connection_count >= connections + 2)
+            assert {two.send(1, b"%d" % number) for number in range(20)} == {SendStatus.SEND_OK}
+            assert epoch() == before
+            two.brokers[1].stop(signal.SIGKILL)
+            until(lambda: two.takes(2))
+            assert "event=broker-inactive broker=broker-a id=1 master=True reason='its connection ended" in (
+                controller.log_tail()
+            )
         finally:
             for server in two.brokers.values():
                 server.stop()

@@ -24,7 +24,7 @@ from rmqserver.controller.controller import Controller
 from rmqserver.controller.controller_store import ControllerName
 from rmqserver.controller.quorum.quorum_store import QuorumStore
 from tests.rmqserver.controller.quorum.etcd_in_memory import EtcdInMemory, Line, Mishap, trio_ms
-from tests.rmqserver.controller.seats import HeardNotices, Seat
+from tests.rmqserver.controller.seats import HeardNotices, SaidConnections, Seat
 
 pytestmark = pytest.mark.trio
 
@@ -45,6 +45,7 @@ class Running:
             config,
             QuorumStore(self.line, "g", TTL_S, clock_ms=trio_ms),
             self.notices,
+            SaidConnections(),
             lambda host: self.me.address,
             trio.current_time,
         )  # type: ignore[arg-type]
