@@ -56,7 +56,7 @@ def test_a_slave_with_another_log_is_not_read_where_it_would_act() -> None:
     """Its master loses the end of its log while it is away, and writes other messages there. It hears of them, and the
     master is lost."""
     told = sum(_tells_of_another_log(seed, product.as_it_is()) for seed in range(QUICK_SEEDS))
-    assert told > 2
+    assert told > 1
     broken = Product(slave_shows_another_log)
     with pytest.raises(Violation, match="and knows that its log is another"):
         sum(_tells_of_another_log(seed, broken) for seed in range(QUICK_SEEDS))

@@ -55,6 +55,7 @@ class HaSlave:
         self._master_addr: str | None = None
         self._has_other_master = trio.Event()
         self._is_linked = False
+        self._link_count = 0
         self._has_come = trio.Event()
         """Something can be dispatched, and was not at once."""
         self._rest = b""
@@ -81,6 +82,11 @@ class HaSlave:
         self._master_addr = ha_addr
         if not self._is_linked:
             self._has_other_master.set()
+
+    @property
+    def link_number(self) -> int:
+        """Of the connection on which the master's log comes, counted from 1; 0: on none."""
+        return self._link_count if self._is_linked else 0
 
     async def run(self) -> None:
         """Until cancelled. A master that is gone is tried again and again."""
@@ -126,6 +132,7 @@ class HaSlave:
         stream = await open_stream(ha_addr)
         async with stream, trio.open_nursery() as nursery:
             received = await self._greet(stream, copy)
+            self._link_count += 1
             self._note("")
             self._rest, self._has_rest = b"", trio.Event()
             nursery.start_soon(self._leave_for_another)

@@ -1,15 +1,23 @@
 """What a slave has of its master beside the log (``SlaveSynchronize``, 5.5.0): topics, groups, offsets, and how far
-delays and timers are delivered."""
+delays and timers are delivered.
+
+Offsets, and how far something is delivered, speak of a log: a delayed message is passed because its copy was put, a
+half message because its transaction has ended, one that was popped because a check point says so. A slave whose log is
+not so far has them still before it. So it takes what its master has said of them when its own log, as readers see it,
+has come to where the master's ended then. An Apache slave takes it at once, and in its master's place never delivers
+what the lost log alone had."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
+import trio
 
 from rmqproto.bodies.groups import SubscriptionGroups
+from rmqproto.bodies.master import HaStatus
 from rmqproto.bodies.popping import RequestModes
 from rmqproto.bodies.routes import TopicConfigs
 from rmqproto.bodies.static_topics import TopicQueueMappingDetail
@@ -37,11 +45,29 @@ _GONE = (ResponseCode.TOPIC_NOT_EXIST, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
 _OWN_QUEUE = "false"
 """A queue of the broker's, also where its topic is a static one."""
 
+LOG_WITHIN_S = 0.5
+"""So long a round waits for the log, which comes on another connection: for that, and for what the log is to have."""
+
+LOG_LOOK_S = 0.01
+
+Take = Callable[[], None]
+
+
+class _Progress(NamedTuple):
+    """How far things are in a log that goes to ``log_end``; ``takes`` have it known here. It came while the log did on
+    the connection ``ha_link``."""
+
+    log_end: int
+    ha_link: int
+    takes: tuple[Take, ...]
+
 
 class MetadataCopy:
     """Asks in Apache's order. A request that fails is logged, and those behind it are still made."""
 
-    def __init__(self, parts: BrokerParts):
+    def __init__(self, parts: BrokerParts, ha_link: Callable[[], int]):
+        """``ha_link``: number of the connection on which the master's log comes; 0: it does not."""
+        self._ha_link = ha_link
         self._config = parts.config
         self._store = parts.store
         self._disk = parts.store.disk
@@ -51,23 +77,62 @@ class MetadataCopy:
         self._groups = parts.groups
         self._offsets = parts.offsets
         self._timer_check_path = parts.timer_store.check_path
+        self._told: list[Take] = []
+        """What this round was told of how far things are."""
+        self._waiting: _Progress | None = None
+        """Nothing newer is asked for: a log that is always a little behind would come to none of it."""
 
     async def round(self, link: MasterLink, *, is_other_log: bool = False) -> None:
         """OSError if the master is gone. How far the master has come in another log than ours means nothing here, nor
         the reverse."""
-        steps: tuple[Callable[[MasterLink], Awaitable[None]], ...] = (
-            self._all_topics, self._consumer_offsets, self._delay_offsets, self._all_groups, self._request_modes,
-            self._timer_check,
-        )  # fmt: skip
         if is_other_log:
             if isinstance(self._offsets, SlaveOffsets):
                 self._offsets.drop_notes()
-            steps = self._all_topics, self._all_groups, self._request_modes
-        for step in steps:
+            self._waiting = None
+        ha_link = 0 if is_other_log or not self._take_covered() else await self._linked()
+        self._told = []
+        for step, is_progress in (
+            (self._all_topics, False), (self._consumer_offsets, True), (self._delay_offsets, True),
+            (self._all_groups, False), (self._request_modes, False), (self._timer_check, True),
+        ):  # fmt: skip
             try:
-                await step(link)
+                if ha_link or not is_progress:
+                    await step(link)
             except (RefusedError, ProtocolError) as error:
                 log.warning("event=metadata-not-copied what=%s reason=%r", step.__name__[1:], str(error))
+        if self._told:
+            self._waiting = _Progress(await self._log_end(link), ha_link, tuple(self._told))
+            with trio.move_on_after(LOG_WITHIN_S):
+                while not self._take_covered():
+                    await trio.sleep(LOG_LOOK_S)
+
+    async def _linked(self) -> int:
+        """The connection on which the log comes; 0 if there is none in LOG_WITHIN_S."""
+        with trio.move_on_after(LOG_WITHIN_S):
+            while not self._ha_link():
+                await trio.sleep(LOG_LOOK_S)
+        return self._ha_link()
+
+    async def _log_end(self, link: MasterLink) -> int:
+        """Of the master, after all that it was asked."""
+        try:
+            answer = await link.ask(RequestCode.GET_BROKER_HA_STATUS)
+            return fastjson.loads_untrusted(answer.body, HaStatus).master_commit_log_max_offset
+        except (RefusedError, ProtocolError) as error:
+            log.warning("event=metadata-not-copied what=log_end reason=%r", str(error))
+            return 0  # then it is taken as it comes, as Apache's slave does
+
+    def _take_covered(self) -> bool:
+        """False if something still waits. Of a log that comes on another connection by now it means nothing: the master
+        may be another one, or have lost the end of its log."""
+        waiting = self._waiting
+        if waiting is not None and waiting.ha_link == self._ha_link():
+            if self._store.confirmed_offset < waiting.log_end:
+                return False
+            for take in waiting.takes:
+                take()
+        self._waiting = None
+        return True
 
     async def _all_topics(self, link: MasterLink) -> None:
         body = fastjson.loads_untrusted((await link.ask(RequestCode.GET_ALL_TOPIC_CONFIG)).body, TopicConfigs)
@@ -83,7 +148,7 @@ class MetadataCopy:
         theirs = fastjson.loads_untrusted(answer.body, ConsumerOffsetsBody)
         if isinstance(self._offsets, SlaveOffsets):
             await self._hand_over(self._offsets, link, theirs)
-        self._offsets.take_over(theirs)
+        self._told.append(lambda: self._offsets.take_over(theirs))
 
     async def _hand_over(self, offsets: SlaveOffsets, link: MasterLink, theirs: ConsumerOffsetsBody) -> None:
         """What consumers have committed here, and the master does not know; ``theirs`` has it then. Each is asked for
@@ -113,8 +178,8 @@ class MetadataCopy:
     async def _delay_offsets(self, link: MasterLink) -> None:
         answer = await link.ask(RequestCode.GET_ALL_DELAY_OFFSET)
         if answer.body:
-            offsets = fastjson.loads_untrusted(answer.body, DelayOffsets)
-            self._files.save(delay.FILE_NAME, msgspec.to_builtins(offsets))
+            offsets = msgspec.to_builtins(fastjson.loads_untrusted(answer.body, DelayOffsets))
+            self._told.append(lambda: self._files.save(delay.FILE_NAME, offsets))
 
     async def _all_groups(self, link: MasterLink) -> None:
         answer = await link.ask(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
@@ -134,7 +199,8 @@ class MetadataCopy:
         body = (await link.ask(RequestCode.GET_TIMER_CHECK_POINT)).body
         if len(body) < TIMER_CHECK_FIELDS_BYTES:
             raise ProtocolError(f"a timer checkpoint of {len(body)} bytes")
-        TimerCheckpoint.of_master_untrusted(body).write_alone(self._disk, self._timer_check_path)
+        checkpoint = TimerCheckpoint.of_master_untrusted(body)
+        self._told.append(lambda: checkpoint.write_alone(self._disk, self._timer_check_path))
 
 
 async def _offset_at(link: MasterLink, noted: Noted) -> int:

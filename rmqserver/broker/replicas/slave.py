@@ -70,7 +70,7 @@ class Slave:
         self._files = parts.files
         self._disk = parts.store.disk
         self._timer_check_path = parts.timer_store.check_path
-        self._metadata = MetadataCopy(parts)
+        self._metadata = MetadataCopy(parts, lambda: log_.link_number)
         self._note_in_store = SlaveNote(parts.files)
         self.is_acting = False
         """A nameserver shows this broker in its master's place."""

@@ -231,6 +231,38 @@ def test_a_slave_that_was_killed_goes_on_and_becomes_a_master_that_has_everythin
         assert pair.bodies(server, "Copied", 2) == [b"due"], "the master has delivered it, and nobody does again"
 
 
+def test_what_the_master_has_delivered_and_its_slave_has_not_comes_when_that_takes_its_place(tmp_path: Path) -> None:
+    """The slave has the delayed message and the timer, and not their copies: its log is behind, and its tables are not.
+    They were taken for delivered, and nobody had them."""
+    levels = ("--set", "messageDelayLevel=2s 10m")
+    with ExitStack() as stack:
+        namesrv = stack.enter_context(servers.namesrv(tmp_path / "namesrv"))
+        settings = (*COMMON, *levels, "--set", "brokerRole=ASYNC_MASTER")
+        master = stack.enter_context(servers.broker(tmp_path / "master", namesrv.namesrv_addr, "broker-a", *settings))
+        admin = stack.enter_context(AdminClient(namesrv.namesrv_addr, timeout_s=60))
+        pair = Pair(tmp_path, stack, namesrv, master, master, admin)
+        pair.start_slave(*levels)
+        until(lambda: len(admin.ha_status(master.broker_addr).ha_connection_info) == 1)
+        pair.send("Delayed", b"delayed", DELAY="1")
+        pair.send("Delayed", b"timer", queue_id=1, TIMER_DELAY_MS="2000")
+        pair.until_copied()
+        stalled = {"haFlowControlEnable": "true", "maxHaTransferByteInSecond": "1"}
+        admin.update_broker_config(master.broker_addr, stalled)
+        until(
+            lambda: pair.bodies(master, "Delayed") == [b"delayed"] and pair.bodies(master, "Delayed", 1) == [b"timer"]
+        )
+        for name in ("After", "AfterThat"):  # the second one came in a round that began after both were delivered
+            admin.create_group(master.broker_addr, SubscriptionGroupConfig(group_name=name))
+            until(lambda: name in admin.all_groups(pair.slave.broker_addr).subscription_group_table)  # noqa: B023
+        assert pair.end_of(pair.slave) < pair.end_of(master)
+        master.stop(signal.SIGKILL)
+        pair.slave.stop()
+        promoted = servers.broker(tmp_path / "slave", namesrv.namesrv_addr, "broker-a", *settings)
+        with promoted:
+            for queue_id, body in enumerate((b"delayed", b"timer")):
+                until(lambda: pair.bodies(promoted, "Delayed", queue_id) == [body])  # noqa: B023
+
+
 def test_a_slave_with_a_masters_id_does_not_start() -> None:
     with pytest.raises(UsageError, match="brokerId 0 is the master's"):
         BrokerConfig.from_properties("brokerRole=SLAVE")
