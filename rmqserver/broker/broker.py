@@ -349,14 +349,16 @@ class Broker(Service):
             self.pop.save()
         for connection in self.loop.connections:  # a client that is not told now would send again
             connection.flush()
-        if self.store.is_writeable and self.slave is None:
+        # What was put for them may be cut off, where another broker of the set is the master by now.
+        keeps_progress = self.slave is None and self.store.is_writeable and self.store.is_all_kept
+        if keeps_progress:
             self.transactions.save()
         self.offsets.save()
         self.consumer_filters.save()
         self.topics.close()
         self.mappings.close()
         self.groups.close()
-        if self.store.is_writeable and self.slave is None:
+        if keeps_progress:
             self.delays.save()
             self._is_all_saved &= self.timers.close()
         self.files.close()

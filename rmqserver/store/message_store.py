@@ -406,6 +406,16 @@ class MessageStore:
         return self._flusher.flushed_offset
 
     @property
+    def kept_offset(self) -> int:
+        """Log offset up to which neither a power cut nor another master takes anything back: it is on the device, and
+        whoever must have it has it."""
+        return min(self.flushed_offset, self.confirmed_offset)
+
+    @property
+    def is_all_kept(self) -> bool:
+        return self.kept_offset >= self.written_offset
+
+    @property
     def is_writeable(self) -> bool:
         return not self.flags.refuses_writes
 

@@ -73,7 +73,7 @@ class Day:
             if self._rng.random() < 0.4:
                 bench.write_op_messages()
             if self._rng.random() < 0.3:  # what has ended in this step is not flushed yet
-                bench.transactions.state.save_when_flushed()
+                bench.transactions.state.save_when_kept()
                 bench.parts.offsets.save()
                 bench.files.wait_until_saved()
         self._disk.on_change = None
@@ -151,7 +151,7 @@ def _forgets_what_is_committed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _saves_before_the_flush(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(TransactionState, "save_when_flushed", TransactionState.save)
+    monkeypatch.setattr(TransactionState, "save_when_kept", TransactionState.save)
 
 
 def _commits_what_is_rolled_back(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -86,7 +86,7 @@ class Delays:
         await run_relays(self.relays, self.progress)
 
     def save(self) -> None:
-        """At the end, when the store is flushed."""
+        """At the end, when all of the log is kept."""
         self.progress.save()
 
     def document(self) -> Document:

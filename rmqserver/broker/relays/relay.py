@@ -2,7 +2,8 @@
 message; how far that has come is saved when the log holds what was put for it. Delay levels are read so; whatever
 stores a message now and acts on it later is.
 
-After a crash a message may be acted upon twice, never not at all: the saved offset is never ahead of the device.
+After a crash a message may be acted upon twice, never not at all: the saved offset is never ahead of the device, nor of
+the brokers that must have the log: what was put for it may be cut off, where another one is the master by then.
 """
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ def copy_for(message: StoredMessage, topic: str, queue_id: int, properties: dict
 
 
 class _Snapshot(NamedTuple):
-    """What may be saved once the log is flushed up to ``log_offset``."""
+    """What may be saved once the log is kept up to ``log_offset``."""
 
     log_offset: int
     document: Document
@@ -126,9 +127,9 @@ class Progress:
         """What is in the file is what there is now."""
         self._saved = self._document()
 
-    def save_when_flushed(self) -> None:
-        """To be called now and then: takes note of what has changed, and saves what was noted before and is flushed."""
-        if self._waiting is not None and self._store.flushed_offset >= self._waiting.log_offset:
+    def save_when_kept(self) -> None:
+        """To be called now and then: takes note of what has changed, and saves what was noted before and is kept."""
+        if self._waiting is not None and self._store.kept_offset >= self._waiting.log_offset:
             self._save(self._waiting.document)
             self._waiting = None
         if self._waiting is None and (document := self._document()) != self._saved:
@@ -136,7 +137,7 @@ class Progress:
             self._waiting = _Snapshot(self._store.written_offset, document)
 
     def save(self) -> None:
-        """At the end, when the store is flushed."""
+        """At the end, when all of the log is kept."""
         self._save(self._document())
 
 
@@ -155,5 +156,5 @@ async def run_relays(relays: Callable[[], Sequence[Relay]], progress: Progress) 
                 pause_s = RETRY_AFTER_S
         if trio.current_time() >= save_at_s:
             save_at_s = trio.current_time() + SAVE_EVERY_S
-            progress.save_when_flushed()
+            progress.save_when_kept()
         await trio.sleep(pause_s)

@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 class _Prepared(NamedTuple):
-    """``work`` may run when the log is flushed up to ``log_offset``."""
+    """``work`` may run when the log is kept up to ``log_offset``."""
 
     log_offset: int
     work: Callable[[], None]
@@ -54,7 +54,7 @@ class TimerCheckpoints:
         self._next_s = trio.current_time() + self._config.timer_flush_interval_ms / 1000
         self._counts.save()
         try:
-            if self._prepared is not None and self._store.flushed_offset >= self._prepared.log_offset:
+            if self._prepared is not None and self._store.kept_offset >= self._prepared.log_offset:
                 work, self._prepared = self._prepared.work, None
                 await trio.to_thread.run_sync(work)
             if self._prepared is None and self._timers.is_changed:
@@ -71,7 +71,7 @@ class TimerCheckpoints:
         log.error("event=timers-not-saved reason=%r", str(error))
 
     def close(self) -> bool:
-        """When the store is flushed. False if the files are not as they should be."""
+        """When all of the log is kept. False if the files are not as they should be."""
         if self._has_failed or not self._timers.is_used:
             return not self._has_failed
         try:

@@ -51,7 +51,7 @@ _HOPELESS = (PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED)
 
 
 class Timers:
-    """``load`` when the store is open, ``run`` as a task, ``close`` when the store is flushed."""
+    """``load`` when the store is open, ``run`` as a task, ``close`` when all of the log is kept."""
 
     def __init__(self, parts: BrokerParts, put: Put):
         self._config = parts.config
@@ -110,7 +110,7 @@ class Timers:
         self._has_news = trio.Event()
 
     def close(self) -> bool:
-        """At the end, when the store is flushed: what is left waits for the next broker. False if it may deliver some
+        """At the end, when all of the log is kept: what is left waits for the next broker. False if it may deliver some
         of what was delivered."""
         self.counts.save()
         return self.checkpoints.close()

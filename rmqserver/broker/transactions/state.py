@@ -81,13 +81,13 @@ class TransactionState:
 
     # --- progress ----------------------------------------------------------------------------------------------------
 
-    def save_when_flushed(self) -> None:
+    def save_when_kept(self) -> None:
         for queue in self._queues.values():
             queue.advance()
-        self.progress.save_when_flushed()
+        self.progress.save_when_kept()
 
     def save(self) -> None:
-        """At the end, when the store is flushed."""
+        """At the end, when all of the log is kept."""
         for queue in self._queues.values():
             queue.advance()
         self.progress.save()

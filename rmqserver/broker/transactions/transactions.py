@@ -62,7 +62,7 @@ class Transactions:
     async def _save_progress(self) -> None:
         while True:
             await trio.sleep(SAVE_EVERY_S)
-            self.state.save_when_flushed()
+            self.state.save_when_kept()
 
     async def _save_metrics(self) -> None:
         while True:

@@ -62,7 +62,7 @@ class Reviver:
         self._in_flight = in_flight
         self._queues: dict[int, ReviveQueue] = {}
         self._waiting: dict[int, tuple[int, int]] = {}
-        """By queue id: a log offset, and what may be committed when that is flushed."""
+        """By queue id: a log offset, and what may be committed when that is kept."""
 
     @property
     def open_count(self) -> int:
@@ -101,7 +101,7 @@ class Reviver:
             queue.forget_early(now_ms)
         finally:
             self._store.commit()
-            self._commit_flushed(queue_id, queue)
+            self._commit_kept(queue_id, queue)
 
     def _start(self, queue_id: int) -> ReviveQueue:
         """As Apache, the group commits the last offset that is done with."""
@@ -291,9 +291,9 @@ class Reviver:
 
     # --- how far it has come -----------------------------------------------------------------------------------------
 
-    def _commit_flushed(self, queue_id: int, queue: ReviveQueue) -> None:
+    def _commit_kept(self, queue_id: int, queue: ReviveQueue) -> None:
         waiting = self._waiting.get(queue_id)
-        if waiting is not None and waiting[0] <= self._store.flushed_offset:
+        if waiting is not None and waiting[0] <= self._store.kept_offset:
             self._commit(queue_id, waiting[1])
             del self._waiting[queue_id]
         if queue_id not in self._waiting:
@@ -310,5 +310,6 @@ class Reviver:
 
     def commit(self) -> None:
         """At the end, when the store is flushed."""
-        for queue_id, queue in self._queues.items():
-            self._commit(queue_id, self._done_offset(queue_id, queue))
+        if self._store.is_all_kept:
+            for queue_id, queue in self._queues.items():
+                self._commit(queue_id, self._done_offset(queue_id, queue))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 from collections.abc import Iterator
@@ -13,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from rmqclient.admin import AdminClient
-from rmqclient.message import SendStatus
+from rmqclient.message import Message, SendStatus
+from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import RefusedError, RocketMQError
@@ -100,6 +102,30 @@ def test_what_only_a_killed_master_had_is_cut_off_when_it_comes_back(found: Scri
     found.in_sync(1, 2)
     until(lambda: found.has_kept(1, b"both", b"after"))
     assert "event=log-cut" in found.brokers[1].log_tail()
+
+
+@pytest.mark.slow
+def test_what_a_former_master_delivered_alone_is_not_noted_as_delivered(found: ScriptedSet) -> None:
+    """The copy of a delayed message came to nobody else, and is cut off as soon as another one leads: if this broker
+    led again then, it would pass the message over."""
+    settings = {**PATIENT, "messageDelayLevel": "2s"}
+    found.start(1, **settings)
+    until(lambda: found.takes(1))
+    found.start(2, **settings)
+    found.in_sync(1, 2)
+    delayed = Message("Kept", b"delayed", properties={"DELAY": "1"})
+    queue = MessageQueue("Kept", BROKER_NAME, 0)
+    addr = found.brokers[1].broker_addr
+    assert found.admin.send_message(addr, queue, delayed).status is SendStatus.SEND_OK
+    end = found.admin.ha_status(addr).master_commit_log_max_offset
+    found.controller.silent.add(1001)
+    found.brokers[2].stop(signal.SIGKILL)
+    until(lambda: found.admin.ha_status(addr).master_commit_log_max_offset > end)
+    found.controller.elect(2)
+    until(lambda: found.refuses(1))
+    until(lambda: not found.admin.ha_status(addr).master)
+    noted = found.brokers[1].store_dir / "config/delayOffset.json"
+    assert not noted.exists() or "1" not in json.loads(noted.read_text()).get("offsetTable", {})
 
 
 @pytest.mark.slow

@@ -160,7 +160,7 @@ class Bench:
     def save(self) -> None:
         """Saves twice: the second save has what was not flushed at the first."""
         for _ in range(2):
-            self.transactions.state.save_when_flushed()
+            self.transactions.state.save_when_kept()
             self.flush()
         self.parts.offsets.save()
         self.files.wait_until_saved()
