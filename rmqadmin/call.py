@@ -67,6 +67,7 @@ class Call:
         self._color = color
         self.invocation = invocation or Invocation()
         self._arguments = arguments
+        self._has_told_default = False
 
     @cached_property
     def admin(self) -> AdminClient:
@@ -75,10 +76,11 @@ class Call:
         from rmqclient.admin import AdminClient  # 50 ms, which `explain` and usage errors do not need
 
         admin = AdminClient(
-            self.namesrv_addr,
+            self._namesrv_text,
             timeout_s=self.settings.setting("timeout_s").value,
             read_only=self.dry_run,
             before_change=self.permission.check,
+            before_namesrv=self._tell_default_namesrv,
             client=self.connections,
         )
         if self.invocation.session is not None:
@@ -186,7 +188,7 @@ class Call:
     def _where(self) -> tuple[str | None, str]:
         """The context and the name servers."""
         context = self.settings.context
-        return None if context is None else context.name, self.namesrv_addr
+        return None if context is None else context.name, self._namesrv_text
 
     def end_trail(self, result: Result | None, error: BaseException | None = None) -> None:
         """How the command went, in the log of changes, if it is there."""
@@ -255,13 +257,32 @@ class Call:
 
         return f"{badge(context, has_color=wants_color(self._color, sys.stderr))} "
 
-    @cached_property
+    @property
     def namesrv_addr(self) -> str:
-        """As it was written. Without a word from anybody, this machine, with a notice."""
-        if not self.is_namesrv_given:
-            where = "-n, RMQADMIN_NAMESRV, NAMESRV_ADDR or a context"
-            diagnostics.notice(f"no name server given ({where}): using {NAMESRV_DEFAULT}")
+        """As it was written, for those who ask it without ``admin``. Without a word from anybody, this machine, with a
+        notice."""
+        self._tell_default_namesrv()
+        return self._namesrv_text
+
+    @property
+    def namesrv_addrs(self) -> list[str]:
+        """The same, one by one."""
+        from rmqclient.addresses import parse_addresses
+
+        return parse_addresses(self.namesrv_addr)
+
+    @property
+    def _namesrv_text(self) -> str:
         return str(self.settings.setting("namesrv_addr").value)
+
+    def _tell_default_namesrv(self) -> None:
+        """Once, before a name server is asked that nobody named. Whoever asks only a broker or a controller needs
+        none."""
+        if self._has_told_default or self.is_namesrv_given:
+            return
+        self._has_told_default = True
+        where = "-n, RMQADMIN_NAMESRV, NAMESRV_ADDR or a context"
+        diagnostics.notice(f"no name server given ({where}): using {NAMESRV_DEFAULT}")
 
     def check_options(self) -> None:
         """Before anything is shown. UsageError, as ``new_client`` would have it."""

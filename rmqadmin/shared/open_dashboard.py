@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rmqadmin.call import Call
-from rmqclient.addresses import parse_addresses
 from rmqproto.errors import RocketMQError, UsageError
 
 if TYPE_CHECKING:
@@ -119,7 +118,7 @@ def _settings(
         client.trail = trail
         return client
 
-    namesrv_addrs = parse_addresses(call.namesrv_addr)
+    namesrv_addrs = call.namesrv_addrs
     call.check_options()
     recording = None
     if record is not None:

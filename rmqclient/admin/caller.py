@@ -59,20 +59,22 @@ class AdminCaller:
         *,
         read_only: bool = False,
         before_change: Callable[[], None] = lambda: None,
+        before_namesrv: Callable[[], None] = lambda: None,
         tls: ssl.SSLContext | None = None,
         client: BlockingClient | None = None,
         give_back: Callable[[BlockingClient], None] = lambda client: None,
     ):
         """``namesrv_addrs``: ``host:port[;host:port…]`` (UsageError). ``timeout_s`` is for each request. With
         ``read_only`` every call that could change something raises UsageError before anything is sent. Otherwise
-        ``before_change`` is called first, in whatever thread, and may raise what it likes. With ``tls`` every
-        connection is made with it.
+        ``before_change`` is called first, in whatever thread, and may raise what it likes; ``before_namesrv`` is called
+        before each request to one of the name servers. With ``tls`` every connection is made with it.
 
         ``client`` has connections already, with their own credentials and TLS. ``close`` leaves it open, and hands it
         to ``give_back``, once: it may be somebody else's from then on."""
         self.namesrv_addrs = parse_addresses(namesrv_addrs)
         self.read_only = read_only
         self._before_change = before_change
+        self._before_namesrv = before_namesrv
         self.timeout_s = timeout_s
         self._owns_client = client is None
         self._give_back = give_back
@@ -124,6 +126,8 @@ class AdminCaller:
         wait_s = self.wait_s(address, timeout_s)
         if code not in READING_CODES:
             self.permit_change(f"request {request_label(code)}")
+        if address in self.namesrv_addrs:
+            self._before_namesrv()
         try:
             return self._client.request(address, code, header, body, timeout_s=wait_s, accept=accept)
         except RequestTimeoutError as error:

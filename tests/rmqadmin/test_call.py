@@ -28,6 +28,7 @@ def test_the_name_server_is_the_options_then_ours_then_mqadmins_then_this_machin
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert addrs() == ["127.0.0.1:9876"]
+    assert Call("c", CommonOptions(), Format.TABLE).namesrv_addrs == ["127.0.0.1:9876"]
     assert "using 127.0.0.1:9876" in capsys.readouterr().err
     monkeypatch.setenv("NAMESRV_ADDR", "a:1;b:2")
     assert addrs() == ["a:1", "b:2"]

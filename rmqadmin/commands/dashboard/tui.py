@@ -12,7 +12,6 @@ import typer
 
 from rmqadmin.call import Call
 from rmqadmin.shared.open_dashboard import open_dashboard
-from rmqclient.addresses import parse_addresses
 from rmqproto.errors import UsageError
 
 _LOOPBACK = "127.0.0.1"
@@ -78,7 +77,7 @@ def _serve(call: Call, options: Sequence[str], host: str, port: int, *, write: b
     except ImportError as error:
         hint = "pip install 'rmqadmin[serve]'"
         raise UsageError(f"--serve needs a package that is not installed: {error.name}", hint=hint) from None
-    addresses = ";".join(parse_addresses(call.namesrv_addr))
+    addresses = ";".join(call.namesrv_addrs)
     call.check_options()
     words, environment = call.reach()
     words += [*options, *([] if write else ["--read-only"]), *(["--unlock"] if call.is_unlocked else [])]

@@ -79,7 +79,7 @@ def _request(
 
     now_ms, credentials = call.now_ms(), call.settings.credentials()
     return ReplayRequest(
-        name_server=None if source.store else ";".join(call.admin.namesrv_addrs),
+        name_server=None if source.store else ";".join(call.namesrv_addrs),
         path=source.store,
         broker_name=source.broker_name,
         topics=source.topics or [],
@@ -167,4 +167,4 @@ def _target_of_store(call: Call, store: str | None, to: str) -> str | None:
     """With --store, -n says where to send to."""
     if store is None or to.startswith("file:") or not call.is_namesrv_given:
         return None
-    return ";".join(call.admin.namesrv_addrs)
+    return ";".join(call.namesrv_addrs)

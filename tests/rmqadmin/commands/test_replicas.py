@@ -3,6 +3,8 @@ replicas (``golden/ha`` of the specification)."""
 
 from __future__ import annotations
 
+import pytest
+
 from rmqproto.bodies.master import HaClient, HaConnection, HaStatus
 from rmqproto.bodies.replication import EpochCache, EpochEntry, ReplicaIdentity, ReplicaSet
 from rmqproto.codes import RequestCode
@@ -115,6 +117,19 @@ def test_replicas_that_are_not_in_sync_are_shown_too(rmqadmin: Rmqadmin) -> None
         "\nNotInSyncReplica:\tReplicaIdentity{brokerName='broker-a', brokerId=2, "
         "brokerAddress='127.0.0.1:10921', alive=true}\n".replace("127.0.0.1:10921", controller.address)
     )
+
+
+def test_who_asks_only_a_controller_is_told_nothing_of_name_servers(
+    run: Rmqadmin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None was asked, and yet "no name server given: using 127.0.0.1:9876" was said."""
+    monkeypatch.setenv("RMQADMIN_TIMEOUT", "1")
+    with Replayed(LEADER, answers=[knowing(REPLICAS)]) as controller:
+        assert run("getSyncStateSet", "-a", controller.address, "-b", "broker-a").err == ""
+        election = ("electMaster", "-a", controller.address, "-bn", "broker-a", "-b", "2", "-c", "DefaultCluster")
+        assert run(*election, "--dry-run").err == ""
+        ran = run("getSyncStateSet", "-a", controller.address, "-c", "DefaultCluster")
+        assert ran.err.startswith("rmqadmin: no name server given")
 
 
 def test_the_sets_of_a_cluster_in_apaches_words(rmqadmin: Rmqadmin) -> None:
