@@ -56,6 +56,10 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
         """What a column says of its value in this row, for people: another one if the row itself says what it is."""
         return column
 
+    def shown(self, column: ResultColumn) -> Any:
+        """What people see of a field, where its value says less than the row knows."""
+        return getattr(self, column.name)
+
 
 def doc(
     description: str,

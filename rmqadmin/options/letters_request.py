@@ -1,12 +1,11 @@
-"""Options that choose among a group's dead letters, in the words of ``spark_tools.replay``: ``dlq show`` shows what
-``dlq redrive`` would send."""
+"""Options that choose among a group's dead letters, in the words of ``spark_tools.replay``. ``dlq show`` takes the same
+conditions, and reads the letters itself."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from rmqadmin.call import Call
-from rmqadmin.core.times import parse_time
 from rmqadmin.options.replay_options import LetterOptions
 from rmqadmin.shared.replay_run import command_line
 
@@ -19,12 +18,12 @@ def letters_request(call: Call, group: str, letters: LetterOptions) -> ReplayReq
     from spark_tools.replay.plans.plan import Selection
     from spark_tools.replay.plans.request import ReplayRequest
 
-    now_ms, credentials = call.now_ms(), call.settings.credentials()
+    between, credentials = letters.between(call.now_ms()), call.settings.credentials()
     return ReplayRequest(
-        name_server=";".join(call.admin.namesrv_addrs),
+        name_server=";".join(call.namesrv_addrs),
         dlq_group=group,
-        start_ms=parse_time(letters.start, now_ms) if letters.start else None,
-        end_ms=parse_time(letters.end, now_ms) if letters.end else None,
+        start_ms=between.begin_ms,
+        end_ms=between.end_ms,
         start_text=letters.start,
         end_text=letters.end,
         selection=Selection(ids=letters.ids or [], **letters.as_conditions()),

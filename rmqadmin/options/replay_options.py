@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from rmqadmin.core.messages.redriving import REDRIVES_MAX
+from rmqadmin.core.times import TimeRange, parse_time
 from rmqadmin.options.command_options import Texts
 from rmqadmin.options.common_options import OptionGroup
 from rmqadmin.options.message_options import ConditionOptions, Rate
@@ -63,6 +64,11 @@ class LetterOptions(ConditionOptions, frozen=True):
     ids: Annotated[Texts, typer.Option("--id", metavar="ID", help="With this id. Repeat: any of them.")] = None
     start: From = None
     end: Before = None
+
+    def between(self, now_ms: int) -> TimeRange:
+        """UsageError for what is no time."""
+        begin_ms = parse_time(self.start, now_ms) if self.start else None
+        return TimeRange(begin_ms, parse_time(self.end, now_ms) if self.end else None)
 
 
 class RewriteOptions(OptionGroup, frozen=True):

@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from rmqproto.errors import RocketMQError, UsageError
+from rmqproto.errors import ConnectError, RequestTimeoutError, RocketMQError, UsageError
 from rmqproto.wording import counted
 from spark_tools.replay.engines.engine import Engine
 from spark_tools.replay.engines.local_engine import LocalEngine, spark_only
@@ -122,14 +122,19 @@ def _carry_out(
     hooks = runner.hooks
     root = os.path.abspath(runner.ledger_root or default_ledger_root())
     planned = planned_job(root, request, job, resume=resume)
-    plan = planned or freeze(_named(request, job))
+    if planned is None:
+        with _all_must_answer():
+            plan = freeze(_named(request, job))
+    else:
+        plan = planned
     directory = os.path.join(root, plan.job)
     if planned is None and read_ledger(directory).begin is not None:
         raise PlanConflict(f"job {plan.job} has begun already", hint=f"--resume --job {plan.job}, or another name")
-    check(plan)
-    check_target(plan, runner.run.cluster)
-    if planned is None and spark_only(plan) is None and plan.offset_count <= PLANNED_HERE_MAX:
-        plan = planned = _counted(plan, _local_engine(plan, runner), directory, request, runner)
+    with _all_must_answer():
+        check(plan)
+        check_target(plan, runner.run.cluster)
+        if planned is None and spark_only(plan) is None and plan.offset_count <= PLANNED_HERE_MAX:
+            plan = planned = _counted(plan, _local_engine(plan, runner), directory, request, runner)
     if planned is not None:
         hooks.on_plan(planned)
         if not execute and not resume:
@@ -145,6 +150,20 @@ def _carry_out(
         options = replace(runner.run, permit_host=engine.permit_host)
         result = run_replay(plan, directory, engine, options, hooks)
     return ReplayOutcome(plan, directory, result)
+
+
+@contextmanager
+def _all_must_answer() -> Iterator[None]:
+    """Around what comes before the first message is sent. A broker of the source that is left out would keep messages
+    that the plan does not name, and what is sent to one that cannot be read cannot be looked for."""
+    try:
+        yield
+    except (ConnectError, RequestTimeoutError) as error:
+        error.add_note(
+            "nothing was sent now: all brokers of source and target must answer; one that is gone for two minutes is"
+            " forgotten by the name servers, and then the others will do"
+        )
+        raise
 
 
 def _local_engine(plan: Plan, runner: Runner) -> LocalEngine:

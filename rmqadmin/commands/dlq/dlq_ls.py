@@ -9,9 +9,8 @@ import typer
 
 from rmqadmin.call import Call
 from rmqadmin.core import targets
-from rmqadmin.core.messages.dead_letters import DeadLetters, dead_letter_groups, read_dead_letters
+from rmqadmin.core.messages.dead_letters import DeadLetters, dead_letter_groups, no_dead_letters, read_dead_letters
 from rmqadmin.core.results import TIME, Result, Row, doc, some_failed
-from rmqproto.errors import NotFoundError
 
 
 class DeadLettersRow(Row, frozen=True):
@@ -60,9 +59,7 @@ def dlq_ls(
     topics = dead_letter_groups(call.admin)
     if group is not None:
         if group not in topics:
-            raise NotFoundError(
-                f"group {group} has no dead letters", hint="`rmqadmin dlq ls` lists the groups that have some."
-            )
+            raise no_dead_letters(group)
         topics = {group: topics[group]}
     with call.counting("groups") as told:
         read = targets.ask_each(lambda topic: read_dead_letters(call.admin, topic), list(topics.values()), told)

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import typer
 
 from rmqadmin.call import Call
+from rmqadmin.core.messages.dead_letters import no_dead_letters
 from rmqadmin.core.messages.lookup import FoundMessage
-from rmqadmin.core.messages.message_rows import StoredMessageRow, message_values, unpacked
+from rmqadmin.core.messages.message_rows import StoredMessageRow, message_values
+from rmqadmin.core.messages.message_source import QueueReader
+from rmqadmin.core.messages.queue_reading import places_of, readable_queues
+from rmqadmin.core.messages.sieve import Sieve
+from rmqadmin.core.messages.time_order import in_time_order
 from rmqadmin.core.results import Result, Row, doc
-from rmqadmin.options.letters_request import letters_request
+from rmqadmin.core.targets import find_route
 from rmqadmin.options.replay_options import LetterOptions
-
-if TYPE_CHECKING:
-    from spark_tools.replay.engines.local_engine import SelectedMessage
+from rmqproto.errors import NotFoundError, UsageError
+from rmqproto.filters.message_conditions import MessageConditions, compile_conditions
+from rmqproto.names import dlq_topic
+from rmqproto.wording import counted
 
 SHOWN_DEFAULT = 20
 
@@ -34,14 +40,21 @@ class DeadLetterRow(StoredMessageRow, frozen=True):
 
 
 class ShownLetters(Result, frozen=True):
-    """Dead letters, oldest first within each queue."""
+    """Dead letters, oldest first."""
 
     row_type: ClassVar[type[Row]] = DeadLetterRow
-    letters: list[tuple[dict[str, Any], str, int]]
+    letters: list[FoundMessage]
 
     def rows(self) -> Sequence[DeadLetterRow]:
+        from spark_tools.replay.sending.redrive import origin_topic_of, round_of
+
         return [
-            DeadLetterRow(**values, origin_topic=origin, redrives=redrives) for values, origin, redrives in self.letters
+            DeadLetterRow(
+                **message_values(letter),
+                origin_topic=origin_topic_of(letter.properties, letter.stored.topic),
+                redrives=round_of(letter.properties),
+            )
+            for letter in self.letters
         ]
 
 
@@ -51,30 +64,34 @@ def dlq_show(
     letters: LetterOptions,
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="Show at most this many.")] = SHOWN_DEFAULT,
 ) -> ShownLetters:
-    """Nothing is consumed: no offset moves.
+    """Nothing is consumed: no offset moves. If a broker does not answer, those of the others are shown.
 
     Examples:
       rmqadmin dlq show billing
       rmqadmin -o json dlq show billing --from -2h --jsonpath '$.type=refund' --limit 100
     """
-    from itertools import islice
-
-    from spark_tools.replay.engines.local_engine import LocalEngine
-    from spark_tools.replay.plans.request import freeze
-
-    request = letters_request(call, group, letters)
-    plan = freeze(request)
-    found = LocalEngine(plan, open_cluster=request.cluster).read(plan, plan.ranges)
-    shown = list(islice(found, limit))
-    if len(shown) == limit and next(found, None) is not None:
+    topic, between = dlq_topic(group), letters.between(call.now_ms())
+    conditions = MessageConditions(
+        ids=letters.ids or [], start_time_ms=between.begin_ms, end_time_ms=between.end_ms, **letters.as_conditions()
+    )
+    sieve = Sieve(compile_conditions(conditions), limit + 1)
+    route = find_route(call.admin, topic)
+    if route is None:
+        raise no_dead_letters(group)
+    queues = readable_queues(route, topic)
+    closed = {each.broker_name for each in route.queue_datas} - {queue.broker_name for queue, _ in queues}
+    hint = f"`rmqadmin updateTopicPerm -c CLUSTER -t '{topic}' -p RW` opens them, and redrives take --open-dlq."
+    if not queues:
+        raise UsageError(f"{topic} cannot be read (perm 2)", hint=hint)
+    if closed:
+        call.notice(f"those on {', '.join(sorted(closed))} cannot be read (perm 2); {hint}")
+    where = places_of(call.admin, queues, between, call.answers)
+    if all(place.begin_offset >= place.end_offset for place in where):
+        raise NotFoundError(f"{topic}: no message in this range")
+    reader = QueueReader(call.admin, letters.tag, sieve, call.notice)
+    found = [letter for batch in in_time_order(reader, where) for letter in batch]
+    if sieve.unreadable_count:
+        call.notice(f"of {counted(sieve.unreadable_count, 'letter')} the body could not be unpacked: left out")
+    if len(found) > limit:
         call.notice(f"there are more than {limit}; --limit shows more")
-    return ShownLetters([_letter(call, each) for each in shown])
-
-
-def _letter(call: Call, found: SelectedMessage) -> tuple[dict[str, Any], str, int]:
-    from spark_tools.replay.engines.local_engine import original
-    from spark_tools.replay.sending.redrive import round_of
-
-    message = FoundMessage(found.stored, found.queue.broker_name, "", found.properties)
-    values = message_values(unpacked(message, call.notice))
-    return values, original(found).origin_topic, round_of(found.properties)
+    return ShownLetters(found[:limit])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 import typer
@@ -14,6 +14,7 @@ from rmqadmin.core.groups.consumption import (
     GroupClients,
     GroupOffsets,
     brokers_of_group,
+    lacking,
     lag_of,
     read_clients,
     read_logical_offsets,
@@ -21,7 +22,9 @@ from rmqadmin.core.groups.consumption import (
     require_offsets,
 )
 from rmqadmin.core.mqadmin_text import BROKER_NAME_WIDTH, TOPIC_WIDTH, cut, hash_order
-from rmqadmin.core.results import TIME, Result, Row, doc, some_failed
+from rmqadmin.core.results import TIME, Result, ResultColumn, Row, doc, some_failed
+from rmqadmin.core.servers.broker_answers import Answers
+from rmqadmin.core.units import at_least, count
 from rmqadmin.options.command_options import ShowAll, TrueFalse
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData
@@ -118,7 +121,8 @@ class GroupProgress(Result, frozen=True):
 
 class GroupFindings(msgspec.Struct, frozen=True):
     """What was found out about one group. ``is_group`` is false for the leftovers of POP, whose retry topics look like
-    those of a group; ``has_retry_topic`` is what mqadmin goes by."""
+    those of a group; ``has_retry_topic`` is what mqadmin goes by. ``error``: why something is not known; with
+    ``is_part``, which is about some of its brokers alone, the rest is."""
 
     group: str
     offsets: GroupOffsets
@@ -126,6 +130,11 @@ class GroupFindings(msgspec.Struct, frozen=True):
     is_group: bool
     has_retry_topic: bool
     error: str | None = None
+    is_part: bool = False
+
+
+_MIN = {"wide": True, "sparse": True}
+"""Tables show these in place of what is not known."""
 
 
 class GroupRow(Row, frozen=True):
@@ -137,6 +146,15 @@ class GroupRow(Row, frozen=True):
     consume_tps: Annotated[float | None, doc("messages consumed a second")]
     lag_count: Annotated[int | None, doc("messages not consumed yet, retry topics included", vital=True)]
     error: Annotated[str | None, doc("why something about it is not known", sparse=True)]
+    client_count_min: Annotated[int | None, doc("clients of the brokers that answer, where some do not", **_MIN)]
+    lag_count_min: Annotated[int | None, doc("lag on the brokers that answer, where some do not", **_MIN)]
+
+    def shown(self, column: ResultColumn) -> Any:
+        if column.name == "client_count" and self.client_count_min is not None:
+            return at_least(count(self.client_count_min))
+        if column.name == "lag_count" and self.lag_count_min is not None:
+            return at_least(count(self.lag_count_min))
+        return super().shown(column)
 
 
 class GroupsProgress(Result, frozen=True):
@@ -153,6 +171,8 @@ class GroupsProgress(Result, frozen=True):
         for state in self.states:
             if not state.has_retry_topic:
                 continue
+            if state.is_part:
+                state = _nothing_known(state)  # mqadmin gives up at the first broker that does not answer
             row, offsets = _group_row(state), state.offsets
             model = row.model if row.type == "PUSH" else ""
             text += (
@@ -162,7 +182,15 @@ class GroupsProgress(Result, frozen=True):
         return text
 
     def problem(self) -> str | None:
-        return some_failed([state.error for state in self.states], "group")
+        """Which brokers did not answer is said of the whole command."""
+        return some_failed([None if state.is_part else state.error for state in self.states], "group")
+
+
+_NOTHING, _NOBODY = GroupOffsets({}, 0.0), GroupClients({}, {}, {}, None, None, None)
+
+
+def _nothing_known(state: GroupFindings) -> GroupFindings:
+    return msgspec.structs.replace(state, offsets=_NOTHING, clients=_NOBODY, is_part=False)
 
 
 def _group_row(state: GroupFindings) -> GroupRow:
@@ -176,6 +204,8 @@ def _group_row(state: GroupFindings) -> GroupRow:
         consume_tps=round(state.offsets.consume_tps, 2) if is_known else None,
         lag_count=state.offsets.lag_count if is_known else None,
         error=state.error,
+        client_count_min=state.clients.count if state.is_part else None,
+        lag_count_min=state.offsets.lag_count if state.is_part else None,
     )
 
 
@@ -249,7 +279,7 @@ def _owners(call: Call, brokers: Sequence[BrokerData], group: str) -> dict[Messa
 def _configured(call: Call, broker_addr: str) -> set[str] | None:
     """The groups that a broker has a configuration of. If it does not answer: None, and a notice."""
     try:
-        return set(call.admin.all_groups(broker_addr).subscription_group_table)
+        return set(call.answers.ask(broker_addr, call.admin.all_groups).subscription_group_table)
     except RocketMQError as error:
         call.notice(f"{error}; groups that only this broker knows are missing")
         return None
@@ -269,14 +299,16 @@ def _all_groups(call: Call, *, show_all: bool) -> list[GroupFindings]:
 
     def ask(group: str) -> GroupFindings:
         is_group, has_retry_topic = group in configured or None in tables, group in with_retry
-        nothing, nobody = GroupOffsets({}, 0.0), GroupClients({}, {}, {}, None, None, None)
+        answers = Answers(call.answers)
         try:
             route = targets.find_route(admin, retry_topic(group)) if has_retry_topic else None
             where = route.broker_datas if route else brokers
-            offsets, clients = read_offsets(admin, where, group), read_clients(admin, where, group)
+            offsets = read_offsets(admin, where, group, answers=answers)
+            clients = read_clients(admin, where, group, answers)
         except RocketMQError as error:
-            return GroupFindings(group, nothing, nobody, is_group, has_retry_topic, str(error))
-        return GroupFindings(group, offsets, clients, is_group, has_retry_topic)
+            return GroupFindings(group, _NOTHING, _NOBODY, is_group, has_retry_topic, str(error))
+        silent = "; ".join(f"{name}: {error}" for name, error in lacking(where, answers).items())
+        return GroupFindings(group, offsets, clients, is_group, has_retry_topic, silent or None, bool(silent))
 
     wanted = call.without_systems_own(groups, is_system_group, "groups", show_all=show_all)
     with call.counting("groups") as told:

@@ -162,10 +162,11 @@ def read_told_offsets(
     told = _read_offsets(admin, brokers, group, topic, answers)
     with contextlib.suppress(RocketMQError):
         told = _with_logical_queues(admin, told)
-    return told.from_zero(), _lacking(brokers, answers)
+    return told.from_zero(), lacking(brokers, answers)
 
 
-def _lacking(brokers: Sequence[BrokerData], answers: Answers) -> dict[str, str]:
+def lacking(brokers: Sequence[BrokerData], answers: Answers) -> dict[str, str]:
+    """Which of the brokers did not answer, and why, by name."""
     by_addr = targets.by_selected_addr(brokers)
     return {by_addr[addr].broker_name: str(error) for addr, error in answers.errors.items()}
 
@@ -211,7 +212,7 @@ def read_told_clients(
     clients = joined_clients([])
     with contextlib.suppress(RocketMQError):
         clients = read_clients(admin, brokers, group, answers)
-    return clients, _lacking(brokers, answers)
+    return clients, lacking(brokers, answers)
 
 
 def read_connection(admin: AdminClient, broker: BrokerData, group: str) -> ConsumerConnection | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rmqadmin.core import targets
-from rmqproto.errors import RocketMQError
+from rmqproto.errors import NotFoundError, RocketMQError
 from rmqproto.names import DLQ_PREFIX
 
 if TYPE_CHECKING:
@@ -22,6 +22,12 @@ class DeadLetters(msgspec.Struct, frozen=True):
     oldest_ms: int | None = None
     newest_ms: int | None = None
     error: str | None = None
+
+
+def no_dead_letters(group: str) -> NotFoundError:
+    return NotFoundError(
+        f"group {group} has no dead letters", hint="`rmqadmin dlq ls` lists the groups that have some."
+    )
 
 
 def dead_letter_groups(admin: AdminClient) -> dict[str, str]:

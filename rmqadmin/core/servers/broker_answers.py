@@ -71,7 +71,9 @@ class Answers:
     """What brokers say to all questions of one command, of any thread. One that was silent once is not asked again:
     each further question would wait for it anew."""
 
-    def __init__(self) -> None:
+    def __init__(self, whole: Answers | None = None) -> None:
+        """``whole``: those of the command, of which these are about one group or topic: it learns of every error."""
+        self._whole = whole
         self._asked: dict[str, RocketMQError | None] = {}
         """By address: the first error, if there was one."""
 
@@ -81,7 +83,7 @@ class Answers:
         if isinstance(earlier, ConnectError | RequestTimeoutError):
             raise earlier
         try:
-            answer = question(addr)
+            answer = question(addr) if self._whole is None else self._whole.ask(addr, question)
         except RocketMQError as error:
             self._asked[addr] = earlier or error
             raise

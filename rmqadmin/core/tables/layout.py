@@ -52,7 +52,7 @@ class Layout:
     def line(self, row: Row) -> str:
         cells: list[tuple[str, Mark | None]] = []
         for column, _ in self.shown:
-            value = getattr(row, column.name)
+            value = row.shown(column)
             style = mark(column.name, value) if self.view.has_color else None
             cells.append((self._text(row.column_of(column), value), style))
         return self._line(cells)
@@ -65,7 +65,7 @@ class Layout:
         return self._styled(shortened_at_end(text, self.view.width), Mark.DIM) + "\n"
 
     def _wish(self, column: ResultColumn, rows: Sequence[Row]) -> Wish:
-        texts = [words(column.name), *(self._text(row.column_of(column), getattr(row, column.name)) for row in rows)]
+        texts = [words(column.name), *(self._text(row.column_of(column), row.shown(column)) for row in rows)]
         whole = max(map(len if all(map(str.isascii, texts)) else display_width, texts))
         return wish(column.shape, max(whole, self._number_cells) if column.is_number else whole, column.importance)
 

@@ -21,15 +21,13 @@ from spark_tools.replay.engines.wave_spec import TaskReport, WaveSpec
 from spark_tools.replay.engines.wave_task import WaveTask, deliver
 from spark_tools.replay.plans.plan import Plan
 from spark_tools.replay.sending.delivery import Place
-from spark_tools.replay.sending.redrive import Original
+from spark_tools.replay.sending.redrive import Original, origin_topic_of
 
 PARTITION, ATTEMPT = 0, 1
 """There is one task, and it dies with its driver: a resumed job has a new driver."""
 
 IN_FLIGHT = 16
 """Messages to a retry topic go one a request; this many share a flush of the broker."""
-
-ORIGIN_TOPIC_PROPERTIES = (props.RETRY_TOPIC, "DLQ_ORIGIN_TOPIC", props.REAL_TOPIC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,11 +146,11 @@ def message_id(found: SelectedMessage) -> str:
 
 def original(found: SelectedMessage) -> Original:
     stored, properties = found.stored, found.properties
-    origins = (properties[name] for name in ORIGIN_TOPIC_PROPERTIES if name in properties)
     return Original(
-        queue=found.queue, queue_offset=stored.queue_offset, origin_topic=next(origins, found.queue.topic),
-        offset_message_id=stored.message_id, properties=properties, body=stored.body, flag=stored.flag,
-        sys_flag=stored.sys_flag, store_timestamp_ms=stored.store_timestamp_ms,
+        queue=found.queue, queue_offset=stored.queue_offset,
+        origin_topic=origin_topic_of(properties, found.queue.topic), offset_message_id=stored.message_id,
+        properties=properties, body=stored.body, flag=stored.flag, sys_flag=stored.sys_flag,
+        store_timestamp_ms=stored.store_timestamp_ms,
     )  # fmt: skip
 
 

@@ -23,6 +23,14 @@ BODY_SIZE_MAX_BYTES = 4 << 20
 DROPPED_PROPERTIES = props.MARKS_OF_USE | {REPLAY_ID}
 
 
+ORIGIN_TOPIC_PROPERTIES = (props.RETRY_TOPIC, "DLQ_ORIGIN_TOPIC", props.REAL_TOPIC)
+
+
+def origin_topic_of(properties: Mapping[str, str], topic: str) -> str:
+    """The topic that a message was first sent to; ``topic``, where it lies, if it does not say."""
+    return next((properties[name] for name in ORIGIN_TOPIC_PROPERTIES if name in properties), topic)
+
+
 @dataclass(frozen=True, slots=True)
 class Original:
     """A message as it was read. ``body`` as stored when ``sys_flag`` says compressed."""

@@ -11,14 +11,20 @@ from typing import NamedTuple
 
 import pytest
 
+from rmqadmin.commands.group.consumer_progress import GroupFindings, GroupsProgress
 from rmqadmin.core import targets
+from rmqadmin.core.groups.consumption import GroupClients, GroupOffsets
 from rmqadmin.core.servers.broker_answers import Answers
 from rmqclient.admin import AdminClient
+from rmqclient.message import Message
+from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import RegisterBrokerBody, TopicConfig, TopicConfigs
+from rmqproto.bodies.statistics import ConsumeOffset
 from rmqproto.codes import RequestCode
 from rmqproto.errors import ConnectError, NotFoundError, RefusedError, RequestTimeoutError
 from rmqproto.headers.nameserver import RegisterBrokerHeader
+from rmqproto.message import properties as props
 from rmqproto.names import dlq_topic
 from rmqproto.wire import fastjson
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin
@@ -75,7 +81,7 @@ def dead(cluster: Cluster, run: Rmqadmin, monkeypatch: pytest.MonkeyPatch) -> It
         f"topicStatus -t {TOPIC}", "topicList -c", f"consumerProgress -g {GROUP}", f"getConsumerConfig -g {GROUP}",
         f"printMsg -t {TOPIC}", f"msg cat {TOPIC}", f"haStatus -c {CLUSTER}", f"getColdDataFlowCtrInfo -c {CLUSTER}",
         f"listUser -c {CLUSTER}", f"user ls -c {CLUSTER}", f"listAcl -c {CLUSTER}", f"acl ls -c {CLUSTER}",
-        "statsAll", "dlq ls", f"checkRocksdbCqWriteProgress -c {CLUSTER} -t {TOPIC}",
+        "statsAll", "dlq ls", "consumerProgress", f"checkRocksdbCqWriteProgress -c {CLUSTER} -t {TOPIC}",
     ],
 )  # fmt: skip
 @pytest.mark.usefixtures("dead")
@@ -93,6 +99,50 @@ def test_rows_are_those_of_the_broker_that_answers(run: Rmqadmin) -> None:
     assert "1 of 2 brokers did not answer: cannot connect to 127.0.0.1:1" in ran.err
     row, *_ = run("consumerProgress", "-g", GROUP, "-o", "json").items
     assert (row["broker_name"], row["lag_count"]) == ("broker-a", 0)
+
+
+@pytest.mark.usefixtures("dead")
+def test_the_lag_of_a_group_is_at_least_that_on_the_brokers_that_answer(run: Rmqadmin, cluster: Cluster) -> None:
+    """It was unknown, and so were the clients."""
+    queue = MessageQueue(TOPIC, "broker-a", 0)
+    stored = cluster.admin.send_message(cluster.a.broker_addr, queue, Message(TOPIC, b"x"))
+    cluster.admin.update_consumer_offset(cluster.a.broker_addr, GROUP, TOPIC, 0, 0)
+    lag_count = stored.queue_offset + 1
+    ran = run("consumerProgress", "-o", "json")
+    row = next(item for item in ran.items if item["group"] == GROUP)
+    assert (row["lag_count"], row["lag_count_min"], row["client_count_min"]) == (None, lag_count, 0)
+    assert row["error"] == f"broker-z: cannot connect to {DEAD}: Connection refused"
+    assert (ran.status, "1 of 2 brokers did not answer" in ran.err) == (1, True)
+    row_text = next(line for line in run("consumerProgress").out.splitlines() if line.startswith(GROUP))
+    assert f"≥{lag_count} " in row_text
+
+
+def test_mqadmin_gives_up_at_the_first_broker_that_does_not_answer() -> None:
+    offsets = GroupOffsets({MessageQueue(TOPIC, "broker-a", 0): ConsumeOffset(broker_offset=7)}, 0.0)
+    nobody = GroupClients({}, {}, {}, None, None, None)
+    found = GroupFindings(GROUP, offsets, nobody, is_group=True, has_retry_topic=True, error="down", is_part=True)
+    assert GroupsProgress([found]).mqadmin_text().split()[-1] == "0"
+
+
+@pytest.mark.usefixtures("dead")
+def test_dead_letters_of_the_brokers_that_answer_are_shown(run: Rmqadmin, cluster: Cluster) -> None:
+    """Nothing was. A redrive sends nothing, and says why."""
+    topic = dlq_topic(GROUP)
+    cluster.admin.create_topic(cluster.a.broker_addr, TopicConfig(topic_name=topic))
+    until(lambda: len(cluster.admin.topic_route(topic).broker_datas) == 2)
+    letter = Message(topic, b"dead", properties={props.RETRY_TOPIC: TOPIC})
+    cluster.admin.send_message(cluster.a.broker_addr, MessageQueue(topic, "broker-a", 0), letter)
+    ran = run("dlq", "show", GROUP, "-o", "json")
+    assert [(item["broker_name"], item["body"], item["origin_topic"]) for item in ran.items] == [
+        ("broker-a", "dead", TOPIC)
+    ]
+    assert (ran.status, f"1 of 2 brokers did not answer: cannot connect to {DEAD}" in ran.err) == (1, True)
+    none = run("dlq", "show", GROUP, "--to-time", "@1000000000")
+    assert (none.status, "as far as is known: 1 of 2 brokers did not answer" in none.err) == (1, True)
+    redrive = run("dlq", "redrive", GROUP, "--execute")
+    assert (redrive.status, redrive.out) == (3, "")
+    assert f"cannot connect to {DEAD}" in redrive.err
+    assert "nothing was sent now: all brokers of source and target must answer" in redrive.err
 
 
 @pytest.mark.parametrize(

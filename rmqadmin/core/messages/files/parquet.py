@@ -80,7 +80,7 @@ class ParquetFileWriter:
 
 
 def _row(message: FoundMessage) -> dict[str, Any]:
-    from spark_tools.replay.engines.local_engine import ORIGIN_TOPIC_PROPERTIES
+    from spark_tools.replay.sending.redrive import origin_topic_of
 
     stored, found = message.stored, message.properties
     if is_damaged(message):
@@ -88,7 +88,6 @@ def _row(message: FoundMessage) -> dict[str, Any]:
     if abs(stored.born_timestamp_ms) > BORN_MS_MAX:
         raise _unfit(message, f"its born time, {stored.born_timestamp_ms} ms, is too far off")
     packed_bits = COMPRESSED | COMPRESSION_TYPE_MASK
-    origins = (found[name] for name in ORIGIN_TOPIC_PROPERTIES if name in found)
     return {
         "topic": stored.topic,
         "brokerName": message.broker_name,
@@ -110,7 +109,7 @@ def _row(message: FoundMessage) -> dict[str, Any]:
         "keys": found.get(props.KEYS),
         "properties": list(found.items()),
         "body": stored.body,
-        "originTopic": next(origins, stored.topic),
+        "originTopic": origin_topic_of(found, stored.topic),
     }
 
 
