@@ -39,7 +39,19 @@ SHORT_LIVED = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 
 BROKER_JVM = ("-Xms512m", "-Xmx512m", *SHORT_LIVED, "-XX:MaxDirectMemorySize=512m")
 BENCHMARK_BROKER_JVM = ("-Xms4g", "-Xmx4g", "-XX:+UseG1GC", "-XX:MaxDirectMemorySize=2g")
-"""As Apache's own start script has it, but for the size of the heap."""
+"""As Apache's own start script has it, but for the size of the heap. What is measured is not quiet either."""
+
+QUIET_JVM = ("-Dtls.server.mode=disabled",)
+"""With TLS each of Apache's servers makes a key and a certificate as it starts, for 3.5 s of a processor. No test
+speaks TLS to them."""
+
+QUIET = {
+    # Until this time is over for the first time, a thread asks for the time without a pause: 10 s of a processor.
+    "transactionMetricFlushInterval": "200",
+    # The whole wheel is copied byte by byte each time: at the usual second a quarter of a processor, all day.
+    "timerFlushIntervalMs": "60000",
+}
+"""Entries of broker.conf that take nothing from what a broker does; those of a test come before them."""
 
 
 def jars() -> Path:
@@ -122,11 +134,13 @@ class ApacheRocketMQ:
     ):
         """``broker_jars``: those of another release for the broker."""
         self._broker_jvm, self._broker_jars = broker_jvm, broker_jars
+        self._is_quiet = broker_jvm != BENCHMARK_BROKER_JVM
         self.work = work
         self.store_dir = store_dir or work / "store"
         self.ports = ports or free_ports()
         self.namesrv_addr, self.broker_addr = (f"127.0.0.1:{port}" for port in self.ports)
         self.settings = {
+            **(QUIET if self._is_quiet else {}),
             **settings,
             "listenPort": str(self.ports[1]),
             "haListenPort": str(self.ports[1] + 1),
@@ -187,6 +201,7 @@ class ApacheRocketMQ:
         conf, log = self.work / f"{name}.conf", self.work / f"{name}.out"
         conf.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
         jvm = self._broker_jvm if name == "broker" else ("-Xms128m", "-Xmx128m", *SHORT_LIVED)
+        jvm += QUIET_JVM if self._is_quiet else ()
         own_jars = self._broker_jars if name == "broker" else None
         command = java_command(self.work, main, "-c", str(conf), jvm=jvm, logback=name, own_jars=own_jars)
         process = start_server(command, log, {"ROCKETMQ_HOME": str(self.work)})

@@ -37,8 +37,6 @@ SETTINGS = {
     "maxHashSlotNum": "100000",
     "maxIndexNum": "400000",
     "mappedFileSizeTimerLog": str(1000 * 52 * 10),
-    # Apache's copies its whole wheel of timers each time: at the usual second a quarter of a processor, all day.
-    "timerFlushIntervalMs": "10000",
 }
 
 

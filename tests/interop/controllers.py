@@ -12,7 +12,7 @@ from tests.support.processes import end, free_ports, start_server, wait_until_re
 from tests.support.servers import Server
 from tests.support.wire import Wire
 
-from .apache import BROKER_JVM, SHORT_LIVED, ApacheBroker, java_command
+from .apache import BROKER_JVM, QUIET_JVM, SHORT_LIVED, ApacheBroker, java_command
 from .cluster import SETTINGS
 
 READY_TIMEOUT_S = 120
@@ -78,7 +78,7 @@ class ApacheControllers:
         }  # fmt: skip
         conf = home / "namesrv.conf"
         conf.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
-        jvm = ("-Xms128m", "-Xmx128m", *SHORT_LIVED)
+        jvm = ("-Xms128m", "-Xmx128m", *SHORT_LIVED, *QUIET_JVM)
         main = "org.apache.rocketmq.namesrv.NamesrvStartup"
         command = java_command(home, main, "-c", str(conf), jvm=jvm, logback="namesrv")
         self._processes[number] = start_server(command, home / "out", {"ROCKETMQ_HOME": str(home)})
