@@ -18,8 +18,10 @@ from tests.support.warm_processes import WarmProcess
 
 LOG_TAIL_BYTES = 4000
 UNTIL_TIMEOUT_S = 60
-UNTIL_POLL_S = 0.002
+UNTIL_POLL_S, UNTIL_POLL_MAX_S = 0.002, 0.05
 """Between two questions: without it each test that waits takes a whole processor from the servers that it waits for."""
+UNTIL_POLL_SHARE = 0.02
+"""Of the time that it has waited: who waits long is asked less often, and is late by no more than that."""
 
 IS_COLD = False
 """Whether servers are started as their users do, by a new interpreter. Tests of ``process/test_server.py`` set it."""
@@ -140,8 +142,9 @@ SMALL = tuple(
 
 def until(check: Callable[[], bool]) -> None:
     """Asks again until it holds; RuntimeError if it does not hold within UNTIL_TIMEOUT_S."""
-    deadline_s = time.monotonic() + UNTIL_TIMEOUT_S
+    begun_s = time.monotonic()
     while not check():
-        if time.monotonic() > deadline_s:
+        waited_s = time.monotonic() - begun_s
+        if waited_s > UNTIL_TIMEOUT_S:
             raise RuntimeError(f"not so after {UNTIL_TIMEOUT_S} s")
-        time.sleep(UNTIL_POLL_S)
+        time.sleep(min(max(UNTIL_POLL_S, waited_s * UNTIL_POLL_SHARE), UNTIL_POLL_MAX_S))
