@@ -20,12 +20,13 @@ PARALLEL := --numprocesses $(WORKERS) --maxprocesses 9 --dist loadgroup
 # them would compile all modules again: twice the processor time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help quickstart test test-all interop spark spark-faults browser crash simulate fuzz lint bench audit release clean
+.PHONY: help quickstart test test-all pythons interop spark spark-faults browser crash simulate fuzz lint bench audit release clean
 
 help:
 	@echo "make quickstart   a year of flights through a broker of its own, and what rmqadmin says of it"
 	@echo "make test         the quick tests; they need Python alone"
-	@echo "make test-all     those, the slow ones, and those that start Spark"
+	@echo "make test-all     those, the slow ones, thousands of cases where those take some, and those that start Spark"
+	@echo "make pythons      make test by each other release of Python that the machine has, without a compiler"
 	@echo "make interop      the tests against real Apache RocketMQ and its clients (needs a JDK and Maven)"
 	@echo "make spark        the tests that start Spark; make spark-faults: those that kill and freeze its parts"
 	@echo "make browser      the dashboard in a browser (needs a Chromium that runs without a screen)"
@@ -54,6 +55,9 @@ test: $(VENV)/.test
 
 test-all: $(VENV)/.test $(VENV)/.spark
 	$(BIN)/python -m pytest $(PARALLEL) -m "not interop and not crash and not spark_faults and not browser" $(PYTEST)
+
+pythons: $(VENV)/.test
+	WHOLE=1 $(BIN)/python -m pytest .ci/test_pythons.py $(PYTEST)
 
 interop: $(VENV)/.test
 	$(BIN)/python -m pytest -m interop

@@ -217,7 +217,7 @@ def test_the_harness_sees(disk: type[RecordingDisk], parts: StoreParts, told: st
         (UnsyncedBackup, "cannot be read|which is none of"),
         (NoFirstBackup, "cannot be read|which is none of"),
         (NeverSynced, "which is none of"),
-        pytest.param(RowsNeverSynced, "which is none of", marks=pytest.mark.slow),
+        pytest.param(RowsNeverSynced, "which is none of", marks=pytest.mark.sweep),
     ],
 )
 def test_the_harness_sees_how_tables_are_written(tables: type[ConfigFiles], told: str) -> None:
@@ -228,7 +228,7 @@ def test_the_harness_sees_how_tables_are_written(tables: type[ConfigFiles], told
     ("disk", "parts"),
     [
         (DiskTrustedAfterPowerCut, DEFAULT_PARTS),
-        pytest.param(RecordingDisk, NOT_SYNCED_AFTER_KILL, marks=pytest.mark.slow),
+        pytest.param(RecordingDisk, NOT_SYNCED_AFTER_KILL, marks=pytest.mark.sweep),
     ],
 )
 def test_the_harness_sees_what_follows_a_kill(disk: type[RecordingDisk], parts: StoreParts) -> None:

@@ -78,7 +78,7 @@ def test_a_crash_loses_nothing_that_was_answered() -> None:
     assert life.image_count > 500
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 def test_no_crash_of_many_does() -> None:
     for seed in range(60):
         Life(seed).check()

@@ -30,7 +30,7 @@ def check_images(mode: FlushMode, count: int, first_seed: int) -> None:
         count -= Run(mode, seed, images_max=count).check()
 
 
-@pytest.mark.parametrize("count", [IMAGES_QUICK, pytest.param(IMAGES, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [IMAGES_QUICK, pytest.param(IMAGES, marks=pytest.mark.sweep)])
 @pytest.mark.parametrize("mode", FlushMode, ids=lambda mode: mode.name)
 def test_every_promise_holds_on_every_image(mode: FlushMode, count: int) -> None:
     check_images(mode, count, 0)

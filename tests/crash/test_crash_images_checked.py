@@ -97,7 +97,7 @@ def check_images(mode: FlushMode, count: int) -> None:
         disk.on_change = None
 
 
-@pytest.mark.parametrize("count", [IMAGES_QUICK, pytest.param(IMAGES, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [IMAGES_QUICK, pytest.param(IMAGES, marks=pytest.mark.sweep)])
 @pytest.mark.parametrize("mode", FlushMode, ids=lambda mode: mode.name)
 def test_what_a_crash_leaves_is_told_and_what_recovery_leaves_is_clean(mode: FlushMode, count: int) -> None:
     check_images(mode, count)

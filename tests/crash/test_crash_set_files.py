@@ -165,7 +165,7 @@ def test_a_crash_leaves_what_was_or_what_is(live: Callable[[int], int]) -> None:
     assert sum(live(seed) for seed in range(SEEDS_QUICK)) > 100
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @LIVES
 def test_no_crash_of_many_does_otherwise(live: Callable[[int], int]) -> None:
     for seed in range(SEEDS_SLOW):

@@ -42,7 +42,7 @@ def test_nothing_is_lost_and_consumers_keep_their_place() -> None:
     assert handed_over > QUICK_SEEDS, "masters that came back had what was committed before"
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 def test_nothing_is_lost_in_hundreds_of_histories() -> None:
     for seed in range(QUICK_SEEDS, SLOW_SEEDS):
         try:

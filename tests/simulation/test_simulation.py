@@ -59,7 +59,7 @@ def test_nor_with_three_controllers_behind_one_etcd() -> None:
     assert decided > 5 * QUICK_SEEDS_OF_A_QUORUM
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize(("controllers", "seeds"), [(1, SLOW_SEEDS), (3, SLOW_SEEDS // 3)])
 def test_nothing_is_lost_in_thousands_of_histories(controllers: int, seeds: int) -> None:
     for seed in range(QUICK_SEEDS, seeds):

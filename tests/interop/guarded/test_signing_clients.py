@@ -4,7 +4,7 @@ ACL 1.0: they send and consume with the least that they need, and with a wrong k
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -31,9 +31,14 @@ from .test_auth import GUARDED
 pytestmark = pytest.mark.interop
 
 APP, PLAIN_ADMIN = Credentials("app-of-test", "app-secret"), Credentials("operator", "operator-secret")
-TOPIC, GROUP = "Signed", "SignedGroup"
 BODIES = [b"one", b"two", b"three"]
 
+# Each starts a client with the keys of the environment.
+START: dict[str, Callable[[str, Path], Client]] = {
+    "java": Witness, **{name: partial(start, name) for name in ("java4", "go", "node")},
+}  # fmt: skip
+TOPICS = {client: f"Signed-{client}" for client in START}
+GROUPS = {client: f"SignedGroup-{client}" for client in START}
 
 ACCOUNTS = f"""\
 accounts:
@@ -42,8 +47,8 @@ accounts:
     secretKey: {APP.secret_key}
     defaultTopicPerm: DENY
     defaultGroupPerm: DENY
-    topicPerms: [{TOPIC}=PUB|SUB]
-    groupPerms: [{GROUP}=SUB]
+    topicPerms: [{", ".join(f"{topic}=PUB|SUB" for topic in TOPICS.values())}]
+    groupPerms: [{", ".join(f"{group}=SUB" for group in GROUPS.values())}]
 """
 
 PLAIN: dict[str, Callable[[Path], AbstractContextManager[Cluster]]] = {
@@ -53,73 +58,79 @@ PLAIN: dict[str, Callable[[Path], AbstractContextManager[Cluster]]] = {
 """Systems with ACL 1.0, by their home, in which ``conf`` is."""
 
 
-def create_topic_and_group(system: Cluster, admin_user: Credentials) -> None:
-    """The retry topic is there before the group: the timers of these clients are too slow for a test."""
+def create_topics_and_groups(system: Cluster, admin_user: Credentials) -> None:
+    """The retry topics are there before the groups: the timers of these clients are too slow for a test."""
     addr = system.broker_addr
     with AdminClient(system.namesrv_addr, admin_user) as admin:
-        for topic in (TOPIC, f"%RETRY%{GROUP}"):
+        for topic in (*TOPICS.values(), *(f"%RETRY%{group}" for group in GROUPS.values())):
             admin.create_topic(addr, TopicConfig(topic_name=topic, read_queue_nums=1, write_queue_nums=1))
-        admin.create_group(addr, SubscriptionGroupConfig(group_name=GROUP))
+        for group in GROUPS.values():
+            admin.create_group(addr, SubscriptionGroupConfig(group_name=group))
 
 
 def prepare_app(system: Cluster) -> None:
-    create_topic_and_group(system, ROOT)
+    create_topics_and_groups(system, ROOT)
     addr = system.broker_addr
     with AdminClient(system.namesrv_addr, ROOT) as admin:
         admin.create_user(addr, UserAccount(username=APP.access_key, password=APP.secret_key))
         entries = [
-            AclEntry(resource=f"Topic:{TOPIC}", actions=["Pub", "Sub", "Get"], decision="Allow"),
-            AclEntry(resource=f"Group:{GROUP}", actions=["Sub", "Get"], decision="Allow"),
-        ]
+            *(AclEntry(resource=f"Topic:{topic}", actions=["Pub", "Sub", "Get"], decision="Allow")
+              for topic in TOPICS.values()),
+            *(AclEntry(resource=f"Group:{group}", actions=["Sub", "Get"], decision="Allow")
+              for group in GROUPS.values()),
+        ]  # fmt: skip
         admin.create_acl(addr, AclInfo(subject=f"User:{APP.access_key}", policies=[AclPolicy(entries=entries)]))
 
 
-# Each starts a client with the keys of the environment.
-START: dict[str, Callable[[str, Path], Client]] = {
-    "java": Witness, **{name: partial(start, name) for name in ("java4", "go", "node")},
-}  # fmt: skip
-
-
-@pytest.fixture(params=list(START))
-def client(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.mark.parametrize("name", list(SYSTEMS))
-def test_who_signs_is_served_and_who_guesses_is_not(
-    name: str, client: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture(scope="module", params=list(SYSTEMS))
+def guarded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """One for all clients: each has a topic and a group of its own."""
     settings = {key: value for key, value in GUARDED.items() if key != "autoCreateTopicEnable"}
-    with SYSTEMS[name](tmp_path / name, settings) as system:
+    with SYSTEMS[request.param](tmp_path_factory.mktemp(request.param), settings) as system:
         prepare_app(system)
-        sends_and_consumes(system, client, ROOT, tmp_path, monkeypatch)
+        yield system
 
 
-@pytest.mark.parametrize("name", list(PLAIN))
-def test_of_acl_1_as_well(name: str, client: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(tmp_path / name, "plain_acl.yml", ACCOUNTS)
-    with PLAIN[name](tmp_path / name) as system:
-        create_topic_and_group(system, PLAIN_ADMIN)
-        sends_and_consumes(system, client, PLAIN_ADMIN, tmp_path, monkeypatch)
+@pytest.fixture(scope="module", params=list(PLAIN))
+def plain(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """The same with ACL 1.0."""
+    home = tmp_path_factory.mktemp(f"plain-{request.param}")
+    write(home, "plain_acl.yml", ACCOUNTS)
+    with PLAIN[request.param](home) as system:
+        create_topics_and_groups(system, PLAIN_ADMIN)
+        yield system
+
+
+@pytest.mark.parametrize("client", list(START))
+def test_who_signs_is_served_and_who_guesses_is_not(
+    guarded: Cluster, client: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sends_and_consumes(guarded, client, ROOT, tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize("client", list(START))
+def test_of_acl_1_as_well(plain: Cluster, client: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sends_and_consumes(plain, client, PLAIN_ADMIN, tmp_path, monkeypatch)
 
 
 def sends_and_consumes(
     system: Cluster, client: str, admin_user: Credentials, work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As APP; nothing of another topic, and nothing with another key."""
+    topic, group = TOPICS[client], GROUPS[client]
     monkeypatch.setenv("WITNESS_ACCESS_KEY", APP.access_key)
     monkeypatch.setenv("WITNESS_SECRET_KEY", "guessed")
     with START[client](system.namesrv_addr, work / "guessing") as guessing:
-        (refusal,) = guessing.try_send(TOPIC, [Outgoing(body=b"stolen")])
+        (refusal,) = guessing.try_send(topic, [Outgoing(body=b"stolen")])
     assert isinstance(refusal, Refused)
     assert client == "node" or re.search("[cC]heck signature failed", refusal.error)  # Node says how often it tried
     with AdminClient(system.namesrv_addr, admin_user) as admin:
-        assert admin.max_offset(system.broker_addr, TOPIC, 0) == 0
+        assert admin.max_offset(system.broker_addr, topic, 0) == 0
     monkeypatch.setenv("WITNESS_SECRET_KEY", APP.secret_key)
     with START[client](system.namesrv_addr, work / "signing") as signing:
-        sent = signing.send(TOPIC, [Outgoing(body=body) for body in BODIES])
+        sent = signing.send(topic, [Outgoing(body=body) for body in BODIES])
         assert [each.status for each in sent] == ["SEND_OK"] * len(BODIES)
-        consumer = signing.consume(GROUP, TOPIC)
+        consumer = signing.consume(group, topic)
         assert sorted(each.body for each in consumer.until_count(len(BODIES))) == sorted(BODIES)
-        (elsewhere,) = signing.try_send(f"%RETRY%{GROUP}x", [Outgoing(body=b"x")])
+        (elsewhere,) = signing.try_send(f"%RETRY%{group}x", [Outgoing(body=b"x")])
         assert isinstance(elsewhere, Refused)

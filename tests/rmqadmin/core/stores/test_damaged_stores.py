@@ -96,7 +96,7 @@ def test_every_damage_is_shown(root: Path) -> None:
     look_at_many(root, 1, QUICK_COUNT)
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 def test_every_damage_is_shown_of_many(root: Path) -> None:
     look_at_many(root, 2, SLOW_COUNT)
 

@@ -117,7 +117,7 @@ def test_nothing_that_was_kept_is_lost() -> None:
     assert sum(world.lost for world in worlds) > 3, "some were interrupted"
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 def test_nor_is_it_by_many_seeds() -> None:
     for seed in range(60):
         World(seed).check()

@@ -140,7 +140,7 @@ def test_a_flipped_bit_is_found_or_does_not_matter(victim: Victim) -> None:
     assert counts["found"] > QUICK_COUNT / 2
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 def test_every_flipped_byte_is_found_or_does_not_matter(victim: Victim) -> None:
     places = list(victim.used_places())
     counts = flip_some(victim, places, Random(2))
