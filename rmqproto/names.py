@@ -57,7 +57,8 @@ TOOLS_CONSUMER_GROUP = "TOOLS_CONSUMER"
 """As which mqadmin, and so our tools, read messages."""
 
 ORDER_TOPIC_NAMESPACE = "ORDER_TOPIC_CONFIG"
-"""Namespace of the name server's key-value table that says on which brokers an ordered topic has how many queues."""
+"""Namespace of the name server's key-value table that says on which brokers an ordered topic has how many queues: topic
+to ``broker-a:4;broker-b:8``."""
 
 SYSTEM_GROUPS = frozenset({
     "DEFAULT_PRODUCER", "DEFAULT_CONSUMER", TOOLS_CONSUMER_GROUP, "SCHEDULE_CONSUMER", "FILTERSRV_CONSUMER",

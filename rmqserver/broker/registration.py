@@ -29,6 +29,7 @@ from rmqproto.headers.nameserver import (
 )
 from rmqproto.headers.tables import TopicHeader
 from rmqproto.message.crc import body_crc
+from rmqproto.perm import PERM_READ_WRITE
 from rmqproto.wire import fastjson
 from rmqproto.wire.command import Command
 from rmqproto.wire.credentials import Credentials
@@ -59,7 +60,6 @@ EACH_MAX_S = 3.0
 SINGLE_TOPICS_MAX = 64
 """Topics that are told one by one. More of one moment go with all the others."""
 
-PERM_READ_WRITE = 6
 
 MASTER_SEARCH_PERIOD_S = 2.0
 """How often a slave registers as long as no nameserver has told it of its master."""

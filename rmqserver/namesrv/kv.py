@@ -13,9 +13,6 @@ from rmqserver.remoting.answer import Refused
 from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.disk.disk import OsDisk
 
-ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
-"""Namespace of ordered topics: topic to ``broker-a:4;broker-b:8``, a broker's name and its number of queues."""
-
 KV_MAX_CHARS = 16 << 20
 """Of namespaces, keys and values together. The whole table is written at every change."""
 

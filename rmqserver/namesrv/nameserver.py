@@ -43,26 +43,21 @@ from rmqproto.headers.nameserver import (
 )
 from rmqproto.headers.tables import TopicHeader
 from rmqproto.message.crc import body_crc
+from rmqproto.message.sys_flag import UNIT, UNIT_SUBSCRIBED
+from rmqproto.names import ORDER_TOPIC_NAMESPACE
 from rmqproto.wire import fastjson
 from rmqserver.advertise import join
 from rmqserver.config import NamesrvConfig
 from rmqserver.namesrv import register_body
-from rmqserver.namesrv.kv import ORDER_TOPIC_CONFIG, KvConfig
+from rmqserver.namesrv.kv import KvConfig
 from rmqserver.namesrv.routes import BrokerKey, MinIdChange, RegisteredBroker, RouteTable
-from rmqserver.remoting.answer import SEE_FAQ, Refused, Request, success
+from rmqserver.remoting.answer import SEE_FAQ, UNSET_REMARK, Refused, Request, success
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.notices import Notices
 from rmqserver.remoting.service import Handler, Service
 from rmqserver.settings_requests import take_settings_untrusted
 
 log = logging.getLogger(__name__)
-
-_UNIT = 1
-_UNIT_SUB = 2
-"""Bits of a topic's system flag (``TopicSysFlag``)."""
-
-_NOT_SET = "not set any response code"
-"""Apache's remark if a handler sets none, also in a successful answer."""
 
 
 class OwnBroker(NamedTuple):
@@ -177,7 +172,7 @@ class Nameserver(Service):
             raise Refused(ResponseCode.TOPIC_NOT_EXIST, text)
         self._as_reached(route.broker_datas, connection)
         if self.config.order_message_enable:
-            route.order_topic_conf = self.kv.get(ORDER_TOPIC_CONFIG, topic)
+            route.order_topic_conf = self.kv.get(ORDER_TOPIC_NAMESPACE, topic)
         standard = request.version >= FIRST_STANDARD_JSON_ROUTE_VERSION or request.header.accept_standard_json_only
         return success(request, body=fastjson.dumps(route, standard=bool(standard)))
 
@@ -199,7 +194,7 @@ class Nameserver(Service):
         addrs = self.routes.member_addrs(cluster, name)
         group = BrokerMemberGroup(broker_addrs=addrs, broker_name=name, cluster=cluster)
         body = fastjson.dumps(BrokerMemberGroupAnswer(broker_member_group=group))
-        return success(request, body=body, remark=_NOT_SET)
+        return success(request, body=body, remark=UNSET_REMARK)
 
     # --- brokers -----------------------------------------------------------------------------------------------------
 
@@ -224,7 +219,7 @@ class Nameserver(Service):
         if master is None:
             raise Refused(ResponseCode.SYSTEM_ERROR, "register broker failed")
         answer = RegisterBrokerAnswer(ha_server_addr=master.ha_addr, master_addr=master.addr)
-        order_topics = self.kv.all(ORDER_TOPIC_CONFIG) if self.config.return_order_topic_config_to_broker else None
+        order_topics = self.kv.all(ORDER_TOPIC_NAMESPACE) if self.config.return_order_topic_config_to_broker else None
         return success(request, answer, b"" if order_topics is None else fastjson.dumps(KvTable(table=order_topics)))
 
     def unregister_broker(self, request: Request[BrokerIdentityHeader], connection: Connection) -> bytes:
@@ -280,13 +275,13 @@ class Nameserver(Service):
         return _topic_list(request, topics, broker_addr)
 
     def unit_topics(self, request: Request[NoFields], connection: Connection) -> bytes:
-        return self._unit_list(request, lambda flag: bool(flag & _UNIT))
+        return self._unit_list(request, lambda flag: bool(flag & UNIT))
 
     def unit_sub_topics(self, request: Request[NoFields], connection: Connection) -> bytes:
-        return self._unit_list(request, lambda flag: bool(flag & _UNIT_SUB))
+        return self._unit_list(request, lambda flag: bool(flag & UNIT_SUBSCRIBED))
 
     def unit_sub_ununit_topics(self, request: Request[NoFields], connection: Connection) -> bytes:
-        return self._unit_list(request, lambda flag: flag & (_UNIT | _UNIT_SUB) == _UNIT_SUB)
+        return self._unit_list(request, lambda flag: flag & (UNIT | UNIT_SUBSCRIBED) == UNIT_SUBSCRIBED)
 
     def _unit_list(self, request: Request[NoFields], accepts: Callable[[int], bool]) -> bytes:
         self._check_lists_enabled()

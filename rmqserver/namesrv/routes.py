@@ -17,7 +17,7 @@ from rmqproto.bodies.base import DataVersion
 from rmqproto.bodies.routes import BrokerData, ClusterInfo, QueueData, TopicConfig, TopicConfigs, TopicRoute
 from rmqproto.ha import MASTER_ID
 from rmqproto.names import MEMBER_GROUP_PREFIX
-from rmqproto.perm import PERM_WRITE
+from rmqproto.perm import PERM_READ_WRITE, PERM_WRITE
 from rmqserver.config import NamesrvConfig
 
 log = logging.getLogger(__name__)
@@ -30,8 +30,6 @@ BROKERS_MAX = 10_000
 
 ROUTES_MAX = 1_000_000
 """Topics of all brokers. A topic counts once for each broker that has it."""
-
-PERM_READ_WRITE = 6
 
 
 class BrokerKey(NamedTuple):

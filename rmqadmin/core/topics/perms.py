@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rmqproto.errors import UsageError
-from rmqproto.perm import PERM_INHERIT, PERM_LETTERS, PERM_MAX, PERM_READ, PERM_WRITE
+from rmqproto.perm import PERM_INHERIT, PERM_LETTERS, PERM_MAX, PERM_READ, PERM_WRITE, perm_text
 
 READ_WRITE = PERM_READ | PERM_WRITE
 """What a topic usually permits."""
@@ -18,16 +18,12 @@ def perm_words(perm: int) -> str:
 
 def apache_text(perm: int) -> str:
     """``PermName.perm2String``: ``RW-`` for 6."""
-    return _letters(perm, absent="-")
+    return perm_text(perm)
 
 
 def perm_letters(perm: int) -> str:
     """``RW`` for 6, as people write it; empty for nothing."""
-    return _letters(perm, absent="")
-
-
-def _letters(perm: int, *, absent: str) -> str:
-    return "".join(letter if perm & bit else absent for letter, bit in PERM_LETTERS.items())
+    return perm_text(perm).replace("-", "")
 
 
 def perm_of_letters(text: str) -> int | None:

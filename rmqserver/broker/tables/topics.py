@@ -12,7 +12,7 @@ import msgspec
 from rmqproto import names
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.message.sys_flag import UNIT
-from rmqproto.perm import PERM_INHERIT, PERM_READ, PERM_WRITE
+from rmqproto.perm import PERM_INHERIT, PERM_MAX, PERM_READ_WRITE, perm_text
 from rmqserver.broker.tables.attributes import served_otherwise
 from rmqserver.broker.tables.config_table import ConfigTable
 
@@ -25,11 +25,6 @@ log = logging.getLogger(__name__)
 
 BENCHMARK_QUEUE_NUMS = 1024
 CLUSTER_TOPIC_QUEUE_NUMS = 16
-
-
-def perm_text(perm: int) -> str:
-    """``RW-`` and so on (``PermName.perm2String``)."""
-    return "".join(letter if perm & bit else "-" for letter, bit in (("R", 4), ("W", 2), ("X", 1)))
 
 
 def config_text(config: TopicConfig) -> str:
@@ -66,7 +61,7 @@ class TopicTable(ConfigTable[TopicConfig]):
                 )  # fmt: skip
         template = self._entries.get(names.AUTO_CREATE_TOPIC)
         if template is not None and not self._config.auto_create_topic_enable:
-            lowered = msgspec.structs.replace(template, perm=PERM_READ | PERM_WRITE)
+            lowered = msgspec.structs.replace(template, perm=PERM_READ_WRITE)
             self._set(names.AUTO_CREATE_TOPIC, lowered)
         self.save()
         return document
@@ -109,7 +104,9 @@ class TopicTable(ConfigTable[TopicConfig]):
         self.put(created)
         return created
 
-    def create_system(self, topic: str, queue_nums: int, perm: int = 6, topic_sys_flag: int = 0) -> TopicConfig:
+    def create_system(
+        self, topic: str, queue_nums: int, perm: int = PERM_READ_WRITE, topic_sys_flag: int = 0
+    ) -> TopicConfig:
         """A topic that the broker itself needs (retry, dead letters). One that exists stays as it is."""
         found = self._entries.get(topic)
         if found is not None:
@@ -129,26 +126,26 @@ class TopicTable(ConfigTable[TopicConfig]):
         config = self._config
         cluster, broker = config.broker_cluster_name, config.broker_name
         built_in = [
-            (names.SELF_TEST_TOPIC, 1, 6),
-            (names.BENCHMARK_TOPIC, BENCHMARK_QUEUE_NUMS, 6),
-            (cluster, CLUSTER_TOPIC_QUEUE_NUMS, 7 if config.cluster_topic_enable else 1),
-            (broker, 1, 7 if config.broker_topic_enable else 1),
-            (names.OFFSET_MOVED_TOPIC, 1, 6),
-            (names.SCHEDULE_TOPIC, 18, 6),
-            (f"{cluster}_REPLY_TOPIC", 1, 6),
-            (names.revive_topic(cluster), config.revive_queue_num, 6),
-            (names.member_group_topic(broker), 1, 1),
-            (names.TRANSACTION_HALF_TOPIC, 1, 6),
-            (names.TRANSACTION_OP_TOPIC, 1, 6),
-            (names.ROCKSDB_TRANSACTION_HALF_TOPIC, 1, 6),
-            (names.ROCKSDB_TRANSACTION_OP_TOPIC, 1, 6),
+            (names.SELF_TEST_TOPIC, 1, PERM_READ_WRITE),
+            (names.BENCHMARK_TOPIC, BENCHMARK_QUEUE_NUMS, PERM_READ_WRITE),
+            (cluster, CLUSTER_TOPIC_QUEUE_NUMS, PERM_MAX if config.cluster_topic_enable else PERM_INHERIT),
+            (broker, 1, PERM_MAX if config.broker_topic_enable else PERM_INHERIT),
+            (names.OFFSET_MOVED_TOPIC, 1, PERM_READ_WRITE),
+            (names.SCHEDULE_TOPIC, 18, PERM_READ_WRITE),
+            (names.reply_topic(cluster), 1, PERM_READ_WRITE),
+            (names.revive_topic(cluster), config.revive_queue_num, PERM_READ_WRITE),
+            (names.member_group_topic(broker), 1, PERM_INHERIT),
+            (names.TRANSACTION_HALF_TOPIC, 1, PERM_READ_WRITE),
+            (names.TRANSACTION_OP_TOPIC, 1, PERM_READ_WRITE),
+            (names.ROCKSDB_TRANSACTION_HALF_TOPIC, 1, PERM_READ_WRITE),
+            (names.ROCKSDB_TRANSACTION_OP_TOPIC, 1, PERM_READ_WRITE),
         ]
         if config.auto_create_topic_enable:
-            built_in.append((names.AUTO_CREATE_TOPIC, config.default_topic_queue_nums, 7))
+            built_in.append((names.AUTO_CREATE_TOPIC, config.default_topic_queue_nums, PERM_MAX))
         if config.trace_topic_enable:
-            built_in.append((config.msg_trace_topic_name, 1, 6))
+            built_in.append((config.msg_trace_topic_name, 1, PERM_READ_WRITE))
         if config.timer_wheel_enable:
-            built_in.append((names.TIMER_TOPIC, 1, 6))
+            built_in.append((names.TIMER_TOPIC, 1, PERM_READ_WRITE))
         return [
             TopicConfig(topic_name=name, read_queue_nums=queues, write_queue_nums=queues, perm=perm)
             for name, queues, perm in built_in

@@ -11,7 +11,7 @@ from rmqclient.tls_files import TlsFiles, tls_context
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import NotFoundError, StorageError
 from rmqproto.message.record import decode_records_untrusted
-from rmqproto.perm import PERM_READ, PERM_WRITE
+from rmqproto.perm import PERM_READ_WRITE
 from rmqproto.wire.credentials import Credentials
 from spark_tools.live import LiveCluster, LivePart, OpenCluster, PullRules, pull_range, queue_bounds
 from spark_tools.offset_ranges import OffsetRange
@@ -128,7 +128,7 @@ def read_fences(cluster: LiveCluster, topics: Sequence[str]) -> list[Fence]:
         if not route:
             raise NotFoundError(f"the target topic {topic} does not exist", hint="create it first (updateTopic)")
         for broker_name, (queues, _) in sorted(route.items()):
-            if queues.perm & (PERM_READ | PERM_WRITE) != PERM_READ | PERM_WRITE:
+            if queues.perm & PERM_READ_WRITE != PERM_READ_WRITE:
                 continue
             address = cluster.master(topic, broker_name)
             for queue_id in range(min(queues.read_queue_nums, queues.write_queue_nums)):
