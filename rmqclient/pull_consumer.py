@@ -12,12 +12,12 @@ from rmqclient.lifetime import Lifetime
 from rmqclient.message import ReceivedMessage
 from rmqclient.pull import PULL_ANSWER_CODES, PullStatus, pull_header, pull_result_untrusted
 from rmqclient.remoting.client_instance import ClientInstance
-from rmqclient.remoting.routes import MASTER_ID
 from rmqclient.sending import lite_topic_queue
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import UsageError
 from rmqproto.filters.subscription import ALL, SQL92, TAG, Sql92, parse_tags
+from rmqproto.ha import MASTER_ID
 from rmqproto.headers.base import Header, from_ext
 from rmqproto.headers.consuming import (
     PULL_BATCH_COUNT,

@@ -7,12 +7,12 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from rmqclient.remoting.client_instance import ClientInstance
-from rmqclient.remoting.routes import MASTER_ID
 from rmqproto.allocate import Strategy, sticky
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import ConsumerIds
 from rmqproto.bodies.statistics import ConsumerRunningInfo
 from rmqproto.codes import RequestCode
+from rmqproto.ha import MASTER_ID
 from rmqproto.headers.client_calls import RunningInfoHeader
 from rmqproto.headers.consuming import ConsumerGroupHeader
 from rmqproto.wire import fastjson

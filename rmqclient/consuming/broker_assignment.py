@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from rmqclient.remoting.client_instance import ClientInstance
-from rmqclient.remoting.routes import MASTER_ID
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.popping import AssignmentRequest, Assignments, QueueAssignment, RequestMode
 from rmqproto.codes import RequestCode
+from rmqproto.ha import MASTER_ID
 from rmqproto.wire import fastjson
 
 POP, PULL = "POP", "PULL"

@@ -10,10 +10,10 @@ from rmqclient.consuming.popping.retry_limit import RETRY_MAX_TIMES
 from rmqclient.listener import LATER, NEVER_AGAIN, ConsumeStatus
 from rmqclient.message import Message, ReceivedMessage
 from rmqclient.remoting.client_instance import ClientInstance
-from rmqclient.remoting.routes import MASTER_ID
 from rmqclient.sending import STORED_CODES, SendRequests
 from rmqproto.codes import RequestCode
 from rmqproto.errors import NotFoundError
+from rmqproto.ha import MASTER_ID
 from rmqproto.headers.sending import SendBackHeader
 from rmqproto.message import properties as props
 from rmqproto.names import INNER_PRODUCER_GROUP, retry_topic

@@ -11,11 +11,11 @@ import trio
 
 from rmqclient.consuming.message_model import MessageModel
 from rmqclient.remoting.client_instance import ClientInstance
-from rmqclient.remoting.routes import MASTER_ID
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.statistics import LocalOffsets
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import ProtocolError, StorageError
+from rmqproto.ha import MASTER_ID
 from rmqproto.headers.base import from_ext
 from rmqproto.headers.consuming import OffsetAnswer, QueryConsumerOffsetHeader, UpdateConsumerOffsetHeader
 from rmqproto.wire import fastjson

@@ -13,12 +13,12 @@ from rmqclient.pull import (
     pull_result_untrusted,
 )
 from rmqclient.remoting.client_instance import ClientInstance
-from rmqclient.remoting.routes import MASTER_ID
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionData
 from rmqproto.codes import RequestCode
 from rmqproto.errors import ConnectError, RequestTimeoutError, RocketMQError
 from rmqproto.filters.subscription import TAG
+from rmqproto.ha import MASTER_ID
 from rmqproto.headers.consuming import PULL_BATCH_COUNT, PULL_LITE
 
 SUSPEND_MS = 15_000

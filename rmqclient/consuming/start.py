@@ -9,10 +9,10 @@ from enum import Enum
 from typing import Self
 
 from rmqclient.remoting.client_instance import ClientInstance
-from rmqclient.remoting.routes import MASTER_ID
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import RequestCode
 from rmqproto.errors import UsageError
+from rmqproto.ha import MASTER_ID
 from rmqproto.headers.base import Header, from_ext
 from rmqproto.headers.consuming import OffsetAnswer, QueueHeader, SearchOffsetHeader
 from rmqproto.names import RETRY_PREFIX

@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable
 import trio
 
 from rmqclient.addresses import split_address
-from rmqclient.remoting.requests import Codec
+from rmqclient.remoting.requests import OPAQUE_MASK, Codec
 from rmqclient.remoting.tls_socket import TlsSocket, secured
 from rmqproto.errors import ConnectError, ProtocolError, RequestTimeoutError, RocketMQError, UsageError
 from rmqproto.wire.command import Command, FrameReader
@@ -64,7 +64,7 @@ class Channel:
         self._broker_requests = 0
 
     def next_opaque(self) -> int:
-        self._opaque = self._opaque + 1 & 0x7FFFFFFF
+        self._opaque = self._opaque + 1 & OPAQUE_MASK
         return self._opaque
 
     async def request(self, frame: bytes, opaque: int, deadline_s: float) -> Command:

@@ -19,6 +19,7 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicRoute
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import ConnectError, ProtocolError, RefusedError, RequestTimeoutError, RocketMQError
+from rmqproto.ha import MASTER_ID
 from rmqproto.headers.nameserver import RouteHeader
 from rmqproto.message.light_queues import LIGHT_QUEUE_ID
 from rmqproto.names import AUTO_CREATE_TOPIC
@@ -38,8 +39,6 @@ for 0.8 s where the set had it after 0.4."""
 
 ROUTES_MAX = 10_000
 """Topics whose routes are kept; the one asked for first goes when there are more."""
-
-MASTER_ID = 0
 
 
 @dataclass(frozen=True, slots=True)
