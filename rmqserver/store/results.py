@@ -46,6 +46,10 @@ class GetStatus(enum.Enum):
     NO_MESSAGE_IN_QUEUE = "NO_MESSAGE_IN_QUEUE"
 
 
+MOVED = (GetStatus.OFFSET_TOO_SMALL, GetStatus.OFFSET_OVERFLOW_BADLY, GetStatus.OFFSET_FOUND_NULL)
+"""There is no message at the offset, and ``next_offset`` says where to go on."""
+
+
 class Boundary(enum.Enum):
     """Which of several candidates a search by time takes."""
 

@@ -19,12 +19,13 @@ from rmqproto.pop import ORDER_REVIVE_QUEUE_ID, Handle, parse_handle_untrusted
 from rmqserver.broker.consuming.committed_offsets import is_whole_queue_near
 from rmqserver.broker.consuming.held_answers import answering
 from rmqserver.broker.consuming.holds import Held
+from rmqserver.broker.consuming.lite.infos import is_lite
 from rmqserver.broker.consuming.lite.ready import LiteClient, Ready, client_key
 from rmqserver.broker.consuming.lite.subscriptions import BIND_TOPIC, LiteSubscriptions
 from rmqserver.broker.consuming.pop.pop_checks import LATE_MAX_MS, POP_COUNT_MAX
 from rmqserver.broker.consuming.pop.waiting import LITE_POP, Waiting
 from rmqserver.remoting.answer import SEE_FAQ, Refused, Request, answer_frame, send_answer
-from rmqserver.store.results import GetStatus
+from rmqserver.store.results import MOVED, GetStatus
 
 if TYPE_CHECKING:
     from rmqserver.broker.consuming.pop.orders import Orders
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
     from rmqserver.remoting.service import Handler
 
 log = logging.getLogger(__name__)
-
-_MOVED = (GetStatus.OFFSET_TOO_SMALL, GetStatus.OFFSET_OVERFLOW_BADLY, GetStatus.OFFSET_FOUND_NULL)
 
 
 class LitePops:
@@ -122,7 +121,7 @@ class LitePops:
         """Whether there was something."""
         group, count = header.consumer_group, header.max_msg_num - len(records)
         result = self._store.get(queue, LIGHT_QUEUE_ID, self._start(group, queue), count)
-        if result.status in _MOVED:
+        if result.status in MOVED:
             result = self._store.get(queue, LIGHT_QUEUE_ID, result.next_offset, count)
         if result.status is not GetStatus.FOUND:
             return False
@@ -187,7 +186,7 @@ class LitePops:
             raise refused(ResponseCode.TOPIC_NOT_EXIST, text)
         if not topic.perm & PERM_READ:
             raise refused(ResponseCode.NO_PERMISSION, f"the topic [{header.topic}] peeking message is forbidden")
-        if topic.attributes.get("message.type") != "LITE":
+        if not is_lite(topic):
             raise refused(ResponseCode.INVALID_PARAMETER, f"the topic [{header.topic}] message type not match")
         group = self._parts.groups.find(group_name)
         if group is None:

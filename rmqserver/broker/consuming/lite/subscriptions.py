@@ -10,7 +10,7 @@ from rmqproto.bodies.lite import ClientGroup, LiteSubscriptionChange, LiteSubscr
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.headers.lite import UnsubscribeLiteHeader
 from rmqproto.message.light_queues import LIGHT_QUEUE_ID
-from rmqproto.names import LIGHT_QUEUE_PREFIX, lite_queue_name
+from rmqproto.names import lite_queue_name
 from rmqproto.wire.fastjson import loads_untrusted
 from rmqserver.broker.consuming.lite.ready import LiteClient, Ready, wildcard_name
 from rmqserver.remoting.answer import Refused, Request, success
@@ -174,7 +174,7 @@ class LiteSubscriptions:
                 self._reset_if_set(RESET_ON_EXCLUSION, client.group, queue)
 
     def _tell_gone(self, client: LiteClient, queue: str) -> None:
-        lite_topic = queue.removeprefix(f"{LIGHT_QUEUE_PREFIX}${client.topic}$")
+        lite_topic = queue.removeprefix(lite_queue_name(client.topic, ""))
         header = UnsubscribeLiteHeader(lite_topic=lite_topic, consumer_group=client.group, client_id=client.client_id)
         client.connection.notify(RequestCode.NOTIFY_UNSUBSCRIBE_LITE, header, b"")
 

@@ -25,7 +25,7 @@ from rmqproto.message.record import RECORD_SIZE_MIN_BYTES, decode_record_untrust
 from rmqproto.names import LIGHT_QUEUE_PREFIX, RETRY_PREFIX
 from rmqproto.pop import ORDER_REVIVE_QUEUE_ID, Handle, Source, pop_retry_topic, retry_kind
 from rmqserver.broker.consuming.committed_offsets import is_whole_queue_near
-from rmqserver.store.results import GetResult, GetStatus
+from rmqserver.store.results import MOVED, GetResult, GetStatus
 
 if TYPE_CHECKING:
     from rmqserver.broker.consuming.pop.in_flight import InFlight
@@ -39,7 +39,6 @@ _QUEUE_OFFSET = struct.Struct(">q")
 _QUEUE_OFFSET_AT = 20
 """In a record: behind size, magic, CRC, queue id and flag."""
 
-_MOVED = (GetStatus.OFFSET_TOO_SMALL, GetStatus.OFFSET_OVERFLOW_BADLY, GetStatus.OFFSET_FOUND_NULL)
 _NOTHING_WANTED = (
     GetStatus.NO_MATCHED_MESSAGE,
     GetStatus.OFFSET_FOUND_NULL,
@@ -161,7 +160,7 @@ class Popping:
             popped.rest_count += self._store.max_offset(topic, queue_id) - start
             return
         result = self._store.get(topic, queue_id, start, count, wanted=wanted)
-        if result.status in _MOVED:
+        if result.status in MOVED:
             start = result.next_offset
             self._offsets.commit(group, topic, queue_id, start)
             result = self._store.get(topic, queue_id, start, count, wanted=wanted)
