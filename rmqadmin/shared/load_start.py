@@ -10,8 +10,8 @@ import msgspec
 from rmqadmin.call import Call
 from rmqadmin.core.load.lane_plans import (
     AddressedPlace,
+    addressed_places,
     load_plans,
-    places_of,
     process_count_for,
     pull_lanes,
     send_lanes,
@@ -87,7 +87,7 @@ def dry_run(call: Call, topic: LoadTopic, wanted: Wanted) -> PlannedLoad:
 
 
 def lanes_of(call: Call, topic: LoadTopic, wanted: Wanted) -> tuple[list[LanePlan], list[AddressedPlace]]:
-    places = places_of(topic.queues())
+    places = addressed_places(topic.queues())
     lanes = send_lanes(places, wanted.senders) if wanted.senders else []
     if pullers := len(places) if wanted.is_stamped else wanted.pullers:
         lanes += pull_lanes(_readable(call, topic.name, places, from_end=wanted.is_stamped), pullers)

@@ -18,7 +18,7 @@ AddressedPlace = tuple[str, LoadQueue]
 """A queue with its broker's address."""
 
 
-def places_of(queues: Iterable[tuple[MessageQueue, str]]) -> list[AddressedPlace]:
+def addressed_places(queues: Iterable[tuple[MessageQueue, str]]) -> list[AddressedPlace]:
     return [(addr, LoadQueue(queue.queue_id)) for queue, addr in queues]
 
 
