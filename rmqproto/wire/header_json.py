@@ -18,7 +18,7 @@ from rmqproto.wire import fastjson
 
 
 class HeaderFields(msgspec.Struct, rename={"ext": "extFields"}):
-    """What both header codecs decode to."""
+    """What every header codec decodes to."""
 
     code: Int32
     language: str = "OTHER"

@@ -50,12 +50,9 @@ class StoreDirectory:
         self._disk.sync_directory(self.root)
         return file
 
-    def _has_abort(self) -> bool:
-        return self._disk.is_file(self._abort)
-
     def is_marked_running(self) -> bool:
         """True while a broker runs on it, and after one that did not stop cleanly."""
-        return self._has_abort()
+        return self._disk.is_file(self._abort)
 
     # ``abort``, as text: the process id (all that Apache's has), then two lines of ours: the file's ``Disk.kept_id``,
     # and 20 digits: a record's log offset. Apache's broker writes the file anew.
@@ -93,7 +90,7 @@ class StoreDirectory:
 
     def _running_lines(self) -> tuple[str, str, str]:
         """The three lines of ``abort``; a missing one is empty."""
-        text = self._disk.read_bytes(self._abort).decode("ascii", "replace") if self._has_abort() else ""
+        text = self._disk.read_bytes(self._abort).decode("ascii", "replace") if self.is_marked_running() else ""
         first, second, third, *_ = [*text.split("\n"), "", "", ""]
         return first.strip(), second, third
 

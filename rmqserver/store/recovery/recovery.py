@@ -141,9 +141,7 @@ class Recovery:
         if clean and checkpoint.is_ours:
             portions = _without_torn_end(portions, self._followers.newest_record_offset)
         for portion in portions:
-            if (
-                is_own_log and not clean
-            ):  # our appender takes no zeros in properties: these bytes never reached the device
+            if is_own_log and not clean:  # what our appender writes has no zeros there: they never reached the device
                 torn = next((i for i, found in enumerate(portion) if 0 in found.properties), None)
                 if torn is not None:
                     if torn:
