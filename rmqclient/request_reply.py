@@ -115,7 +115,7 @@ def _reply_untrusted(pushed: Command) -> StoredMessage:
     header = from_ext(pushed.ext, PushReplyHeader)
     properties = props.parse(header.properties or "")
     properties[props.ARRIVE_TIME] = str(time.time_ns() // 1_000_000)
-    raw = props.render(properties).encode()
+    raw = props.joined(properties)  # a value may hold a separator, as it came
     return StoredMessage(
         size_bytes=len(pushed.body) + len(raw),
         body_crc=body_crc(pushed.body),

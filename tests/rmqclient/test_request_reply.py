@@ -11,8 +11,11 @@ from rmqclient.admin import AdminClient
 from rmqclient.message import Message, ReceivedMessage
 from rmqclient.producer import Producer
 from rmqclient.pull_consumer import PullConsumer
-from rmqclient.request_reply import reply_to
+from rmqclient.request_reply import OpenRequests, reply_to
 from rmqproto.errors import RefusedError, RequestTimeoutError, UsageError
+from rmqproto.headers.base import to_ext
+from rmqproto.headers.client_calls import PushReplyHeader
+from rmqproto.wire.command import Command
 from tests.rmqclient.collector import TIMEOUT_S, until
 from tests.rmqclient.consuming.test_deliveries import received
 from tests.rmqclient.test_push_consumer_server import create_topic, from_first
@@ -136,3 +139,18 @@ async def test_replies_are_not_stored_where_that_is_turned_off(
 async def test_only_requests_can_be_replied_to() -> None:
     with pytest.raises(UsageError, match="CORRELATION_ID"):
         reply_to(received(0), b"reply")
+
+
+async def test_a_reply_whose_property_holds_a_separator_arrives() -> None:
+    """Java reads such a value, and brokers pass it on. The request ran into its time-out."""
+    requests = OpenRequests()
+    with requests.opened() as opened:
+        asked = opened.request(Message("T", b"question"), "client", 1.0)
+        properties = f"CORRELATION_ID\x01{asked.properties['CORRELATION_ID']}\x02K\x01a\x01b\x02"
+        header = PushReplyHeader(
+            born_host="/127.0.0.1:1", store_host="/127.0.0.1:2", store_timestamp=1, producer_group="g", topic="T",
+            default_topic="T", default_topic_queue_nums=1, queue_id=0, sys_flag=0, born_timestamp=1, flag=0,
+            properties=properties, reconsume_times=0, unit_mode=False,
+        )  # fmt: skip
+        await requests.take_reply(Command(code=326, ext=to_ext(header), body=b"answer"))
+        assert (await opened.reply()).properties["K"] == "a\x01b"
