@@ -23,7 +23,7 @@ from typing import Any, ClassVar, Self
 from rmqproto.bodies.base import DataVersion
 from rmqproto.errors import ProtocolError, UsageError
 from rmqproto.java import java_properties
-from rmqproto.java.java_numbers import LONG_MAX
+from rmqproto.java.java_numbers import INT_MAX, LONG_MAX
 from rmqserver import guards
 from rmqserver.auth.auth_settings import ACL_1, AUTH_KEYS, AUTHENTICATION
 from rmqserver.guards import VALUE_SHOWN_MAX
@@ -35,7 +35,6 @@ log = logging.getLogger(__name__)
 
 _BLACK_LIST_KEY = "configBlackList"
 _MILLISECONDS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_INT_MAX = (1 << 31) - 1
 _TIME_MAX_MS = 253_402_214_400_000
 """The last day of the year 9999. Later times cannot be written as a date."""
 
@@ -79,8 +78,8 @@ def _parse_long(text: str) -> int:
 
 
 def _parse_int(text: str) -> int:
-    if not -_INT_MAX - 1 <= _parse_long(text) <= _INT_MAX:
-        raise ValueError(f"a whole number up to {_INT_MAX} is needed")
+    if not -INT_MAX - 1 <= _parse_long(text) <= INT_MAX:
+        raise ValueError(f"a whole number up to {INT_MAX} is needed")
     return int(text)
 
 
@@ -97,7 +96,7 @@ def _between(low: int, high: int) -> Callable[[str], int]:
 
 def _parse_received_max_bytes(text: str) -> int:
     """What is read at once must have room."""
-    return _between(1 << 20, _INT_MAX)(text) if int(text) else 0
+    return _between(1 << 20, INT_MAX)(text) if int(text) else 0
 
 
 def _parse_rates(text: str) -> NamedRates:
@@ -107,7 +106,7 @@ def _parse_rates(text: str) -> NamedRates:
         raise Unusable(str(error)) from None
 
 
-_parse_positive = _between(1, _INT_MAX)
+_parse_positive = _between(1, INT_MAX)
 _parse_period_ms = _between(10, _MILLISECONDS["d"])
 """How long a task sleeps. A shorter sleep would take the processor from the clients. A longer one would hide for hours
 that the setting was taken back."""
@@ -232,10 +231,10 @@ class Settings:
     """What to do in place of some of these."""
 
     bind_address: str = _setting("bindAddress")
-    max_connections_per_address: int = _setting("maxConnectionsPerAddress", _between(0, _INT_MAX))
+    max_connections_per_address: int = _setting("maxConnectionsPerAddress", _between(0, INT_MAX))
     max_received_bytes_per_connection: int = _setting("maxReceivedBytesPerConnection", _parse_received_max_bytes)
     max_unread_bytes_per_connection: int = _setting("maxUnreadBytesPerConnection", _between(1 << 20, 256 << 20))
-    server_channel_max_idle_time_s: int = _setting("serverChannelMaxIdleTimeSeconds", _between(0, _INT_MAX))
+    server_channel_max_idle_time_s: int = _setting("serverChannelMaxIdleTimeSeconds", _between(0, INT_MAX))
     black_list: frozenset[str] = _setting(_BLACK_LIST_KEY, lambda text: frozenset(_parse_list(text)))
 
     def __init__(self) -> None:
@@ -420,7 +419,7 @@ class BrokerConfig(Settings):
     # Its slaves.
     broker_role: BrokerRole = _setting("brokerRole", _parse_role)  # noqa: RUF009 - a field all the same
     ha_listen_port: int = _setting("haListenPort", _between(0, 65_535))
-    in_sync_replicas: int = _setting("inSyncReplicas", _between(-_INT_MAX - 1, _INT_MAX))
+    in_sync_replicas: int = _setting("inSyncReplicas", _between(-INT_MAX - 1, INT_MAX))
     slave_timeout_ms: int = _setting("slaveTimeout", _between(1, _MILLISECONDS["d"]))
     sync_broker_metadata_period_ms: int = _setting("syncBrokerMetadataPeriod", _parse_period_ms)
     slave_read_enable: bool = _setting("slaveReadEnable")
@@ -430,7 +429,7 @@ class BrokerConfig(Settings):
     ha_send_heartbeat_interval_ms: int = _setting("haSendHeartbeatInterval", _parse_period_ms)
     ha_housekeeping_interval_ms: int = _setting("haHousekeepingInterval", _parse_period_ms)
     ha_transfer_batch_size_bytes: int = _setting("haTransferBatchSize", _between(1024, 4 << 20))
-    ha_max_gap_not_in_sync_bytes: int = _setting("haMaxGapNotInSync", _between(0, _INT_MAX))
+    ha_max_gap_not_in_sync_bytes: int = _setting("haMaxGapNotInSync", _between(0, INT_MAX))
     ha_flow_control_enable: bool = _setting("haFlowControlEnable")
     max_ha_transfer_byte_in_second: int = _setting("maxHaTransferByteInSecond", _between(1, LONG_MAX))
 
@@ -447,7 +446,7 @@ class BrokerConfig(Settings):
     store_path_broker_identity: str = _setting("storePathBrokerIdentity")
     store_path_epoch_file: str = _setting("storePathEpochFile")
     all_ack_in_sync_state_set: bool = _setting("allAckInSyncStateSet")
-    min_in_sync_replicas: int = _setting("minInSyncReplicas", _between(1, _INT_MAX))
+    min_in_sync_replicas: int = _setting("minInSyncReplicas", _between(1, INT_MAX))
     master_lease_enable: bool = _setting("masterLeaseEnable")
     forward_to_master_enable: bool = _setting("forwardToMasterEnable")
     async_learner: bool = _setting("asyncLearner")
@@ -456,7 +455,7 @@ class BrokerConfig(Settings):
     sync_controller_metadata_period_ms: int = _setting("syncControllerMetadataPeriod", _parse_period_ms)
     broker_heartbeat_interval_ms: int = _setting("brokerHeartbeatInterval", _parse_period_ms)
     controller_heart_beat_timeout_ms: int = _setting("controllerHeartBeatTimeoutMills", _between(100, LONG_MAX))
-    broker_election_priority: int = _setting("brokerElectionPriority", _between(-_INT_MAX - 1, _INT_MAX))
+    broker_election_priority: int = _setting("brokerElectionPriority", _between(-INT_MAX - 1, INT_MAX))
 
     # Who may watch it.
     metrics_exporter_type: str = _setting("metricsExporterType", _parse_metrics_exporter)
@@ -480,7 +479,7 @@ class BrokerConfig(Settings):
     store_reply_message_enable: bool = _setting("storeReplyMessageEnable")
 
     # Sending.
-    max_message_size_bytes: int = _setting("maxMessageSize", _between(1024, _INT_MAX))  # or nobody could send
+    max_message_size_bytes: int = _setting("maxMessageSize", _between(1024, INT_MAX))  # or nobody could send
     start_accept_send_request_ms: int = _setting(
         "startAcceptSendRequestTimeStamp", _between(-LONG_MAX - 1, _TIME_MAX_MS)
     )
@@ -488,7 +487,7 @@ class BrokerConfig(Settings):
     unique_key_check_ms: int = _setting("uniqueKeyCheckMillis", _between(0, LONG_MAX))  # 0: keys are not looked at
 
     # How much of it one client may have (``rmqserver/limits/``).
-    max_requests_in_flight_per_connection: int = _setting("maxRequestsInFlightPerConnection", _between(0, _INT_MAX))
+    max_requests_in_flight_per_connection: int = _setting("maxRequestsInFlightPerConnection", _between(0, INT_MAX))
     max_send_rate_per_topic: NamedRates = _setting("maxSendRatePerTopic", _parse_rates)  # noqa: RUF009
     max_pull_rate_per_topic: NamedRates = _setting("maxPullRatePerTopic", _parse_rates)  # noqa: RUF009
     max_request_rate_per_user: NamedRates = _setting("maxRequestRatePerUser", _parse_rates)  # noqa: RUF009
@@ -506,10 +505,10 @@ class BrokerConfig(Settings):
     timer_wheel_enable: bool = _setting("timerWheelEnable")
     timer_precision_ms: int = _setting("timerPrecisionMs", _parse_timer_precision_ms)
     timer_roll_window_slot: int = _setting("timerRollWindowSlot")
-    timer_log_file_size_bytes: int = _setting("mappedFileSizeTimerLog", _between(1024, _INT_MAX))
+    timer_log_file_size_bytes: int = _setting("mappedFileSizeTimerLog", _between(1024, INT_MAX))
     timer_flush_interval_ms: int = _setting("timerFlushIntervalMs", _parse_period_ms)
-    timer_max_delay_s: int = _setting("timerMaxDelaySec", _between(0, _INT_MAX))
-    timer_congest_num_each_slot: int = _setting("timerCongestNumEachSlot", _between(1, _INT_MAX))
+    timer_max_delay_s: int = _setting("timerMaxDelaySec", _between(0, INT_MAX))
+    timer_congest_num_each_slot: int = _setting("timerCongestNumEachSlot", _between(1, INT_MAX))
     timer_stop_enqueue: bool = _setting("timerStopEnqueue")
     timer_stop_dequeue: bool = _setting("timerStopDequeue")
     recall_message_enable: bool = _setting("recallMessageEnable")
@@ -528,11 +527,11 @@ class BrokerConfig(Settings):
     max_error_rate_of_bloom_filter: int = _setting("maxErrorRateOfBloomFilter", _between(1, 99))
     server_load_balancer_enable: bool = _setting("serverLoadBalancerEnable")
     default_message_request_mode: str = _setting("defaultMessageRequestMode", _parse_request_mode)
-    default_pop_share_queue_num: int = _setting("defaultPopShareQueueNum", _between(-1, _INT_MAX))
+    default_pop_share_queue_num: int = _setting("defaultPopShareQueueNum", _between(-1, INT_MAX))
     revive_queue_num: int = _setting("reviveQueueNum", _between(1, 1024))
     max_pop_polling_size: int = _setting("maxPopPollingSize", _between(0, LONG_MAX))
-    pop_polling_map_size: int = _setting("popPollingMapSize", _between(0, _INT_MAX))
-    pop_polling_size: int = _setting("popPollingSize", _between(0, _INT_MAX))
+    pop_polling_map_size: int = _setting("popPollingMapSize", _between(0, INT_MAX))
+    pop_polling_size: int = _setting("popPollingSize", _between(0, INT_MAX))
     use_message_filter_for_notification: bool = _setting("useMessageFilterForNotification")
     enable_pop_message_threshold: bool = _setting("enablePopMessageThreshold")
     pop_inflight_message_threshold: int = _setting("popInflightMessageThreshold", _between(0, LONG_MAX))
@@ -557,13 +556,13 @@ class BrokerConfig(Settings):
     index_enabled: bool = _setting("messageIndexEnable")
     index_slot_count: int = _setting("maxHashSlotNum", _parse_positive)
     index_unit_count: int = _setting("maxIndexNum", _parse_positive)
-    max_lite_subscription_count: int = _setting("maxLiteSubscriptionCount", _between(0, _INT_MAX))
+    max_lite_subscription_count: int = _setting("maxLiteSubscriptionCount", _between(0, INT_MAX))
     min_lite_ttl_ms: int = _setting("minLiteTTl", _between(0, LONG_MAX))
     lite_ttl_check_interval_ms: int = _setting("liteTtlCheckInterval", _parse_period_ms)
     enable_lmq: bool = _setting("enableLmq")
     enable_multi_dispatch: bool = _setting("enableMultiDispatch")
     enable_lmq_quota: bool = _setting("enableLmqQuota")
-    max_lmq_consume_queue_num: int = _setting("maxLmqConsumeQueueNum", _between(0, _INT_MAX))
+    max_lmq_consume_queue_num: int = _setting("maxLmqConsumeQueueNum", _between(0, INT_MAX))
     flush_interval_ms: int = _setting("flushIntervalCommitLog", _parse_positive)
     sync_flush_timeout_ms: int = _setting("syncFlushTimeout", _between(1, _MILLISECONDS["d"]))
     checkpoint_interval_ms: int = _setting("flushConsumeQueueThoroughInterval", _parse_positive)
@@ -575,7 +574,7 @@ class BrokerConfig(Settings):
     filter_scan_bytes_max: int = _setting("maxFilterMessageSize", _between(0, 1 << 18))  # filtered at once
     check_crc_on_recover: bool = _setting("checkCRCOnRecover")
     delete_hours: tuple[int, ...] = _setting("deleteWhen", _parse_hours)
-    file_reserved_hours: int = _setting("fileReservedTime", _between(0, _INT_MAX))
+    file_reserved_hours: int = _setting("fileReservedTime", _between(0, INT_MAX))
     delete_file_batch_max: int = _setting("deleteFileBatchMax", _between(1, 100))  # up to 100 ms each
     clean_forcibly_enabled: bool = _setting("cleanFileForciblyEnable")
     clean_resource_interval_ms: int = _setting("cleanResourceInterval", _parse_period_ms)

@@ -10,6 +10,7 @@ import msgspec
 Int32 = Annotated[int, msgspec.Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 
+INT_MAX = (1 << 31) - 1
 LONG_MAX = (1 << 63) - 1
 """Where a time in ms is asked for, it means that there is no end."""
 

@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from rmqproto.codes import ResponseCode
+from rmqproto.java.java_numbers import INT_MAX
 from rmqproto.message.properties import (
     CLUSTER,
     DELAY,
@@ -54,6 +55,8 @@ USUAL = re.compile(
 be delayed, is half of a transaction, is sent once more ... They end with a separator. The groups are the MessageKeys;
 the unique key is alphanumeric."""
 
+_INT = re.compile(r"[+-]?[0-9]{1,10}")
+
 _NO_WAIT = re.compile(rb"(?:^|\x02)WAIT\x01false\x02")
 
 
@@ -78,11 +81,10 @@ def added_by_broker(config: BrokerConfig) -> dict[str, str]:
 
 
 def parse_int(text: str) -> int:
-    """A number as Java reads it. Refused with 1 if it is none."""
-    try:
-        return int(text)
-    except ValueError:
-        raise Refused(ResponseCode.SYSTEM_ERROR, f"a number is needed, not {text[:40]!r}") from None
+    """A number as Java's ``Integer.parseInt`` reads it. Refused with 1 if it is none."""
+    if not _INT.fullmatch(text) or not -INT_MAX - 1 <= int(text) <= INT_MAX:
+        raise Refused(ResponseCode.SYSTEM_ERROR, f"a number is needed, not {text[:40]!r}")
+    return int(text)
 
 
 def delay_level(properties: dict[str, str]) -> int:

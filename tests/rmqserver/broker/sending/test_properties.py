@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqproto.message import properties
-from rmqserver.broker.sending.properties import TIMER_NAMES, USUAL
+from rmqserver.broker.sending.properties import TIMER_NAMES, USUAL, delay_level
+from rmqserver.remoting.answer import Refused
 
 WITH_A_MEANING = [
     "TRAN_MSG", "DELAY", *TIMER_NAMES, "POP_CK", "__LITE_TOPIC", "INNER_MULTI_DISPATCH", "_SYS_MSG_PRIORITY_",
@@ -46,3 +47,13 @@ def test_the_longest_properties_take_no_longer_than_their_length() -> None:
     assert usual_keys(b"KEYS\x01" + b"a" * 30_000) is None
     assert usual_keys(b"a\x01b\x02" * 8_000 + b"a") is None
     assert usual_keys(b"WAIT\x01true\x02" * 2_000 + b"a") is None
+
+
+@pytest.mark.parametrize("text", ["", " 3", "1_0", "3.0", "2147483648", "-2147483648000", "\u0663", "9" * 5000])
+def test_what_is_no_number_to_java_is_refused(text: str) -> None:
+    with pytest.raises(Refused, match="a number is needed"):
+        delay_level({"DELAY": text})
+
+
+def test_a_number_may_have_a_sign() -> None:
+    assert (delay_level({"DELAY": "+3"}), delay_level({"DELAY": "-1"}), delay_level({})) == (3, -1, 0)
