@@ -19,6 +19,7 @@ from rmqserver.broker.relays.relay import PORTION_MAX, Progress, Relay, copy_for
 from rmqserver.broker.sending.put import Put
 from rmqserver.broker.tables.config_table import from_file, next_version
 from rmqserver.store.queues.consume_queue import UNIT, ConsumeQueue
+from rmqserver.store.results import MessageRefused, PutStatus
 
 if TYPE_CHECKING:
     from rmqserver.broker.parts import BrokerParts
@@ -103,7 +104,14 @@ class Delays:
         if topic == TRANSACTION_HALF_TOPIC:
             log.error("event=delayed-half-message key=%s", properties.get(props.UNIQUE_KEY))
             return
-        self._put.put_through(copy_for(message, topic, queue_id, properties))
+        try:
+            self._put.put_through(copy_for(message, topic, queue_id, properties))
+        except MessageRefused as error:
+            if error.status is not PutStatus.PROPERTIES_SIZE_EXCEEDED:
+                raise
+            # Its places in light queues make them too long, today and ever: all behind it would wait for it.
+            log.error("event=delayed-message-dropped topic=%s reason=%r", topic, str(error))
+            return
         self._delivered_count += 1
         if self._delivered_count % VERSION_STEP == 0:
             self.data_version = next_version(self.data_version, self._clock_ms())

@@ -25,7 +25,14 @@ LEVEL_MS = 1000
 class Bench:
     """Delays of one level on a store and a clock of their own."""
 
-    def __init__(self, directory: Path, flush_mode: FlushMode = FlushMode.ASYNC, *, waits_for_copies: bool = False):
+    def __init__(
+        self,
+        directory: Path,
+        flush_mode: FlushMode = FlushMode.ASYNC,
+        *,
+        waits_for_copies: bool = False,
+        has_light_queues: bool = False,
+    ):
         self.clock = Clock()
         options = StoreOptions(
             flush_mode=flush_mode,
@@ -35,6 +42,7 @@ class Bench:
             index_unit_count=40,
             delay_levels_ms=(LEVEL_MS,),
             message_size_max_bytes=1000,
+            light_queues_enabled=has_light_queues,
         )
         self.options = options
         self.store = MessageStore(directory, options, clock_ms=self.clock, background=False)
@@ -44,9 +52,9 @@ class Bench:
         self.delays = Delays(parts, Put(parts))
         self.delays.load()
 
-    def wait(self, body: bytes = b"body", topic: str = "T") -> None:
-        """Stores a message that waits."""
-        properties = f"DELAY\x011\x02REAL_TOPIC\x01{topic}\x02REAL_QID\x010\x02".encode()
+    def wait(self, body: bytes = b"body", topic: str = "T", more: str = "") -> None:
+        """Stores a message that waits, with ``more`` properties."""
+        properties = f"DELAY\x011\x02REAL_TOPIC\x01{topic}\x02REAL_QID\x010\x02{more}".encode()
         put(self.store, SCHEDULE_TOPIC, 0, body, properties=properties)
         self.store.commit()
 
@@ -120,6 +128,18 @@ async def test_copy_that_is_refused_is_the_next_to_be_tried(bench: Bench) -> Non
     bench.store.use_options(bench.options)
     assert await bench.deliver()
     assert (bench.delivered(), bench.delays.offsets) == (3, {1: 3})
+
+
+@pytest.mark.trio
+async def test_copy_that_can_never_be_put_holds_up_none_behind_it(tmp_path: Path) -> None:
+    """Delivered it would say where it is in a light queue, and its properties are too long for that."""
+    bench = Bench(tmp_path, has_light_queues=True)
+    bench.wait(b"long", more=f"INNER_MULTI_DISPATCH\x01%LMQ%a\x02K\x01{'v' * 32_690}\x02")
+    bench.wait(b"last")
+    bench.clock.now_ms += LEVEL_MS
+    assert await bench.deliver()
+    assert (bench.delivered(), bench.delays.offsets) == (1, {1: 2})
+    bench.close()
 
 
 @pytest.mark.trio
