@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Self
 
 from rmqclient.addresses import split_address
 from rmqclient.remoting.requests import (
+    CONNECT_HINT,
     OPAQUE_MASK,
     Codec,
     Fields,
@@ -270,7 +271,7 @@ class _Line:
         raise ConnectError(
             f"cannot connect to {self._address}: {_reason(error)}",
             address=self._address,
-            hint="Is the server running, and is this its address?",
+            hint=CONNECT_HINT,
         )
 
     def _secured(self, plain: socket.socket, tls: ssl.SSLContext, deadline_s: float) -> socket.socket:

@@ -10,6 +10,7 @@ import trio
 
 from rmqclient.remoting.channel import Channel, open_socket
 from rmqclient.remoting.requests import (
+    CONNECT_HINT,
     Fields,
     encode_answer,
     encode_not_supported,
@@ -30,8 +31,6 @@ REQUEST_TIMEOUT_S = 3.0
 
 SWEEP_INTERVAL_S = 0.1
 """How much later than its deadline a request may end."""
-
-CONNECT_HINT = "Is the server running, and is this its address?"
 
 BrokerRequestHandler = Callable[[Command], Awaitable[bytes]]
 """The body of our answer to a request of the broker. A RocketMQError becomes an answer with code 1."""

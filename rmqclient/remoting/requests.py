@@ -12,6 +12,8 @@ from rmqproto.wire.credentials import Credentials
 from rmqproto.wire.frames import frame
 
 LANGUAGE = "PYTHON"
+CONNECT_HINT = "Is the server running, and is this its address?"
+
 OPAQUE_MASK = 0x7FFFFFFF
 """Opaques are signed 32-bit numbers on the wire; ours stay positive and wrap."""
 
