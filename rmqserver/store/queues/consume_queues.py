@@ -211,6 +211,12 @@ class ConsumeQueues:
             self._disk.unlink(f"{path}/{name}")
         self._disk.rmdir(path)
 
+    def begin_anew(self, topic: Topic, queue: ConsumeQueue) -> ConsumeQueue:
+        """An empty queue in its place."""
+        self.delete_queue(queue)
+        del topic.queues[queue.queue_id]
+        return self.add(topic, queue.queue_id)
+
     def delete_queue(self, queue: ConsumeQueue) -> None:
         queue.is_deleted = True
         self.behind.pop(queue, None)

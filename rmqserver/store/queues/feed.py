@@ -15,7 +15,7 @@ from rmqserver.store.followers import Mark, Round, Sync
 from rmqserver.store.log.commit_log import CommitLog
 from rmqserver.store.log.scan import FoundRecord, scan
 from rmqserver.store.options import StoreOptions
-from rmqserver.store.queues.consume_queue import UNWRITTEN_UNITS_MAX, ConsumeQueue
+from rmqserver.store.queues.consume_queue import UNIT, UNWRITTEN_UNITS_MAX, ConsumeQueue
 from rmqserver.store.queues.consume_queues import ConsumeQueues, Topic
 from rmqserver.store.queues.light import OFFSETS_MARK, light_units_untrusted
 from rmqserver.store.recovery.checkpoint import Checkpoint
@@ -127,6 +127,8 @@ class QueueFeed:
             for name, queue_id, first, units in runs:
                 topic = self._queues.topics.get(name) or self._queues.topic(name)
                 queue = topic.queues.get(queue_id) or self._queues.add(topic, queue_id)
+                if not first and queue.next_offset:
+                    queue = self._begun_anew(topic, queue, UNIT.unpack_from(units)[0])
                 self._touched.setdefault(queue, queue.max_offset)
                 queue.append_run(first, units)
         finally:
@@ -163,6 +165,8 @@ class QueueFeed:
 
     def _add_to(self, topic: Topic, queue_id: int, queue_offset: int, found: FoundRecord, code: int) -> None:
         queue = topic.queues.get(queue_id) or self._queues.add(topic, queue_id)
+        if not queue_offset and queue.next_offset:
+            queue = self._begun_anew(topic, queue, found.log_offset)
         self._touched.setdefault(queue, queue.max_offset)
         queue.append_recovered(queue_offset, found.log_offset, found.size_bytes, code)
         unwritten = queue.next_offset - queue.written_offset
@@ -170,6 +174,14 @@ class QueueFeed:
             self._queues.write_queue(queue)
         elif unwritten:
             self._queues.behind[queue] = None
+
+    def _begun_anew(self, topic: Topic, queue: ConsumeQueue, log_offset: int) -> ConsumeQueue:
+        """The queue of a first message that lies there. Behind all that the queue has, it is that of a topic that was
+        deleted and made again: where the log was copied, or is read again, nobody has said so."""
+        if self._read_only or not 0 < queue.indexed_log_offset <= log_offset:
+            return queue
+        _log.info("event=queue-begins-anew topic=%s queue=%d units=%d", topic.name, queue.queue_id, queue.next_offset)
+        return self._queues.begin_anew(topic, queue)
 
     def cut(self, end_offset: int) -> None:
         """A log that ends before what is known of it is damaged: then all queues may know too much."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
+from rmqproto.message.record import decode_record_untrusted
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.options import FlushMode, StoreOptions
 
@@ -41,3 +43,66 @@ def test_a_round_in_flight_does_not_bring_a_deleted_topic_back(tmp_path: Path, f
     assert store.get("T", 0, 0, 32).count == 1
     assert len(queue_files(tmp_path)) == 1
     assert store.close()
+
+
+def open_store(directory: Path) -> MessageStore:
+    store = MessageStore(
+        directory, StoreOptions(index_enabled=False, commit_log_file_size_bytes=1 << 20), background=False
+    )
+    store.open()
+    return store
+
+
+def bodies(store: MessageStore) -> list[bytes]:
+    result = store.get("T", 0, 0, 32)
+    store.load(result)
+    return [decode_record_untrusted(record).body for record in result.records()]
+
+
+def made_again(store: MessageStore, *, count: int = 2) -> None:
+    """A topic with three messages is deleted, and one of its name gets others."""
+    for number in range(3):
+        append(store, "T", b"old %d" % number)
+    store.commit()
+    store.delete_topic("T")
+    for number in range(count):
+        append(store, "T", b"new %d" % number)
+    store.commit()
+    store.flush()
+
+
+@pytest.mark.parametrize("count", [2, 5])
+def test_queues_that_are_made_from_the_log_have_the_new_topic_alone(tmp_path: Path, count: int) -> None:
+    """After a power cut, or where somebody removed them. The new messages were passed over, until there were as many
+    as of the topic before."""
+    store = open_store(tmp_path)
+    made_again(store, count=count)
+    store.close()
+    shutil.rmtree(tmp_path / "consumequeue")
+    (tmp_path / "checkpoint").unlink()
+    store = open_store(tmp_path)
+    assert bodies(store) == [b"new %d" % number for number in range(count)]
+    assert append(store, "T", b"next") == count
+    store.commit()
+    store.close()
+    store = open_store(tmp_path)
+    assert bodies(store) == [*(b"new %d" % number for number in range(count)), b"next"]
+    store.close()
+
+
+@pytest.mark.parametrize("step", [7, 1 << 20])
+def test_a_copied_log_has_the_new_topic_alone(tmp_path: Path, step: int) -> None:
+    master, slave = open_store(tmp_path / "master"), open_store(tmp_path / "slave")
+    made_again(master)
+    copy = slave.log_copy()
+    data = master.log.read(0, master.written_offset)
+    for at in range(0, len(data), step):
+        copy.append(at, data[at : at + step])
+        copy.dispatch_all()
+    assert bodies(slave) == [b"new 0", b"new 1"]
+    slave.flush()
+    slave.close()
+    slave = open_store(tmp_path / "slave")
+    assert bodies(slave) == [b"new 0", b"new 1"]
+    for store in (master, slave):
+        store.close()

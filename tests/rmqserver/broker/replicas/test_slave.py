@@ -111,6 +111,20 @@ def test_tables_and_offsets_come_across(pair: Pair) -> None:
     until(lambda: "Later" not in admin.all_topics(slave).topic_config_table)
 
 
+def test_a_topic_that_was_deleted_and_made_again_is_the_new_one_at_the_slave(pair: Pair) -> None:
+    """Its queues begin at 0 again, and the slave still has units there: it passed over the new messages."""
+    for body in (b"old %d" % number for number in range(5)):
+        assert pair.send("Again", body) is SendStatus.SEND_OK
+    until(lambda: "Again" in pair.admin.all_topics(pair.slave.broker_addr).topic_config_table)
+    until(lambda: len(pair.bodies(pair.slave, "Again")) == 5)
+    pair.admin.delete_topic_in_broker(pair.master.broker_addr, "Again")
+    assert pair.send("Again", b"new") is SendStatus.SEND_OK
+    assert pair.bodies(pair.master, "Again") == [b"new"]
+    pair.until_copied()
+    until(lambda: "Again" in pair.admin.all_topics(pair.slave.broker_addr).topic_config_table)
+    until(lambda: pair.bodies(pair.slave, "Again") == [b"new"])
+
+
 def test_a_slave_takes_no_messages_and_serves_reads_where_that_is_switched_on(pair: Pair) -> None:
     with Wire(pair.slave.broker_addr) as wire:
         for answer in (send(wire, "Copied"), wire.ask(R.CONSUMER_SEND_MSG_BACK, SEND_BACK)):
