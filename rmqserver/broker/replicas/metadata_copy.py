@@ -137,6 +137,8 @@ class MetadataCopy:
     async def _all_topics(self, link: MasterLink) -> None:
         body = fastjson.loads_untrusted((await link.ask(RequestCode.GET_ALL_TOPIC_CONFIG)).body, TopicConfigs)
         if body.data_version != self._topics.data_version:
+            for name in self._topics.all().keys() - body.topic_config_table.keys():
+                self._offsets.remove_topic(name)  # one that is made again under that name is read from its begin
             self._topics.take_over(body.topic_config_table, body.data_version)
         version = body.mapping_data_version
         if version is not None and version != self._mappings.data_version:

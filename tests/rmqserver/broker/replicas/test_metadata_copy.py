@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from rmqproto.bodies.base import DataVersion
 from rmqproto.bodies.master import HaStatus
+from rmqproto.bodies.routes import TopicConfig, TopicConfigs
 from rmqproto.bodies.statistics import ConsumerOffsetsBody, DelayOffsets
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import RefusedError
@@ -43,15 +45,18 @@ class TellingMaster:
     offset: int = 1
     log_end: int = 0
     refuses: set[int] = field(default_factory=set)
+    topics: TopicConfigs | None = None
     asked: list[int] = field(default_factory=list)
 
     async def ask(self, code: int, *_: object) -> Command:
         self.asked.append(code)
-        bodies = {
+        bodies: dict[int, object] = {
             RequestCode.GET_ALL_CONSUMER_OFFSET: ConsumerOffsetsBody(offset_table={"T@G": {0: self.offset}}),
             RequestCode.GET_ALL_DELAY_OFFSET: DelayOffsets(offset_table={1: self.offset}),
             RequestCode.GET_BROKER_HA_STATUS: HaStatus(master_commit_log_max_offset=self.log_end),
         }
+        if self.topics is not None:
+            bodies[RequestCode.GET_ALL_TOPIC_CONFIG] = self.topics
         if code in self.refuses or code not in bodies:
             raise RefusedError(ResponseCode.SYSTEM_ERROR, "not now")
         return Command(code=0, body=dumps(bodies[RequestCode(code)]))
@@ -125,3 +130,15 @@ async def test_a_master_that_does_not_say_how_far_its_log_goes_is_believed(copyi
     copying.master.refuses.add(RequestCode.GET_BROKER_HA_STATUS)
     await copying.round()
     assert copying.taken == (1, 1)
+
+
+@pytest.mark.trio
+async def test_offsets_of_a_topic_that_the_master_has_no_more_go(copying: Copying) -> None:
+    """Made again, it begins at 0: who has read of it before would begin behind its first messages."""
+    copying.parts.topics.put(TopicConfig(topic_name="T"))
+    copying.parts.offsets.commit("G", "T", 0, 7)
+    copying.master.topics = TopicConfigs(data_version=DataVersion(timestamp=9))
+    copying.master.refuses.add(RequestCode.GET_ALL_CONSUMER_OFFSET)
+    await copying.round()
+    assert copying.parts.topics.get("T") is None
+    assert copying.taken[1] is None
