@@ -23,6 +23,7 @@ final class Producers {
         producer.setNamesrvAddr(namesrv);
         producer.setInstanceName("witness-producer");
         producer.setSendMsgTimeout(SEND_TIMEOUT_MS);
+        producer.setMqClientApiTimeout(SEND_TIMEOUT_MS); // for the route: 3 s of a busy machine are over before a new JVM has a connection
         producer.setPollNameServerInterval(Integer.getInteger("witness.pollNameServerMs", producer.getPollNameServerInterval()));
         producer.setRetryTimesWhenSendFailed(Integer.getInteger("witness.retries", 0));
         producer.setSendLatencyFaultEnable(Boolean.getBoolean("witness.latencyFault"));
