@@ -25,7 +25,6 @@ from typer.core import TyperCommand, TyperGroup
 from rmqadmin import diagnostics, output, registry
 from rmqadmin.call import Call
 from rmqadmin.core.contexts.permission import ChangeRefusedError
-from rmqadmin.core.near_names import near_name
 from rmqadmin.core.results import Result
 from rmqadmin.exit_codes import ExitCode
 from rmqadmin.invocation import JSON_FORMATS, Invocation
@@ -45,7 +44,6 @@ from rmqadmin.options.command_options import (
 from rmqadmin.options.common_options import CommonOptions, color_of
 from rmqadmin.options.context_words import ContextName
 from rmqadmin.output import Color, Format
-from rmqadmin.picked_fields import PickedFields, fields_hint, pick_fields
 from rmqadmin.registry import Effect, Entry
 from rmqadmin.version import PIPE_CLOSED
 from rmqproto.errors import DamageError, NotFoundError, RocketMQError, UsageError
@@ -53,6 +51,7 @@ from rmqproto.errors import DamageError, NotFoundError, RocketMQError, UsageErro
 if typing.TYPE_CHECKING:
     from rmqadmin.core.audit.trail import Arguments
     from rmqadmin.meant_names import Given
+    from rmqadmin.picked_fields import PickedFields
 
 _HELP = {"help_option_names": ["-h", "--help"]}
 _ONLY_HELP = [[name] for name in _HELP["help_option_names"]]
@@ -156,6 +155,8 @@ class LazyGroup(TyperGroup):
             raise typer.Exit(0)
 
     def _unknown(self, ctx: Any, name: str) -> UsageError:
+        from rmqadmin.core.near_names import near_name  # for those who have mistyped something
+
         near = near_name(name, self.list_commands(ctx))
         entry = registry.find(f"{self.noun} {near}".strip()) if near else None
         called = f"{diagnostics.PROGRAM} {self.noun}".strip()
@@ -238,6 +239,8 @@ class RegistryCommand(TyperCommand):
         """``--json`` alone is the question which fields there are."""
         asked = [at for at, word in enumerate(args) if word == "--json"]
         if asked and all(at + 1 == len(args) or args[at + 1].startswith("-") for at in asked):
+            from rmqadmin.picked_fields import fields_hint
+
             hint = fields_hint(result_types(self.entry))
             raise UsageError("--json needs names of fields, separated by commas", hint=hint)
 
@@ -482,6 +485,8 @@ def picked_fields(entry: Entry, common: CommonOptions) -> PickedFields | None:
     """None without ``--json``. UsageError, before any server is asked."""
     if common.json_fields is None:
         return None
+    from rmqadmin.picked_fields import pick_fields  # for those who pick some
+
     return pick_fields(common.json_fields, common.jq, result_types(entry))
 
 

@@ -12,10 +12,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from rmqadmin.core.near_names import did_you_mean
 from rmqproto.errors import UsageError
 
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_NUMBER = r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
 _LONG_PREFIX_LENGTH_MIN = 2
 
 
@@ -137,8 +136,8 @@ class _Parser:
 
     def is_value(self, token: str, spec: OptionSpec) -> bool:
         if spec.implied_value is not None:
-            return _NUMBER.fullmatch(token) is not None
-        return not self.is_option(token) or _NUMBER.fullmatch(token) is not None
+            return re.fullmatch(_NUMBER, token) is not None
+        return not self.is_option(token) or re.fullmatch(_NUMBER, token) is not None
 
     def is_option(self, token: str) -> bool:
         """Whether commons-cli would read a token as an option where a value could stand."""
@@ -174,6 +173,8 @@ class _Parser:
         return None
 
     def unknown(self, token: str) -> UnknownOptionError:
+        from rmqadmin.core.near_names import did_you_mean  # for those who have mistyped something
+
         name, spellings = token.lstrip("-").partition("=")[0], [f"--{name}" for name in self.long]
         hint = did_you_mean(f"--{name}", spellings) if len(name) > 1 else None
         return UnknownOptionError(token, hint=hint)

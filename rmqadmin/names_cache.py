@@ -7,7 +7,6 @@ does not fail because the cache cannot be written.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from rmqadmin.core.own_files import cache_dir
 NAMES_MAX = 10_000
 """A shell takes a tenth of a second to offer these."""
 
-_PLAIN = re.compile(r"[%|a-zA-Z0-9_.:-]+")
+_WITHOUT_MARKS = str.maketrans("", "", "%|_.:-")
 NAMESRVS_MAX = 16
 """Folders kept, the newest: test servers, each on a new port, would leave one each."""
 
@@ -45,14 +44,19 @@ def remembered(namesrv_addrs: Iterable[str], kind: str) -> list[str]:
 
 
 def _folder(namesrv_addrs: Iterable[str]) -> Path:
-    return names_dir() / re.sub(r"[^\w.-]", "_", ",".join(namesrv_addrs))
+    return names_dir() / "".join(one if one.isalnum() or one in ".-" else "_" for one in ",".join(namesrv_addrs))
+
+
+def _is_plain(name: str) -> bool:
+    """Whether it is of letters and digits of ASCII, and marks that mean nothing to a shell between quotes."""
+    return name.isascii() and (name.translate(_WITHOUT_MARKS) or "x").isalnum()
 
 
 def remember(namesrv_addrs: Iterable[str], kind: str, names: Iterable[str]) -> None:
     """Replaces what is known of a kind. Only names of plain characters are kept: bash expands the words that it is
     given to complete, and a server could call a topic ``$(rm -r ~)``."""
     assert kind in KINDS
-    known = sorted({name for name in names if _PLAIN.fullmatch(name)})[:NAMES_MAX]
+    known = sorted({name for name in names if _is_plain(name)})[:NAMES_MAX]
     text = "".join(f"{name}\n" for name in known)
     folder = _folder(namesrv_addrs)
     path = folder / kind

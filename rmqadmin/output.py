@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import msgspec
 
@@ -22,8 +22,10 @@ from rmqadmin.core.results import DOCUMENT_VERSION, Result, ResultColumn, Row, c
 from rmqadmin.core.tables.layout import Layout, TableView, summary_lines
 from rmqadmin.core.tables.values import machine_text
 from rmqadmin.core.terminal_text import printable
-from rmqadmin.picked_fields import PickedFields
 from rmqproto.errors import UsageError
+
+if TYPE_CHECKING:
+    from rmqadmin.picked_fields import PickedFields
 
 WIDTH_DEFAULT = 80
 """Of a terminal that does not say how wide it is."""

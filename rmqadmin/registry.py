@@ -9,7 +9,6 @@ line here and that file.
 
 from __future__ import annotations
 
-import re
 from enum import Enum
 
 import msgspec
@@ -48,8 +47,11 @@ class Entry(msgspec.Struct, frozen=True):
 
     @property
     def function(self) -> str:
-        words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", self.name)
-        return re.sub(r"[ -]", "_", words).lower()
+        found, before = "", ""
+        for one in self.name.replace(" ", "_").replace("-", "_"):
+            found += f"_{one}" if one.isupper() and (before.islower() or before.isdigit()) else one
+            before = one
+        return found.lower()
 
 
 _R, _RC, _C, _D, _L = Effect.READ, Effect.READ_OR_CHANGE, Effect.CHANGE, Effect.DESTROY, Effect.LOCAL

@@ -66,8 +66,8 @@ SYSTEM_GROUPS = frozenset({
     "CID_ONSAPI_PULL", "CID_ONSAPI_PERMISSION", "CID_ONSAPI_OWNER", TRANSACTION_GROUP,
 })  # fmt: skip
 
-_LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+")
-_LEGAL_LITE = re.compile(r"[a-zA-Z0-9_-]+")
+_LEGAL = r"[%|a-zA-Z0-9_-]+"
+_LEGAL_LITE = r"[a-zA-Z0-9_-]+"
 _RULE = "^[%|a-zA-Z0-9_-]+$"
 
 
@@ -123,7 +123,7 @@ def topic_problem(topic: str) -> str | None:
     """Why a broker refuses this topic name, in Apache's words; None if it is legal."""
     if not topic.strip():
         return "The specified topic is blank."
-    if not _LEGAL.fullmatch(topic):
+    if not re.fullmatch(_LEGAL, topic):
         return f"The specified topic: {topic}, contains illegal characters, allowing only {_RULE}"
     prefixed = topic.startswith((RETRY_PREFIX, DLQ_PREFIX))
     length_max = RETRY_OR_DLQ_TOPIC_LENGTH_MAX if prefixed else TOPIC_LENGTH_MAX
@@ -134,7 +134,7 @@ def topic_problem(topic: str) -> str | None:
 
 def lite_topic_problem(lite_topic: str) -> str | None:
     """Why a lite topic cannot have the name, by the rule of Apache's proxy; None if it can."""
-    if not _LEGAL_LITE.fullmatch(lite_topic):
+    if not re.fullmatch(_LEGAL_LITE, lite_topic):
         return f"lite topic {lite_topic!r} can only contain alphanumeric characters, hyphens(-), and underscores(_)"
     if len(lite_topic) > LITE_TOPIC_LENGTH_MAX:
         return f"lite topic {lite_topic!r} exceed the max size {LITE_TOPIC_LENGTH_MAX}"
@@ -145,7 +145,7 @@ def group_problem(group: str) -> str | None:
     """Why a broker refuses this group name, in Apache's words; None if it is legal."""
     if not group.strip():
         return "The specified group is blank."
-    if not _LEGAL.fullmatch(group):
+    if not re.fullmatch(_LEGAL, group):
         return f"The specified group: {group}, contains illegal characters, allowing only {_RULE}"
     if len(group) > GROUP_LENGTH_MAX:
         return f"The specified group: {group}, is longer than group max length: {GROUP_LENGTH_MAX}"

@@ -33,7 +33,7 @@ LenientBool = Annotated[bool, msgspec.Meta(extra={"takes_one": True})]
 "true" in any case is true, all other text is false."""
 
 
-_JAVA_NUMBER = re.compile(r"[+-]?\d{1,40}")
+_JAVA_NUMBER = r"[+-]?\d{1,40}"
 """What ``Integer.parseInt`` and ``Long.parseLong`` read, as far as they have room: also a plus, and zeros in front."""
 
 
@@ -100,7 +100,7 @@ def _forgiving(ext: dict[str, str], type: type[Header]) -> dict[str, str]:
     for name, value in given.items():
         if name in lenient and value != "1":
             given[name] = _java_bool(value)
-        elif name in numbers and _JAVA_NUMBER.fullmatch(value):
+        elif name in numbers and re.fullmatch(_JAVA_NUMBER, value):
             given[name] = str(int(value))
     return given
 

@@ -60,13 +60,13 @@ def _as_it_is(data: bytes | bytearray | memoryview | str) -> bytes | bytearray |
     return data
 
 
-_ODD_KEY = re.compile(rb'(?<=[{,])(?:\{"[^{}]*\}|-?\d+)(?=:)')
+_ODD_KEY = rb'(?<=[{,])(?:\{"[^{}]*\}|-?\d+)(?=:)'
 
 
 def _with_quoted_keys(data: bytes | bytearray | memoryview | str) -> bytes:
     """Standard JSON, if all that is odd are keys: flat objects, and integers. What only looks like a key and stands in
     a text would end that text with the quote it gets, and what follows is no JSON: then msgspec refuses it."""
-    return _ODD_KEY.sub(_quoted, data.encode() if isinstance(data, str) else data)
+    return re.sub(_ODD_KEY, _quoted, data.encode() if isinstance(data, str) else data)
 
 
 def _quoted(key: re.Match[bytes]) -> bytes:

@@ -14,7 +14,7 @@ from rmqproto.errors import UsageError
 NO_CONTEXT = "none"
 """No context is called so: ``--context none`` is how to do without one."""
 
-NAME_FORM = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+NAME_FORM = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
 """Of a file's name that a shell need not quote, and that a person can type."""
 
 
@@ -83,7 +83,7 @@ def check_name(name: str) -> None:
     """UsageError for what cannot be the name of a context."""
     if name == NO_CONTEXT:
         raise UsageError(f"no context can be called {NO_CONTEXT}: that means to do without one")
-    if not NAME_FORM.fullmatch(name):
+    if not re.fullmatch(NAME_FORM, name):
         raise UsageError(
             f"{name!r} cannot be the name of a context",
             hint="Letters, digits, _ . and -, beginning with a letter or digit; at most 64.",

@@ -6,15 +6,17 @@ Shells read both for completion (``completions``).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rmqadmin.core.contexts.context import NAME_FORM, NO_CONTEXT, Context, ContextSettings, check_name
-from rmqadmin.core.contexts.settings_file import SettingsText, parse_settings, read_settings
-from rmqadmin.core.near_names import did_you_mean
 from rmqadmin.core.own_files import config_dir, state_dir, write_private
 from rmqproto.errors import NotFoundError, RocketMQError, UsageError
+
+if TYPE_CHECKING:
+    from rmqadmin.core.contexts.settings_file import SettingsText
 
 PREVIOUS = "-"
 """``context use -``: the one that was in use before."""
@@ -39,7 +41,7 @@ class ContextStore:
             found = [path.stem for path in self.folder.iterdir() if path.suffix == _SUFFIX]
         except FileNotFoundError:
             return []
-        return sorted(name for name in found if NAME_FORM.fullmatch(name))
+        return sorted(name for name in found if re.fullmatch(NAME_FORM, name))
 
     def path(self, name: str) -> Path:
         check_name(name)
@@ -47,6 +49,8 @@ class ContextStore:
 
     def load(self, name: str) -> Context:
         path = self.path(name)
+        from rmqadmin.core.contexts.settings_file import read_settings  # for those who have contexts
+
         try:
             return _checked(name, path, read_settings(path, ContextSettings))
         except FileNotFoundError:
@@ -56,6 +60,8 @@ class ContextStore:
             raise
 
     def _advice(self, name: str) -> str:
+        from rmqadmin.core.near_names import did_you_mean
+
         return did_you_mean(name, self.names()) or "`rmqadmin context ls` lists them."
 
     def named(self, name: str) -> Context | None:
@@ -107,7 +113,7 @@ class ContextStore:
             lines = []
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"{self.in_use_path}: {error}", hint="Remove the file.") from None
-        names = [line if NAME_FORM.fullmatch(line) else None for line in lines[:2]]
+        names = [line if re.fullmatch(NAME_FORM, line) else None for line in lines[:2]]
         now, before, *_ = [*names, None, None]
         return None if now == NO_CONTEXT else now, before
 
@@ -162,6 +168,8 @@ class ContextStore:
             self._write_chosen(NO_CONTEXT if name == now else now or NO_CONTEXT, None if name == before else before)
 
     def _replace(self, name: str, text: str, *, is_new: bool = False) -> Context:
+        from rmqadmin.core.contexts.settings_file import parse_settings
+
         path = self.path(name)
         changed = _checked(name, path, parse_settings(text, path, ContextSettings))
         try:

@@ -17,9 +17,7 @@ import msgspec
 
 from rmqadmin.core.contexts.context import NO_CONTEXT, Context, ServerSettings
 from rmqadmin.core.contexts.context_store import ContextStore
-from rmqadmin.core.contexts.defaults import NAMESRV_DEFAULT, TIMEOUT_DEFAULT_S
-from rmqadmin.core.contexts.secrets import read_secret
-from rmqadmin.core.contexts.settings_file import SECONDS_MAX, SettingsText, read_settings
+from rmqadmin.core.contexts.defaults import NAMESRV_DEFAULT, SECONDS_MAX, TIMEOUT_DEFAULT_S
 from rmqadmin.core.own_files import config_dir
 from rmqclient.tls_files import TlsFiles, tls_context
 from rmqproto.errors import UsageError
@@ -27,6 +25,8 @@ from rmqproto.wire.credentials import Credentials
 
 if TYPE_CHECKING:
     import ssl
+
+    from rmqadmin.core.contexts.settings_file import SettingsText
 
 CONTEXT_VARIABLE = "RMQADMIN_CONTEXT"
 
@@ -202,8 +202,13 @@ class EffectiveSettings:
 
     @cached_property
     def _file(self) -> SettingsText[FileSettings] | None:
+        path = config_path()
+        if not os.path.lexists(path):
+            return None
+        from rmqadmin.core.contexts.settings_file import read_settings  # for those who have some
+
         try:
-            return read_settings(config_path(), FileSettings)
+            return read_settings(path, FileSettings)
         except FileNotFoundError:
             return None
 
@@ -238,7 +243,11 @@ class EffectiveSettings:
 
     @staticmethod
     def _key(setting: EffectiveSetting) -> str:
-        return str(setting.value) if setting.path is None else read_secret(setting.value, setting.key, setting.path)
+        if setting.path is None:
+            return str(setting.value)
+        from rmqadmin.core.contexts.secrets import read_secret
+
+        return read_secret(setting.value, setting.key, setting.path)
 
     def tls(self) -> ssl.SSLContext | None:
         """None if connections are plain. UsageError as for ``tls_files``, and for a file that cannot be used."""

@@ -9,15 +9,13 @@ from typing import Any, Generic, TypeVar, get_args
 
 import msgspec
 
+from rmqadmin.core.contexts.defaults import SECONDS_MAX
 from rmqadmin.core.contexts.secrets import check_reference
 from rmqadmin.core.near_names import did_you_mean
 from rmqproto.errors import UsageError
 
 FILE_SIZE_MAX_BYTES = 256 * 1024
 """Of settings and comments. Anything longer is another file."""
-
-SECONDS_MAX = 86_400
-"""A day: longer than anybody waits for an answer."""
 
 KEYS = ("access_key", "secret_key")
 """Of these a file says where they are."""
