@@ -35,7 +35,12 @@ TOPICS_A_REQUEST = 1000
 MQADMIN_JVM = ("-server", "-Xms1g", "-Xmx1g", "-Xmn256m", "-XX:MetaspaceSize=128m", "-XX:MaxMetaspaceSize=128m")
 """As Apache's own script, ``bin/tools.sh``, starts it."""
 
-PROGRAM = [sys.executable, "-m", "rmqadmin"]
+PROGRAM = [sys.executable, str(Path(sys.executable).with_name("rmqadmin"))]
+"""The console script, which is what users start: ``-m`` loads ``runpy`` as well."""
+
+BARE = [sys.executable, "-c", "pass"]
+BARE_NAME = "python -c pass"
+"""What the interpreter takes by itself."""
 HELPS = ("--help", "topicStatus --help", "spark-replay --help")
 MQADMIN, LIST = "mqadmin topicList", "topicList"
 
@@ -52,6 +57,7 @@ def take(extent: Extent) -> list[Figure]:
         with apache() if extent.with_apache else ours() as broker:
             seed(broker)
             commands = {words: [*PROGRAM, *words.split()] for words in ("--version", *HELPS)}
+            commands[BARE_NAME] = BARE
             commands[LIST] = [*PROGRAM, LIST, "-n", broker.namesrv_addr]
             if extent.with_apache:
                 arguments = ("org.apache.rocketmq.tools.command.MQAdminStartup", LIST, "-n", broker.namesrv_addr)
@@ -61,7 +67,8 @@ def take(extent: Extent) -> list[Figure]:
     theirs = found.get(MQADMIN)
     wall, cpu = (None, None) if theirs is None else (theirs.wall_ms, theirs.cpu_ms)
     return [
-        Figure("rmqadmin --version, wall", "ms", found["--version"].wall_ms, at_most=VERSION_MS),
+        Figure("rmqadmin --version, wall", "ms", found["--version"].wall_ms, found[BARE_NAME].wall_ms, BARE_NAME,
+               at_most=VERSION_MS),
         *(
             Figure(f"rmqadmin {words}, CPU", "ms", found[words].cpu_ms, found[HELPS[0]].cpu_ms, "--help",
                    ratio_at_most=OF_HELP)
