@@ -193,6 +193,7 @@ class RegistryCommand(TyperCommand):
             found = normalise(args, option_specs(self), keeps_quotes=not self.entry.is_mqadmin)
         except UnknownOptionError as error:
             raise self._with_place(ctx, error) from None
+        self._check_numbers(found.options)
         self._check_meant_format(found.options)
         if "--help" not in found.seen:
             if self.entry.effect is not Effect.SCREEN:
@@ -214,6 +215,14 @@ class RegistryCommand(TyperCommand):
                 written = error.token if has_value or param.is_flag else f"{name} {param.metavar or 'VALUE'}"
                 error.hint = f"It stands before the command: {diagnostics.PROGRAM} {written} {self.entry.name} …"
         return error
+
+    def _check_numbers(self, options: Sequence[str]) -> None:
+        """UsageError for ``nan`` and ``inf``: ``float`` reads them, no range of Typer's refuses the one, and nothing
+        can be done so often or wait so long."""
+        fractions = {param.opts[-1] for param in self.params if param.type.name.startswith("float")}
+        for name, _, value in (option.partition("=") for option in options):
+            if name in fractions and value.strip().lstrip("+-").lower() in ("nan", "inf", "infinity"):
+                raise UsageError(f"{name} {value} is no number of anything")
 
     def _check_meant_format(self, options: Sequence[str]) -> None:
         """UsageError where ``-o`` is mqadmin's own option, and its value is a format."""

@@ -15,7 +15,7 @@ import msgspec
 from rmqadmin.core.changes import FieldChange, Step, WayBack
 from rmqadmin.core.groups.group_config import group_fields
 from rmqadmin.core.near_names import did_you_mean
-from rmqadmin.core.topics.perms import perm_of_letters
+from rmqadmin.core.topics.perms import parse_perm, perm_of_letters
 from rmqadmin.core.topics.topic_config import changed_attributes, topic_fields
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
@@ -78,6 +78,11 @@ def checked_entry(kind: ListKind[C], entry: Mapping[str, Any]) -> dict[str, Any]
         if isinstance(found.get(field), str) and (value := read(found[field])) is not None:
             found[field] = value
     _configured(kind, found)
+    if isinstance(found.get("perm"), int):  # brokers take any number
+        try:
+            parse_perm(str(found["perm"]))
+        except UsageError as error:
+            raise UsageError(f"{found[kind.name_field]}: {error}", hint=error.hint) from None
     return found
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
-from rmqadmin.core.contexts.defaults import NAMESRV_DEFAULT, TIMEOUT_DEFAULT_S
+from rmqadmin.core.contexts.defaults import NAMESRV_DEFAULT, SECONDS_MAX, TIMEOUT_DEFAULT_S
 from rmqadmin.output import Color, Format, parse_format
 from rmqproto.errors import UsageError
 
@@ -70,6 +70,7 @@ class CommonOptions(OptionGroup, frozen=True):
             "--timeout",
             metavar="SECONDS",
             min=0.001,
+            max=SECONDS_MAX,
             help=f"Longest wait for one answer. Environment: RMQADMIN_TIMEOUT. Default: {TIMEOUT_DEFAULT_S:g}.",
         ),
     ] = None
@@ -90,13 +91,19 @@ class CommonOptions(OptionGroup, frozen=True):
             "--watch",
             metavar="[SECONDS]",
             min=WATCH_INTERVAL_MIN_S,
+            max=SECONDS_MAX,
             help=f"Repeat until Ctrl-C, every {WATCH_INTERVAL_DEFAULT_S:g} s by default.",
         ),
     ] = None
     interval_s: Annotated[
         float | None,
         typer.Option(
-            "-i", "--interval", metavar="SECONDS", min=WATCH_INTERVAL_MIN_S, help="mqadmin's way to say --watch."
+            "-i",
+            "--interval",
+            metavar="SECONDS",
+            min=WATCH_INTERVAL_MIN_S,
+            max=SECONDS_MAX,
+            help="mqadmin's way to say --watch.",
         ),
     ] = None
     until: Annotated[

@@ -309,3 +309,10 @@ def test_what_typer_refuses_has_a_hint(run: Rmqadmin) -> None:
 def test_words_that_are_needed_stand_in_the_usage_as_they_are(run: Rmqadmin) -> None:
     assert run("msg", "cat", "--help").out.startswith("Usage: rmqadmin msg cat [OPTIONS] TOPIC\n")
     assert run("context", "use", "--help").out.startswith("Usage: rmqadmin context use [OPTIONS] {CONTEXT|-|none}\n")
+
+
+@pytest.mark.parametrize("seconds", ["nan", "inf", "+Infinity", "1e12"])
+def test_what_is_no_number_of_anything_is_refused(run: Rmqadmin, seconds: str) -> None:
+    """``float`` reads them, and they ended as a defect: "timestamp out of range"."""
+    ran = run("topicList", "--timeout", seconds)
+    assert (ran.status, ran.out, "defect" in ran.err) == (2, "", False)

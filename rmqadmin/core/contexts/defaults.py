@@ -4,4 +4,4 @@ NAMESRV_DEFAULT = "127.0.0.1:9876"
 TIMEOUT_DEFAULT_S = 5.0
 
 SECONDS_MAX = 86_400
-"""A day: longer than anybody waits for an answer."""
+"""A day: longer than anybody waits for an answer, or between two looks."""

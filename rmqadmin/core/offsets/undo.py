@@ -6,6 +6,7 @@ They are written before anything is changed, and hold no credentials.
 from __future__ import annotations
 
 import time
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,6 +19,9 @@ from rmqproto.errors import UsageError
 
 KIND = "rmqadmin resetOffset undo"
 VERSION = 1
+PART_LENGTH_MAX = 80
+"""Of a group's or a topic's name in that of a file, which has 255 bytes at most."""
+
 SIZE_MAX_BYTES = 64 * 1024 * 1024
 """Enough for a million queues. Anything longer is not an undo file."""
 
@@ -56,9 +60,16 @@ def write(group: str, topic: str, namesrv_addrs: list[str], planned: Sequence[Qu
     queues = [UndoQueue(r.queue.broker_name, r.queue.queue_id, r.old_offset) for r in planned]
     undo = Undo(made_ms=now_ms, namesrv_addrs=namesrv_addrs, group=group, topic=topic, queues=queues)
     moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now_ms / 1000))
-    path = undo_dir() / f"{moment}.{now_ms % 1000:03d}Z-{group}-{topic}.json"
+    path = undo_dir() / f"{moment}.{now_ms % 1000:03d}Z-{_part(group)}-{_part(topic)}.json"
     write_private(path, msgspec.json.format(msgspec.json.encode(undo), indent=2).decode() + "\n")
     return path
+
+
+def _part(name: str) -> str:
+    """Of the file's name. Those of a group and a topic may together be longer than a file's."""
+    if len(name) <= PART_LENGTH_MAX:
+        return name
+    return f"{name[: PART_LENGTH_MAX - 9]}~{zlib.crc32(name.encode()):08x}"
 
 
 def read_untrusted(path: Path) -> Undo:

@@ -13,6 +13,7 @@ from rmqclient.admin import AdminClient
 from rmqproto.bodies.groups import ConsumerData, Heartbeat, SubscriptionData
 from rmqproto.codes import RequestCode
 from rmqproto.errors import UsageError
+from rmqproto.names import GROUP_LENGTH_MAX, TOPIC_LENGTH_MAX
 from rmqproto.wire import fastjson
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin
 from tests.support.servers import Server
@@ -143,6 +144,17 @@ def test_an_undo_file_takes_a_reset_back(rmqadmin: Rmqadmin, group: str, topic: 
     undone = rmqadmin("-o", "json", "resetOffset", "--undo", moved["undo_file"])
     assert [(row["old_offset"], row["new_offset"], row["done"]) for row in undone.items] == [(3, 1, True)] * 2
     assert offsets(rmqadmin, group) == [1, 1]
+
+
+def test_names_of_any_length_fit_into_that_of_an_undo_file(rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -> None:
+    """A group and a topic with the longest names could not be reset: "File name too long"."""
+    group, topic = fresh("g").ljust(GROUP_LENGTH_MAX, "g"), fresh("t").ljust(TOPIC_LENGTH_MAX, "t")
+    rmqadmin("updateTopic", "-c", CLUSTER, "-t", topic, "-r", "1", "-w", "1")
+    rmqadmin("updateSubGroup", "-c", CLUSTER, "-g", group)
+    rmqadmin("sendMessage", "-t", topic, "-p", "x")
+    moved = rmqadmin("-o", "json", "resetOffset", "-g", group, "-t", topic, "--to", "0")
+    assert moved.status == 0, moved.err
+    assert group in Path(moved.document["summary"]["undo_file"]).read_text()
 
 
 def test_an_undo_says_how_many_queues_it_leaves_where_they_are(
