@@ -10,6 +10,7 @@ from __future__ import annotations
 import codecs
 import io
 import os
+import select
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -111,6 +112,20 @@ def write(
     for text in texts:
         sys.stdout.write(text)
         sys.stdout.flush()
+        if not text:
+            _check_reader()
+
+
+def _check_reader() -> None:
+    """BrokenPipeError if whoever reads standard output went away. A write tells, and there may be none for long: a
+    `--follow` into `head` has nothing new to write."""
+    try:
+        poll = select.poll()
+        poll.register(sys.stdout.fileno(), 0)
+    except (OSError, ValueError):  # no file
+        return
+    if any(event & select.POLLERR for _, event in poll.poll(0)):
+        raise BrokenPipeError
 
 
 def _write_bytes(parts: Iterator[bytes]) -> None:
@@ -118,6 +133,8 @@ def _write_bytes(parts: Iterator[bytes]) -> None:
     for part in parts:
         sys.stdout.buffer.write(part)
         sys.stdout.buffer.flush()
+        if not part:
+            _check_reader()
 
 
 def _escaped(parts: Iterator[bytes]) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
@@ -13,6 +14,10 @@ import pytest
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.exit_codes import ExitCode
 from rmqadmin.version import VERSION
+from rmqclient.admin import AdminClient
+from rmqclient.message import Message
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.routes import TopicConfig
 from tests.support.servers import Server
 
 HEAVY = {
@@ -184,3 +189,14 @@ def test_a_reader_that_goes_away_is_no_error(server: Server) -> None:
     assert done.returncode in (0, 141)  # 0: it was faster than `true`
     assert "Traceback" not in done.stderr
     assert "Broken pipe" not in done.stderr
+
+
+def test_a_follow_ends_when_its_reader_goes_away(server: Server, fresh: Callable[[str], str]) -> None:
+    """``msg cat T --follow | head -1`` went on until the next message came, maybe for ever."""
+    topic = fresh("Followed")
+    with AdminClient(server.namesrv_addr) as admin:
+        admin.create_topic(server.broker_addr, TopicConfig(topic_name=topic, read_queue_nums=1, write_queue_nums=1))
+        admin.send_message(server.broker_addr, MessageQueue(topic, "broker-a", 0), Message(topic, b"x"))
+    command = f"timeout 50 {sys.executable} -m rmqadmin msg cat {topic} --follow -n {server.namesrv_addr} -o jsonl"
+    script = f"{command} | head -1; exit ${{PIPESTATUS[0]}}"
+    assert subprocess.run(["bash", "-c", script], capture_output=True, check=False).returncode == 141
