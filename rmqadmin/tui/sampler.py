@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from rmqadmin.core.alerts.alert_rules import Condition
@@ -42,6 +43,9 @@ TABLES_MIN_S = 10.0
 TABLES_ASKED_MAX = 20
 """For a recording, so many topics and groups are asked at each look, whatever screen is on top."""
 
+PLACES_EVERY_MS = 60_000
+"""Which topics and groups each broker has is asked so often, and of a broker that is new at once."""
+
 MEMBERS_ASKED_MAX = 4
 """Groups whose members are asked at each look: those furthest behind, then those asked the longest ago."""
 
@@ -71,6 +75,8 @@ class Sampler:
         self._groups_took_s = 0.0
         self._answering: set[str] | None = None
         """The brokers that answered last; None if none was asked yet."""
+        self._placed: set[str] = set()
+        self._placed_ms = 0
         self._letters_asked: dict[str, int] = {}
         self._members_asked: dict[str, int] = {}
         self._rates_asked: dict[str, int] = {}
@@ -190,6 +196,17 @@ class Sampler:
         if not self.letters_s:
             self._members_feed.want()  # now there are groups
         self.letters_s = time.monotonic()
+        await self._take_places(feed)
+
+    async def _take_places(self, feed: Feed) -> None:
+        """Whatever screens are open: what a broker had is known when it is gone."""
+        answering, now_ms = self._answering or set(), self._now_ms()
+        if answering <= self._placed and now_ms - self._placed_ms < PLACES_EVERY_MS:
+            return
+        with suppress(RocketMQError):  # a screen that needs it asks, too, and says why it is not known
+            await feed.ask(topics.read_places, self._memory)
+            await feed.ask(groups.read_places, self._memory)
+            self._placed, self._placed_ms = answering, now_ms
 
     async def _take_topic_rates(self, feed: Feed, known: Sequence[str]) -> None:
         """Of topics that an alert is about."""

@@ -79,5 +79,5 @@ async def _screen_of(dashboard: Dashboard, asked: PlaceAsked) -> DashboardScreen
     if asked.word == "group":
         with dashboard.make_client(read_only=True) as client:
             cluster = await asyncio.to_thread(read_askable, client, dashboard.memory)
-        return GroupScreen(GroupFacts(asked.name, cluster.brokers, None))
+        return GroupScreen(GroupFacts(asked.name, cluster.brokers, None, tuple(cluster.gone)))
     return MessagesScreen(dlq_topic(asked.name) if asked.word == "dlq" else asked.name)

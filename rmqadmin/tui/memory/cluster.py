@@ -3,7 +3,7 @@ as if it had never been: it stays in lists, and sums say that they lack it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from threading import Lock
 from typing import Any
 
@@ -51,6 +51,7 @@ class ClusterMemory:
         self._answers: dict[tuple[str, str], Any] = {}
         self._answered_ms: dict[tuple[str, str], int] = {}
         self._places: dict[str, set[str]] = {}
+        self._topics: dict[str, Container[str]] = {}
         self._lock = Lock()
 
     # --- brokers -----------------------------------------------------------------------------------------------------
@@ -107,6 +108,7 @@ class ClusterMemory:
             ):
                 name = known.replica.broker_name
                 self._gone.pop(name, None)
+                self._topics.pop(name, None)
                 self._answers = {place: kept for place, kept in self._answers.items() if place[1] != name}
                 for names in self._places.values():
                     names.discard(name)
@@ -139,11 +141,17 @@ class ClusterMemory:
 
     # --- where topics are --------------------------------------------------------------------------------------------
 
+    def keep_topics(self, broker_name: str, topics: Container[str]) -> None:
+        """All topics that a broker has, as it has just said."""
+        with self._lock:
+            self._topics[broker_name] = topics
+
     def lost_of(self, topic: str, broker_names: set[str]) -> Lacks:
         """The brokers that a topic was on and that are gone; ``broker_names`` are those that its route names now."""
         with self._lock:
             known = self._places.setdefault(topic, set())
             known |= broker_names
+            known |= {name for name in self._gone if topic in self._topics.get(name, ())}
             lost = {name: self._gone[name] for name in known - broker_names if name in self._gone}
         return {name: gone_text(since_ms, self._now_ms()) for name, since_ms in sorted(lost.items())}
 

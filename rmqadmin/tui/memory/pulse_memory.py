@@ -154,19 +154,19 @@ class PulseMemory:
         if before is not None:
             fewer, more = self._lacks.keys() <= found.lacks.keys(), found.lacks.keys() <= self._lacks.keys()
             self.log.add_names(at_ms, SubjectKind.GROUP, before, found.groups, tells_new=fewer, tells_deleted=more)
-        is_other_sum = before is not None and set(found.lacks) != set(self._lacks)
         for group, lag in found.groups.items():
-            known = None if is_other_sum or before is None else before.get(group)
+            known = _same_sum(lag, None if before is None else before.get(group))
             if known is not None and lag.consumed < known.consumed and lag.lag_count > known.lag_count:
                 back = count(known.consumed - lag.consumed)
                 self.log.add(at_ms, Subject(SubjectKind.GROUP, group), f"offsets went back by {back}", Mark.WARN)
             lag_series, consumed_series = _group_series(group)
             if lag.lag_count or self.history.samples(lag_series):
-                self.history.add(lag_series, at_ms, lag.lag_count, found.lacks)
-                self.history.add(consumed_series, at_ms, lag.consumed, found.lacks)
+                is_unknown = lag.lacking and not lag.lag_count
+                self.history.add(lag_series, at_ms, None if is_unknown else lag.lag_count, lag.lacking)
+                self.history.add(consumed_series, at_ms, lag.consumed, lag.lacking)
         total = sum(lag.lag_count for lag in found.groups.values())
-        self.history.add(_cluster_series("lag_count"), at_ms, total, found.lacks)
-        self._alert_groups(at_ms, found, {} if is_other_sum or before is None else before)
+        self.history.add(_cluster_series("lag_count"), at_ms, total, found.total_lacking)
+        self._alert_groups(at_ms, found, before or {})
         self._lags, self._lacks = found.groups, found.lacks
         self._members = {group: members for group, members in self._members.items() if group in found.groups}
         if not found.lacks:
@@ -177,12 +177,15 @@ class PulseMemory:
 
     def _alert_groups(self, at_ms: int, found: GroupLags, before: Mapping[str, GroupLag]) -> None:
         """A sum that lacks a broker is not less than it says, and nothing else is known of it."""
-        bounds = Bounds.at_least if found.lacks else Bounds.exactly
-        lags = {group: bounds(lag.lag_count) for group, lag in found.groups.items()}
+        lags = {
+            group: Bounds.at_least(lag.lag_count) if lag.lacking else Bounds.exactly(lag.lag_count)
+            for group, lag in found.groups.items()
+        }
         self.alerts.look(at_ms, Condition.LAG, "group", lags, are_all=not found.lacks)
         idle = {
-            group: _is_zero(lag.consumed - before[group].consumed) if group in before and not found.lacks else None
+            group: None if lag.lacking or known is None else _is_zero(lag.consumed - known.consumed)
             for group, lag in found.groups.items()
+            for known in [_same_sum(lag, before.get(group))]
         }
         self._alert(at_ms, Condition.ZERO_RATE, "group", idle, are_all=not found.lacks)
 
@@ -198,6 +201,8 @@ class PulseMemory:
             unknown.add(Rule.RETENTION)
         if members is None or members.member_ids is None:
             unknown |= {Rule.OFFLINE, Rule.SHARING}
+        if lag is not None and lag.lacking and not lag.lag_count:  # it may wait where nobody answers
+            unknown |= {Rule.OFFLINE, Rule.STUCK, Rule.RETENTION}
         self._wrong.judge(
             at_ms,
             Subject(SubjectKind.GROUP, group),
@@ -214,7 +219,8 @@ class PulseMemory:
         self._alert_lag_times(at_ms, worst)
         for one in worst:
             lag_ms = None if one.oldest_waiting_ms is None else max(0, at_ms - one.oldest_waiting_ms)
-            self.history.add(Series(SubjectKind.GROUP, one.group, "lag_ms"), at_ms, lag_ms, self._lacks)
+            series = Series(SubjectKind.GROUP, one.group, "lag_ms")
+            self.history.add(series, at_ms, lag_ms, self._lacking_of(one.group))
             self._judge_group(at_ms, one.group)
 
     def _alert_lag_times(self, at_ms: int, worst: Sequence[WorstGroup]) -> None:
@@ -223,8 +229,8 @@ class PulseMemory:
 
         def bounds(group: str, lag: GroupLag) -> Bounds:
             if group in known:
-                return Bounds.at_least(known[group]) if self._lacks else Bounds.exactly(known[group])
-            if self._lacks or any(one.group == group for one in worst):
+                return Bounds.at_least(known[group]) if lag.lacking else Bounds.exactly(known[group])
+            if lag.lacking or any(one.group == group for one in worst):
                 return UNKNOWN_VALUE
             return Bounds.at_most(0 if lag.bound_ms is None else at_ms - lag.bound_ms)
 
@@ -236,7 +242,7 @@ class PulseMemory:
         the pulse has sums of its own, which lack others."""
         at_ms = self._now_ms()
         for name, reading in found.items():
-            if not reading.lacking and (kind is not SubjectKind.GROUP or not self._lacks):
+            if not reading.lacking and (kind is not SubjectKind.GROUP or not self._lacking_of(name)):
                 for field, value in reading.numbers.items():
                     self.history.add(Series(kind, name, field), at_ms, value)
         if kind is SubjectKind.TOPIC:
@@ -283,7 +289,8 @@ class PulseMemory:
     def take_members(self, group: str, reading: MembersReading) -> None:
         at_ms = self._now_ms()
         before = self._members.get(group)
-        if before is not None and before.member_ids is not None and reading.member_ids is not None:
+        is_same = before is not None and before.is_part == reading.is_part
+        if is_same and before is not None and before.member_ids is not None and reading.member_ids is not None:
             for names, word in (
                 (reading.member_ids - before.member_ids, "joined"),
                 (before.member_ids - reading.member_ids, "left"),
@@ -348,6 +355,11 @@ class PulseMemory:
         """Brokers whose groups are not among them, and why."""
         return self._lacks
 
+    def _lacking_of(self, group: str) -> tuple[str, ...]:
+        """Brokers that may have more of a group. Of one that nobody tells of, all that do not answer."""
+        lag = self.groups.get(group)
+        return tuple(self._lacks) if lag is None else lag.lacking
+
     @property
     def letters_unread_count(self) -> int:
         """Groups with dead letters whose number has not been asked for yet."""
@@ -384,7 +396,7 @@ class PulseMemory:
                 None if one.oldest_waiting_ms is None else self._worst_ms - one.oldest_waiting_ms,
                 self.history.values(_group_series(one.group)[0], LINE_SAMPLES),
                 self._trend(one.group, one.lag_count),
-                tuple(self._lacks),
+                self._lacking_of(one.group),
             )
             for one in self._worst
         }
@@ -465,6 +477,11 @@ class PulseMemory:
             group not in self._members or self._members[group].member_ids is None for group in self._lags or ()
         )
         return f"; members of {counted(unknown, 'group')} unknown" if unknown else ""
+
+
+def _same_sum(lag: GroupLag, before: GroupLag | None) -> GroupLag | None:
+    """How it was before, if that lacked the same brokers."""
+    return before if before is not None and set(before.lacking) == set(lag.lacking) else None
 
 
 def _is_zero(rate: float | None) -> float | None:

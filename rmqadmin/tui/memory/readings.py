@@ -47,20 +47,24 @@ class BrokerReading(msgspec.Struct, frozen=True):
 class GroupLag(msgspec.Struct, frozen=True):
     """Where a group stands in all its queues together. ``behind``: the queues in which messages wait. ``consumed``: the
     sum of its queue offsets, which grows by one a message. ``bound_ms``: no message has waited since before then; 0 if
-    that is not known, None if none waits. ``broker_names``: those that know the group."""
+    that is not known, None if none waits. ``broker_names``: those that know the group. ``lacking``: brokers that do not
+    answer, and may have more of it."""
 
     lag_count: int
     consumed: int
     bound_ms: int | None
     behind: dict[MessageQueue, ConsumeOffset]
     broker_names: tuple[str, ...]
+    lacking: tuple[str, ...] = ()
 
 
 class GroupLags(msgspec.Struct, frozen=True):
-    """Every group that a broker has a configuration of, those of ``lacks`` left out."""
+    """Every group that a broker has a configuration of, those of ``lacks`` left out. ``total_lacking``: brokers that
+    the lag of all groups lacks."""
 
     groups: Mapping[str, GroupLag]
     lacks: Lacks
+    total_lacking: tuple[str, ...] = ()
 
 
 class WorstGroup(msgspec.Struct, frozen=True):
@@ -92,8 +96,9 @@ class RowReading(msgspec.Struct, frozen=True):
 class MembersReading(msgspec.Struct, frozen=True):
     """A group's online members, and in a few words how its queues are shared out; ``balanced`` if nothing is wrong.
     ``member_ids`` None: they could not be asked for. ``owners``: who has which queue; None if that was not asked for,
-    or if a broker that may know more members did not answer."""
+    or if a broker that may know more members did not answer: ``is_part``."""
 
     summary: str
     member_ids: frozenset[str] | None
     owners: QueueOwners | None = None
+    is_part: bool = False

@@ -92,7 +92,7 @@ def of_group(
         if mark in (Mark.BAD, Mark.WARN):
             yield Trouble(subject, Rule.SHARING, without_heading(members.summary), mark)
         if members.member_ids is not None and not members.member_ids and lag is not None and lag.lag_count:
-            yield Trouble(subject, Rule.OFFLINE, f"nobody is online, lag {count(lag.lag_count)}", Mark.WARN)
+            yield Trouble(subject, Rule.OFFLINE, f"nobody is online, lag {_lag_text(lag)}", Mark.WARN)
             return
     if lag is None or not lag.lag_count or lag_change is None or eaten is None or eaten.by != 0:
         return
@@ -100,8 +100,12 @@ def of_group(
     how = stuck(lag_grown_count=lag_change.by, idle_ms=eaten.over_ms, has_members=has_members)
     if how is not None:
         grows = how is Stuck.GROWING
-        text = f"stuck: lag {count(lag.lag_count)}{' and growing' if grows else ''}, nothing consumed for "
+        text = f"stuck: lag {_lag_text(lag)}{' and growing' if grows else ''}, nothing consumed for "
         yield Trouble(subject, Rule.STUCK, text + elapsed(eaten.over_ms), Mark.BAD if grows else Mark.WARN)
+
+
+def _lag_text(lag: GroupLag) -> str:
+    return at_least(count(lag.lag_count)) if lag.lacking else count(lag.lag_count)
 
 
 def deletion_text(kept_ms: int) -> str:

@@ -197,12 +197,10 @@ class GroupScreen(DashboardScreen):
         totals = self._totals
         if totals is not None and totals.offsets:
             waiting = [row.first_waiting_ms for row in self._known.values() if row.first_waiting_ms is not None]
-            numbers = GroupNumbers(totals.lag_count, min(waiting, default=None), totals.consume_tps)
-            lacking = tuple(self._lacks)
-            sampler.take_rows(
-                SubjectKind.GROUP,
-                {self.facts.group: group_reading(msgspec.structs.replace(numbers, lacking=lacking), now_ms)},
+            numbers = GroupNumbers(
+                totals.lag_count, min(waiting, default=None), totals.consume_tps, lag_lacking=tuple(self._lacks)
             )
+            sampler.take_rows(SubjectKind.GROUP, {self.facts.group: group_reading(numbers, now_ms)})
 
     def _queue_subject(self, key: str) -> Subject:
         return Subject(SubjectKind.QUEUE, f"{self.facts.group}: {key}")
@@ -254,11 +252,16 @@ class GroupScreen(DashboardScreen):
         for queue in wanted:
             rows.setdefault(groups.key_of(queue), QueueOffsets(queue, None, None))
         ordered = sorted(rows.items(), key=lambda item: groups.order_of(item[1].queue))
-        self.offsets.say_when_empty("unknown" if self._totals is None else "it has consumed nothing yet")
+        self.offsets.say_when_empty(self._why_empty())
         self.offsets.set_rows(((key, row.queue) for key, row in ordered), keeps_others=bool(self._lacks))
         self.offsets.put(NUMBERS, rows)
         self._show_over_time()
         self.show_status()
+
+    def _why_empty(self) -> str:
+        if self._totals is None:
+            return "unknown"
+        return "unknown: " + ", ".join(lacks_text(self._lacks)) if self._lacks else "it has consumed nothing yet"
 
     def _lag_ms(self, row: QueueOffsets) -> int | None:
         return None if row.first_waiting_ms is None else self.dashboard.now_ms() - row.first_waiting_ms

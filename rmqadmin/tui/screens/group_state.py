@@ -34,7 +34,7 @@ def group_reading(numbers: GroupNumbers, now_ms: int) -> RowReading:
             "lag_ms": 0 if numbers.lag_count == 0 else lag_ms,
             "consume_tps": numbers.consume_tps,
         },
-        numbers.lacking,
+        numbers.lag_lacking,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
@@ -24,6 +25,7 @@ from rmqadmin.tui.widgets.row_table import RowTable
 from rmqproto.names import is_system_group
 
 _NUMBERS = TableScreen.NUMBERS
+_LAG_LACKING = attrgetter("lag_lacking")
 
 
 class GroupsScreen(TableScreen):
@@ -44,7 +46,14 @@ class GroupsScreen(TableScreen):
     def columns(self) -> list[Column]:
         return [
             Column(name="group", importance=VITAL),
-            Column(name="lag_count", part=_NUMBERS, is_number=True, is_sum=True, importance=VITAL),
+            Column(
+                name="lag_count",
+                part=_NUMBERS,
+                is_number=True,
+                is_sum=True,
+                lacks=_LAG_LACKING,
+                importance=VITAL,
+            ),
             Column(
                 name="lag_ms",
                 words="lag time",
@@ -52,11 +61,12 @@ class GroupsScreen(TableScreen):
                 value=self._lag_ms,
                 is_number=True,
                 is_sum=True,
+                lacks=_LAG_LACKING,
                 importance=VITAL,
             ),
             line_column("lag_count"),
             trend_column(),
-            Column(name="consume_tps", part=_NUMBERS, is_number=True, is_sum=True),
+            Column(name="consume_tps", part=_NUMBERS, is_number=True, is_sum=True, lacks=_LAG_LACKING),
             Column(name="client_count", part=_NUMBERS, is_number=True, is_sum=True),
             Column(
                 name="queues",

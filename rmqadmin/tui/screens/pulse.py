@@ -273,7 +273,7 @@ class PulseScreen(DashboardScreen):
             from rmqadmin.tui.screens.group import GroupScreen
             from rmqadmin.tui.sources.groups import facts_of
 
-            return GroupScreen(facts_of(memory, subject.name, lag.broker_names))
+            return GroupScreen(facts_of(memory, subject.name, [*lag.broker_names, *lag.lacking]))
         if subject.kind is SubjectKind.DEAD_LETTERS:
             from rmqadmin.tui.screens.messages import MessagesScreen
 

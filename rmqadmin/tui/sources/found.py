@@ -91,4 +91,4 @@ def read_tables(memory: ClusterMemory, cluster: Cluster, what: str, ask: Callabl
     for name, answer in found.items():
         memory.keep(what, name, answer)
     kept = {name: answer for name in lacks if (answer := memory.last(what, name)) is not None}
-    return Tables(found | kept, lacks, [name for name in lacks if name not in kept and name not in cluster.gone])
+    return Tables(found | kept, lacks, [name for name in lacks if name not in kept])

@@ -17,7 +17,7 @@ from rmqadmin.tui.memory.cluster import ClusterMemory, Lacks
 from rmqadmin.tui.memory.readings import MembersReading
 from rmqadmin.tui.sources.found import Found, ask_brokers, read_askable, read_tables
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.groups import SubscriptionGroupConfig
+from rmqproto.bodies.groups import SubscriptionGroupConfig, SubscriptionGroups
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.bodies.statistics import ConsumeOffset
 from rmqproto.errors import NotFoundError, RocketMQError
@@ -42,8 +42,8 @@ class GroupFacts(msgspec.Struct, frozen=True):
 
 class GroupNumbers(msgspec.Struct, frozen=True):
     """Where a group stands, as far as brokers say that are not ``lacking``. ``lag_count``: None for a group without
-    offsets. ``oldest_waiting_ms``: when its oldest unconsumed message was stored. ``error`` says why the rest is not
-    known."""
+    offsets. ``oldest_waiting_ms``: when its oldest unconsumed message was stored. ``lag_lacking``: those of them that
+    its offsets may lack. ``error`` says why the rest is not known."""
 
     lag_count: int | None = None
     oldest_waiting_ms: int | None = None
@@ -51,6 +51,7 @@ class GroupNumbers(msgspec.Struct, frozen=True):
     client_count: int | None = None
     message_model: str | None = None
     lacking: tuple[str, ...] = ()
+    lag_lacking: tuple[str, ...] = ()
     error: str | None = None
 
 
@@ -90,11 +91,19 @@ class QueueKept(msgspec.Struct, frozen=True):
     reserved_ms: int | None
 
 
+_TABLES = "groups"
+"""What the memory calls them."""
+
+
+def _all_groups(admin: AdminClient, broker: BrokerData) -> SubscriptionGroups:
+    return admin.all_groups(broker.selected_addr() or "")
+
+
 def read_groups(admin: AdminClient, memory: ClusterMemory) -> Found[GroupFacts]:
     """Every group that a broker has a configuration of, the system's last. Of brokers that do not answer, those that
     they had when they last did."""
     cluster = read_askable(admin, memory)
-    tables = read_tables(memory, cluster, "groups", lambda broker: admin.all_groups(broker.selected_addr() or ""))
+    tables = read_tables(memory, cluster, _TABLES, lambda broker: _all_groups(admin, broker))
     by_name = {broker.broker_name: broker for broker in cluster.brokers if broker.broker_name not in tables.lacks}
     enabled: dict[str, dict[str, bool]] = {}
     for broker_name, table in tables.by_broker.items():
@@ -112,9 +121,34 @@ def read_groups(admin: AdminClient, memory: ClusterMemory) -> Found[GroupFacts]:
     return Found(rows, tables.lacks)
 
 
+_CONSUMERS = "groups with offsets"
+"""What the memory calls them."""
+
+
+def keep_consumers(memory: ClusterMemory, broker_name: str, groups: Collection[str]) -> None:
+    """All groups that a broker has offsets of, as it has just said."""
+    memory.keep(_CONSUMERS, broker_name, frozenset(groups))
+
+
+def may_lack(memory: ClusterMemory, group: str | None, broker_names: Collection[str]) -> tuple[str, ...]:
+    """Of brokers that do not answer, those that may have offsets of a group, or (None) of any. One that had none when
+    it last told of all groups is not missed; of one that never did, nobody knows."""
+
+    def may(broker_name: str) -> bool:
+        known: frozenset[str] | None = memory.last(_CONSUMERS, broker_name)
+        return known is None or (bool(known) if group is None else group in known)
+
+    return tuple(name for name in broker_names if may(name))
+
+
+def read_places(admin: AdminClient, memory: ClusterMemory) -> None:
+    """Which groups each broker has, so that one that goes is missed there."""
+    read_tables(memory, read_askable(admin, memory), _TABLES, lambda broker: _all_groups(admin, broker))
+
+
 def last_configs(memory: ClusterMemory, facts: GroupFacts) -> list[SubscriptionGroupConfig]:
     """A group as its brokers had it when they last said so, without asking anybody."""
-    tables = [memory.last("groups", broker.broker_name) for broker in facts.brokers]
+    tables = [memory.last(_TABLES, broker.broker_name) for broker in facts.brokers]
     known = [table.subscription_group_table.get(facts.group) for table in tables if table is not None]
     return [config for config in known if config is not None]
 
@@ -139,6 +173,7 @@ def _numbers(admin: AdminClient, memory: ClusterMemory, facts: GroupFacts) -> Gr
         clients, deaf = read_clients_of(admin, memory, facts)
     except RocketMQError as error:
         return GroupNumbers(error=str(error))
+    without_offsets = may_lack(memory, facts.group, dict.fromkeys([*facts.lacking, *lacks]))
     return GroupNumbers(
         lag_count=offsets.lag_count if offsets.offsets else None,
         oldest_waiting_ms=oldest_waiting_ms(admin, addrs_of(facts.brokers), offsets, memory.heads),
@@ -146,6 +181,7 @@ def _numbers(admin: AdminClient, memory: ClusterMemory, facts: GroupFacts) -> Gr
         client_count=clients.count,
         message_model=clients.message_model,
         lacking=tuple(dict.fromkeys([*facts.lacking, *lacks, *deaf])),
+        lag_lacking=without_offsets,
     )
 
 
@@ -209,6 +245,7 @@ class GroupQueues(msgspec.Struct, frozen=True):
 def read_group(admin: AdminClient, memory: ClusterMemory, facts: GroupFacts) -> GroupQueues:
     offsets, lacks = read_offsets_of(admin, memory, facts)
     lacks |= {name: memory.gone_text(name) or "does not answer" for name in facts.lacking}
+    lacks = {name: lacks[name] for name in may_lack(memory, facts.group, lacks)}
     addrs = addrs_of(facts.brokers)
     behind = [queue for queue, entry in offsets.offsets.items() if lag_of(entry)]
     dated = set(behind[:LAG_TIMES_MAX])

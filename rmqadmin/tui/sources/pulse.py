@@ -62,10 +62,16 @@ def read_lags(admin: AdminClient, memory: ClusterMemory) -> GroupLags:
     offsets: dict[str, dict[MessageQueue, ConsumeOffset]] = {}
     names: dict[str, list[str]] = {}
     for broker, answer in answers:
-        for group, table in _tables(answer):
+        tables = dict(_tables(answer))
+        groups.keep_consumers(memory, broker.broker_name, [group for group, table in tables.items() if table])
+        for group, table in tables.items():
             names.setdefault(group, []).append(broker.broker_name)
             offsets.setdefault(group, {}).update(table)
-    return GroupLags({group: _lag(table, names[group]) for group, table in sorted(offsets.items())}, lacks)
+    found = {
+        group: _lag(table, names[group], groups.may_lack(memory, group, lacks))
+        for group, table in sorted(offsets.items())
+    }
+    return GroupLags(found, lacks, groups.may_lack(memory, None, lacks))
 
 
 def _tables(answer: ConsumeStatsList) -> Iterable[tuple[str, dict[MessageQueue, ConsumeOffset]]]:
@@ -75,7 +81,7 @@ def _tables(answer: ConsumeStatsList) -> Iterable[tuple[str, dict[MessageQueue, 
                 yield group, {queue: entry for one in stats for queue, entry in one.offset_table.items()}
 
 
-def _lag(table: Mapping[MessageQueue, ConsumeOffset], broker_names: list[str]) -> GroupLag:
+def _lag(table: Mapping[MessageQueue, ConsumeOffset], broker_names: list[str], lacking: tuple[str, ...]) -> GroupLag:
     behind = {queue: entry for queue, entry in table.items() if lag_of(entry)}
     return GroupLag(
         lag_count=sum(map(lag_of, behind.values())),
@@ -83,6 +89,7 @@ def _lag(table: Mapping[MessageQueue, ConsumeOffset], broker_names: list[str]) -
         bound_ms=min((entry.last_timestamp for entry in behind.values()), default=None),
         behind=behind,
         broker_names=tuple(broker_names),
+        lacking=lacking,
     )
 
 
@@ -137,5 +144,10 @@ def read_letters(admin: AdminClient, memory: ClusterMemory, groups_asked: Collec
 
 
 def read_members(admin: AdminClient, memory: ClusterMemory, group: str, lag: GroupLag) -> MembersReading:
-    """Asks every online member of a group: see ``queue_owners``."""
-    return groups.members_reading(groups.read_state(admin, memory, groups.facts_of(memory, group, lag.broker_names)))
+    """Asks every online member of a group: see ``queue_owners``. Who is not known to the brokers that answer may be
+    known to the others."""
+    state = groups.read_state(admin, memory, groups.facts_of(memory, group, lag.broker_names))
+    reading = groups.members_reading(state)
+    if not lag.lacking and not state.lacks:
+        return reading
+    return msgspec.structs.replace(reading, member_ids=reading.member_ids or None, owners=None, is_part=True)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
 
 _MESSAGE_TYPE = "message.type"
-_ROWS = "rows of topics"
+_ROWS, _TABLES = "rows of topics", "topics"
 """What the memory calls them."""
 
 GROUPS_YOUNG_MS = 10_000
@@ -96,7 +96,7 @@ def read_topics(admin: AdminClient, memory: ClusterMemory) -> Found[TopicFacts]:
     the last time: making the rows of ten thousand topics takes 40 ms."""
     cluster = read_askable(admin, memory)
     names = admin.topic_list()
-    tables = read_tables(memory, cluster, "topics", lambda broker: admin.all_topics(broker.selected_addr() or ""))
+    tables = read_tables(memory, cluster, _TABLES, lambda broker: _all_topics(admin, memory, broker))
     told = _Told(cluster, names, tables)
     before, found = memory.last(_ROWS, "") or (None, None)
     if found is None or before != told:
@@ -104,6 +104,17 @@ def read_topics(admin: AdminClient, memory: ClusterMemory) -> Found[TopicFacts]:
         memory.keep(_ROWS, "", (told, found))
     rows: Found[TopicFacts] = found
     return rows
+
+
+def read_places(admin: AdminClient, memory: ClusterMemory) -> None:
+    """Which topics each broker has, so that one that goes is missed there."""
+    read_tables(memory, read_askable(admin, memory), _TABLES, lambda broker: _all_topics(admin, memory, broker))
+
+
+def _all_topics(admin: AdminClient, memory: ClusterMemory, broker: BrokerData) -> TopicConfigs:
+    found = admin.all_topics(broker.selected_addr() or "")
+    memory.keep_topics(broker.broker_name, found.topic_config_table)
+    return found
 
 
 def _found(told: _Told) -> Found[TopicFacts]:
@@ -152,7 +163,7 @@ def read_numbers(
 
 
 def _numbers(admin: AdminClient, memory: ClusterMemory, facts: TopicFacts) -> TopicNumbers:
-    lacking = [*facts.lacking, *_unheard_of(admin, facts)]
+    lacking = [*facts.lacking, *_unheard_of(admin, memory, facts)]
     if not facts.brokers:
         reasons = [f"{name} {memory.gone_text(name) or 'does not answer'}" for name in lacking]
         return TopicNumbers(error=", ".join(reasons) or "no broker says that it has it")
@@ -176,13 +187,14 @@ def _numbers(admin: AdminClient, memory: ClusterMemory, facts: TopicFacts) -> To
     )
 
 
-def _unheard_of(admin: AdminClient, facts: TopicFacts) -> list[str]:
-    """Brokers that have a topic by the name server, and never said so themselves."""
+def _unheard_of(admin: AdminClient, memory: ClusterMemory, facts: TopicFacts) -> list[str]:
+    """Brokers that have a topic by the name server, and never said so themselves; and those that are gone, of which it
+    tells no more."""
     if not facts.unheard:
         return []
     route = targets.find_route(admin, facts.topic)
     named = {broker.broker_name for broker in route.broker_datas} if route else set()
-    return [name for name in facts.unheard if name in named]
+    return [name for name in facts.unheard if name in named or memory.gone_text(name) is not None]
 
 
 def _out_tps(admin: AdminClient, memory: ClusterMemory, addr: str, topic: str) -> float:

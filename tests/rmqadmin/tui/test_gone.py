@@ -108,6 +108,41 @@ def test_a_broker_that_dies_stays_in_the_list_and_sums_say_that_they_lack_it(pai
     drive(pair.make_client, test, size=(160, 40), interval_s=FAST_S)
 
 
+def test_what_only_a_lost_broker_had_is_missed_on_screens_that_are_opened_later(pair: Pair) -> None:
+    """The group is on both brokers, all that it consumes is on one, and so is all that another one does."""
+    with AdminClient(pair.namesrv.namesrv_addr) as admin:
+        for name, addr in ((name, one.broker_addr) for name, one in pair.brokers.items()):
+            for group in ("here", "lost"):
+                admin.create_group(addr, SubscriptionGroupConfig(group_name=group))
+            mine = {"broker-a": "here", "broker-b": "lost"}[name]
+            admin.create_topic(addr, TopicConfig(topic_name=f"{mine}-topic", read_queue_nums=1, write_queue_nums=1))
+            admin.send_message(addr, MessageQueue(f"{mine}-topic", name, 0), Message(f"{mine}-topic", b"x"))
+            admin.update_consumer_offset(addr, mine, f"{mine}-topic", 0, 0)
+
+    async def test(driver: Driver) -> None:
+        await driver.until_shown("nobody is online, lag 1", "here", "lost")
+        sampler = driver.app.sampler
+        assert sampler is not None
+        await driver.until(lambda: len(sampler._placed) == len(pair.brokers))
+        pair.stop("broker-b")
+        await driver.until_shown("without broker-b, gone")
+        assert re.search(r"here +\S+( s| ms)? +1 ", driver.text), "broker-b never had anything of it"
+        assert "has nothing to consume" not in driver.text, "where it had something, nobody can be asked"
+        await driver.press("t")
+        await driver.until(lambda: "≥2" in line_of(driver, TOPIC).split())
+        assert line_of(driver, TOPIC).split()[4] == "4", "queues are those that it has, not those left"
+        assert "broker-b gone" in line_of(driver, "lost-topic")
+        await driver.press("g")
+        await driver.until(lambda: line_of(driver, GROUP).split()[1:2] == ["≥2"])
+        await driver.until(lambda: line_of(driver, "here").split()[1:2] == ["1"])
+        await put_cursor(driver, "lost")
+        await driver.press("enter")
+        await driver.until_shown("unknown: without broker-b, gone")
+        assert "consumed nothing" not in driver.text
+
+    drive(pair.make_client, test, size=(160, 40), interval_s=FAST_S)
+
+
 def test_the_queues_of_a_lost_broker_stay_as_they_were_and_the_totals_leave_them_out(pair: Pair) -> None:
     async def test(driver: Driver) -> None:
         await driver.press("g")

@@ -9,7 +9,7 @@ from rmqadmin.core.servers.broker_state import Replica
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.tui.memory.changes import Subject, SubjectKind
 from rmqadmin.tui.memory.cluster import SeenBroker
-from rmqadmin.tui.memory.history import NumberChange
+from rmqadmin.tui.memory.history import NumberChange, Series
 from rmqadmin.tui.memory.pulse_lines import growth_text, trend_text
 from rmqadmin.tui.memory.pulse_memory import PulseMemory
 from rmqadmin.tui.memory.readings import (
@@ -50,8 +50,8 @@ def seen(*keys: str, gone: dict[str, int] | None = None) -> dict[str, SeenBroker
     }
 
 
-def lag(count: int, consumed: int = 0) -> GroupLag:
-    return GroupLag(count, consumed, 1 if count else None, {}, ("broker-a",))
+def lag(count: int, consumed: int = 0, *, lacking: tuple[str, ...] = ()) -> GroupLag:
+    return GroupLag(count, consumed, 1 if count else None, {}, ("broker-a",), lacking)
 
 
 def changes(pulse: PulseMemory) -> list[str]:
@@ -148,8 +148,24 @@ def test_a_group_with_members_that_consumes_nothing_for_minutes_is_stuck_too(pul
         clock.now_ms += 30_000
         pulse.take_lags(GroupLags({"billing": lag(3, consumed=40), "left over": lag(9)}, {}))
     assert wrong(pulse) == ["billing: stuck: lag 3, nothing consumed for 4m00s"]
-    pulse.take_lags(GroupLags({"billing": lag(1, consumed=20)}, {"broker-b": "gone 1 s ago"}))
+    pulse.take_lags(
+        GroupLags({"billing": lag(1, consumed=20, lacking=("broker-b",))}, {"broker-b": "gone 1 s ago"}, ("broker-b",))
+    )
     assert changes(pulse) == ["billing: stuck: lag 3, nothing consumed for 4m00s"], "what is unknown is not over"
+
+
+def test_of_a_group_whose_only_broker_is_lost_nothing_is_over(pulse: PulseMemory) -> None:
+    pulse.take_lags(GroupLags({"billing": lag(3), "mailer": lag(7)}, {}))
+    pulse.take_members("billing", MembersReading("offline", frozenset()))
+    pulse.take_members("mailer", MembersReading("balanced", frozenset({"x", "y"})))
+    lost = {"billing": lag(0, lacking=("broker-b",)), "mailer": lag(7)}
+    pulse.take_lags(GroupLags(lost, {"broker-b": "gone 1 s ago"}, ("broker-b",)))
+    pulse.take_members("billing", MembersReading("offline", None, is_part=True))
+    pulse.take_members("mailer", MembersReading("balanced", frozenset({"x"}), is_part=True))
+    assert changes(pulse) == []
+    assert pulse.history.values(Series("group", "billing", "lag_count"), 9)[-1] is None, "0 would be a lie"
+    pulse.take_worst([WorstGroup("mailer", 7, 1)])
+    assert pulse.worst_lines()["mailer"].lacking == (), "the lost broker had nothing of it"
 
 
 def test_offsets_that_go_back_are_told(pulse: PulseMemory) -> None:
@@ -202,9 +218,13 @@ def test_the_lag_of_fewer_brokers_is_no_less_lag(pulse: PulseMemory, clock: Cloc
     """A broker died, and the trend said that the group was catching up."""
     pulse.take_lags(GroupLags({"billing": lag(1000)}, {}))
     clock.now_ms += 10_000
-    pulse.take_lags(GroupLags({"billing": lag(400)}, {"broker-b": "gone 1 s ago"}))
+    pulse.take_lags(
+        GroupLags({"billing": lag(400, lacking=("broker-b",))}, {"broker-b": "gone 1 s ago"}, ("broker-b",))
+    )
     clock.now_ms += 10_000
-    pulse.take_lags(GroupLags({"billing": lag(500)}, {"broker-b": "gone 11 s ago"}))
+    pulse.take_lags(
+        GroupLags({"billing": lag(500, lacking=("broker-b",))}, {"broker-b": "gone 11 s ago"}, ("broker-b",))
+    )
     pulse.take_worst([WorstGroup("billing", 500, clock.now_ms - 60_000)])
     line = pulse.worst_lines()["billing"]
     assert (line.lag_ms, line.trend, line.lacking) == (60_000, "+10.0/s", ("broker-b",))
@@ -247,7 +267,7 @@ def test_what_screens_read_becomes_samples_unless_a_broker_is_missing(pulse: Pul
     over = pulse.over_time(subject, ("lag_count", "consume_tps"))
     assert over.lines == {"lag_count": [100, 200], "consume_tps": [3.5]}
     assert (over.trend, over.wrong) == ("+10.0/s", None)
-    pulse.take_lags(GroupLags({"billing": lag(50)}, {"broker-b": "gone 1 s ago"}))
+    pulse.take_lags(GroupLags({"billing": lag(50, lacking=("broker-b",))}, {"broker-b": "gone 1 s ago"}, ("broker-b",)))
     pulse.take_rows(SubjectKind.GROUP, {"billing": whole})
     assert pulse.over_time(subject, ("lag_count",)).lines == {"lag_count": [100, 200, None, 50]}
 
@@ -279,7 +299,13 @@ def test_topics_and_groups_come_and_go_but_not_with_their_broker(pulse: PulseMem
                                   "orders: topic was deleted"]  # fmt: skip
     pulse.take_lags(GroupLags({"a": lag(0)}, {}))
     pulse.take_lags(GroupLags({"a": lag(0), "b": lag(0)}, {}))
-    pulse.take_lags(GroupLags({"a": lag(0), "c": lag(0)}, {"broker-b": "gone"}))
+    pulse.take_lags(
+        GroupLags(
+            {"a": lag(0, lacking=("broker-b",)), "c": lag(0, lacking=("broker-b",))},
+            {"broker-b": "gone"},
+            ("broker-b",),
+        )
+    )
     pulse.take_lags(GroupLags({"a": lag(0), "b": lag(0)}, {}))
     assert changes(pulse)[4:] == ["b: group is new", "c: group is new", "c: group was deleted"]
 
@@ -368,7 +394,7 @@ def test_alerts_of_groups_know_what_a_sum_lacks(clock: Clock) -> None:
         "billing: alert: lag time 10m00s, more than 5m00s *",
     ]
     assert pulse.over_time(Subject(SubjectKind.GROUP, "billing"), ()).mark is Mark.BAD
-    pulse.take_lags(GroupLags({"billing": lag(3)}, {"broker-b": "gone 1 s ago"}))
+    pulse.take_lags(GroupLags({"billing": lag(3, lacking=("broker-b",))}, {"broker-b": "gone 1 s ago"}, ("broker-b",)))
     assert news(pulse) == [], "the lag may be more"
     pulse.take_lags(GroupLags({"billing": lag(7)}, {}))
     assert news(pulse) == [], "not below the end yet"
