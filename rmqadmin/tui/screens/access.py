@@ -50,6 +50,7 @@ def _status_mark(grant: Grant) -> Mark | None:
 
 class AccessScreen(TableScreen):
     NOUN = ("entry", "entries")
+    NONE = "no users, and nothing is granted"
     ROWS_OPEN = False
     file_name = "access"
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -317,6 +317,8 @@ class TableScreen(DashboardScreen):
     """A screen that is one table: rows of all there is at each refresh, then the numbers of the rows in view."""
 
     NOUN = ("row", "rows")
+    NONE = ""
+    """What is said where there are no rows, if it is another thing than that."""
     ROWS_AGE = True
     """Whether rows have an age: stored messages do not."""
     ROWS_OPEN = True
@@ -461,6 +463,19 @@ class TableScreen(DashboardScreen):
     def is_known(self) -> bool:
         """Whether anybody has ever told what rows there are."""
         return any(feed.updated_s is not None for feed in self.feeds) or self.table.row_count > 0
+
+    def show_status(self) -> None:
+        if self.is_mounted:
+            self.table.say_when_empty(self.why_empty())
+        super().show_status()
+
+    def why_empty(self) -> str:
+        """What it means that there are no rows, also where those of the system are hidden."""
+        if not self.is_known:
+            return "unknown" if any(feed.error for feed in self.feeds) else "asking …"
+        none = self.NONE or f"no {self.NOUN[1]}"
+        without = "".join(f", without {name}, {why}" for name, why in self.lacks.items())
+        return f"{none} known{without}" if without else none
 
     def rows_text(self) -> str:
         if not self.is_known:

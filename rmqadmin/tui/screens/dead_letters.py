@@ -20,6 +20,7 @@ _NUMBERS = TableScreen.NUMBERS
 
 class DeadLettersScreen(TableScreen):
     NOUN = ("group with dead letters", "groups with dead letters")
+    NONE = "no dead letters"
     KEEPS_LOST_ROWS = True
     step = "Dead letters"
     file_name = "dead-letters"

@@ -109,6 +109,7 @@ class RebalanceScreen(DashboardScreen):
         }
         self.map.set_rows(rows.items())
         moves = reversed(seen.moves)
+        self.map.say_when_empty("no queue has an owner")
         self.moves.say_when_empty("nothing has changed")
         self.moves.set_rows((str(len(seen.moves) - at), move) for at, move in enumerate(moves))
         self.query_one("#advice", Static).update(self._advice(state, seen))
@@ -133,4 +134,5 @@ class RebalanceScreen(DashboardScreen):
         return Content("\n").join(lines)
 
     def rows_text(self) -> str:
-        return counted(self.map.row_count, "queue") if self.map.row_count else "queues unknown"
+        is_known = any(feed.updated_s is not None for feed in self.feeds)
+        return counted(self.map.row_count, "queue") if self.map.row_count or is_known else "queues unknown"

@@ -79,7 +79,6 @@ class SearchScreen(MarkedMessagesScreen):
         super().__init__()
         self._question: Asked | None = None
         self._found_count: int | None = None
-        self.table.say_when_empty(_HELP)
 
     def columns(self) -> list[Column]:
         return message_columns()
@@ -132,7 +131,6 @@ class SearchScreen(MarkedMessagesScreen):
             return
         self._stop("something else was asked for")
         self._question, self._found_count = asked, None
-        self.table.say_when_empty("")
         self.table.set_rows(())
         self.table.clear_marks()
         self.table.focus()
@@ -217,6 +215,15 @@ class SearchScreen(MarkedMessagesScreen):
     def is_known(self) -> bool:
         """What was found is all that is shown."""
         return True
+
+    def why_empty(self) -> str:
+        asked = self._question
+        if asked is None:
+            return _HELP
+        if any(feed.error for feed in self.feeds):
+            return "unknown"
+        is_done = self._found_count is not None if asked.scan is None else asked.scan.stopped is not None
+        return "nothing matches" if is_done else ""
 
     # --- the status line ---------------------------------------------------------------------------------------------
 

@@ -34,6 +34,7 @@ from rmqadmin.tui.widgets.rows import Line, Order, Rows
 HEADER_HEIGHT = 1
 
 NONE_MATCHES = "no row matches the filter"
+ALL_HIDDEN = "RocketMQ's own alone: z shows them"
 
 _PREPARED_AT_ONCE = 200
 """5 ms."""
@@ -469,7 +470,7 @@ class RowTable(ScrollView, can_focus=True):
 
     def _why_empty(self) -> str:
         if self.row_count:
-            return NONE_MATCHES if self.filter_text else ""
+            return NONE_MATCHES if self.filter_text else ALL_HIDDEN
         return self._when_empty
 
     def render_line(self, y: int) -> Strip:

@@ -1,0 +1,68 @@
+"""Where there is nothing, the dashboard says so: an empty table could also be one that is still being asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rmqclient.admin import AdminClient
+from rmqproto.bodies.groups import SubscriptionGroupConfig
+from rmqproto.bodies.routes import TopicConfig
+from tests.rmqadmin.tui.opened import Driver, clients_of, drive, put_cursor
+from tests.support import servers
+from tests.support.processes import free_ports
+from tests.support.servers import Server
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> Iterator[Server]:
+    with servers.standalone(tmp_path) as server:
+        yield server
+
+
+def test_every_empty_table_says_that_there_is_nothing(bare: Server) -> None:
+    async def test(driver: Driver) -> None:
+        for key, words in (
+            ("d", "no dead letters"),
+            ("g", "RocketMQ's own alone: z shows them"),
+            ("t", "RocketMQ's own alone: z shows them"),
+        ):
+            await driver.press(key)
+            await driver.until_shown(words)
+        with AdminClient(bare.namesrv_addr) as admin:
+            admin.create_topic(bare.broker_addr, TopicConfig(topic_name="orders"))
+            admin.create_group(bare.broker_addr, SubscriptionGroupConfig(group_name="billing"))
+        await put_cursor(driver, "orders")
+        await driver.press("enter", "m")
+        await driver.until_shown("no messages")
+        await driver.press("c")
+        await driver.until_shown("active")
+        await driver.press("a")
+        await driver.until_shown("no users, and nothing is granted")
+        await driver.press("g")
+        await put_cursor(driver, "billing")
+        await driver.press("enter", "b")
+        await driver.until_shown("no queue has an owner", "0 queues")
+        await driver.press("s")
+        await driver.until_shown("an id, a key, tag:T")
+        await driver.type("orders", into="topic")
+        await driver.press("enter")
+        await driver.type("tag:x", into="wanted")
+        await driver.press("enter")
+        await driver.until_shown("nothing matches")
+
+    drive(clients_of(bare.namesrv_addr), test)
+
+
+def test_what_nobody_has_told_is_unknown_and_not_nothing() -> None:
+    nobody = f"127.0.0.1:{free_ports()[0]}"
+
+    async def test(driver: Driver) -> None:
+        for key in "dgtc":
+            await driver.press(key)
+            await driver.until(lambda: "cannot connect" in driver.text and " unknown\n" in driver.text)
+            assert not any(line.strip().startswith("no ") for line in driver.text.splitlines())
+
+    drive(clients_of(nobody), test)
