@@ -209,7 +209,7 @@ class RedriveScreen(ChangeScreen):
         assert isinstance(result, RedrivenLetters)
         found = result.summary()
         if not found.executed:
-            readers = f", which {found.groups} get" if found.groups else ", which no group reads"
+            readers = f", read by {found.groups}" if found.groups else ", which no group reads"
             left_out = f"; {found.excluded:,} redriven before" if found.excluded else ""
             return f"{found.selected:,} of {size(found.size_bytes)} to {found.target or 'nowhere'}{readers}{left_out}"
         audited = (
