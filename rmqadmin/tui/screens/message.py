@@ -40,7 +40,7 @@ from rmqadmin.tui.sources import traces
 from rmqadmin.tui.until_closed import until_closed
 from rmqadmin.tui.widgets.columns import MINOR, VITAL, Column
 from rmqadmin.tui.widgets.json_tree import BranchLine, JsonTree, parse_json_untrusted
-from rmqadmin.tui.widgets.lines import Text, TextLines, hex_lines
+from rmqadmin.tui.widgets.lines import Text, TextLines, WrappedLines, hex_lines
 from rmqadmin.tui.widgets.row_table import RowTable
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.errors import ProtocolError
@@ -118,7 +118,7 @@ class MessageScreen(DashboardScreen):
         self._walk, self._chosen_tab = walk, tab
         self._has_failed = failed_group(message.stored.topic) is not None
         self._copies: list[StoredCopy] | None = None
-        self.side = TextLines(Text.of([]), id="side")
+        self.side = WrappedLines(id="side")
         self.step = message.properties.get(props.KEYS) or message.message_id
         self.tracks = RowTable(self._track_columns(), id="tracks", stale_after_s=STALE_AFTER_MIN_S)
         self.trace = RowTable(self._trace_columns(), id="steps", stale_after_s=STALE_AFTER_MIN_S)
@@ -154,7 +154,6 @@ class MessageScreen(DashboardScreen):
 
     def on_resize(self) -> None:
         self._pause_feeds()
-        self.call_after_refresh(self._show_history)
 
     async def _fill(self) -> None:
         """Fills the tabs of the body. The one that shows it best comes to the top, unless the user has chosen another
@@ -299,7 +298,7 @@ class MessageScreen(DashboardScreen):
             return
         text = history_text(self.message, self._copies)
         self.query_one("#copies", TextLines).show(text)
-        self.side.show(text.wrapped(max(1, self.side.size.width - self.side.gutter.width)))
+        self.side.show_whole(text)
 
     def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
         """From a message to a group that has it. Producer groups have no screen."""

@@ -148,6 +148,26 @@ class TextLines(Lines):
         self.refresh()
 
 
+class WrappedLines(TextLines):
+    """Always wrapped at the width that the widget has, also when it gets another one, or its first."""
+
+    def __init__(self, *, id: str | None = None):
+        self._whole = Text.of([])
+        super().__init__(self._whole, id=id)
+
+    def show_whole(self, text: Text) -> None:
+        self._whole = text
+        self._wrap_again()
+
+    def on_resize(self) -> None:
+        self._wrap_again()
+
+    def _wrap_again(self) -> None:
+        width = self.size.width - self.gutter.width
+        if width > 0:
+            self.show(self._whole.wrapped(width), keeps_place=True)
+
+
 def hex_lines(data: bytes, *, id: str | None = None) -> Lines:
     """As ``hexdump -C``: offset, sixteen bytes, and those that are ASCII."""
     return Lines(hex_line_count(data), _HEX_LINE_WIDTH, partial(hex_line, data), id=id)

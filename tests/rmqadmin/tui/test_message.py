@@ -23,7 +23,7 @@ from rmqproto.codes import ResponseCode
 from rmqproto.names import TRACE_TOPIC
 from tests.rmqadmin.tui.conftest import BROKER, World
 from tests.rmqadmin.tui.fixed import NOW_MS, FixedClient, dead_letter
-from tests.rmqadmin.tui.opened import Driver, clients_of, drive, until_in_index
+from tests.rmqadmin.tui.opened import Driver, clients_of, drive, put_cursor, until_in_index
 from tests.support import servers
 from tests.support.python_member import PythonMember
 
@@ -245,3 +245,23 @@ def test_the_times_of_a_message_are_there_however_long_its_topic_is() -> None:
         await driver.until_shown(f"queue                {topic[:50]}")
 
     drive(FixedClient, test, size=(80, 24), now_ms=NOW_MS)
+
+
+def test_the_history_beside_a_message_is_wrapped_at_the_width_that_it_gets(world: World) -> None:
+    """It was wrapped at one cell, a letter a line, when the pane came with a resize, until it was asked for anew."""
+
+    async def test(driver: Driver) -> None:
+        await driver.press("d")
+        await put_cursor(driver, world.group)
+        await driver.press("enter")
+        await driver.until_shown("1 message of 1")
+        await driver.press("enter")
+        await driver.until(lambda: isinstance(driver.app.screen, MessageScreen))
+        screen = driver.app.screen
+        assert isinstance(screen, MessageScreen)
+        await driver.until_shown("every time it was stored")
+        for width in (12, 40):
+            screen.side.styles.width = width
+            await driver.until(lambda width=width: width - 9 < screen.side.virtual_size.width <= width)
+
+    drive(world.make_client, test, size=(200, 40))
