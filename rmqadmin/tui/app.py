@@ -34,7 +34,7 @@ from rmqadmin.tui.remembered import read_remembered, remember, remembered_path
 from rmqadmin.tui.screens.base import DashboardScreen
 from rmqadmin.tui.settings import DashboardSettings
 from rmqadmin.tui.typed_ahead import TypedAhead
-from rmqadmin.tui.widgets.key_line import KEPT_GROUP, PICTURE_KEY
+from rmqadmin.tui.widgets.key_line import GO_GROUP, KEPT_GROUP, PICTURE_KEY
 from rmqadmin.tui.widgets.scroll_bar import DirectBar
 from rmqproto.errors import UsageError
 
@@ -60,8 +60,6 @@ _NOUNS = {
     "search": ("s", "Search", "rmqadmin.tui.screens.search", "SearchScreen"),
 }
 """Mode: key, name, module and class of its first screen."""
-
-_GO = Binding.Group("Go", compact=True)
 
 _FIRST_NOUN = "pulse"
 _BETWEEN = "between two contexts"
@@ -156,7 +154,7 @@ class DashboardApp(App[None]):
     }
     BINDINGS: ClassVar[list[BindingType]] = [
         *(
-            Binding(key, f"go('{mode}')", name, id=f"app.{mode}", group=_GO)
+            Binding(key, f"go('{mode}')", name, id=f"app.{mode}", group=GO_GROUP)
             for mode, (key, name, _, _) in _NOUNS.items()
         ),
         Binding("plus,equals_sign", "interval(1)", "Slower", show=False, id="app.slower"),

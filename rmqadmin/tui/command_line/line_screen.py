@@ -33,6 +33,10 @@ _COMPLETION = "completion"
 _HINT = "topics, group NAME, or any command of rmqadmin"
 
 
+class CommandInput(CompactInput):
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "submit", "Run")]
+
+
 class CommandLineScreen(Dialog[PlaceAsked | CommandAsked | None]):
     """Ends with what was asked for, or with nothing. ``lines_before``: what was run, the last line at the end; this
     screen adds to it."""
@@ -41,7 +45,7 @@ class CommandLineScreen(Dialog[PlaceAsked | CommandAsked | None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("tab", "complete(1)", "Complete", priority=True),
         Binding("shift+tab", "complete(-1)", "Complete backwards", show=False, priority=True),
-        Binding("up", "before(-1)", "Earlier"),
+        Binding("up", "before(-1)", "Earlier", priority=True),  # else it is the box around the line that has it
         Binding("down", "before(1)", "Later", show=False),
         Binding("ctrl+y", "copy_line", "Copy the line"),
         Binding("escape", "give_up", "Close"),
@@ -65,7 +69,7 @@ class CommandLineScreen(Dialog[PlaceAsked | CommandAsked | None]):
     def compose(self) -> ComposeResult:
         with Vertical(id="command-box"):
             yield Static("", id="candidates")
-            yield CompactInput(self._text, _HINT, id="command", select_on_focus=False)
+            yield CommandInput(self._text, _HINT, id="command", select_on_focus=False)
         yield KeyLine()
 
     def on_mount(self) -> None:

@@ -6,6 +6,8 @@ old ones stay in memory for as long as the screen does.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 from textual import events
 from textual.binding import Binding
@@ -21,8 +23,11 @@ KEPT_GROUP = Binding.Group("kept")
 PICTURE_KEY = Binding("ctrl+s", "app.save_picture", "Save as SVG", show=False, id="app.picture")
 """Of the app, and of each dialog: where that is on top, the app's own keys are not heard."""
 
-_EVERYWHERE = ("table.sort_next", "screen.filter", "screen.back")
-"""Ids of what works on every screen. Where there is no room, these are left out first."""
+GO_GROUP = Binding.Group("Go", compact=True)
+"""Keys of the nouns."""
+
+_EVERYWHERE = ("table.sort_next", GO_GROUP, "screen.filter", "screen.back")
+"""Ids, or the group, of what works on every screen. Where there is no room, these are left out first."""
 
 _GAP = Content(" ")
 _MORE = Content("…")
@@ -30,19 +35,19 @@ _KEY_META = "pressed_key"
 
 
 class ShownKey(msgspec.Struct, frozen=True):
-    """One key as it stands in the line. ``letters``: the key alone, where its group is drawn together. ``rank``: the
-    lower it is, the sooner the key is left out."""
+    """One key as it stands in the line. ``letters``: the key alone, where its group is drawn together. ``id``: that of
+    its binding."""
 
     whole: Content
     letters: Content
     group: Binding.Group | None
-    rank: int = len(_EVERYWHERE)
+    id: str | None = None
 
 
 class KeyLine(ToldLine):
     """Follows its screen's bindings by itself. Where there is no room for all keys, those of a compact group are drawn
-    together; then keys that work on every screen are left out, then those of the screen from the last one on. Those of
-    KEPT_GROUP never are."""
+    together, and keys are left out: those of the screen stay before those that work on every one. Those of KEPT_GROUP
+    always stay."""
 
     def on_mount(self) -> None:
         self.screen.bindings_updated_signal.subscribe(self, self._show)
@@ -62,8 +67,7 @@ class KeyLine(ToldLine):
                 key = Content.styled(self.app.get_key_display(binding), "bold $footer-key-foreground")
                 whole = Content.assemble(key, f" {binding.description}")
                 style = Style.from_meta({_KEY_META: binding.key}) if enabled else "$footer-disabled"
-                rank = _EVERYWHERE.index(binding.id) if binding.id in _EVERYWHERE else len(_EVERYWHERE)
-                shown[binding.action] = ShownKey(whole.stylize(style), key.stylize(style), binding.group, rank)
+                shown[binding.action] = ShownKey(whole.stylize(style), key.stylize(style), binding.group, binding.id)
         return list(shown.values())
 
     def on_click(self, event: events.Click) -> None:
@@ -79,15 +83,28 @@ def fitted_keys(keys: list[ShownKey], width: int) -> Content:
     line = _GAP.join([*(key.whole for key in others), *kept])
     if line.cell_length <= width:
         return line
-    own = [key for key in others if key.group is None]
-    grouped = [_together(others, group) for group in dict.fromkeys(key.group for key in others) if group is not None]
-    more: list[Content] = []
-    while True:
-        line = _GAP.join([*(key.whole for key in own), *more, *grouped, *kept])
-        if not own or line.cell_length <= width:
-            return line
-        own.remove(min(reversed(own), key=lambda key: key.rank))
-        more = [_MORE]
+    own = [(key.whole, _rank(key.id)) for key in others if key.group is None]
+    groups = dict.fromkeys(key.group for key in others if key.group is not None)
+    grouped = [(_together(others, group), _rank(group)) for group in groups]
+    pieces = [*own, *grouped]
+    shown: set[int] = set()
+    for at in sorted(range(len(pieces)), key=lambda at: -pieces[at][1]):
+        if _line(pieces, {*shown, at}, len(own), kept).cell_length <= width:
+            shown.add(at)
+    return _line(pieces, shown, len(own), kept)
+
+
+def _rank(one: str | Binding.Group | None) -> int:
+    """Of a key's id, or of a group: the higher, the sooner it is shown."""
+    return _EVERYWHERE.index(one) if one in _EVERYWHERE else len(_EVERYWHERE)
+
+
+def _line(pieces: Sequence[tuple[Content, int]], shown: set[int], own_count: int, kept: Sequence[Content]) -> Content:
+    """Keys of their own, a sign that there are more, groups, and those that are kept."""
+    own = [pieces[at][0] for at in range(own_count) if at in shown]
+    grouped = [pieces[at][0] for at in range(own_count, len(pieces)) if at in shown]
+    more = [_MORE] if len(shown) < len(pieces) else []
+    return _GAP.join([*own, *more, *grouped, *kept])
 
 
 def _together(keys: list[ShownKey], group: Binding.Group) -> Content:

@@ -13,6 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.cells import cell_len, chop_cells
 from rich.segment import Segment
+from textual.binding import Binding
 from textual.content import Content
 from textual.strip import Strip
 from textual.widgets.tree import TreeNode
@@ -25,6 +26,7 @@ from rmqadmin.tui.settings import read_keys
 from rmqadmin.tui.widgets.cut_line import in_lines
 from rmqadmin.tui.widgets.head_line import fitted
 from rmqadmin.tui.widgets.json_tree import DEPTH_MAX, NODES_MAX, JsonTree, parse_json_untrusted
+from rmqadmin.tui.widgets.key_line import GO_GROUP, KEPT_GROUP, ShownKey, fitted_keys
 from rmqadmin.tui.widgets.lines import Text, TextLines, hex_lines
 from rmqproto.errors import UsageError
 
@@ -258,3 +260,18 @@ def test_what_is_cut_from_a_row_fills_its_lines(words: list[str], width: int) ->
 def test_a_long_name_stands_behind_its_title() -> None:
     lines = in_lines(Content("topic " + "x" * 100 + "   newest 1m ago"), 78).plain.split("\n")
     assert lines == ["topic " + "x" * 72, "x" * 28 + "   newest 1m ago"]
+
+
+def test_the_last_line_keeps_the_keys_of_the_screen_before_those_of_every_screen() -> None:
+    def key(text: str, id: str | None = None, group: Binding.Group | None = None) -> ShownKey:
+        return ShownKey(Content(text), Content(text[0]), group, id)
+
+    own = [key("a One"), key("b Two"), key("c Three")]
+    everywhere = [key("esc Back", "screen.back"), key("/ Filter", "screen.filter"), key("A-Z Sort", "table.sort_next")]
+    nouns, kept = [key(f"{letter} Noun", group=GO_GROUP) for letter in "tg"], key("q Quit", group=KEPT_GROUP)
+    keys = [*own, *everywhere, *nouns, kept]
+    assert fitted_keys(keys, 67).plain == "a One b Two c Three esc Back / Filter A-Z Sort t Noun g Noun q Quit"
+    assert fitted_keys(keys, 58).plain == "a One b Two c Three esc Back / Filter … t g Go q Quit"
+    assert fitted_keys(keys, 50).plain == "a One b Two c Three esc Back / Filter … q Quit"
+    assert fitted_keys(keys, 28).plain == "a One b Two c Three … q Quit"
+    assert fitted_keys(keys, 3).plain == "… q Quit"
