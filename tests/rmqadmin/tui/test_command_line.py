@@ -357,3 +357,16 @@ def test_from_the_shell(world: World, tmp_path: Path) -> None:
     program.expect(pexpect.EOF)
     program.close()
     assert program.exitstatus == 0, program.before
+
+
+def test_the_line_says_how_it_is_run_and_how_earlier_ones_come_back(world: World) -> None:
+    async def test(driver: Driver) -> None:
+        await driver.press("colon")
+        await driver.type("topics", into="command")
+        await driver.until_shown("⏎ Run", "↑ Earlier", "esc Close")
+        await driver.press("enter")
+        await driver.until_shown(world.topic)
+        await driver.press("colon", "up")
+        await driver.until(lambda: driver.app.screen.query_one("#command", Input).value == "topics")
+
+    drive(world.make_client, test)
