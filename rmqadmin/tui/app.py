@@ -23,6 +23,7 @@ from textual.binding import Binding, BindingType
 from textual.reactive import reactive
 from textual.screen import Screen
 from textual.scrollbar import ScrollBar
+from textual.widgets._toast import ToastRack
 
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.terminal_text import printable
@@ -33,6 +34,7 @@ from rmqadmin.tui.refresh import INTERVALS_S
 from rmqadmin.tui.remembered import read_remembered, remember, remembered_path
 from rmqadmin.tui.screens.base import DashboardScreen
 from rmqadmin.tui.settings import DashboardSettings
+from rmqadmin.tui.thrifty_screen import AwaitScreen
 from rmqadmin.tui.typed_ahead import TypedAhead
 from rmqadmin.tui.widgets.key_line import GO_GROUP, KEPT_GROUP, PICTURE_KEY
 from rmqadmin.tui.widgets.scroll_bar import DirectBar
@@ -41,6 +43,7 @@ from rmqproto.errors import UsageError
 if TYPE_CHECKING:
     from textual.command import Provider
     from textual.notifications import SeverityLevel
+    from textual.widget import AwaitMount
 
     from rmqadmin.tui.command_line.understood import CommandAsked, PlaceAsked
     from rmqadmin.tui.dashboard_client import DashboardClient
@@ -214,6 +217,18 @@ class DashboardApp(App[None]):
     def delay_update(self, delay: float = 0.05) -> None:
         """Textual draws nothing for that long when a mode is opened, at the start, too: a screen might be drawn before
         it is whole. Ours are drawn when they have their size, and then they are whole."""
+
+    def _get_screen(self, screen: Screen[Any] | str) -> tuple[Screen[Any], AwaitMount]:
+        found = self.get_screen(screen)
+        mounting = AwaitScreen(found, [] if found.is_running else self._register(self, found))
+        self.call_next(mounting)
+        return found, mounting
+
+    def _refresh_notifications(self) -> None:
+        """Textual hides what shows notifications on each screen that comes, also where it is hidden, and lays the whole
+        screen out and draws it once more for that."""
+        if self._notifications or any(rack.display for rack in self.screen.query_children(ToastRack)):
+            super()._refresh_notifications()
 
     def get_css_variables(self) -> dict[str, str]:
         variables = super().get_css_variables()

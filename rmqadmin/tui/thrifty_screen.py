@@ -6,7 +6,7 @@ finds the style of each of its widgets again whenever the screen comes back. Eac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from textual import events
@@ -14,6 +14,7 @@ from textual._compositor import Compositor
 from textual.geometry import Region, Size
 from textual.screen import Screen, ScreenResultType
 from textual.strip import Strip
+from textual.widget import AwaitMount
 
 
 class ThriftyScreen(Screen[ScreenResultType]):
@@ -52,6 +53,18 @@ class ThriftyScreen(Screen[ScreenResultType]):
         """A screen that has been laid out is told its size, and would be laid out and drawn again."""
         if size != self.outer_size:
             super()._screen_resized(size)
+
+
+class AwaitScreen(AwaitMount):
+    """Until a screen is mounted. Textual then asks for its layout once more, twice in the case of a new mode; by then a
+    screen of ours has been laid out and drawn."""
+
+    async def __call__(self) -> None:
+        for screen in self._widgets:
+            await screen._mounted_event.wait()
+
+    def __await__(self) -> Generator[None, None, None]:
+        return self().__await__()
 
 
 class LineCompositor(Compositor):

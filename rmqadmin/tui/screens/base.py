@@ -194,11 +194,11 @@ class DashboardScreen(ThriftyScreen[None]):
             event.prevent_default()
             return
         self._resumed, self._suspended = True, False
-        self.resume(event)
         self.hide_system()
         self._pause_feeds()
         self.show_head()
         self.show_status()
+        self.resume(event)
         self.shown_again()
 
     def shown_again(self) -> None:

@@ -158,14 +158,18 @@ class MessageScreen(DashboardScreen):
     async def _fill(self) -> None:
         """Fills the tabs of the body. The one that shows it best comes to the top, unless the user has chosen another
         meanwhile."""
-        self.contents = contents = await asyncio.to_thread(read_contents, self.message)
+        contents = await asyncio.to_thread(read_contents, self.message)
+        tree: Widget = TextLines(Text.of(["The body is not a JSON object or array."]))
+        if contents.parsed is not None:
+            tree = JsonTree(contents.parsed)
+            await tree.fill()
+        self.contents = contents
         self.query_one("#facts", Static).update(self._facts())
         self.refresh_bindings()
-        no_json = Text.of(["The body is not a JSON object or array."])
-        tree = TextLines(no_json) if contents.parsed is None else JsonTree(contents.parsed)
-        await self.query_one("#json").mount(tree)
-        await self.query_one("#text").mount(TextLines(contents.text, id="body-text"))
-        await self.query_one("#hex").mount(hex_lines(contents.body))
+        text = TextLines(contents.text, id="body-text")
+        tabs = {"#json": tree, "#text": text, "#hex": hex_lines(contents.body)}
+        for mounting in [self.query_one(tab).mount(lines) for tab, lines in tabs.items()]:
+            await mounting
         if contents.parsed is None and self.open_tab == "json":
             self.query_one(TabbedContent).active = "text"
         else:
@@ -315,6 +319,7 @@ class MessageScreen(DashboardScreen):
 
     def action_tab(self, tab: str) -> None:
         self._chosen_tab = self.query_one(TabbedContent).active = tab
+        self._focus_tab()  # now: drawn before it has the keys, all of it would be drawn twice
 
     async def action_step(self, rows: int) -> None:
         """To another message of the list, on the tab that the user has chosen."""

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text, TextType
+from textual import events
 from textual.widgets import Tree
 from textual.widgets.tree import TreeNode
 
@@ -137,7 +138,8 @@ def _members(value: Any) -> Iterator[_Member]:
 
 
 class JsonTree(Tree[int]):
-    """Every node open. The data of a node is the width of its label."""
+    """Every node open. ``fill`` it before it is shown: Textual makes all lines in view anew for each node that comes.
+    The data of a node is the width of its label."""
 
     def __init__(self, lines: Sequence[BranchLine]):
         self._lines = lines
@@ -146,7 +148,6 @@ class JsonTree(Tree[int]):
 
     def on_mount(self) -> None:
         self.root.expand()
-        self.run_worker(self.fill())
 
     async def fill(self) -> None:
         """Adds the nodes, a few at a time, so that no key waits for all of them."""
@@ -157,6 +158,11 @@ class JsonTree(Tree[int]):
                 is_open = line.has_members
                 path.append(path[-1].add(line.label, line.width, expand=is_open, allow_expand=is_open))
             await asyncio.sleep(0)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Lines are the same at every width. Textual made all of them anew, and drew them twice when a tab came up."""
+        event.prevent_default()
+        self._line_cache.grow(event.size.height)
 
     @property
     def rich_style(self) -> Style:

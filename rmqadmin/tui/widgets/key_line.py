@@ -49,15 +49,19 @@ class KeyLine(ToldLine):
     together, and keys are left out: those of the screen stay before those that work on every one. Those of KEPT_GROUP
     always stay."""
 
+    _fitted_width = 0
+
     def on_mount(self) -> None:
         self.screen.bindings_updated_signal.subscribe(self, self._show)
 
     def on_resize(self) -> None:
-        self._show(self.screen)
+        if self.size.width != self._fitted_width:
+            self._show(self.screen)
 
     def _show(self, screen: Screen[object]) -> None:
         if self.is_attached and screen is self.screen:
-            self.tell(fitted_keys(self._keys(), self.size.width or self.app.size.width))
+            self._fitted_width = self.size.width or self.app.size.width
+            self.tell(fitted_keys(self._keys(), self._fitted_width))
 
     def _keys(self) -> list[ShownKey]:
         """Each action once, by the first of its keys; one that cannot be used now is dim."""

@@ -123,6 +123,7 @@ class RowTable(ScrollView, can_focus=True):
         something behind a row, so that Enter is offered. ``now_ms``: the clock of ages in cells. ``letters_taken``:
         capital letters that are keys of the screen, and sort by nothing."""
         super().__init__(id=id)
+        self.set_reactive(RowTable.virtual_size, Size(0, HEADER_HEIGHT))
         self.opens = opens
         self._letters_taken = letters_taken
         self._now_ms = now_ms
@@ -303,11 +304,13 @@ class RowTable(ScrollView, can_focus=True):
             self._show_passing()
 
     def _resize(self) -> None:
-        """Every row is as wide as the table. Columns that do not fit are left out."""
+        """Every row is as wide as the table: columns that do not fit are left out. Other lines to scroll through are no
+        reason to lay out the screen again, unless a scrollbar comes or goes, which asks for that itself."""
         self._fit()
-        size = Size(self._width, len(self.rows.shown) + HEADER_HEIGHT)
-        if size != self.virtual_size:
-            self.virtual_size = size
+        height = len(self.rows.shown) + HEADER_HEIGHT
+        if height != self.virtual_size.height:
+            self.set_reactive(RowTable.virtual_size, Size(0, height))
+            self._scroll_update(self.virtual_size)
 
     # --- what is there -----------------------------------------------------------------------------------------------
 

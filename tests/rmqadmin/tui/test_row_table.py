@@ -172,7 +172,7 @@ def test_markup_control_characters_and_wide_characters_keep_the_columns() -> Non
         assert len({cell_len(text) for text in texts}) == 1
         assert texts[0].startswith("›[/red] ")
         assert texts[1].startswith(" a\\x1b[2Jb ")
-        assert texts[3].split()[0] == "x" * 15 + "…" + "x" * 14
+        assert texts[3].split()[0] == "x" * 15 + "…" + "x" * 15
         assert "".join(texts).isprintable()
 
     drive(test)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from typing import Any
 
 import pytest
 from rich.segment import Segment
 from textual._compositor import Compositor
 from textual.geometry import Region
+from textual.screen import Screen
 from textual.scrollbar import ScrollBar, ScrollBarRender
 from textual.strip import Strip
+from textual.widgets._toast import ToastRack
 
+from rmqadmin.tui.app import DashboardApp
 from rmqadmin.tui.dialogs.dialog import DimmedLines
 from rmqadmin.tui.thrifty_screen import LineCompositor
 from rmqadmin.tui.widgets.row_table import RowTable
@@ -59,6 +64,64 @@ def test_a_table_is_asked_only_for_the_lines_that_are_drawn(monkeypatch: pytest.
         await driver.press("down")
         await driver.until(lambda: bool(asked))
         assert sum(crop.height for crop in asked) <= 2 * len(asked)
+
+    drive(FixedClient, test, now_ms=NOW_MS, size=(170, 40))
+
+
+def test_a_screen_is_whole_when_it_is_drawn_for_the_first_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own lines were empty, and the user saw them only when it was drawn again."""
+    first: dict[str, str] = {}
+    display = vars(DashboardApp.__mro__[1])["_display"]
+
+    def noted(app: DashboardApp, screen: Screen[Any], renderable: Any) -> None:
+        if renderable is not None and type(screen).__name__ not in first:
+            first[type(screen).__name__] = "\n".join(line.text for line in screen._compositor.render_strips())
+        display(app, screen, renderable)
+
+    monkeypatch.setattr(DashboardApp, "_display", noted)
+
+    async def test(driver: Driver) -> None:
+        await driver.press("t", "s")
+        await driver.until_shown("Enter asks")
+        for name, lines in (
+            ("PulseScreen", r" rmqadmin .* Pulse .*\n.* asking … *\n.* Keys +q Quit"),
+            ("TopicsScreen", r" rmqadmin .* Topics .*\n topics unknown .*\n.* Keys +q Quit"),
+            ("SearchScreen", r" rmqadmin .* Search .*\n Enter asks .*\n.* Leave the line"),
+        ):
+            assert re.match(lines, first[name], re.DOTALL), first[name]
+
+    drive(FixedClient, test, now_ms=NOW_MS, size=(170, 40))
+
+
+def test_neither_rows_nor_a_mounted_screen_nor_what_says_nothing_ask_for_a_layout(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In Textual they do, and all of the screen was drawn again."""
+    laid_out: Counter[str] = Counter()
+    lay_out = vars(Screen)["_refresh_layout"]
+
+    def counted(screen: Screen[Any], size: Any = None, scroll: bool = False) -> None:
+        laid_out[type(screen).__name__] += 1
+        lay_out(screen, size, scroll)
+
+    monkeypatch.setattr(Screen, "_refresh_layout", counted)
+
+    async def test(driver: Driver) -> None:
+        await driver.press("t")
+        await put_cursor(driver, "flights")
+        await driver.press("space")
+        table = driver.app.screen.query_one(RowTable)
+        await driver.until(lambda: not table._layout_required)
+        table.set_rows([(key, table.part(key)) for key in table.row_keys()[:1]])
+        assert (table.row_count, table.virtual_size.height, table._layout_required) == (1, 2, False)
+        await driver.press("s")
+        await driver.until_shown("Enter asks")
+        await driver.press("tab", "tab")
+        assert laid_out["SearchScreen"] <= 2
+        (toasts,) = driver.app.screen.query_children(ToastRack)
+        assert not toasts.styles.inline.has_rule("display")
+        driver.app.say("something")
+        await driver.until(lambda: toasts.display)
 
     drive(FixedClient, test, now_ms=NOW_MS, size=(170, 40))
 
