@@ -13,6 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.cells import cell_len, chop_cells
 from rich.segment import Segment
+from textual.app import App, ComposeResult
 from textual.binding import Binding
 from textual.content import Content
 from textual.strip import Strip
@@ -210,6 +211,27 @@ def test_nodes_are_added_a_few_at_a_time_so_that_no_key_waits_for_all() -> None:
     steps = [after - before for before, after in pairwise([*counts, len(tree.root.children)])]
     assert sum(steps) == NODES_MAX + 1
     assert max(steps) <= NODES_MAX / 5
+
+
+def test_a_tree_keeps_its_lines_at_another_size() -> None:
+    """Textual makes all of them anew, and draws them twice when a tab comes up."""
+    tree = tree_of(b"[" + b"1," * 9 + b"1]")
+
+    class TreeApp(App[None]):
+        def compose(self) -> ComposeResult:
+            yield tree
+
+    async def run() -> None:
+        app = TreeApp()
+        async with app.run_test(size=(40, 20)) as pilot:
+            await pilot.pause()
+            made = tree._updates
+            await pilot.resize_terminal(60, 12)
+            await pilot.pause()
+            assert (tree.size.height, tree._updates) == (12, made)
+            assert "[9] 1" in tree.render_line(10).text
+
+    asyncio.run(run())
 
 
 @pytest.mark.parametrize(("begin", "end"), [("[", "]"), ('{"a":', "}")], ids=["arrays", "objects"])
