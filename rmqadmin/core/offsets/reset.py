@@ -112,12 +112,16 @@ def carry_out(
     no queue could be reset, the first is raised. ``goal``: what the plan was made from; None for an undo.
     ``only_writes``: as for a group of which nobody is online; members that are will write theirs over it."""
     errors: dict[MessageQueue, RocketMQError] = {}
+    led_by_members: set[str] = set()
     for addr in dict.fromkeys(reset.broker_addr for reset in planned):
         mine = [reset for reset in planned if reset.broker_addr == addr and reset.new_offset is not None]
         try:
             reset_queue = _write(admin, addr, group) if only_writes else _way_to_reset(admin, addr, group, mine, goal)
         except RocketMQError as error:
             errors |= dict.fromkeys((reset.queue for reset in mine), error)
+            continue
+        if reset_queue is None:
+            led_by_members.add(addr)
             continue
         for reset in mine:
             try:
@@ -127,13 +131,17 @@ def carry_out(
     if errors and all(reset.queue in errors for reset in planned if reset.new_offset is not None):
         raise next(iter(errors.values()))
     why_not = "an earlier reset waits there for a member" if only_writes else _SLOW_CLIENTS
-    return [_outcome(admin, group, reset, errors.get(reset.queue), why_not) for reset in planned]
+    return [
+        _outcome(admin, group, reset, errors.get(reset.queue), why_not, is_led=reset.broker_addr in led_by_members)
+        for reset in planned
+    ]
 
 
 def _way_to_reset(
     admin: AdminClient, addr: str, group: str, mine: Sequence[QueueReset], goal: Goal | None
-) -> Callable[[QueueReset], object]:
-    """How this broker is told about one queue. What can only be told for all queues at once is told here."""
+) -> Callable[[QueueReset], object] | None:
+    """How this broker is told about one queue. None where all queues can only be moved at once, by the members: they
+    are told here."""
     if admin.broker_config(addr).get("useServerSideResetOffset", "").lower() == "true":
         return lambda reset: admin.reset_offset(
             addr, reset.queue.topic, group, 0, queue_id=reset.queue.queue_id, queue_offset=reset.new_offset
@@ -148,7 +156,7 @@ def _way_to_reset(
         )
     if mine:
         admin.reset_offset(addr, mine[0].queue.topic, group, timestamp_ms)
-    return lambda reset: None
+    return None
 
 
 def _write(admin: AdminClient, addr: str, group: str) -> Callable[[QueueReset], object]:
@@ -168,14 +176,16 @@ def is_online(admin: AdminClient, addr: str, group: str) -> bool:
 
 
 def _outcome(
-    admin: AdminClient, group: str, reset: QueueReset, error: RocketMQError | None, why_not: str
+    admin: AdminClient, group: str, reset: QueueReset, error: RocketMQError | None, why_not: str, *, is_led: bool
 ) -> QueueReset:
-    """``why_not``: what may be the reason if the broker does not say the new offset."""
+    """``why_not``: what may be the reason if the broker does not say the new offset. ``is_led``: members move the
+    queue, after they were told; until then the broker says the old offset, which may be the greater one."""
     if reset.new_offset is None:
         return reset
     if error is not None:
         return msgspec.structs.replace(reset, error=str(error))
     found = admin.consumer_offset(reset.broker_addr, group, reset.queue.topic, reset.queue.queue_id)
-    if found is not None and found >= reset.new_offset:  # consumers that are online may have gone on already
+    has_begun = not is_led or found != reset.old_offset or found == reset.new_offset
+    if found is not None and found >= reset.new_offset and has_begun:  # members may have gone on already
         return msgspec.structs.replace(reset, done=True)
     return msgspec.structs.replace(reset, error=f"the broker says {found} afterwards: {why_not}")

@@ -287,8 +287,12 @@ def test_where_brokers_leave_resets_to_the_clients_offline_groups_are_moved_all_
     with Wire(old.broker_addr) as wire:
         come_online(wire, "G", "T")
         refused = run("resetOffset", "-g", "G", "-t", "T", "--to", "1", *n)
+        told = run("-o", "json", "resetOffset", "-g", "G", "-t", "T", "--to", "begin", *n)
     assert refused.status == 2
     assert "move online to a time only" in refused.err
+    (row,) = told.items
+    assert (told.status, row["new_offset"], row["done"]) == (1, 0, False), "the member has not followed"
+    assert "the broker says 2 afterwards: online consumers of older brokers take 10 s to follow" in row["error"]
 
 
 @pytest.mark.parametrize(
