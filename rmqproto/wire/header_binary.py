@@ -64,9 +64,19 @@ def _decode_ext_untrusted(header: bytes, at: int, end: int) -> dict[str, str]:
 def encode(
     code: int, language: str, version: int, opaque: int, flag: int, remark: str | None, ext: Mapping[str, str]
 ) -> bytes:
-    """ValueError for a code past 16 bits: POP's codes cannot travel in a binary header."""
+    """ValueError for what does not fit its field: a code past 16 bits (POP's codes cannot travel in a binary header),
+    a name of more than 32,767 bytes."""
     if not -CODE_MAX - 1 <= code <= CODE_MAX:
         raise ValueError(f"code {code} does not fit a binary header; use JSON")
+    try:
+        return _encoded(code, language, version, opaque, flag, remark, ext)
+    except struct.error as error:
+        raise ValueError(f"a field does not fit a binary header: {error}; use JSON") from None
+
+
+def _encoded(
+    code: int, language: str, version: int, opaque: int, flag: int, remark: str | None, ext: Mapping[str, str]
+) -> bytes:
     remark_bytes = (remark or "").encode()
     parts: list[bytes] = []
     for name, value in ext.items():

@@ -53,6 +53,17 @@ def test_any_command_survives_in_any_cut(command: Command, cut: int) -> None:
     assert found == [command]
 
 
+@pytest.mark.parametrize(
+    "command",
+    [Command(code=200_000), Command(code=1, version=1 << 15), Command(code=1, ext={"n" * (1 << 15): ""})],
+    ids=["code", "version", "name"],
+)
+def test_what_does_not_fit_a_binary_header_is_a_value_error(command: Command) -> None:
+    command.codec = HeaderCodec.ROCKETMQ
+    with pytest.raises(ValueError, match="does not fit a binary header"):
+        encode_frame(command)
+
+
 @given(st.sampled_from(HeaderCodec), st.data())
 def test_a_damaged_frame_is_a_command_or_a_protocol_error(codec: HeaderCodec, data: st.DataObject) -> None:
     command = Command(code=310, opaque=9, ext={"a": "g", "b": "T", "e": "1"}, body=b"body", remark="r", codec=codec)
