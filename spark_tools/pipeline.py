@@ -130,6 +130,7 @@ class Pipeline:
         return self._socket.fileno() if self._socket is not None else -1
 
     def _take_in(self, commands: list[Command]) -> list[Answered]:
+        """An answer counts, even if the connection breaks at a request of the broker's behind it."""
         found = []
         for command in commands:
             if command.is_answer:
@@ -137,7 +138,10 @@ class Pipeline:
                 if entry is not None:
                     found.append(Answered(entry.tag, command))
             elif not command.is_oneway and self._socket is not None:
-                self._socket.sendall(encode_not_supported(command))
+                try:
+                    self._socket.sendall(encode_not_supported(command))
+                except OSError:  # what is under way is given up when answers are read next
+                    self._drop()
         return found
 
     def _give_up(self) -> list[Answered]:

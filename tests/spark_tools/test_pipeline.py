@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import struct
 import threading
 import time
 
@@ -85,6 +86,23 @@ def test_a_time_out_puts_everything_under_way_in_doubt_and_closes(peer):
         assert [(each.tag, each.command) for each in pipeline.answers()] == [("a", None), ("b", None)]
         peer.commands(2)
         assert peer.connection.recv(1) == b""
+
+
+def test_an_answer_counts_even_if_the_connection_breaks_at_the_request_behind_it(peer):
+    with Pipeline(peer.address) as pipeline:
+        pipeline.connect()
+        peer.accept()
+        for tag in "ab":
+            pipeline.put(tag, RequestCode.GET_MAX_OFFSET, HEADER, b"", not_after=FAR, timeout_s=30)
+        first, _ = peer.commands(2)
+        peer.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # close is a reset
+        answer = Command(code=0, opaque=first.opaque, flag=RESPONSE_FLAG)
+        peer.connection.sendall(
+            encode_frame(answer) + encode_frame(Command(code=RequestCode.GET_CONSUMER_RUNNING_INFO))
+        )
+        peer.connection.close()
+        assert [(each.tag, each.command.code) for each in pipeline.answers()] == [("a", 0)]
+        assert [(each.tag, each.command) for each in pipeline.answers()] == [("b", None)]
 
 
 def test_a_broken_connection_is_noticed_among_several(peer):
