@@ -60,10 +60,29 @@ class StoreFiles:
         _remove(unfinished)
         unfinished.mkdir()
         _copy_parts(self._snapshots / name, unfinished)
-        self.clear()
-        for part in unfinished.iterdir():
-            part.rename(self._root / part.name)
+        replaced = self._snapshots / ".replaced"
+        _remove(replaced)
+        replaced.mkdir()
+        _move_all([*_moves(self._root, replaced), *_moves(unfinished, self._root)])
         unfinished.rmdir()
+        _remove(replaced)
+
+
+def _moves(source: Path, target: Path) -> list[tuple[Path, Path]]:
+    return [(source / part, target / part) for part in STORE_PARTS if (source / part).exists()]
+
+
+def _move_all(moves: list[tuple[Path, Path]]) -> None:
+    """All, in order; or none, and OSError."""
+    done: list[tuple[Path, Path]] = []
+    try:
+        for source, target in moves:
+            source.rename(target)
+            done.append((source, target))
+    except OSError:
+        for source, target in reversed(done):
+            target.rename(source)
+        raise
 
 
 def _copy_parts(source: Path, target: Path) -> None:

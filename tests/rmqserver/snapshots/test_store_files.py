@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,32 @@ def test_only_what_is_of_the_store_goes_and_comes_back(root: Path) -> None:
     files.restore("s")
     assert sorted(path.name for path in root.iterdir()) == ["checkpoint", "commitlog", "config", "mine", "snapshots"]
     assert files.names() == ["s"]
+
+
+@pytest.mark.parametrize("whole_count", range(6))
+def test_a_restore_that_fails_leaves_the_store_as_it_was(
+    root: Path, monkeypatch: pytest.MonkeyPatch, whole_count: int
+) -> None:
+    """Three parts go, and three come: the file system breaks after each number of them."""
+    files = StoreFiles(str(root))
+    files.save("s")
+    (root / "checkpoint").write_bytes(b"later")
+    rename, left = Path.rename, [whole_count]
+
+    def breaking(path: Path, target: Path) -> Path:
+        if left[0] == 0:
+            left[0] = -1
+            raise OSError(errno.EIO, "broken")
+        left[0] -= 1
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", breaking)
+    with pytest.raises(OSError, match="broken"):
+        files.restore("s")
+    assert sorted(path.name for path in root.iterdir()) == ["checkpoint", "commitlog", "config", "mine", "snapshots"]
+    assert (root / "checkpoint").read_bytes() == b"later"
+    files.restore("s")
+    assert (root / "checkpoint").read_bytes() == b"point"
 
 
 def test_there_is_room_for_so_many(root: Path) -> None:
