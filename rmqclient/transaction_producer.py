@@ -141,17 +141,24 @@ class TransactionProducer(Producer):
     # --- ends --------------------------------------------------------------------------------------------------------
 
     async def _end_half(self, message: Message, sent: SendResult, state: LocalTransactionState) -> None:
+        """The local transaction is done, whatever the broker answered the send: nothing of that is raised here."""
+        try:
+            log_offset = parse_offset_id_untrusted(sent.offset_message_id).log_offset
+            broker_name = self._client.routes.placed(sent.queue).broker_name
+        except RocketMQError as error:
+            _log_not_ended(sent.message_id, error)
+            return
         header = EndTransactionHeader(
             topic=message.topic,
             producer_group=self.group,
             tran_state_table_offset=sent.queue_offset,
-            commit_log_offset=parse_offset_id_untrusted(sent.offset_message_id).log_offset,
+            commit_log_offset=log_offset,
             commit_or_rollback=state.value,
             msg_id=sent.message_id,
             transaction_id=sent.message_id,
-            broker_name=self._client.routes.placed(sent.queue).broker_name,
+            broker_name=broker_name,
         )
-        await self._say_end(message, header.broker_name or "", header)
+        await self._say_end(message, broker_name, header)
 
     async def _say_end(
         self, message: Message | ReceivedMessage, broker_name: str, header: EndTransactionHeader
@@ -162,7 +169,7 @@ class TransactionProducer(Producer):
             code = RequestCode.END_TRANSACTION
             await self._client.channels.oneway(address, code, header, timeout_s=self._timeout_s)
         except RocketMQError as error:
-            log.warning("transaction not ended id=%s error=%s", header.transaction_id, error)
+            _log_not_ended(header.transaction_id, error)
             return
         if self._traces is not None:
             state = APACHES_WORDS[LocalTransactionState(header.commit_or_rollback)]
@@ -214,6 +221,10 @@ class TransactionProducer(Producer):
                     log.warning("no route topic=%s error=%s", topic, error)
             await client.heartbeat_to(client.routes.broker_addresses() - set(client.channels.addresses))
             await trio.sleep(STAY_CONNECTED_EVERY_S)
+
+
+def _log_not_ended(transaction_id: str | None, error: RocketMQError) -> None:
+    log.warning("transaction not ended id=%s error=%s", transaction_id, error)
 
 
 async def _ask(

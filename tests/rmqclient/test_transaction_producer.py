@@ -13,10 +13,15 @@ from rmqclient.producer import Producer
 from rmqclient.pull_consumer import PullConsumer
 from rmqclient.transaction_producer import LocalTransactionState, TransactionProducer
 from rmqproto.bodies.base import MessageQueue
+from rmqproto.codes import RequestCode
 from rmqproto.errors import UsageError
+from rmqproto.headers.sending import SendAnswer
+from rmqproto.wire.command import Command
 from tests.rmqclient.collector import TIMEOUT_S
+from tests.rmqclient.fake_broker import FakeBroker
 from tests.rmqclient.test_push_consumer_server import create_topic
 from tests.support import servers
+from tests.support.peer import answer
 from tests.support.processes import free_ports
 from tests.support.servers import Server
 
@@ -192,6 +197,20 @@ async def test_producer_that_sends_nothing_is_asked_after_the_broker_was_killed(
         server.stop(signal.SIGKILL)
         server = start_standalone(*OFTEN, *ports, "--data", server.store_dir)
         assert [message.body for message in await delivered(server, topic, 1)] == [b"one"]
+
+
+async def test_an_odd_offset_id_does_not_hide_that_the_local_transaction_was_done() -> None:
+    def odd(request: Command) -> object:
+        if request.code != RequestCode.SEND_MESSAGE_V2:
+            return None
+        return answer(request, fields=SendAnswer(message_id="odd", queue_id=0, queue_offset=0))
+
+    with FakeBroker() as fake:
+        fake.override = odd
+        async with TransactionProducer(fake.namesrv.address, "Group", Listener()) as producer:
+            result = await producer.send_in_transaction(Message("T", b"one"))
+    assert result.state is COMMIT
+    assert RequestCode.END_TRANSACTION not in [request.code for request in fake.broker.requests]
 
 
 async def test_delay_is_refused(server: Server) -> None:
