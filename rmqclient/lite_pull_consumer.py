@@ -27,7 +27,7 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import ConsumerData, Heartbeat, SubscriptionData
 from rmqproto.bodies.statistics import ConsumerRunningInfo
 from rmqproto.codes import VERSION, RequestCode, version_name
-from rmqproto.errors import RocketMQError, UsageError
+from rmqproto.errors import RefusedError, RocketMQError, UsageError
 from rmqproto.filters.subscription import ALL, Sql92
 from rmqproto.names import group_problem
 from rmqproto.wire import fastjson
@@ -213,14 +213,26 @@ class LitePullConsumer(Lifetime):
         return self._queue(queue).position
 
     async def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
-        """Stores these offsets, or for every queue that what was polled is done. RocketMQError if that fails."""
+        """Stores these offsets, or for every queue that what was polled is done. RocketMQError if any was not stored;
+        the others are. A broker that does not answer is asked only once."""
         if offsets is None:
             positions = {queue: assigned.position for queue, assigned in self._assigned.items()}
             offsets = {queue: position for queue, position in positions.items() if position is not None}
+        problem: RocketMQError | None = None
+        silent: set[str] = set()
         for queue, queue_offset in offsets.items():
-            await self._client.routes.queues(queue.topic)
-            await self._offsets.write(queue, queue_offset)
+            if queue.broker_name in silent:
+                continue
+            try:
+                await self._client.routes.queues(queue.topic)
+                await self._offsets.write(queue, queue_offset)
+            except RocketMQError as error:
+                problem = error
+                if not isinstance(error, RefusedError):
+                    silent.add(queue.broker_name)
         await self._offsets.flush()
+        if problem is not None:
+            raise problem
 
     async def committed(self, queue: MessageQueue) -> int | None:
         """The offset that is stored for the group; None if there is none."""

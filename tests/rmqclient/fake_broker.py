@@ -64,7 +64,11 @@ class FakeBroker:
         self._held: list[Command] = []
         self._lock = threading.RLock()
         self.broker = Peer(self._reply)
-        self.namesrv = Peer(self._route)
+        self.route = TopicRoute(
+            broker_datas=[BrokerData(broker_addrs={0: self.broker.address}, broker_name=BROKER)],
+            queue_datas=[QueueData(broker_name=BROKER, perm=6, read_queue_nums=1, write_queue_nums=1)],
+        )
+        self.namesrv = Peer(lambda request: answer(request, body=fastjson.dumps(self.route, standard=True)))
 
     def __enter__(self) -> Self:
         return self
@@ -84,13 +88,6 @@ class FakeBroker:
 
     def push(self, code: int, fields: Header, body: bytes = b"", opaque: int = 1) -> None:
         self.broker.push(Command(code=code, opaque=opaque, ext=to_ext(fields), body=body))
-
-    def _route(self, request: Command) -> Command:
-        route = TopicRoute(
-            broker_datas=[BrokerData(broker_addrs={0: self.broker.address}, broker_name=BROKER)],
-            queue_datas=[QueueData(broker_name=BROKER, perm=6, read_queue_nums=1, write_queue_nums=1)],
-        )
-        return answer(request, body=fastjson.dumps(route, standard=True))
 
     def _reply(self, request: Command) -> object:
         with self._lock:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,9 +15,11 @@ from rmqclient.lite_pull_consumer import LitePullConsumer
 from rmqclient.message import Message
 from rmqclient.producer import Producer
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.errors import RefusedError, UsageError
+from rmqproto.bodies.routes import BrokerData, QueueData, TopicRoute
+from rmqproto.errors import ConnectError, RefusedError, UsageError
 from rmqproto.filters.subscription import Sql92
 from tests.rmqclient.collector import TIMEOUT_S, until
+from tests.rmqclient.fake_broker import BROKER, FakeBroker
 from tests.rmqclient.test_push_consumer_server import create_topic
 from tests.support.servers import Server
 
@@ -116,6 +119,33 @@ async def test_only_what_a_later_poll_has_said_to_be_done_is_committed_by_itself
         await consumer.poll(TIMEOUT_S, max_count=3)
     async with lite(server, group) as consumer:
         assert await consumer.committed(queue) == 3
+
+
+async def test_a_broker_that_is_down_keeps_back_no_offsets_of_another() -> None:
+    """The one that is down comes first."""
+    down, up = MessageQueue("T", "broker-0", 0), MessageQueue("T", BROKER, 0)
+    with FakeBroker() as fake, socket.create_server(("127.0.0.1", 0)) as nobody:
+        nobody_addr = f"127.0.0.1:{nobody.getsockname()[1]}"
+        nobody.close()
+        fake.route = two_brokers(fake.route, nobody_addr)
+        fake.store(b"0", b"1", b"2")
+        async with LitePullConsumer(fake.namesrv.address, "Group") as consumer:
+            await consumer.assign([down, up])
+            consumer.seek(down, 1)
+            consumer.seek(up, 1)
+            with pytest.raises(ConnectError):
+                await consumer.commit({down: 1, up: 2})
+            assert fake.commits == [2]
+        assert fake.commits == [2, 1]
+
+
+def two_brokers(route: TopicRoute, addr: str) -> TopicRoute:
+    return TopicRoute(
+        broker_datas=[BrokerData(broker_addrs={0: addr}, broker_name="broker-0"), *route.broker_datas],
+        queue_datas=[
+            QueueData(broker_name="broker-0", perm=6, read_queue_nums=1, write_queue_nums=1), *route.queue_datas,
+        ],
+    )  # fmt: skip
 
 
 async def test_auto_commit_stores_offsets_while_one_polls(server: Server, fresh: Callable[[str], str]) -> None:
