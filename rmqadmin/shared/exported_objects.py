@@ -10,7 +10,7 @@ import typer
 from rmqadmin.call import Call
 from rmqadmin.core.manifests.brokers import brokers_of
 from rmqadmin.core.manifests.documents import TextFormat, text_of
-from rmqadmin.core.manifests.exporting import exported
+from rmqadmin.core.manifests.exporting import exported_entries
 from rmqadmin.core.manifests.kinds import ObjectKind
 from rmqadmin.core.manifests.manifest import ManifestEntry, document_of
 from rmqadmin.core.results import Result, Row, doc
@@ -52,5 +52,5 @@ class ExportedObjects(Result, frozen=True):
 def export_objects(
     call: Call, kind: ObjectKind[Any], broker_addr: str | None, cluster_name: str | None, format: TextFormat
 ) -> ExportedObjects:
-    entries = exported(call.admin, kind, brokers_of(call.admin, {}, broker_addr, cluster_name))
+    entries = exported_entries(call.admin, kind, brokers_of(call.admin, {}, broker_addr, cluster_name))
     return ExportedObjects(kind.noun, kind.section, call.command, format, entries)

@@ -14,10 +14,9 @@ OPEN_WAIT_S = 30.0
 
 def open_letters(call: Call, group: str) -> None:
     """Asks, and sets perm 6 on every broker where the group's dead letters cannot be read."""
-    from rmqadmin.core.topics.perms import READ_WRITE
     from rmqadmin.core.topics.topic_config import plan_perm
     from rmqproto.names import dlq_topic
-    from rmqproto.perm import PERM_READ
+    from rmqproto.perm import PERM_READ, PERM_READ_WRITE
 
     topic = dlq_topic(group)
     route = call.admin.topic_route(topic)
@@ -32,7 +31,7 @@ def open_letters(call: Call, group: str) -> None:
         return
     call.confirm(f"This makes {topic} readable (perm 6) on {', '.join(addrs)}.", group)
     for addr in addrs:
-        plan_perm(call.admin, addr, topic, READ_WRITE)[0].act()
+        plan_perm(call.admin, addr, topic, PERM_READ_WRITE)[0].act()
     call.notice(f"{topic} is readable now (perm 6) on {', '.join(addrs)}")
     deadline = time.monotonic() + OPEN_WAIT_S
     while any(not each.perm & PERM_READ for each in call.admin.topic_route(topic).queue_datas):

@@ -10,7 +10,7 @@ import msgspec
 from rmqadmin.call import Call
 from rmqadmin.core import targets
 from rmqadmin.core.results import Result, Row, doc
-from rmqadmin.core.servers.replicas import meant_brokers
+from rmqadmin.core.servers.replicas import named_brokers
 from rmqadmin.options.controller_options import EveryBrokerName, OneBrokerName
 from rmqproto.bodies.replication import EpochCache
 
@@ -79,6 +79,6 @@ def get_broker_epoch(call: Call, broker_name: OneBrokerName = None, cluster_name
       rmqadmin getBrokerEpoch -b broker-a
       rmqadmin getBrokerEpoch -c DefaultCluster --output wide
     """
-    addrs = targets.replicas_of_all(meant_brokers(call.admin, broker_name, cluster_name))
+    addrs = targets.replicas_of_all(named_brokers(call.admin, broker_name, cluster_name))
     answers = call.answers.of(call.admin.epoch_cache, addrs)
     return Epochs([AskedEpochs(addr, cache) for addr, cache in answers.items()])

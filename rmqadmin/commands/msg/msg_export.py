@@ -16,7 +16,7 @@ from rmqadmin.core.messages.files.whole_file import checked_format, write_whole
 from rmqadmin.core.messages.message_source import QueueReader
 from rmqadmin.core.messages.queue_reading import places
 from rmqadmin.core.messages.sieve import Sieve
-from rmqadmin.core.messages.sifted import Extent, sifted
+from rmqadmin.core.messages.sifted import SiftExtent, sifted
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.options.message_options import ConditionOptions, StopAfter, WindowOptions
 from rmqadmin.shared.replay_progress import StageLines
@@ -89,7 +89,7 @@ def msg_export(
     )
     reader = QueueReader(call.admin, conditions.tag, sieve, call.notice)
     found = places(call.admin, topic.strip(), between, window.queues or [])
-    batches = sifted(reader, found, Extent(limit))
+    batches = sifted(reader, found, SiftExtent(limit))
     parts = encoded(batches, wanted, call.command)
     if path is None:
         return ExportedMessages(sieve, parts=parts)

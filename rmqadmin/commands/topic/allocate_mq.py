@@ -10,7 +10,7 @@ import typer
 from rmqadmin.call import Call
 from rmqadmin.core.mqadmin_text import hash_order, queue_hash
 from rmqadmin.core.results import Result, Row, doc
-from rmqadmin.core.topics.routes import readable_queues
+from rmqadmin.core.topics.routes import queues_to_allocate
 from rmqadmin.options.command_options import Topic
 from rmqproto.allocate import averagely, share_of
 from rmqproto.bodies.base import MessageQueue
@@ -81,4 +81,4 @@ def allocate_mq(
     if not clients:
         raise UsageError("-i names no client", hint="For example -i 10.0.0.1,10.0.0.2.")
     topic = topic.strip()
-    return AllocatedQueues(topic, readable_queues(call.admin.topic_route(topic), topic), clients)
+    return AllocatedQueues(topic, queues_to_allocate(call.admin.topic_route(topic), topic), clients)

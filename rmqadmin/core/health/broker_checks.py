@@ -9,10 +9,11 @@ from rmqadmin.core.health.broker_clock import clock_skew_ms
 from rmqadmin.core.health.disk_limits import disk_limits, disk_percents
 from rmqadmin.core.health.facts import BrokerFacts, ClusterFacts
 from rmqadmin.core.health.health_finding import Check, Grade, HealthFinding
-from rmqadmin.core.topics.perms import READ_WRITE, perm_words
+from rmqadmin.core.topics.perms import perm_words
 from rmqclient.addresses import split_address
 from rmqproto.errors import UsageError
 from rmqproto.hosts import is_loopback
+from rmqproto.perm import PERM_READ_WRITE
 
 SKEW_WARN_MS, SKEW_BAD_MS = 2_000, 60_000
 """Clocks decide when delayed messages, timers and retention are due, and how old a message seems."""
@@ -107,8 +108,8 @@ def _disks(broker: BrokerFacts) -> Iterator[HealthFinding]:
 def _settings(broker: BrokerFacts) -> Iterator[HealthFinding]:
     config, addr = broker.config, broker.replica.broker_addr
     perm = config.get("brokerPermission", "")
-    if perm.isdecimal() and int(perm) & READ_WRITE != READ_WRITE:
-        fix = f"rmqadmin updateBrokerConfig -b {addr} -k brokerPermission -v {READ_WRITE}"
+    if perm.isdecimal() and int(perm) & PERM_READ_WRITE != PERM_READ_WRITE:
+        fix = f"rmqadmin updateBrokerConfig -b {addr} -k brokerPermission -v {PERM_READ_WRITE}"
         yield _finding(
             broker, Grade.WARNING, Check.PERMISSION, f"permits {perm_words(int(perm))} alone to all clients", fix
         )

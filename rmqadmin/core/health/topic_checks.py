@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from rmqadmin.core import targets
 from rmqadmin.core.health.facts import BrokerFacts, ClusterFacts, read_route
 from rmqadmin.core.health.health_finding import Check, Grade, HealthFinding, names_told
-from rmqadmin.core.topics.perms import READ_WRITE, perm_words
+from rmqadmin.core.topics.perms import perm_words
 from rmqproto.bodies.routes import TopicRoute
 from rmqproto.errors import RocketMQError
-from rmqproto.perm import PERM_WRITE
+from rmqproto.perm import PERM_READ_WRITE, PERM_WRITE
 from rmqproto.wording import counted
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def topic_findings(admin: AdminClient, facts: ClusterFacts) -> Iterator[HealthFi
 def _permissions_left(master: BrokerFacts, facts: ClusterFacts) -> Iterator[HealthFinding]:
     by_perm: dict[int, list[str]] = defaultdict(list)
     for topic, config in sorted(facts.own_topics(master).items()):
-        if config.perm & READ_WRITE != READ_WRITE:
+        if config.perm & PERM_READ_WRITE != PERM_READ_WRITE:
             by_perm[config.perm].append(topic)
     for perm, topics in sorted(by_perm.items()):
         yield HealthFinding(

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
 
 
-def exported(admin: AdminClient, kind: ObjectKind[Any], brokers: Sequence[ManifestBroker]) -> dict[str, ManifestEntry]:
+def exported_entries(
+    admin: AdminClient, kind: ObjectKind[Any], brokers: Sequence[ManifestBroker]
+) -> dict[str, ManifestEntry]:
     """What is not the system's, by name. Slaves are not asked: they have what their masters have. Every broker must
     answer: a file that lacks one would say that its objects are not there."""
     masters = {broker.name: broker.master_addr for broker in brokers if broker.master_addr is not None}

@@ -13,7 +13,7 @@ from rmqadmin.core.messages.queue_reading import QueuePlace
 from rmqadmin.core.messages.time_order import in_time_order
 
 
-class Extent(msgspec.Struct, frozen=True):
+class SiftExtent(msgspec.Struct, frozen=True):
     """How much is read: ``tail`` the newest so many, ``follow`` what comes afterwards, ``limit`` so many together."""
 
     limit: int | None = None
@@ -21,7 +21,7 @@ class Extent(msgspec.Struct, frozen=True):
     follow: bool = False
 
 
-def sifted(reader: QueueReader, places: Sequence[QueuePlace], extent: Extent) -> Iterator[Sequence[FoundMessage]]:
+def sifted(reader: QueueReader, places: Sequence[QueuePlace], extent: SiftExtent) -> Iterator[Sequence[FoundMessage]]:
     """The wanted messages, batch by batch as they come. The reader's sieve knows afterwards why it ended."""
     sieve = reader.sieve
     if extent.tail is None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
 
 
-def meant_brokers(admin: AdminClient, broker_name: str | None, cluster_name: str | None) -> list[BrokerData]:
+def named_brokers(admin: AdminClient, broker_name: str | None, cluster_name: str | None) -> list[BrokerData]:
     """The brokers of ``-b`` or ``-c``, exactly one of which is given (UsageError). NotFoundError for an unknown one."""
     targets.check_one_of(broker_name, cluster_name)
     if cluster_name is not None:

@@ -5,9 +5,6 @@ from __future__ import annotations
 from rmqproto.errors import UsageError
 from rmqproto.perm import PERM_INHERIT, PERM_LETTERS, PERM_MAX, PERM_READ, PERM_WRITE, perm_text
 
-READ_WRITE = PERM_READ | PERM_WRITE
-"""What a topic usually permits."""
-
 WORDS = {PERM_READ: "read", PERM_WRITE: "write", PERM_INHERIT: "inherit"}
 
 

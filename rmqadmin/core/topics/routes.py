@@ -41,7 +41,7 @@ def broker_addr_of(route: TopicRoute, broker_name: str) -> str:
     raise NotFoundError(f"The broker[{broker_name}] not exist", hint=f"The topic is on: {names}.")
 
 
-def readable_queues(route: TopicRoute, topic: str) -> list[MessageQueue]:
+def queues_to_allocate(route: TopicRoute, topic: str) -> list[MessageQueue]:
     """What a topic's consumers share out among themselves."""
     return sorted(
         MessageQueue(topic, queues.broker_name, queue_id)

@@ -8,7 +8,6 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 
 from rmqadmin.core.tables.marks import Mark
-from rmqadmin.core.topics.perms import READ_WRITE
 from rmqadmin.core.topics.topic_status import QueueRow
 from rmqadmin.core.units import at_least, count, perm, queue_nums, rate
 from rmqadmin.tui.dashboard_client import DashboardClient
@@ -22,6 +21,7 @@ from rmqadmin.tui.sources.topics import MADE_BY_BROKERS, TopicFacts, TopicNumber
 from rmqadmin.tui.widgets.columns import MINOR, VITAL, Column, columns_of
 from rmqadmin.tui.widgets.row_table import RowTable
 from rmqproto.bodies.base import MessageQueue
+from rmqproto.perm import PERM_READ_WRITE
 
 _NUMBERS = TableScreen.NUMBERS
 
@@ -32,7 +32,7 @@ def _perm(facts: TopicFacts) -> str:
 
 def _perm_mark(facts: TopicFacts) -> Mark | None:
     """A topic that cannot be read or written is worth a look."""
-    is_closed = facts.perm is not None and facts.perm & READ_WRITE != READ_WRITE
+    is_closed = facts.perm is not None and facts.perm & PERM_READ_WRITE != PERM_READ_WRITE
     return Mark.WARN if facts.has_unequal_perms or is_closed else None
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rmqadmin.core.messages.message_source import QueueReader
 from rmqadmin.core.messages.queue_reading import QueuePlace
 from rmqadmin.core.messages.sieve import Sieve
-from rmqadmin.core.messages.sifted import Extent, sifted
+from rmqadmin.core.messages.sifted import SiftExtent, sifted
 from rmqadmin.core.messages.time_order import in_time_order
 from rmqclient.pull import PullResult, PullStatus
 from rmqproto.bodies.base import MessageQueue
@@ -79,7 +79,7 @@ def test_a_limit_ends_it_and_no_more_is_counted_than_was_looked_at(times: list[l
     queues = Queues([sorted(each) for each in times])
     everything = [one for batch in in_time_order(reader(queues, Sieve()), queues.places()) for one in batch]
     sieve = Sieve(takes)
-    batches = list(sifted(reader(queues, sieve), queues.places(), Extent(limit=limit)))
+    batches = list(sifted(reader(queues, sieve), queues.places(), SiftExtent(limit=limit)))
     found = [one for batch in batches for one in batch]
     wanted = [one for one in everything if one.stored.queue_offset % 2 == 1]
     assert found == wanted[:limit]
@@ -109,6 +109,6 @@ def test_what_retention_deletes_meanwhile_is_left_out_and_the_rest_is_read() -> 
 def test_the_newest_are_looked_for_until_there_are_enough_and_counted() -> None:
     queues = Queues([list(range(0, 40, 2)), list(range(1, 41, 2))])
     sieve = Sieve(lambda stored, _: stored.store_timestamp_ms % 5 == 0)
-    (found,) = sifted(reader(queues, sieve), queues.places(), Extent(tail=3))
+    (found,) = sifted(reader(queues, sieve), queues.places(), SiftExtent(tail=3))
     assert [one.stored.store_timestamp_ms for one in found] == [25, 30, 35]
     assert (sieve.matched_count, sieve.stopped) == (3, "all of it was read")
