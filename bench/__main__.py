@@ -66,7 +66,7 @@ def main() -> int:
         extent = replace(extent, with_apache=False, apache_starts=0)
     asked = {
         name: value
-        for name in ("rounds", "seconds", "timers", "copied_mb", "failovers")
+        for name in ("rounds", "seconds", "timers", "copied_mb", "failovers", "letters", "spark_letters")
         if (value := getattr(options, name))
     }
     extent = replace(extent, **asked)
@@ -145,6 +145,10 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--timers", type=int, metavar="COUNT", help="how many timers are due in one second")
     parser.add_argument("--copied-mb", type=int, metavar="MB", help="what a fresh slave gets")
     parser.add_argument("--failovers", type=int, metavar="COUNT", help="how often a master is killed, and hands over")
+    parser.add_argument("--letters", type=int, metavar="COUNT", help="dead letters that `dlq redrive` sends again")
+    parser.add_argument(
+        "--spark-letters", type=int, metavar="COUNT", help="dead letters that `spark-replay` sends again"
+    )
     parser.add_argument("--without-apache", action="store_true", help="the rows' ratios are then against the bare loop")
     parser.add_argument(
         "--against", type=Path, metavar="CHECKOUT", help="another checkout of this project, beside ours: rows only"

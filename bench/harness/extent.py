@@ -24,6 +24,10 @@ class Extent:
     copied_mb: int = 2000
     """What a fresh slave gets."""
     failovers: int = 3
+    letters: int = 1000
+    """Dead letters of a `dlq redrive`."""
+    spark_letters: int = 500
+    """Of a `spark-replay`."""
     with_apache: bool = True
 
 
@@ -41,4 +45,6 @@ QUICK = Extent(
     deliveries=50,
     copied_mb=64,
     failovers=1,
+    letters=100,
+    spark_letters=50,
 )

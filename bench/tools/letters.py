@@ -1,4 +1,4 @@
-"""What it takes to see a thousand dead letters and to send them again, the whole command each time: by ``dlq redrive``,
+"""What it takes to see dead letters and to send them again, the whole command each time: by ``dlq redrive``,
 and by ``spark-replay`` where pyspark is installed. The broker flushes before it answers, on the same processors."""
 
 from __future__ import annotations
@@ -22,12 +22,11 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.names import dlq_topic
 
-COUNT, FEW = 1000, 500
 ORIGIN, NOWHERE = "bench_origin", "topic:bench_no_such_topic"
 BODY = b"x" * 1024
 DRY_RUN_S, REDRIVE_S, SAID_S = 2, 10, 1
 SPARK_DRY_RUN_S = 19 / 2
-"""Half of what the dry run of so ``FEW`` took when it started a Spark."""
+"""Half of what the dry run of 500 took when it started a Spark. These are for no more letters than ``Extent`` has."""
 SETTLE_S = 10
 
 
@@ -35,27 +34,37 @@ def take(extent: Extent) -> list[Figure]:
     with tempfile.TemporaryDirectory() as folder, ours(sync=True) as broker:
         env = {**compiled(Path(folder)), "NAMESRV_ADDR": broker.namesrv_addr, "XDG_STATE_HOME": folder}
         letters = Letters(broker, env)
-        name = f"of {COUNT:,} dead letters"
+        count, few = extent.letters, extent.spark_letters
+        is_more, is_more_for_spark = count > Extent.letters, few > Extent.spark_letters
+        name = f"of {count:,} dead letters"
         found = [
-            *seconds(f"dlq redrive {name}, dry run", letters.runs(extent.rounds, COUNT, ["dlq", "redrive"]), DRY_RUN_S),
+            *seconds(
+                f"dlq redrive {name}, dry run",
+                letters.runs(extent.rounds, count, ["dlq", "redrive"]),
+                None if is_more else DRY_RUN_S,
+            ),
             *seconds(
                 f"dlq redrive {name}, sent and audited",
-                letters.runs(extent.rounds, COUNT, ["dlq", "redrive"], "--execute", "--yes"),
-                REDRIVE_S,
+                letters.runs(extent.rounds, count, ["dlq", "redrive"], "--execute", "--yes"),
+                None if is_more else REDRIVE_S,
             ),
         ]
         if importlib.util.find_spec("pyspark"):
-            spark, name = ["spark-replay", "--dlq"], f"of {FEW} dead letters"
+            spark, name = ["spark-replay", "--dlq"], f"of {few:,} dead letters"
             found += [
                 *seconds(
                     "spark-replay to a topic that is not there, dry run",
-                    letters.runs(extent.rounds, FEW, spark, "--to", NOWHERE, status=ExitCode.NOT_FOUND),
+                    letters.runs(extent.rounds, few, spark, "--to", NOWHERE, status=ExitCode.NOT_FOUND),
                     SAID_S,
                 ),
-                *seconds(f"spark-replay {name}, dry run", letters.runs(extent.rounds, FEW, spark), SPARK_DRY_RUN_S),
+                *seconds(
+                    f"spark-replay {name}, dry run",
+                    letters.runs(extent.rounds, few, spark),
+                    None if is_more_for_spark else SPARK_DRY_RUN_S,
+                ),
                 *seconds(
                     f"spark-replay {name}, sent and audited",
-                    letters.runs(extent.rounds, FEW, spark, "--execute", "--yes"),
+                    letters.runs(extent.rounds, few, spark, "--execute", "--yes"),
                 ),
             ]
         return found
