@@ -147,6 +147,19 @@ def test_delivers_in_the_order_of_time_and_arrival(tmp_path: Path) -> None:
     assert delivered(store, START_MS + 9000) == [0, 2, 5]
 
 
+def test_what_a_clock_that_was_ahead_has_passed_stays_passed(tmp_path: Path) -> None:
+    """As in Apache's broker: its slots may have been delivered and are not opened again. What is due later waits."""
+    store = opened(tmp_path, START_MS)
+    assert delivered(store, START_MS + 60_000) == []
+    assert not add(store, 0, START_MS + 30_000, START_MS)  # for whoever asks to deliver it at once
+    assert add(store, 1, START_MS + 61_000, START_MS)
+    save(store)
+    again = opened(tmp_path, START_MS)
+    assert not add(again, 2, START_MS + 30_000, START_MS)
+    assert delivered(again, START_MS + 30_000) == []
+    assert delivered(again, START_MS + 62_000) == [1]
+
+
 def test_one_full_slot_does_not_hold_the_others_up(tmp_path: Path) -> None:
     store = opened(tmp_path, START_MS)
     for offset in range(1000):
