@@ -121,7 +121,7 @@ class WatchPages:
                 if time.perf_counter() > turn_ends_s:
                     await trio.lowlevel.checkpoint()
                     turn_ends_s = time.perf_counter() + TURN_S
-        except StorageError as error:
+        except (StorageError, OSError) as error:
             return WatchPage(503, f"{error}\n")
         return WatchPage(200, "".join(lines), CONTENT_TYPE)
 

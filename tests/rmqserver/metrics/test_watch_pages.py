@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import errno
 import http.client
 import re
 import resource
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
+import trio
 
 from rmqproto.bodies.groups import ConsumerData, Heartbeat, SubscriptionData
 from rmqproto.codes import RequestCode
 from rmqproto.headers.sending import SendHeaderV2
 from rmqproto.wire import fastjson
+from rmqserver.broker.broker import Broker
+from rmqserver.metrics.broker_families import BrokerFamilies
+from rmqserver.metrics.exposition import Family
+from rmqserver.metrics.watch_pages import WatchPages
 from tests.support import servers
 from tests.support.servers import Server
 from tests.support.wire import Wire
@@ -27,7 +35,11 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def get(server: Server, path: str, method: str = "GET") -> tuple[int, str]:
-    connection = http.client.HTTPConnection(str(server.ready["metrics_addr"]), timeout=30)
+    return got(str(server.ready["metrics_addr"]), path, method)
+
+
+def got(addr: str, path: str, method: str = "GET") -> tuple[int, str]:
+    connection = http.client.HTTPConnection(addr, timeout=30)
     try:
         connection.request(method, path)
         answer = connection.getresponse()
@@ -110,6 +122,27 @@ def test_a_broker_that_takes_no_messages_is_not_ready(start_standalone: Callable
     assert (status, text.partition(":")[0]) == (503, "not ready")
     assert get(server, "/healthz")[0] == 200
     assert metrics(server)["rmqserver_store_writeable"] == 0
+
+
+@pytest.mark.trio
+async def test_a_file_that_cannot_be_read_fails_the_page_and_not_the_server() -> None:
+    class Unreadable:
+        def labels(self) -> dict[str, str]:
+            return {}
+
+        def families(self, store_size_bytes: int) -> Iterator[Family]:
+            raise OSError(errno.EIO, "Input/output error")
+            yield
+
+    broker = SimpleNamespace(store=SimpleNamespace(directory=SimpleNamespace(root="/nowhere")))
+    pages = WatchPages()
+    pages.watch(cast(Broker, broker), cast(BrokerFamilies, Unreadable()))
+    addr = await pages.listen("127.0.0.1", 0)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(pages.run)
+        assert await trio.to_thread.run_sync(got, addr, "/metrics") == (503, "[Errno 5] Input/output error\n")
+        assert await trio.to_thread.run_sync(got, addr, "/healthz") == (200, "alive\n")
+        nursery.cancel_scope.cancel()
 
 
 def test_apaches_keys_open_the_port_too_and_a_taken_one_is_an_error(tmp_path: Path) -> None:
