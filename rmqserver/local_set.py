@@ -130,6 +130,8 @@ class LocalSet:
                 "event=broker-killed number=%d signal=%s again_s=%g", number, signal.Signals(-status).name, AGAIN_S
             )
             await trio.sleep(AGAIN_S)
+            if self._is_stopping:
+                await trio.sleep_forever()
 
     def _start(self, number: int) -> subprocess.Popen[bytes]:
         port = self._plan.port and self._plan.port + PORTS_APART * (number - 1)

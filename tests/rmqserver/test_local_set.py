@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
+import trio
+import trio.testing
 
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message, SendStatus
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import RocketMQError, UsageError
 from rmqserver.command_line import Options
-from rmqserver.local_set import plan_local_set
+from rmqserver.local_set import AGAIN_S, LocalSet, LocalSetPlan, plan_local_set
 from tests.support.broker_set import is_settled
 from tests.support.servers import SMALL, Server, until
 
@@ -86,6 +89,37 @@ def test_no_broker_outlives_the_command(tmp_path: Path) -> None:
 def test_a_broker_that_cannot_start_ends_the_command(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match=r"mappedFileSizeCommitLog=x[^$]*broker [12] of the set has ended"):
         started(tmp_path, 2, "--set", "mappedFileSizeCommitLog=x")
+
+
+@pytest.mark.trio
+async def test_a_set_that_stops_does_not_start_a_broker_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, mock_clock: trio.testing.MockClock
+) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(brokers: LocalSet, number: int) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen(["sh", "-c", "echo {}; exec sleep 600"], stdout=subprocess.PIPE)
+        started.append(process)
+        brokers._processes[number] = process
+        return process
+
+    monkeypatch.setattr(LocalSet, "_start", start)
+    brokers = LocalSet(LocalSetPlan(replica_count=1, port=0, arguments=(), root=None), "root", "namesrv", "controller")
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(brokers.run)
+            while 1 not in brokers.brokers:
+                await trio.lowlevel.checkpoint()
+            started[0].kill()
+            while "event=broker-killed" not in caplog.text:
+                await trio.lowlevel.checkpoint()
+            await brokers.stop()
+            mock_clock.jump(2 * AGAIN_S)
+            await trio.testing.wait_all_tasks_blocked()
+            assert len(started) == 1
+            nursery.cancel_scope.cancel()
+    finally:
+        brokers.close()
 
 
 @pytest.mark.parametrize(
