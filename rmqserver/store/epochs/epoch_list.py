@@ -112,7 +112,7 @@ class EpochList:
         count, _, rest = text.partition("\n")
         crc, _, body = rest.partition("\n")
         lines = body.splitlines()
-        if not (count.isdecimal() and crc.isdecimal() and len(count) < 10 and int(count) == len(lines)):
+        if not (count.isdecimal() and crc.isdecimal() and max(len(count), len(crc)) <= 10 and int(count) == len(lines)):
             raise ProtocolError(f"{count[:20]!r} entries, and {len(lines)} are there")
         written = "".join(f"{line}\n" for line in lines)
         if int(crc) not in (_UNCHECKED, crc32(written.encode()) & 0x7FFFFFFF):

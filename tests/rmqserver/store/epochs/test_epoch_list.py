@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rmqproto.errors import ProtocolError, StorageError
@@ -39,6 +39,7 @@ def test_it_is_apaches_file(path: Path) -> None:
 
 
 @given(st.text(max_size=60) | st.text("0123456789-\n", max_size=60))
+@example(f"0\n{'9' * 5000}\n")  # more digits than Python takes
 def test_any_other_text_is_refused(text: str) -> None:
     try:
         epochs = EpochList.of_text_untrusted(text)
