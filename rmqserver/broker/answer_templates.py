@@ -1,6 +1,6 @@
-"""The answers that are rendered by hand: to a plain send, to a plain batch, to pulls and pops that found messages. At
-100,000 messages a second, building a header object and encoding it would cost as much as storing the message. All other
-answers, and these for header codecs other than JSON, are rendered from their typed headers."""
+"""Templates of the answers that are rendered by hand: to a plain send, to a plain batch, to pulls and pops that found
+messages. At 100,000 messages a second, building a header object and encoding it would cost as much as storing the
+message. All other answers, and these with header codecs other than JSON, are rendered from their typed headers."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from rmqserver.remoting.answer import LANGUAGE
 
 # total size u32 | header codec u8 (0, JSON), header size u24
 HEAD = struct.Struct(">II")
-"""The first eight bytes of a frame; the total size is that of all behind it."""
+"""The first eight bytes of a frame. The total size counts everything after itself."""
 
 HEADS_COUNT = 512
 HEADS = [HEAD.pack(4 + size, size) for size in range(HEADS_COUNT)]
-"""The first eight bytes of frames without a body, by header size, for all but odd answers: a look into a list costs
-half of packing."""
+"""The first eight bytes of frames without a body, by header size, for all but very large headers: a list lookup costs
+half as much as packing."""
 
 FOUND = (
     '{"code":0,"extFields":{"groupSysFlag":"%d","maxOffset":"%d","minOffset":"%d","nextBeginOffset":"%d",'
     f'"suggestWhichBrokerId":"%d","topicSysFlag":"%d"}},"flag":1,"language":"{LANGUAGE}","opaque":%d,"remark":"FOUND",'
     f'"serializeTypeCurrentRPC":"JSON","version":{VERSION}}}'
 )
-"""For the group's sysFlag, the highest, the lowest and the next queue offset, the broker to ask next, the topic's
-sysFlag, and the opaque."""
+"""To be filled with the group's sysFlag, the highest, the lowest and the next queue offset, the broker to ask next, the
+topic's sysFlag, and the opaque."""
 
 POP_FOUND = (
     '{"code":0,"extFields":{"popTime":"%d","invisibleTime":"%d","reviveQid":"%d","restNum":"%d","startOffsetInfo":"%s",'
     f'"msgOffsetInfo":"%s"}},"flag":1,"language":"{LANGUAGE}","opaque":%d,"remark":"FOUND",'
     f'"serializeTypeCurrentRPC":"JSON","version":{VERSION}}}'
 )
-"""For the members of ``PopAnswer``, but for ``order_count_info``, and the opaque."""
+"""To be filled with the members of ``PopAnswer`` except ``order_count_info``, and the opaque."""
 
 
 def sent(region: str, trace_on: str, store_host: bytes) -> bytes:
-    """For the log offset, the queue id, the queue offset, the unique key (which must be alphanumeric: it goes between
-    quotes as it is) and the opaque."""
+    """A template to be filled with the log offset, the queue id, the queue offset, the unique key and the opaque. The
+    unique key must be alphanumeric: it goes between quotes as it is."""
     return _sent(region, trace_on, f"{store_host.hex().upper()}%016X", ',"transactionId":"%b"')
 
 
@@ -48,8 +48,8 @@ def sent_timer(region: str, trace_on: str, store_host: bytes) -> bytes:
 
 
 def sent_batch(region: str, trace_on: str) -> bytes:
-    """For the offset message ids, joined by commas, the queue id, the queue offset of the first, and the opaque. Such a
-    batch has no unique key of its own."""
+    """A template to be filled with the offset message ids, joined by commas, the queue id, the queue offset of the
+    first, and the opaque. Such a batch has no unique key of its own."""
     return _sent(region, trace_on, "%b", "")
 
 

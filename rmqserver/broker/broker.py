@@ -1,4 +1,4 @@
-"""The broker put together: its parts, its dispatch table, the end of each round, and the tasks that keep house."""
+"""Assembles the broker: its parts, its dispatch table, the end of each round, and its housekeeping tasks."""
 
 from __future__ import annotations
 
@@ -93,16 +93,17 @@ CLIENT_SCAN_EVERY_S = 10.0
 FILTERS_SAVE_EVERY_S = 10.0
 PUT_EXPIRY_EVERY_S = 0.5
 DISPATCH_EVERY_S = 0.02
-"""Work that the store puts behind is done when the loop has nothing better to do; a busy store does it by itself."""
+"""How long the broker waits for more messages before it does the work that the store has postponed. A busy store does
+this work by itself."""
 
 TIMER_FILES_OPEN_MAX = 16
 
 GC_THRESHOLDS = (100_000, 50, 50)
-"""What a round allocates dies with it by counting references; looking for cycles all the time costs 6 to 9 %."""
+"""Reference counting frees what a round allocates. Looking for cycles all the time would cost 6 to 9 %."""
 
 
 class Broker(Service):
-    """Make it with its settings, ``open`` it, ``run`` it as a task beside the loop, ``close`` it."""
+    """The broker. Construct it, ``open`` it, ``run`` it as a task beside the loop, then ``close`` it."""
 
     def __init__(
         self,
@@ -113,7 +114,8 @@ class Broker(Service):
         auth: AuthSettings = AuthSettings(),  # noqa: B008 - it is frozen
         set_state: SetState | None = None,
     ):
-        """``nameservers`` are told of every change of a topic; ``set_state`` is what controllers say of it."""
+        """``nameservers`` is told of every change of a topic; ``set_state`` is what controllers have decided on this
+        broker."""
         self.config = config
         self.loop = loop
         self.clock_ms = clock_ms
@@ -122,7 +124,8 @@ class Broker(Service):
         self._is_open = False
         self._is_all_saved = True
         self._has_news = trio.Event()
-        """Messages became visible since the store's work behind was last looked at; each is replaced when it is set."""
+        """Set when messages became visible since the store's postponed work was last done; then replaced by a new
+        one."""
         self._make_store()
         self._make_tables()
         self._make_senders()
@@ -158,7 +161,7 @@ class Broker(Service):
         self.timer_store = TimerStore(TimerPaths.below(root), config.timer_options(), self.store.disk, timer_cache)
 
     def _make_tables(self) -> None:
-        """What lies in the files of ``config/``."""
+        """Makes the tables that are kept in the files of ``config/``."""
         config, clock_ms = self.config, self.clock_ms
         self.files = ConfigFiles(str(Path(config.store_path_root_dir, "config")), self.store.disk, self._not_saved)
         self.auth = AuthTable(self.files)
@@ -171,7 +174,7 @@ class Broker(Service):
         self.consumer_filters = ConsumerFilters(config, self.files, clock_ms)
 
     def _make_senders(self) -> None:
-        """What stands between a message and its acknowledgement."""
+        """Makes the parts between a message and its acknowledgement."""
         config, set_state = self.config, self._set_state
         self.stats = BrokerStats(config.broker_cluster_name, self.clock_ms, self.topics.system_names)
         traffic = ByLoop(self.loop)
@@ -214,7 +217,7 @@ class Broker(Service):
         )
 
     def _make_services(self, ask_route: AskRoute) -> None:
-        """What answers requests about messages, and what relays them."""
+        """Makes the services that answer requests about messages, and those that relay messages."""
         parts = self.parts
         self.put = Put(parts)
         self.delays = Delays(parts, self.put)
@@ -236,7 +239,7 @@ class Broker(Service):
         return self.sequences
 
     def _table(self) -> dict[int, Handler]:
-        """Every request code that the broker serves."""
+        """The handler of every request code that the broker serves."""
         parts = self.parts
         runtime = RuntimeInfo(parts, self.delays, self.timers.counts)
         services = (
@@ -270,9 +273,9 @@ class Broker(Service):
     # --- life --------------------------------------------------------------------------------------------------------
 
     def open(self, advertised_host: bytes | None = None) -> Recovered:
-        """Opens the store and loads the tables; says what was found. ``advertised_host`` is what records say of us;
-        None: the address on which each message came. StorageError if the store cannot be used, UsageError if the files
-        of ACL 1.0 cannot; nothing stays open then."""
+        """Opens the store, loads the tables, and returns what recovery found. ``advertised_host`` is the store host
+        that records name; None: the address on which each message came. Raises StorageError if the store cannot be
+        used, UsageError if the files of ACL 1.0 cannot; nothing stays open then."""
         self.address.advertised_host = advertised_host
         if self._auth_settings.enforces_plain:
             self._plain_gate = PlainGate(self._auth_settings.plain_home, self.config.broker_cluster_name, self.handlers)
@@ -289,8 +292,9 @@ class Broker(Service):
             self.groups.load()
             self.offsets.load()
             self.consumer_filters.load()
-            # Also where only a process was killed: the start before may have met a power cut, and not come to saving
-            # what it had held back. And where the offsets are another broker's, whose log went further.
+            # Offsets may be ahead of the log even if only the process was killed: it may have started after a power cut
+            # and ended before it saved what it had held back. After a promotion they are another broker's, whose log
+            # went further.
             is_promoted = self.slave is None and (self._set_state is not None or was_slave(self.files))
             may_be_ahead = not recovered.was_clean or is_promoted
             if may_be_ahead:
@@ -307,15 +311,15 @@ class Broker(Service):
                     self.replicas.hold_back()
                     self.topics.data_version.state_version = self._set_state.master_epoch
         except BaseException:
-            self.store.close(keeps_mark=not recovered.was_clean)  # what a crash asks of the tables is still to be done
+            self.store.close(keeps_mark=not recovered.was_clean)  # the tables are not yet corrected after the crash
             raise
         self._is_open = True
-        self._has_news.set()  # recovery leaves work behind, too
+        self._has_news.set()  # recovery postpones work, too
         self.loop.watch(self.store.flush_fd, self._flush_done)
         return recovered
 
     def _load_deliveries(self, recovered: Recovered, *, may_be_ahead: bool) -> None:
-        """What a slave leaves to its master."""
+        """Loads the state of deliveries, which a slave leaves to its master."""
         self.delays.load()
         if may_be_ahead:
             self.delays.hold_back()
@@ -324,7 +328,8 @@ class Broker(Service):
         self.pop.load(None if recovered.was_clean else _written_ms(Path(self.files.directory, self.offsets.file_name)))
 
     def answer_all(self) -> None:
-        """Before ``close``, when the tasks have ended, where connections stay: nobody else knows what they asked."""
+        """Answers every request that still waits. To be called before ``close``, when the tasks have ended, if
+        connections outlive this broker: nobody else knows their requests."""
         self.end_round()
         self.store.flush()
         self.pending.settle()
@@ -335,7 +340,7 @@ class Broker(Service):
             client.connection.close("it is to say again to which lite topics it subscribes")
 
     def close(self) -> bool:
-        """Saves the tables and closes the store; True if everything is on the device. Idempotent."""
+        """Saves the tables and closes the store. Returns True if everything is on the device. Idempotent."""
         if not self._is_open:
             return True
         self._is_open = False
@@ -349,7 +354,7 @@ class Broker(Service):
             self.pop.save()
         for connection in self.loop.connections:  # a client that is not told now would send again
             connection.flush()
-        # What was put for them may be cut off, where another broker of the set is the master by now.
+        # If another broker of the set is the master now, the messages that were put for deliveries may be cut off.
         keeps_progress = self.slave is None and self.store.is_writeable and self.store.is_all_kept
         if keeps_progress:
             self.transactions.save()
@@ -368,17 +373,17 @@ class Broker(Service):
         self._is_all_saved = False
 
     def settings_changed(self, keys: set[str]) -> None:
-        """Settings have other values than before (25 UPDATE_BROKER_CONFIG)."""
+        """Applies settings that a request has changed (25 UPDATE_BROKER_CONFIG); ``keys`` are their names."""
         self.store.use_options(self.config.store_options())
         self.sends.settings_changed()
         if isinstance(self.replicas, SetMaster):
             self.replicas.set_changed()
         self._use_limits()
         if "brokerPermission" in keys:
-            self.topics.changed()  # it bounds that of every topic: the nameservers take only a newer table
+            self.topics.changed()  # it bounds every topic's permission, and nameservers take only a newer table
 
     def _use_limits(self) -> None:
-        """Gates stand only where there is something to refuse."""
+        """Installs only the gates that have something to refuse."""
         self.limit(
             self._in_flight_gate if self.config.max_requests_in_flight_per_connection else None,
             self._rate_gate if has_rates(self.config) else None,
@@ -406,7 +411,7 @@ class Broker(Service):
         self.pop.lite.connection_closed(connection)
 
     def _grown(self) -> None:
-        """In controller mode slaves get what readers do not see yet."""
+        """Serves waiting slaves: in controller mode they get records before readers see them."""
         if self.replicas.waiting:
             self.replicas.grown()
 
@@ -428,8 +433,8 @@ class Broker(Service):
     # --- housekeeping ------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """The broker's tasks, until cancelled. All run in the loop's thread, between its rounds."""
-        gc.freeze()  # with what little garbage the start left: to look for it would take 10 ms of that
+        """Runs the broker's tasks until cancelled. All run in the loop's thread, between its rounds."""
+        gc.freeze()  # including the little garbage of the start: finding it would take 10 ms of the start
         gc.set_threshold(*GC_THRESHOLDS)
         async with trio.open_nursery() as nursery:
             self.slow_reads.start(nursery)
@@ -471,7 +476,7 @@ class Broker(Service):
         while True:
             await trio.sleep(self.config.flush_consumer_offset_interval_ms / 1000)
             self.offsets.save()
-            self.files.try_again()  # also what is not an offset: the disk may have room again
+            self.files.try_again()  # other tables, too: the disk may have room again
 
     async def _save_filters(self) -> None:
         while True:
@@ -494,7 +499,7 @@ class Broker(Service):
 
 
 def _written_ms(path: Path) -> int:
-    """When a file was written for the last time, in ms since 1970; 0 if there is none."""
+    """When a file was last written, in ms since 1970; 0 if there is none."""
     try:
         return path.stat().st_mtime_ns // 1_000_000
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What the broker's tables refuse, said without a protocol; ``as_refused`` alone turns it into answers."""
+"""The refusals of the broker's tables, independent of the protocol; only ``as_refused`` turns them into answers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _CODES: dict[type[RocketMQError], ResponseCode] = {
 
 
 def as_refused(error: Exception) -> Refused | None:
-    """The answer to a refusal of the broker's own; None for any other error."""
+    """The answer to one of the broker's own refusals; None for any other error."""
     if isinstance(error, Refused):
         return error
     code = _CODES.get(type(error)) if isinstance(error, RocketMQError) else None

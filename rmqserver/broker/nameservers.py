@@ -1,4 +1,4 @@
-"""What the broker asks of whoever speaks to the nameservers for it."""
+"""What the broker asks of the part that speaks to the nameservers."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from rmqserver.remoting.outward import Outward
 
 
 class Nameservers(Outward, AskedNameservers, Protocol):
-    """Who tells the nameservers of the topics."""
+    """Tells the nameservers of the broker and its topics."""
 
     def changed(self, put_names: Collection[str] | None) -> None:
-        """These topics are new or not what they were; with None: any may be another."""
+        """These topics are new or have changed; None: any topic may have changed."""
         ...
 
     def when_told(self, callback: Callable[[], None]) -> None:
-        """Calls back when the nameservers know of the topics as they are now."""
+        """Calls back when the nameservers know the topics as they are now."""
         ...
 
     def ask_route(self, topic: str, on_route: Callable[[TopicRoute | None], None]) -> None:
@@ -26,14 +26,14 @@ class Nameservers(Outward, AskedNameservers, Protocol):
         ...
 
     before_return: Callable[[], Awaitable[None]] | None
-    """Awaited before one that may have forgotten us is told of us again."""
+    """Awaited before a nameserver that may have forgotten us is told of us again."""
 
     @property
     def has_nameservers(self) -> bool:
-        """Whether there is anybody to tell."""
+        """Whether there is any nameserver to tell."""
         ...
 
     def when_master_is_known(self, on_master: Callable[[str, str], None]) -> None:
-        """Of a slave: calls back with its master's address, and where that has its slaves connect, as often as it is
-        told."""
+        """For a slave: calls back with its master's address, and the address to which slaves connect, every time they
+        are told."""
         ...

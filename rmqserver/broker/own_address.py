@@ -1,4 +1,4 @@
-"""What the broker calls itself: in records, in answers, and in remarks."""
+"""The broker's own address, in records, in answers, and in remarks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 class OwnAddress:
     """``advertised_host`` is the record host field that every peer is told; None: the address on which each connection
-    reached us. It is known when the listeners are there, just before the store is opened."""
+    reached us. It becomes known when the listeners are there, just before the store is opened."""
 
     __slots__ = ("_config", "advertised_host")
 
@@ -30,9 +30,9 @@ class OwnAddress:
         return connection.local_addr if self.advertised_host is None else host_text(self.advertised_host)
 
     def ip(self, local_addr: str) -> str:
-        """For remarks to who reached us at that ``host:port``."""
+        """For remarks to a client that reached us at that ``host:port``."""
         return self._config.broker_ip1 or local_addr.rpartition(":")[0]
 
     def ip_in(self, store_host: bytes) -> str:
-        """For remarks on a message that was made without a connection, or whose connection nobody knows any more."""
+        """For remarks on a message that came without a connection, or whose connection is no longer known."""
         return self._config.broker_ip1 or host_text(store_host).rpartition(":")[0]

@@ -1,4 +1,4 @@
-"""What the operations of the broker share, as one value."""
+"""The parts that the broker's operations share, as one value."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BrokerParts:
-    """Made once, by the broker. Each operation takes what it needs of it when it is made."""
+    """Made once, by the broker. Each operation takes the parts it needs when it is made."""
 
     config: BrokerConfig
     store: MessageStore

@@ -1,8 +1,8 @@
-"""Keeps the nameservers informed of this broker: each by a connection of its own, at start and every half minute with
-all topics (``BrokerController.registerBrokerAll``, 5.5.0), and after every change with the topics that changed.
+"""Keeps the nameservers informed of this broker, over one connection to each: of all topics at start and every half
+minute (``BrokerController.registerBrokerAll``, 5.5.0), and of changed topics after every change.
 
-A nameserver forgets a broker whose connection ends, so a connection that breaks is opened again, and one nameserver
-that is down holds up neither the others nor the broker.
+A nameserver forgets a broker whose connection ends, so a broken connection is reopened. A nameserver that is down
+delays neither the others nor the broker.
 """
 
 from __future__ import annotations
@@ -43,32 +43,32 @@ from rmqserver.remoting.service import Service
 log = logging.getLogger(__name__)
 
 PERIOD_MIN_MS, PERIOD_MAX_MS = 10_000, 60_000
-"""Apache keeps ``registerNameServerPeriod`` in these bounds."""
+"""Apache keeps ``registerNameServerPeriod`` within these bounds."""
 
 RECONNECT_AFTER_S = 1.0
 FIRST_ROUND_MAX_S = 3.0
-"""How long the start of the broker waits for nameservers that do not answer. One that is up may need more than a second
-on a busy machine, and whoever has seen the ready line relies on it that the broker is known."""
+"""How long the broker's start waits for nameservers that do not answer. A nameserver that is up may need more than a
+second on a busy machine, and anyone who has seen the ready line expects the broker to be known."""
 
 TOLD_MAX_S = 1.0
-"""The same of a broker that was opened anew while it runs: in another role, it serves nobody before."""
+"""The same for a broker that is reopened in another role while the process runs: it serves nobody until then."""
 
 UNREGISTER_MAX_S = 1.0
 EACH_MAX_S = 3.0
-"""How long nameservers have for an answer that all are asked for."""
+"""How long each nameserver may take for its answer when all are asked."""
 
 SINGLE_TOPICS_MAX = 64
-"""Topics that are told one by one. More of one moment go with all the others."""
+"""The most topics that are registered one by one. If more change at once, all topics are registered."""
 
 
 MASTER_SEARCH_PERIOD_S = 2.0
-"""How often a slave registers as long as no nameserver has told it of its master."""
+"""How often a slave registers until a nameserver has told it its master."""
 
 OnMaster = Callable[[str, str], None]
 
 
 class RegisteredTopics(Protocol):
-    """What is read of the table of topics."""
+    """What registration reads of the topic table."""
 
     data_version: DataVersion
 
@@ -76,13 +76,13 @@ class RegisteredTopics(Protocol):
 
 
 class RegisteredMappings(Protocol):
-    """What is read of the table of static topics. A change of it comes with one of the table of topics."""
+    """What registration reads of the table of static topics. A change of it comes with a change of the topic table."""
 
     def infos(self) -> Mapping[str, TopicQueueMappingInfo]: ...
 
 
 class Registration:
-    """``run`` is a task of the broker's nursery; ``changed`` may be called as often as topics change."""
+    """Registers the broker. ``run`` is a task of its nursery; ``changed`` may be called as often as topics change."""
 
     def __init__(
         self,
@@ -93,8 +93,8 @@ class Registration:
         make_pump: Callable[[], Pump] = plain_pump,
         credentials: Credentials | None = None,
     ):
-        """``advertise`` makes the address to be registered from that by which we reach the nameserver; ``make_pump``
-        what stands before each connection to one; ``credentials`` sign what we ask."""
+        """``advertise`` turns the local address that reaches a nameserver into the address to be registered;
+        ``make_pump`` makes the pump of each connection; ``credentials`` sign our requests."""
         self._config = config
         self._links = [_Link(self, loop, addr, make_pump) for addr in namesrv_addrs]
         self._advertise = advertise
@@ -104,8 +104,8 @@ class Registration:
         self._on_master: OnMaster | None = None
         self._has_master = False
         self.before_return: Callable[[], Awaitable[None]] | None = None
-        """Of a master whose slaves may act for it: awaited before a nameserver that may have forgotten it is told of it
-        again."""
+        """Set on a master whose slaves may act for it: awaited before a nameserver that may have forgotten the broker
+        is told of it again."""
         self.change_count = 0
 
     async def run(self, topics: RegisteredTopics, mappings: RegisteredMappings) -> None:
@@ -115,12 +115,12 @@ class Registration:
                 nursery.start_soon(link.run, topics, mappings)
 
     def when_master_is_known(self, on_master: OnMaster) -> None:
-        """Of a slave: ``on_master`` is called with every address of its master, and of where that has its slaves
-        connect, that a nameserver tells."""
+        """For a slave: calls ``on_master`` with its master's address, and the address to which slaves connect, every
+        time a nameserver tells them."""
         self._on_master = on_master
 
     def told_master(self, answer: Command) -> None:
-        """What a nameserver has answered to a registration."""
+        """Takes a nameserver's answer to a registration."""
         if self._on_master is None:
             return
         found = from_ext(answer.ext, RegisterBrokerAnswer)
@@ -129,26 +129,26 @@ class Registration:
             self._on_master(found.master_addr, found.ha_server_addr)
 
     async def first_round(self) -> None:
-        """Returns when every nameserver was tried, or FIRST_ROUND_MAX_S are over."""
+        """Returns when every nameserver has been tried, or after FIRST_ROUND_MAX_S."""
         with trio.move_on_after(FIRST_ROUND_MAX_S):
             for link in self._links:
                 await link.tried.wait()
 
     def changed(self, put_names: Collection[str] | None) -> None:
-        """All nameservers are told of these topics soon, or with None of all topics; changes of one moment are told
-        together. What was deleted shows with the next regular registration, as in Apache's broker."""
+        """Tells all nameservers of these topics soon, or of all topics if None; changes of one moment are told
+        together. A deleted topic disappears with the next regular registration, as in Apache's broker."""
         self.change_count += 1
         for link in self._links:
             link.topics_changed(put_names)
 
     def when_told(self, callback: Callable[[], None]) -> None:
-        """Calls ``callback`` when every nameserver that answers knows of the changes so far: who created a topic may
-        ask for its route as soon as the answer is there."""
+        """Calls ``callback`` when every nameserver that answers knows the changes so far: a client that created a topic
+        may ask for its route as soon as it has the answer."""
         self._waiting.append((self.change_count, callback))
         self.link_told()
 
     async def told(self) -> None:
-        """Returns when all that answer know of the changes so far, or TOLD_MAX_S are over."""
+        """Returns when every nameserver that answers knows the changes so far, or after TOLD_MAX_S."""
         event = trio.Event()
         self.when_told(event.set)
         with trio.move_on_after(TOLD_MAX_S):
@@ -162,8 +162,8 @@ class Registration:
             callback()
 
     async def ask_each(self, code: int, header: Header, body: bytes = b"", *, connects: bool = False) -> list[Command]:
-        """The answers of the nameservers that are connected, and with ``connects`` of all that can be reached; in
-        EACH_MAX_S, without those that are late."""
+        """The answers of the nameservers that are connected; with ``connects``, of all that can be reached. Answers
+        that take longer than EACH_MAX_S are left out."""
         answers: list[Command] = []
 
         async def ask_one(link: _Link) -> None:
@@ -180,12 +180,12 @@ class Registration:
         return bool(self._links)
 
     def own_addr(self) -> str | None:
-        """As a nameserver knows us; None while none is connected."""
+        """This broker's address as a nameserver knows it; None while none is connected."""
         return next((addr for link in self._links if (addr := link.own_addr)), None)
 
     def ask_route(self, topic: str, on_route: Callable[[TopicRoute | None], None]) -> None:
-        """Calls ``on_route`` once with what a nameserver knows of the topic; with None if none of them does, or
-        none answers."""
+        """Asks one connected nameserver for the topic's route and calls ``on_route`` once: with None if it does not
+        know the topic or does not answer, or if none is connected."""
         link = next((link for link in self._links if link.is_connected), None)
         if link is None:
             on_route(None)
@@ -193,7 +193,7 @@ class Registration:
             link.ask_route(topic, on_route)
 
     async def unregister(self) -> None:
-        """Tells every nameserver that can be reached now that the broker goes. Takes UNREGISTER_MAX_S at most."""
+        """Tells every connected nameserver that the broker goes. Takes UNREGISTER_MAX_S at most."""
         with trio.move_on_after(UNREGISTER_MAX_S):
             async with trio.open_nursery() as nursery:
                 for link in self._links:
@@ -210,13 +210,13 @@ class Registration:
 
     @property
     def may_act(self) -> bool:
-        """Whether slaves of this name act for a master that is away."""
+        """Whether slaves of this broker name act for a master that is away."""
         return self._config.enable_slave_acting_master
 
     @property
     def tells_singles(self) -> bool:
-        """A nameserver takes the permissions of a single topic as they come: those of a slave that acts for its master
-        it would let be written to."""
+        """Whether topics are registered one by one. A nameserver takes the permissions of a single topic as they are,
+        so clients could write to a slave that acts for its master."""
         return not (self.may_act and self._config.broker_role is BrokerRole.SLAVE)
 
     @property
@@ -271,7 +271,7 @@ class Registration:
         return TopicHeader(topic=topic.topic_name), fastjson.dumps(TopicRoute(queue_datas=[queue_data]))
 
     def _permitted(self, topic: TopicConfig) -> TopicConfig:
-        """The broker's own permission bounds that of its topics."""
+        """The topic with its permission bounded by the broker's own."""
         perm = self._config.broker_permission
         if perm & PERM_READ_WRITE == PERM_READ_WRITE:
             return topic
@@ -280,7 +280,7 @@ class Registration:
 
 
 def _route_in_untrusted(answer: Command | None) -> TopicRoute | None:
-    """None also where it cannot be read."""
+    """The route in the answer; None also if it cannot be read."""
     if answer is None or answer.code != ResponseCode.SUCCESS:
         return None
     with contextlib.suppress(ProtocolError):
@@ -289,18 +289,18 @@ def _route_in_untrusted(answer: Command | None) -> TopicRoute | None:
 
 
 class _Link(Service):
-    """One nameserver. It puts no requests to us that need an answer, so there are no handlers."""
+    """The link to one nameserver. A nameserver sends us no requests that need an answer, so there are no handlers."""
 
     def __init__(self, owner: Registration, loop: Loop, namesrv_addr: str, make_pump: Callable[[], Pump]):
         super().__init__("registration", {})
         self.tried = trio.Event()
         self._changed = trio.Event()
         self._changed_names: dict[str, None] | None = None
-        """Topics that this nameserver has still to be told of. None: all of them, with the broker."""
+        """Topics that this nameserver has not been told yet. None: all of them, and the broker itself."""
         self._registered_at = 0.0
-        """When it was last told all topics, in trio's time: a single topic does not show it that the broker lives."""
+        """When it was last told all topics, in trio's time. A single topic does not show it that the broker lives."""
         self._takes_singles = True
-        """False for one that does not know 217: before 5.0."""
+        """False if the nameserver does not know 217 (before 5.0)."""
         self._owner = owner
         self._loop = loop
         self._namesrv_addr = namesrv_addr
@@ -365,7 +365,7 @@ class _Link(Service):
     async def _tell(
         self, topics: RegisteredTopics, mappings: RegisteredMappings, changed_names: Collection[str] | None
     ) -> bool:
-        """Of these topics, or with None of all; False if the nameserver does not know of them at return."""
+        """Tells the nameserver of these topics, or of all if None. Returns False if it does not know them then."""
         if changed_names is None or self._connection is None or not (self._takes_singles and self._owner.tells_singles):
             return await self._register(topics, mappings)
         if not mappings.infos().keys().isdisjoint(changed_names):  # 217 has no room for the queues of static topics
@@ -374,8 +374,9 @@ class _Link(Service):
         return await self._register_singles(self._connection, configs) or await self._register(topics, mappings)
 
     async def _register_singles(self, connection: Connection, configs: list[TopicConfig]) -> bool:
-        """Apache's broker does this with ``enableSingleTopicRegister``; without, it sends a registration that has one
-        topic only, for which ``deleteTopicWithBrokerRegistration`` would take all others away."""
+        """Registers each topic with 217, as Apache's broker does with ``enableSingleTopicRegister``. Without that
+        setting, Apache's broker sends a registration with one topic only, for which a nameserver with
+        ``deleteTopicWithBrokerRegistration`` would delete all other topics."""
         answers: list[Command | None] = []
 
         async def tell(config: TopicConfig) -> None:
@@ -436,7 +437,7 @@ class _Link(Service):
         return self._owner.address(connection.local_addr.rpartition(":")[0])
 
     def _note(self, problem: str) -> None:
-        """Logs when a nameserver goes and when it is back, not every time that it is still so."""
+        """Logs when a nameserver goes and when it is back, but not each time it is still so."""
         if problem and not self.is_down:
             log.warning("event=register-failed namesrv=%s reason=%r", self._namesrv_addr, problem)
         elif not problem and (self.is_down or not self.tried.is_set()):

@@ -1,4 +1,5 @@
-"""What follows from a role: a master or a slave, alone or in a set that a controller leads, and who acts for whom."""
+"""What follows from the broker's role: master or slave, alone or in a set that a controller leads, and acting for
+others."""
 
 from __future__ import annotations
 
@@ -30,19 +31,19 @@ from rmqserver.remoting.traffic import ByLoop
 
 
 class MasterDuty(Protocol):
-    """What brings messages to their queues later: delays, transactions, timers, POP."""
+    """A task that puts messages into their queues later: delays, transactions, timers, POP."""
 
     async def run(self) -> None: ...
 
 
 class Role:
-    """Made by the broker for its whole life: a broker that gets another role is another ``Broker``."""
+    """The role of a broker, for its whole life: when the role changes, a new ``Broker`` is made."""
 
     slave: Slave | None = None
-    """None of a master."""
+    """None on a master."""
 
     forwarding: Forwarding | None = None
-    """Of a slave under controllers: where what only a master may answer goes."""
+    """Set on a slave under controllers: forwards the requests that only a master may answer."""
 
     def __init__(
         self,
@@ -52,13 +53,13 @@ class Role:
         set_state: SetState | None,
         handlers: Mapping[int, Handler],
     ):
-        """``handlers`` are those of every role: ``self.handlers`` is the table with what this one answers otherwise."""
+        """``handlers`` are the same for every role; ``self.handlers`` is that table with this role's own handlers."""
         self._parts = parts
         self._loop = loop
         self._nameservers = nameservers
         self.handlers = dict(handlers)
         self.online = trio.Event()
-        """Nameservers may be told of this broker, as soon as it runs."""
+        """Set once nameservers may be told of this broker."""
         self._members: KnownMembers | None = None
         self._pre_online: PreOnline | None = None
         config = parts.config
@@ -85,7 +86,8 @@ class Role:
         self.handlers |= self.slave.handlers(self.handlers)
 
     def _act_for_others(self, nameservers: Nameservers) -> None:
-        """``enableSlaveActingMaster``: a slave stands in for its master, which asks its slaves when it comes back."""
+        """Sets up ``enableSlaveActingMaster``: a slave stands in for its master, which asks its slaves when it is
+        back."""
         config, topics = self._parts.config, self._parts.topics
         self._members = KnownMembers(config, nameservers, lambda: topics.data_version)
         self.handlers[RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE] = self._look_for_members
@@ -104,7 +106,7 @@ class Role:
         return MasterLink(self._loop, self._nameservers)
 
     def _look_for_members(self, request: Request[Any], connection: Connection) -> bytes:
-        """905. An Apache broker believes what it says; ours asks the nameservers."""
+        """905. An Apache broker believes the notice; ours asks the nameservers."""
         assert self._members is not None
         self._members.look_again()
         return success(request)
@@ -112,7 +114,7 @@ class Role:
     # --- its tasks ---------------------------------------------------------------------------------------------------
 
     def start(self, nursery: trio.Nursery, duties: Iterable[MasterDuty]) -> None:
-        """``duties`` are what a slave leaves to its master."""
+        """Starts the role's tasks; a slave leaves the ``duties`` to its master."""
         if self.slave is None:
             nursery.start_soon(self._deliver, duties)
         else:
@@ -123,7 +125,7 @@ class Role:
             nursery.start_soon(self._members.run)
 
     async def _deliver(self, duties: Iterable[MasterDuty]) -> None:
-        """A master that comes back asks its slaves first."""
+        """Runs the duties. A master that comes back asks its slaves first."""
         if self._pre_online is not None:
             await self._pre_online.run()
             self.online.set()

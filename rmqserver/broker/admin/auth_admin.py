@@ -79,7 +79,7 @@ class AuthAdmin:
         return account
 
     def _may_change_super(self, request: Request[UserHeader]) -> bool:
-        """A request without a name is one that nobody was asked for: authentication is off."""
+        """Whether the request may change super users. It has no access key only if authentication is off."""
         if request.code in self._unproven_codes:
             return False
         name = request.header.access_key
@@ -97,7 +97,7 @@ class AuthAdmin:
     # --- policies ----------------------------------------------------------------------------------------------------
 
     def put_acl(self, request: Request[SubjectHeader], connection: Connection) -> bytes:
-        """The body's subject comes before the header's, as with Apache."""
+        """The body's subject takes precedence over the header's, as in Apache's broker."""
         info = fastjson.loads_untrusted(request.body, AclInfo) if request.body else None
         if info is None or not info.policies:
             raise Refused(ResponseCode.SYSTEM_ERROR, "The body of acl is null")
@@ -120,7 +120,7 @@ class AuthAdmin:
         wanted = _filter(request.header.resource_filter)
         infos = []
         for subject, acl in self._table.acls(_filter(request.header.subject_filter)):
-            # A filter that is part of the subject filters no resources: so does Apache's.
+            # As in Apache's broker, a filter that is part of the subject does not filter resources.
             info = acl.body(subject, "" if wanted in subject else wanted)
             if info.policies:
                 infos.append(info)

@@ -59,7 +59,7 @@ class BrokerAdmin:
         version = dumps(self._config.data_version).decode()
         return success(request, BrokerConfigAnswer(version=version), self._config.render().encode())
 
-    # --- how it does -------------------------------------------------------------------------------------------------
+    # --- state and counters ------------------------------------------------------------------------------------------
 
     def runtime_info(self, request: Request[Any], connection: Connection) -> bytes:
         return success(request, body=dumps(KvTable(table=self._runtime.table())))

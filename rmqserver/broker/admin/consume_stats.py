@@ -1,4 +1,4 @@
-"""How far consumers are behind, for tools: offsets of a group, of all groups, and times (``AdminBrokerProcessor``,
+"""How far consumers lag, for tools: offsets of one group or of all groups, and store times (``AdminBrokerProcessor``,
 5.5.0). All offsets are queue offsets."""
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class ConsumeStatsAdmin:
         return answer
 
     def _queue_offsets(self, group: str, topic: str, queue_id: int) -> ConsumeOffset:
-        """A group without an offset is at 0."""
+        """The offsets of one queue; a group without an offset counts as at 0."""
         consumer_offset = max(0, self._offsets.committed(group, topic, queue_id) or 0)
         last_ms = store_time_ms(self._store, topic, queue_id, consumer_offset - 1) if consumer_offset > 0 else 0
         return ConsumeOffset(
@@ -103,7 +103,7 @@ class ConsumeStatsAdmin:
         )
 
     def _is_elsewhere(self, group: str, topic: str, queue_id: int) -> bool:
-        """Whether the group's offset, which is not here, may be on another broker."""
+        """Whether the group has no offset here but may have one on another broker."""
         return topic in self._static_topics and self._offsets.committed(group, topic, queue_id) is None
 
     # --- times -------------------------------------------------------------------------------------------------------

@@ -1,5 +1,4 @@
-"""Consumer groups, for tools: create, change, delete, list, and what a group may not read (``AdminBrokerProcessor``,
-5.5.0)."""
+"""Consumer groups, for tools: create, change, delete, list, and forbid topics (``AdminBrokerProcessor``, 5.5.0)."""
 
 from __future__ import annotations
 
@@ -52,8 +51,8 @@ class GroupAdmin:
         return success(request)
 
     def put(self, wanted: SubscriptionGroupConfig) -> None:
-        """Creates the group, or gives it these settings; its attributes carry signs. Refused if its name, its queues or
-        attributes are not allowed. TableFull."""
+        """Creates the group, or gives it these settings; its attributes carry signs. Raises Refused if its name, queues
+        or attributes are not allowed, and TableFull."""
         self._groups.put(self._checked(wanted))
 
     def upsert_list(self, request: Request[Any], connection: Connection) -> bytes:

@@ -1,5 +1,5 @@
-"""What tools ask of a master: its slaves; limits for reads of cold data, which are kept and
-shown, and nothing is held back by them; RocksDB, which it does not have (``AdminBrokerProcessor``, 5.5.0)."""
+"""What tools ask of a master: its slaves; read limits for cold data, which are kept and shown but hold nothing back;
+and RocksDB, which this broker does not have (``AdminBrokerProcessor``, 5.5.0)."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class MasterAdmin:
         return success(request, body=dumps(self._replicas.status()))
 
     def ha_info(self, request: Request[HaInfoHeader], connection: Connection) -> bytes:
-        """A master says where it is, and takes note of nobody else."""
+        """Answers with this master's addresses. A request that names another master changes nothing."""
         if request.header.master_ha_address is not None:
             return success(request, HaInfoHeader())
         addr = self._address.address(connection)
@@ -65,7 +65,7 @@ class MasterAdmin:
         return success(request, HaInfoHeader(master_address=addr, master_flush_offset=0, master_ha_address=ha_addr))
 
     def reset_master_flush_offset(self, request: Request[Any], connection: Connection) -> bytes:
-        """A master has nothing to reset, and says that it did."""
+        """Answers success: a master has nothing to reset."""
         return success(request)
 
     def epochs(self, request: Request[Any], connection: Connection) -> bytes:
@@ -74,7 +74,7 @@ class MasterAdmin:
     # --- cold data ---------------------------------------------------------------------------------------------------
 
     def set_cold_limits(self, request: Request[Any], connection: Connection) -> bytes:
-        """Lines of ``group=bytes``. As in Apache's broker, what is not a number is passed over."""
+        """Takes lines of ``group=bytes``. As in Apache's broker, values that are not numbers are skipped."""
         for group, limit in java_properties.parse_untrusted(request.body).items():
             if not re.fullmatch(r"[-+]?[0-9]{1,19}", limit) or abs(int(limit)) > _INT64_MAX:
                 continue
@@ -97,7 +97,8 @@ class MasterAdmin:
         return success(request, body=dumps(flow))
 
     def set_read_mode(self, request: Request[ReadModeHeader], connection: Connection) -> bytes:
-        """``madvise`` for a log that is mapped; ours is read by ``pread``, and the kernel sees by itself how."""
+        """Changes nothing. The mode is ``madvise`` for a mapped log; ours is read by ``pread``, and the kernel
+        adapts."""
         mode = request.header.mode
         if mode is None or not re.fullmatch(r"[-+]?[0-9]{1,10}", mode):
             raise Refused(ResponseCode.SYSTEM_ERROR, "set commitlog readahead mode failed")
@@ -108,11 +109,11 @@ class MasterAdmin:
     # --- RocksDB -----------------------------------------------------------------------------------------------------
 
     def rocks_db_progress(self, request: Request[Any], connection: Connection) -> bytes:
-        """Apache's broker answers at once, and writes to its log how the check ended."""
+        """Answers at once, as Apache's broker does, which later writes the outcome of the check to its log."""
         return success(request, body=dumps(RocksDbProgress(check_status=_CHECK_UNDER_WAY)), remark=UNSET_REMARK)
 
     def export_rocks_db(self, request: Request[ExportConfigHeader], connection: Connection) -> bytes:
-        """Tables that are JSON already are not exported, and Apache's broker says that it is done."""
+        """Exports nothing, since the tables are JSON already. Apache's broker then also answers that it is done."""
         for kind in request.header.config_type.split(";"):
             if kind and kind.strip().lower() not in _CONFIG_TYPES:
                 raise Refused(ResponseCode.SYSTEM_ERROR, f"Unknown config type: {kind.strip()}")

@@ -1,4 +1,4 @@
-"""Finding messages, for clients and tools: by key, by where they are stored, and what a consume queue holds
+"""Finds messages for clients and tools: by key, by log offset, and the units of a consume queue
 (``QueryMessageProcessor``, ``AdminBrokerProcessor``, 5.5.0)."""
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class MessageQuery:
         }
 
     def by_key(self, request: Request[QueryMessageHeader], connection: Connection) -> bytes:
-        """Finds by the hash of the key. The client compares topic and key."""
+        """Finds messages by the hash of the key; the client compares topic and key."""
         header = request.header
         kind, count = header.index_type or "K", header.max_num
         if header.unique_key_query:

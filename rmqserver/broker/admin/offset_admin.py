@@ -1,5 +1,5 @@
-"""Committed offsets, for tools and replicas: who consumes what, cloning, correcting, and the whole tables
-(``AdminBrokerProcessor``, 5.5.0). Resets are in ``reset_offset.py``, lags in ``consume_stats.py``."""
+"""Committed offsets, for tools and replicas: which groups consume which topics, cloning, correcting, and the whole
+tables (``AdminBrokerProcessor``, 5.5.0). Resets are in ``reset_offset.py``, lags in ``consume_stats.py``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.service import Handler
 
 NEVER = 2**63 - 1
-"""The correction of a queue in which the compared group is not ahead of all others."""
+"""The correction of a queue in which the compared group is behind all others."""
 
 
 class DelayProgress(Protocol):
@@ -71,7 +71,8 @@ class OffsetAdmin:
         return success(request, body=dumps(body))
 
     def clone(self, request: Request[CloneGroupOffsetHeader], connection: Connection) -> bytes:
-        """Without a topic: all topics of the group. Apache then walks through them and copies none."""
+        """Clones the offsets of all the group's topics if the request names none; Apache's broker then copies
+        nothing."""
         header = request.header
         source = self._clients.consumers.get(header.src_group)
         for topic in [header.topic] if header.topic else self._offsets.topics_of(header.src_group):
@@ -84,8 +85,8 @@ class OffsetAdmin:
         return success(request)
 
     def correction(self, request: Request[CorrectionOffsetHeader], connection: Connection) -> bytes:
-        """By queue: the smallest offset of any group but ``filter_groups``. NEVER if that is ahead of the offset of
-        ``compare_group``."""
+        """By queue: the smallest offset of any group outside ``filter_groups``, or NEVER if that is ahead of the offset
+        of ``compare_group``."""
         header = request.header
         left_out = set((header.filter_groups or "").split(","))
         found: dict[int, int] = {}
@@ -101,8 +102,8 @@ class OffsetAdmin:
         return success(request, body=dumps(CorrectionOffsets(correction_offsets=found)))
 
     def all_offsets(self, request: Request[Any], connection: Connection) -> bytes:
-        """An Apache slave cannot skip a table that it does not know if its keys are without quotes: with Apache's own
-        master it copies no offsets from the first pull on."""
+        """The whole table, with all keys quoted: an Apache slave cannot skip a table that it does not know if its keys
+        are unquoted. With Apache's own master it therefore copies no offsets from the first pull on."""
         document = self._offsets.document()
         pulls = {
             key: {str(queue_id): at for queue_id, at in each.items()}

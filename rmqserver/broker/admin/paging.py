@@ -24,7 +24,7 @@ def page(
     """The entries from number ``first`` on, in the order of their names. A reader that names no bound gets all of them.
 
     ``version_text`` is the version of the pages that the reader already has. If the table has changed since, the answer
-    starts from the beginning. The reader sees that by the version.
+    starts from the beginning, which the reader recognizes by the version.
     """
     if not config.enable_split_metadata or (first is None and version_text is None and count_max is None):
         return entries

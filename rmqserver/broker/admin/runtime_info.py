@@ -1,4 +1,4 @@
-"""The table of 28 GET_BROKER_RUNTIME_INFO: how the broker does, as text by Apache's keys (``AdminBrokerProcessor``,
+"""The table of 28 GET_BROKER_RUNTIME_INFO: the broker's state, as text under Apache's keys (``AdminBrokerProcessor``,
 ``StoreStatsService``, ``DefaultMessageStore.getRuntimeInfo``, 5.5.0).
 
 This broker has no worker pools, so nothing waits in their queues: their sizes and waiting times are 0.
@@ -57,7 +57,7 @@ class RuntimeInfo:
         times = stats.put_times
         count = stats.put_count
         return {
-            "putMessageTimesTotal": str(count or 1),  # Apache divides by it, and shows what it divides by
+            "putMessageTimesTotal": str(count or 1),  # as in Apache's broker, the divisor of the average: never 0
             "putMessageFailedTimes": str(stats.put_failed),
             "putMessageSizeTotal": str(stats.put_size_bytes),
             "putMessageAverageSize": repr(stats.put_size_bytes / (count or 1)),
@@ -100,7 +100,7 @@ class RuntimeInfo:
             "remainTransientStoreBufferNumbs": str(NO_TRANSIENT_POOL),
             "remainHowManyDataToFlush": bytes_text(store.written_offset - store.flushed_offset),
         }
-        if not store.is_writeable:  # a key of our own: Apache's broker says it in its log only
+        if not store.is_writeable:  # a key of our own: Apache's broker only logs it
             table["unwriteableReason"] = store.unwriteable_reason
         return table
 
@@ -124,7 +124,7 @@ class RuntimeInfo:
         }
 
     def _timer_keys(self) -> dict[str, str]:
-        """How far timers are behind, in s and in messages not read yet; how many wait; messages a second."""
+        """How far timers lag, in seconds and in unread messages; how many wait; messages a second."""
         now_ms, timers = self._clock_ms(), self._timers
         timers.due(now_ms)
         behind_ms = max(now_ms - timers.checkpoint().read_time_ms, 0)
@@ -150,7 +150,7 @@ class RuntimeInfo:
 
 
 def _tps(rates: list[float | None]) -> str:
-    """Three numbers; empty text for those whose time has not come."""
+    """Three numbers; empty text for each whose period has not passed yet."""
     return " ".join("" if rate is None else repr(rate) for rate in rates)
 
 

@@ -1,4 +1,4 @@
-"""Timers for tools and slaves: how far they are, what waits (``AdminBrokerProcessor``, 5.5.0)."""
+"""Timers, for tools and slaves: checkpoint, metrics, and the engine (``AdminBrokerProcessor``, 5.5.0)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class TimerAdmin:
             raise Refused(ResponseCode.SYSTEM_ERROR, remark)
 
     def switch_engine(self, request: Request[SwitchTimerEngineHeader], connection: Connection) -> bytes:
-        """There is one engine, that of files."""
+        """There is only one engine, that of files."""
         engine = request.header.engine_type
         if engine not in (_FILE_ENGINE, _ROCKSDB_ENGINE):
             raise Refused(ResponseCode.INVALID_PARAMETER, "param error")

@@ -30,8 +30,8 @@ FILTER_TYPES = ("SINGLE_TAG", "MULTI_TAG")
 
 
 class TopicAdmin:
-    """``when_told`` calls back when the nameservers know of all changes made up to now: a client that creates a topic
-    asks for its route next, and must find it."""
+    """``when_told`` calls back when the nameservers know all changes so far: a client that creates a topic asks for its
+    route next, and must find it."""
 
     def __init__(self, parts: BrokerParts, when_told: Callable[[Callable[[], None]], None]):
         self._config = parts.config
@@ -61,8 +61,8 @@ class TopicAdmin:
         self._answer_when_told(request, connection)
 
     def put(self, wanted: TopicConfig, attribute_changes: dict[str, str]) -> None:
-        """Creates the topic, or gives it these settings. Refused if its name, number of queues or attributes are not
-        allowed. TableFull."""
+        """Creates the topic, or gives it these settings. Raises Refused if its name, number of queues or attributes are
+        not allowed, and TableFull."""
         self._check_name(wanted.topic_name)
         self._put(self._altered(wanted, attribute_changes))
 
@@ -75,7 +75,8 @@ class TopicAdmin:
         self._answer_when_told(request, connection)
 
     def upsert_static(self, request: Request[TopicConfigHeader], connection: Connection) -> None:
-        """The topic and its mapping, or neither. That of order is the one setting that Apache does not take here."""
+        """Puts the topic and its mapping, or neither. As in Apache's broker, ``order`` is the one setting not taken
+        here."""
         header = request.header
         wanted: TopicConfig = msgspec.structs.replace(_config(header), order=False)
         self._check_name(wanted.topic_name)
@@ -92,7 +93,7 @@ class TopicAdmin:
         except MappingError as error:
             raise Refused(ResponseCode.SYSTEM_ERROR, str(error)) from None
         self._mappings.put(kept)
-        self._topics.put(config)  # also if it stays as it is: the nameservers take only a newer table
+        self._topics.put(config)  # even if it is unchanged: nameservers take only a newer table
         self._answer_when_told(request, connection)
 
     def _answer_when_told(self, request: Request[Any], connection: Connection) -> None:

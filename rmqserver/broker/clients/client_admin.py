@@ -1,4 +1,4 @@
-"""Online clients, for tools: who is there, and questions that only a client can answer (its state, its offsets, a
+"""Online clients, for tools: lists of them, and questions that only a client can answer (its state, its offsets, a
 message that it consumes now). Such a question goes to the client, and its answer is passed on
 (``AdminBrokerProcessor``, ``Broker2Client``, 5.5.0)."""
 
@@ -63,7 +63,7 @@ class ClientAdmin:
             RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: self.consumer_status,
         }
 
-    # --- who is there ------------------------------------------------------------------------------------------------
+    # --- lists of clients --------------------------------------------------------------------------------------------
 
     def consumer_connections(self, request: Request[ConsumerGroupHeader], connection: Connection) -> bytes:
         group = self._clients.consumers.get(request.header.consumer_group)
@@ -102,14 +102,14 @@ class ClientAdmin:
         }
         return success(request, body=dumps(ProducerTable(data=table)))
 
-    # --- what only one client knows ----------------------------------------------------------------------------------
+    # --- questions to one client -------------------------------------------------------------------------------------
 
     def running_info(self, request: Request[RunningInfoHeader], connection: Connection) -> None:
         header = request.header
         self._relay(request, connection, header.consumer_group, header.client_id, header, b"")
 
     def consume_directly(self, request: Request[ConsumeDirectlyHeader], connection: Connection) -> None:
-        """The client gets the message that ``msg_id`` names, as it is stored."""
+        """Passes the client the message that ``msg_id`` names, as it is stored."""
         asked = request.header
         topic = self._topics.get(asked.topic) if asked.topic else None
         group = self._groups.find(asked.consumer_group)
@@ -129,7 +129,7 @@ class ClientAdmin:
     def _relay(
         self, request: Request[Any], connection: Connection, group: str, client_id: str, header: Header, body: bytes
     ) -> None:
-        """Passes the request to the client. Any answer of the client becomes ours."""
+        """Passes the request to the client, and the client's answer back, whatever it is."""
         client = self._clients.consumer(group, client_id)
         if client is None:
             raise Refused(ResponseCode.SYSTEM_ERROR, f"The Consumer <{group}> <{client_id}> not online")
@@ -153,10 +153,10 @@ class ClientAdmin:
 
         client.connection.request(request.code, header, body, on_answer, RELAY_TIMEOUT_S)
 
-    # --- what all clients of a group know ----------------------------------------------------------------------------
+    # --- questions to all clients of a group -------------------------------------------------------------------------
 
     def consumer_status(self, request: Request[ConsumerStatusHeader], connection: Connection) -> None:
-        """Offsets as each client has them. A client that does not answer is left out."""
+        """The offsets that each client reports. A client that does not answer is left out."""
         header = request.header
         group = self._clients.consumers.get(header.group)
         if group is None:

@@ -1,8 +1,8 @@
-"""Who is online: producers and consumers by group, what each group has subscribed to, and who is told when that changes
-(``ConsumerManager``, ``ProducerManager``, 5.5.0). Filled by heartbeats; a closed connection empties it.
+"""The online clients: producers and consumers by group, what each group has subscribed to, and the notice when that
+changes (``ConsumerManager``, ``ProducerManager``, 5.5.0). Heartbeats add clients; a closed connection removes them.
 
-As there, a group has one client for each connection, whatever its id. Two with one id are both members, both told and
-both listed."""
+As in Apache's broker, a group has one client for each connection. Two connections with the same client id are both
+members, both notified and both listed."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ MEMBERS_MAX = 100_000
 are ours."""
 
 SUBSCRIPTIONS_MAX_BYTES = 64 << 20
-"""Bytes of the heartbeats from which the subscriptions of all groups came."""
+"""Total size of the heartbeats that brought the present subscriptions of all groups."""
 
 NAME_LENGTH_MAX = 1024
 """Characters of a client id or a producer group."""
 
-# Enums as names, in the order of their ordinals, which C++ clients send.
+# Names of Java enums, in the order of their ordinals: C++ clients send ordinals.
 CONSUME_TYPES = ("CONSUME_ACTIVELY", "CONSUME_PASSIVELY", "CONSUME_POP")
 MESSAGE_MODELS = ("BROADCASTING", "CLUSTERING")
 CONSUME_FROM_WHERES = (
@@ -55,7 +55,7 @@ class Client:
 
 @dataclass(slots=True)
 class ConsumerGroup:
-    """The newest heartbeat of any member decides everything but the members."""
+    """A consumer group. The newest heartbeat of any member decides everything except the members."""
 
     group: str
     members: dict[Connection, Client] = field(default_factory=dict)
@@ -64,9 +64,9 @@ class ConsumerGroup:
     message_model: str = "CLUSTERING"
     consume_from_where: str = "CONSUME_FROM_LAST_OFFSET"
     subscriptions_bytes: int = 0
-    """Size of the heartbeat that they came in."""
+    """The size of the heartbeat that brought the subscriptions."""
     fingerprint: int | None = None
-    """Of the newest heartbeat with subscriptions, for clients that leave out what has not changed."""
+    """The fingerprint of the newest heartbeat with subscriptions, for clients that leave out unchanged ones."""
     filters: dict[str, MessageFilter] = field(default_factory=dict)
     """Compiled subscriptions by topic. Filled by the code that reads for the group."""
 
@@ -77,7 +77,7 @@ class ConsumerGroup:
 
 class Clients:
     """``consumers`` by group, ``producers`` by group and connection. ``on_members_changed`` is called with a consumer
-    group whose members or subscriptions changed, also when it has just lost its last member."""
+    group whose members or subscriptions have changed, also when it has just lost its last member."""
 
     def __init__(self, clock_ms: Callable[[], int], on_members_changed: Callable[[ConsumerGroup], None] | None = None):
         self.consumers: dict[str, ConsumerGroup] = {}
@@ -97,7 +97,8 @@ class Clients:
     def register_producer(
         self, group: str, client_id: str, connection: Connection, language: str | int | None, version: int
     ) -> None:
-        """A connection keeps the id that it came with. TooManyClients if there is no room for one more."""
+        """Takes a producer's heartbeat. A connection keeps its first client id. Raises TooManyClients or
+        NameTooLong."""
         client = (self.producers.get(group) or {}).get(connection)
         if client is None:
             client = self._new_client(group, client_id, connection, language, version)
@@ -118,9 +119,9 @@ class Clients:
         with_subscriptions: bool = True,
         size_bytes: int = 0,
     ) -> bool:
-        """Takes what a heartbeat of that size says about one group. True if something changed that its members must be
-        told. Another id on the same connection replaces the earlier one, and does not count as a change. TooManyClients
-        if there is no room."""
+        """Takes what a heartbeat of that size says about one group. Returns True if the group's members must be told of
+        a change. Another id on the same connection replaces the earlier one, and does not count as a change. Raises
+        TooManyClients if there is no room."""
         group = self.consumers.get(data.group_name) or ConsumerGroup(data.group_name)
         client = group.members.get(connection)
         is_new = client is None
@@ -154,8 +155,8 @@ class Clients:
         *,
         is_counted: bool = False,
     ) -> Client:
-        """A client to be put into its group. ``is_counted`` if it takes another's place. TooManyClients if there is no
-        room; NameTooLong."""
+        """A client to be put into its group; ``is_counted`` if it takes another's place. Raises TooManyClients if there
+        is no room, and NameTooLong."""
         if self._member_count >= MEMBERS_MAX and not is_counted:
             raise TooManyClients(f"{MEMBERS_MAX} clients take part, and no more are taken")
         if max(len(group), len(client_id)) > NAME_LENGTH_MAX:
@@ -174,7 +175,7 @@ class Clients:
         groups.discard(group)
         if self._producers_by_id.get(client.client_id) is client:
             del self._producers_by_id[client.client_id]
-            for other in groups:  # the client is still here for those
+            for other in groups:  # the client is still a member of those
                 self._producers_by_id[client.client_id] = self.producers[other][connection]
         if not members:
             del self.producers[group]
@@ -191,7 +192,7 @@ class Clients:
         self.tell_members(found)
 
     def connection_closed(self, connection: Connection) -> None:
-        """Every client behind it leaves."""
+        """Removes every client of the connection."""
         for group in list(self._producer_groups_of.get(connection, ())):
             self.unregister_producer(group, connection)
         self._producer_groups_of.pop(connection, None)
@@ -207,7 +208,7 @@ class Clients:
         return list(dict.fromkeys(silent))
 
     def take_over(self, before: Clients) -> None:
-        """Everybody who was online there is so here, where nobody was yet; nobody is there any more."""
+        """Moves all clients of ``before`` to this table, which must be empty."""
         for table in ("consumers", "producers", "_producers_by_id", "_consumer_groups_of", "_producer_groups_of"):
             mine, other = getattr(self, table), getattr(before, table)
             mine.update(other)
@@ -228,8 +229,8 @@ class Clients:
         return self._producers_by_id.get(client_id)
 
     def any_producer(self, group: str) -> Client | None:
-        """One of the group's producers, each in its turn; None if none is online
-        (``ProducerManager.getAvailableChannel``). Any of them may be asked how a transaction of the group ended."""
+        """One of the group's producers, in turn; None if none is online (``ProducerManager.getAvailableChannel``). Any
+        of them may be asked how a transaction of the group ended."""
         members = list(self.producers.get(group, {}).values())
         if not members:
             return None
@@ -253,7 +254,7 @@ def language_name(language: str | int | None) -> str:
 
 
 def _update_subscriptions(group: ConsumerGroup, sent: list[SubscriptionData]) -> bool:
-    """New or missing topics are a change. A newer version of a known topic is taken over and is not."""
+    """Whether topics were added or removed. A newer version of a known topic is taken over, but is no change."""
     known, is_changed = group.subscriptions, False
     for subscription in sent:
         old = known.get(subscription.topic)

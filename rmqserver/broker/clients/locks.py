@@ -22,7 +22,7 @@ LOCK_LIFE_MS = 60_000
 """Apache's rocketmq.broker.rebalance.lockMaxLiveTime. Clients renew every 20 s."""
 
 LOCKS_MAX = 100_000
-"""Locks held by all groups together. One more is not granted. Whether a queue exists is not checked."""
+"""Locks held by all groups together; no more are granted. Whether a queue exists is not checked."""
 
 
 @dataclass(slots=True)
@@ -51,7 +51,7 @@ class QueueLocks:
         return success(request)
 
     def lock(self, group: str, client_id: str, queues: list[MessageQueue]) -> list[MessageQueue]:
-        """Takes or renews the locks that are free or the client's own. Returns what it holds now."""
+        """Takes or renews the locks that are free or the client's own. Returns the queues that the client now holds."""
         now_ms = self._clock_ms()
         if group_problem(group):
             return []
@@ -68,7 +68,7 @@ class QueueLocks:
         return held
 
     def unlock(self, group: str, client_id: str, queues: list[MessageQueue]) -> None:
-        """Releases those that the client holds."""
+        """Releases the locks that the client holds."""
         locks = self._locks.get(group, {})
         for queue in queues:
             lock = locks.get(queue)
@@ -84,7 +84,7 @@ class QueueLocks:
         return any(lock.renewed_ms >= oldest_ms for lock in self._locks.get(group, {}).values())
 
     def expire(self) -> None:
-        """Forgets locks that anyone could take."""
+        """Forgets expired locks."""
         oldest_ms = self._clock_ms() - LOCK_LIFE_MS
         for group, locks in list(self._locks.items()):
             for queue in [queue for queue, lock in locks.items() if lock.renewed_ms < oldest_ms]:

@@ -1,4 +1,4 @@
-"""NOTIFY_CONSUMER_IDS_CHANGED (40), to the members that must share the queues anew
+"""NOTIFY_CONSUMER_IDS_CHANGED (40): tells the members of a group to share the queues anew
 (``DefaultConsumerIdsChangeListener``, 5.5.0)."""
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class MemberNotices:
         self._consumer_filters = consumer_filters
 
     def tell(self, group: ConsumerGroup) -> None:
-        """Tells every member, unless the broker or the group has notices switched off, or each member reads everything.
-        The filters of a group that has lost its last member are dead from now on."""
+        """Tells every member, unless notices are switched off for the broker or the group, or the group is
+        broadcasting. When a group has lost its last member, its filters become dead."""
         if not group.members:
             self._consumer_filters.unregister(group.group)
             return

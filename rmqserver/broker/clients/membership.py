@@ -1,5 +1,5 @@
-"""HEART_BEAT (34), UNREGISTER_CLIENT (35), GET_CONSUMER_LIST_BY_GROUP (38), CHECK_CLIENT_CONFIG (46): who takes part
-(``ClientManageProcessor``, 5.5.0)."""
+"""HEART_BEAT (34), UNREGISTER_CLIENT (35), GET_CONSUMER_LIST_BY_GROUP (38), CHECK_CLIENT_CONFIG (46): which clients
+take part (``ClientManageProcessor``, 5.5.0)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 PULLS = "CONSUME_ACTIVELY"
-"""The type of consumers that ask for messages themselves, in place of a listener."""
+"""The type of consumers that ask for messages themselves and have no listener."""
 
 
 class Membership:
@@ -50,7 +50,7 @@ class Membership:
         wants_subscriptions, changed = self.heartbeat(
             heartbeat, connection, request.language, request.version, len(request.body)
         )
-        # The answer goes first: a client that is told of its own arrival before would take it for another's.
+        # The answer goes first: a client that heard of its own arrival earlier would take it for another client's.
         send_answer(request, connection, success(request, HeartbeatAnswer(is_sub_change=wants_subscriptions)))
         for group in changed:
             self._clients.tell_members(group)
@@ -59,7 +59,7 @@ class Membership:
         self, heartbeat: Heartbeat, connection: Connection, language: str | int | None, version: int, size_bytes: int
     ) -> tuple[bool, list[ConsumerGroup]]:
         """Takes a heartbeat of that size. Returns whether the client must send its subscriptions next time, and the
-        groups whose members must be told once the client has its answer. TooManyClients or NameTooLong."""
+        groups whose members must be told once the client has its answer. Raises TooManyClients or NameTooLong."""
         wants_subscriptions = not heartbeat.heartbeat_fingerprint  # a client without one always sends everything
         changed = []
         for data in heartbeat.consumer_data_set:
@@ -85,7 +85,7 @@ class Membership:
         return wants_subscriptions, changed
 
     def _prepare_group(self, data: ConsumerData) -> bool:
-        """Makes the group and its retry topic if they are missing. False if the group is not allowed."""
+        """Creates the group and its retry topic if they are missing. Returns False if the group is not allowed."""
         group = self._groups.find(data.group_name)
         if group is None:
             return False
@@ -94,7 +94,7 @@ class Membership:
         return True
 
     def _is_news(self, group: str, heartbeat: Heartbeat) -> bool:
-        """Whether the client must send its subscriptions: the group is not known to have these."""
+        """Whether the client must send its subscriptions, because the group is not known to have these."""
         online = self._clients.consumers.get(group)
         known = online.fingerprint if online is not None else None
         if heartbeat.without_sub:
@@ -104,7 +104,7 @@ class Membership:
     # --- the rest ----------------------------------------------------------------------------------------------------
 
     def _unregister(self, request: Request[UnregisterClientHeader], connection: Connection) -> bytes:
-        """Removes the client behind this connection. The client id is asked for but ignored, as in Apache's broker."""
+        """Removes the client of this connection. The request's client id is ignored, as in Apache's broker."""
         header = request.header
         if header.producer_group:
             self._clients.unregister_producer(header.producer_group, connection)

@@ -1,4 +1,4 @@
-"""QUERY_CONSUMER_OFFSET (14), UPDATE_CONSUMER_OFFSET (15): consumers read and store how far they have come
+"""QUERY_CONSUMER_OFFSET (14), UPDATE_CONSUMER_OFFSET (15): consumers query and commit their offsets
 (``ConsumerManageProcessor``, 5.5.0)."""
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class OffsetHandlers:
         return success(request, OffsetAnswer(offset=self._query_static(header) if is_static else self.query(header)))
 
     def _query_static(self, header: QueryConsumerOffsetHeader) -> int:
-        """The logical offset, from the newest stay of the queue that the group has come to. Refused with 501 if the
-        queue is elsewhere."""
+        """The logical offset, from the newest mapping item in which the group has an offset. Raises Refused with 501 if
+        the queue is on another broker."""
         items = self._mappings.items(header.topic, header.queue_id)
         if len(items) == 1 and items[0].logic_offset == 0:
             return self.query(msgspec.structs.replace(header, queue_id=items[0].queue_id))
@@ -55,7 +55,8 @@ class OffsetHandlers:
         raise Refused(ResponseCode.QUERY_NOT_FOUND, "Not found, maybe this group consumer boot first")
 
     def query(self, header: QueryConsumerOffsetHeader) -> int:
-        """The queue offset where the group goes on. Refused with 22 if it has none, and the client is to choose."""
+        """The queue offset where the group goes on. Raises Refused with 22 if it has none and the client is to
+        choose."""
         committed = self._offsets.committed(header.consumer_group, header.topic, header.queue_id)
         if committed is not None and committed >= 0:
             return committed
@@ -76,8 +77,8 @@ class OffsetHandlers:
         return success(request)
 
     def _placed(self, header: UpdateConsumerOffsetHeader) -> UpdateConsumerOffsetHeader:
-        """The same commit at the queue here that holds the logical offset. Refused with 501 if the queue is
-        elsewhere."""
+        """The same commit for the queue of this broker that holds the logical offset. Raises Refused with 501 if the
+        queue is on another broker."""
         if header.topic is None or header.queue_id is None or header.commit_offset is None:
             return header
         items = self._mappings.items(header.topic, header.queue_id)
@@ -90,8 +91,8 @@ class OffsetHandlers:
         )
 
     def commit(self, header: UpdateConsumerOffsetHeader) -> bool:
-        """Stores how far the group has come. False, and nothing changes, while an operator's reset waits to be
-        delivered. Refused if group, topic or a number is missing; TableFull."""
+        """Stores the group's offset. Returns False and changes nothing while an operator's reset waits to be delivered.
+        Raises Refused if group, topic or a number is missing, and TableFull."""
         group, topic = header.consumer_group, header.topic
         queue_id, queue_offset = header.queue_id, header.commit_offset
         if group is None or self._groups.get(group) is None:
@@ -109,8 +110,8 @@ class OffsetHandlers:
 
 
 def is_whole_queue_near(store: MessageStore, topic: str, queue_id: int) -> bool:
-    """Whether a new group should read the queue from its start whatever it asked for: it begins at 0 and its first
-    message is not further back than memory reaches, so the queue is young."""
+    """Whether a new group should read the queue from its start, whatever it asked for: the queue begins at 0 and its
+    first message is no further back than memory reaches, so the queue is young."""
     queue = store.queue(topic, queue_id)
     unit = queue.unit(0) if queue is not None and queue.min_offset <= 0 else None
     if unit is None:
