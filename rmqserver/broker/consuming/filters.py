@@ -1,5 +1,5 @@
-"""What pulls want: compiled once for what a group's heartbeats say, and, bounded, for what pulls carry with them
-(``PullMessageProcessor``, ``ExpressionMessageFilter``, ``ExpressionForRetryMessageFilter``, 5.5.0)."""
+"""The filters of pulls: compiled once from each group's heartbeats, and, up to a bound, from subscriptions that pulls
+carry (``PullMessageProcessor``, ``ExpressionMessageFilter``, ``ExpressionForRetryMessageFilter``, 5.5.0)."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from rmqserver.config import BrokerConfig
 
 COMPILED_MAX = 4096
-"""Expressions of pulls that are remembered; with one more, all are forgotten."""
+"""How many expressions of pulls are remembered; with one more, all are forgotten."""
 
 EXPRESSION_REMEMBERED_CHARS = 1024
-"""A longer expression is compiled for each pull that carries it: a frame has room for one of 16 MiB."""
+"""A longer expression is compiled for each pull that carries it: one of 16 MiB would fit a frame."""
 
 _RETRY_TOPIC = f"{RETRY_TOPIC}\x01".encode()
 
@@ -35,8 +35,9 @@ class Filters:
         self._compiled: dict[tuple[str | None, str], MessageFilter] = {}
 
     def carried(self, kind: str | None, expression: str | None) -> MessageFilter:
-        """For a pull that carries its subscription. Refused with 1 if the kind is not served, with 23 without an
-        expression; one that does not compile is everything, as in Apache's broker."""
+        """The filter of a pull that carries its subscription. Raises Refused with 1 if the kind is not served, and with
+        23 if a kind other than tags has no expression. An expression that does not compile accepts everything, as in
+        Apache's broker."""
         if not is_tags(kind):
             if not expression:
                 raise Refused(ResponseCode.SUBSCRIPTION_PARSE_FAILED, "parse the consumer's subscription failed")
@@ -54,8 +55,9 @@ class Filters:
         return found
 
     def subscribed(self, group: ConsumerGroup, subscription: SubscriptionData, version: int) -> MessageFilter:
-        """For a pull that counts on its group's heartbeats, with the version that it knows. Refused with 27 if their
-        expression does not compile, with 28 if they are older, with 1 if the kind is not served."""
+        """The filter of a pull that relies on its group's heartbeats; ``version`` is the one that the pull knows.
+        Raises Refused with 27 if the heartbeats' expression does not compile, with 28 if they are older, and with 1 if
+        the kind is not served."""
         topic, kind = subscription.topic, subscription.expression_type
         if is_tags(kind):
             found = group.filters.get(topic)
@@ -74,14 +76,14 @@ class Filters:
         return registered.wanted
 
     def check_kind(self, kind: str | None) -> None:
-        """Refused with 1 if expressions of the kind are not served. One that nobody knows passes if filters by
+        """Raises Refused with 1 if expressions of the kind are not served. An unknown kind passes if filters by
         property are enabled, as in Apache's broker."""
         if not is_tags(kind) and not self._config.enable_property_filter:
             text = f"The broker does not support consumer to filter message by {kind}"
             raise Refused(ResponseCode.SYSTEM_ERROR, text)
 
     def check_expression(self, kind: str | None, expression: str) -> None:
-        """Refused as above, and with 23 if the expression does not compile."""
+        """Raises Refused as above, and with 23 if the expression does not compile."""
         self.check_kind(kind)
         try:
             compile_filter(kind, expression)
@@ -89,7 +91,7 @@ class Filters:
             raise Refused(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error)) from None
 
     def _of_retries(self, group: str) -> MessageFilter:
-        """A message that comes again is asked what its first topic's subscription asks."""
+        """The filter of a retry topic: each message is judged by the group's subscription to its first topic."""
 
         def is_wanted(properties: bytes) -> bool:
             topic = find_bytes(properties, _RETRY_TOPIC).decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""What becomes of a request that was held, when it goes on outside of its service's own handling."""
+"""How a held request goes on outside of its service's own handling."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 def answering(request: Request[Any], connection: Connection, go_on: Callable[[], None]) -> None:
-    """Lets a request that was held go on; what that raises is its answer."""
+    """Lets a held request go on; an exception becomes its answer."""
     try:
         go_on()
     except Exception as error:

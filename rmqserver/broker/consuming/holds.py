@@ -1,9 +1,9 @@
-"""Requests that wait for messages: one table, no tasks (``PullRequestHoldService``, ``PopLongPollingService``, 5.5.0).
-A held request goes on once: when a message that it may want becomes visible, when its key is woken, or when its time is
-up. It also goes on when the slow scan sees that its queue has gone on with messages it did not want: so its offset
-moves on.
+"""Requests that wait for messages, in one table and without a task for each (``PullRequestHoldService``,
+``PopLongPollingService``, 5.5.0). A held request goes on once: when a message that it may want becomes visible, when
+its key is woken, or when its time is up. It also goes on when the slow scan finds that its queue has got messages that
+it did not want, so that its offset moves on.
 
-What is held, and how it goes on, is its holder's matter.
+The holder decides what a request is and how it goes on.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 HELD_MAX = 100_000
-"""What all held requests weigh together at most: 10,000 connections with ten queues each."""
+"""The most that all held requests may weigh together: 10,000 connections with ten queues each."""
 
 EXPRESSION_SHARE_CHARS = 256
-"""For so much of its expression a held request weighs one more: a frame has room for one of 16 MiB."""
+"""A held request weighs one more for every so many characters of its expression: one of 16 MiB would fit a frame."""
 
 LOOKED_AT_MAX = 64
-"""Messages of one arrival whose properties are read for held requests; with more, those go on and look themselves."""
+"""Up to so many messages of one arrival are read for held requests; if more arrive, the requests go on and look."""
 
 DEADLINE_SWEEP_S = 1.0
 SCAN_EVERY_SWEEPS = 5
-"""Apache scans every 5 s, for both; a request whose time is up should not wait so long for it."""
+"""Apache scans every 5 s for both purposes; a request whose time is up should not wait that long."""
 
 WakeKey = Hashable
-"""(topic, queue id) for the arrival of messages; anything else for who calls ``wake``, such as a group."""
+"""(topic, queue id) for the arrival of messages; anything else, such as a group, for callers of ``wake``."""
 
 
 class Waiter(Protocol):
-    """The waiting client: a connection, or what another door has in its place."""
+    """The waiting client: a connection, or what stands in for one."""
 
     @property
     def closed(self) -> bool: ...
@@ -55,8 +55,8 @@ class Waiter(Protocol):
 
 
 class Held(msgspec.Struct, eq=False):
-    """``deadline_ms`` is on the broker's clock. ``go_on`` is called at most once, in the middle of what the store does:
-    it must not block. ``is_passed`` is asked by the slow scan; None: the scan has nothing to say."""
+    """A held request. ``deadline_ms`` is on the broker's clock. ``go_on`` is called at most once, in the middle of the
+    store's work: it must not block. The slow scan asks ``is_passed``; None: the scan does not concern the request."""
 
     waiter: Waiter
     keys: tuple[WakeKey, ...]
@@ -65,14 +65,14 @@ class Held(msgspec.Struct, eq=False):
     wanted: MessageFilter = EVERYTHING
     is_passed: Callable[[], bool] | None = None
     weight: int = 1
-    """Its part of HELD_MAX."""
+    """Its share of HELD_MAX."""
     line: Hashable = None
-    """Of those in the same line, which wait by ``line_keys``, only so many go on as take all that arrived, the first to
-    come first, or the last with ``is_last_first``. Who goes on and does not take all lets the next one go on
+    """The requests of one line wait by ``line_keys``. When messages arrive, only as many go on as take all of them: the
+    oldest requests first, or the newest with ``is_last_first``. One that goes on and leaves some lets the next go on
     (``wake_next``)."""
     line_keys: tuple[WakeKey, ...] = ()
     takes_count: int = 1
-    """Messages that it takes at most."""
+    """The most messages that it takes."""
     is_last_first: bool = False
     is_held: bool = False
 
@@ -90,15 +90,15 @@ class Holds:
         return len(self._all)
 
     def held_for(self, key: WakeKey) -> int:
-        """How many wait for a key."""
+        """How many requests wait for a key."""
         return len(self._by_key.get(key, ()))
 
     def lines_of(self, key: WakeKey) -> set[Hashable]:
-        """The lines of those that wait for a key. It looks at each."""
+        """The lines of the requests that wait for a key. Looks at each request."""
         return {held.line for held in self._by_key.get(key, ())}
 
     def hold(self, held: Held) -> bool:
-        """False if there are too many already."""
+        """Holds a request. Returns False if there are too many already."""
         if self._weight + held.weight > HELD_MAX:
             return False
         self._weight += held.weight
@@ -115,7 +115,7 @@ class Holds:
         return True
 
     def arrived(self, arrivals: list[Arrival]) -> None:
-        """Messages became visible: called by the store."""
+        """Called by the store when messages have become visible."""
         if not self._all:
             return
         went_on: dict[Waiter, None] = {}
@@ -126,23 +126,23 @@ class Holds:
                 continue
             look = _Look(self._store, arrival)
             for held in list(waiting or ()):
-                # What wants everything, as nearly all do, is not asked.
+                # A filter that accepts everything, as nearly all do, need not look.
                 if held.wanted is EVERYTHING or look.is_wanted_by(held.wanted):
                     self._go_on(held)
                     went_on[held.waiter] = None
             for line in list((lines or {}).values()):
                 for held in _enough(line, arrival.message_count, look):
                     self._go_on(held)
-        for waiter in went_on:  # they wait for it, and need not wait for what else the round has to do
+        for waiter in went_on:  # clients need not wait for the rest of the round
             waiter.flush()
 
     def wake(self, key: WakeKey) -> None:
-        """All that wait for the key go on, whatever they want."""
+        """Lets all requests that wait for the key go on, whatever they want."""
         for held in list(self._by_key.get(key, ())):
             self._go_on(held)
 
     def wake_next(self, key: WakeKey) -> None:
-        """The one goes on whose turn it is of those that wait for the key."""
+        """Lets the next request that waits for the key go on, in the order of its line."""
         waiting = self._by_key.get(key)
         if waiting is None:
             return
@@ -151,8 +151,8 @@ class Holds:
             self._go_on(held)
 
     def sweep(self, *, scan: bool) -> None:
-        """Requests that are due go on, with ``scan`` also those whose queue has gone on past them. Forgets those whose
-        client is gone."""
+        """Lets requests go on whose time is up, and with ``scan`` those that their queue has passed. Forgets requests
+        whose client is gone."""
         now_ms = self._clock_ms()
         for held in list(self._all):
             is_due = held.deadline_ms <= now_ms or held.waiter.closed
@@ -160,7 +160,7 @@ class Holds:
                 self._go_on(held)
 
     def _go_on(self, held: Held) -> None:
-        if not held.is_held:  # what went on before it has woken it, too
+        if not held.is_held:  # a request that went on earlier has woken it, too
             return
         held.is_held = False
         self._weight -= held.weight
@@ -177,7 +177,7 @@ class Holds:
             return
         try:
             held.go_on()
-        except Exception:  # one request's trouble is not that of the round in which its message became visible
+        except Exception:  # one failing request must not break the round that made its message visible
             log.exception("event=held-request-failed keys=%r", held.keys)
 
     def _leave(self, key: WakeKey, held: Held) -> None:
@@ -189,8 +189,8 @@ class Holds:
                 del self._lines[key]
 
     def give_up(self) -> None:
-        """The store closes, and clients stay: who only reads goes on now. Whoever else waits is disconnected, because
-        to go on may be to write."""
+        """Ends all waiting because the store closes, while clients stay. Requests that only read go on now. Clients of
+        other requests are disconnected, because going on may write."""
         for held in list(self._all):
             if held.line is None:
                 self._go_on(held)
@@ -207,12 +207,12 @@ class Holds:
 
 
 def _in_turn(line: dict[Held, None]) -> Iterable[Held]:
-    """Who waits in a line, from who goes on first to who goes on last."""
+    """The requests of a line, in the order in which they go on."""
     return reversed(line) if line and next(iter(line)).is_last_first else line
 
 
 def _enough(line: dict[Held, None], message_count: int, look: _Look) -> list[Held]:
-    """The first of a line that together take so many messages, as far as they want them."""
+    """The first requests of a line that want the messages and together take so many."""
     found: list[Held] = []
     for held in _in_turn(line):
         if message_count <= 0:
@@ -224,7 +224,7 @@ def _enough(line: dict[Held, None], message_count: int, look: _Look) -> list[Hel
 
 
 class _Look:
-    """An arrival as filters see it: looked at once for all, and only if one asks."""
+    """An arrival as filters see it, read once for all of them, and only if one asks."""
 
     def __init__(self, store: MessageStore, arrival: Arrival):
         self._store = store
@@ -252,7 +252,7 @@ class _Look:
         return list(self._read())
 
     def _read(self) -> Iterator[bytes]:
-        """Nobody wants a message that cannot be read."""
+        """The records of the arrival. One that cannot be read is empty, so that nobody wants it."""
         arrival = self._arrival
         for queue_offset in range(arrival.first_queue_offset, arrival.first_queue_offset + arrival.message_count):
             unit = arrival.queue.unit(queue_offset)

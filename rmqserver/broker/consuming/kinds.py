@@ -10,8 +10,8 @@ from rmqproto.filters.subscription import SQL92, TAG, parse_tags
 from rmqserver.store.queues.second_stage import IS_NATIVE
 
 COMPILED_TWICE_CHARS = 1024
-"""A longer expression is compiled only for records as they are, and not for values that were found in C, too: it would
-keep the loop for another tenth of a second."""
+"""A longer expression is compiled only for whole records, and not also for values that were found in C: that would
+block the loop for another tenth of a second."""
 
 
 def is_tags(kind: str | None) -> bool:
@@ -26,7 +26,7 @@ def compile_tags(expression: str) -> MessageFilter:
 
 
 def _compile_sql92(expression: str) -> MessageFilter:
-    # 10 ms of a start, and few brokers are asked for SQL92
+    # Imported late: it takes 10 ms of a start, and few brokers need SQL92.
     from rmqproto.filters.sql92 import Sql92Error, compile_sql92_for_records, compile_sql92_for_values
 
     try:
@@ -44,11 +44,11 @@ _UNKNOWN_KIND = (
     'Cannot invoke "org.apache.rocketmq.filter.FilterSpi.compile(String)" because the return value of '
     '"org.apache.rocketmq.filter.FilterFactory.get(String)" is null'
 )
-"""What Java says of a filter that is not there."""
+"""Java's message for a missing filter."""
 
 
 class BadExpression(RocketMQError):
-    """An expression does not compile, or its type is none that is served. The message is Apache's remark."""
+    """An expression does not compile, or its type is not served. The message is Apache's remark."""
 
 
 def compile_filter(kind: str | None, expression: str) -> MessageFilter:

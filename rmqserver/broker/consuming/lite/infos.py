@@ -190,6 +190,6 @@ def is_lite(topic: TopicConfig) -> bool:
 
 
 def expiration_minutes(topic: TopicConfig) -> int:
-    """After how many minutes without a message its lite topics go; -1 for never."""
+    """Minutes without a message after which a topic's lite topics expire; -1 for never."""
     text = topic.attributes.get(EXPIRATION, "")
     return int(text) if text.removeprefix("-").isdecimal() else -1

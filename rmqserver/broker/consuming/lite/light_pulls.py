@@ -1,6 +1,6 @@
-"""Pulls of a lite topic (ext field ``liteTopic`` of 11 and 361, ``PullMessageProcessor``, 5.5.0): the parent topic
-decides who may pull, and what is pulled is the light queue. Its offsets, and resets of the group in it, are those of
-the light queue as well: Apache's broker counts them for the parent's queue, where they would mean other messages."""
+"""Pulls of a lite topic (ext field ``liteTopic`` of 11 and 361, ``PullMessageProcessor``, 5.5.0). The parent topic
+decides who may pull; the messages are those of the light queue. So are the offsets, and resets of the group: Apache's
+broker counts them for the parent's queue, where they would mean other messages."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class LightPulls:
         self._checks = checks
 
     def at_light_queue(self, header: PullHeader, peer: str) -> PullHeader:
-        """The same pull, of the light queue by its name. It carries what the group subscribes to of the parent. Refused
-        as a pull of the parent is; ``peer`` is for remarks."""
+        """The same pull, of the light queue by its name. It carries the group's subscription to the parent. Raises
+        Refused as a pull of the parent does; ``peer`` is for remarks."""
         assert header.lite_topic
         group, _ = self._checks.group_and_topic(header.consumer_group, header.topic, header.queue_id, peer)
         self._checks.wanted(header, group)

@@ -1,5 +1,5 @@
-"""Lite topics put together: their handlers, the task that removes those that nobody writes to any more
-(``LiteLifecycleManager``, 5.5.0), and the one that looks what there is for wildcard groups."""
+"""Assembles lite topics: their handlers, the task that removes idle lite topics (``LiteLifecycleManager``, 5.5.0), and
+the task that searches messages for wildcard groups."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ class Lite:
             self.subscriptions.connection_closed(connection)
 
     def arrived(self, arrivals: list[Arrival]) -> None:
-        """Messages became visible. Nobody needs to be told while no client subscribes."""
+        """Called when messages have become visible. Not needed while no client subscribes."""
         self._ready.arrived(arrivals)
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Runs the tasks until cancelled."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._remove_forever)
             nursery.start_soon(self._search_forever)
@@ -76,7 +76,7 @@ class Lite:
             self.remove_expired()
 
     def remove_expired(self) -> None:
-        """Lite topics whose last message is older than their parent allows, and in which no group is behind."""
+        """Removes lite topics whose last message is older than their parent allows, and in which no group is behind."""
         for queue in list(self._expired()):
             self.subscriptions.forget_queue(queue)
             self._parts.store.delete_topic(queue)

@@ -1,6 +1,6 @@
-"""POP_LITE_MESSAGE (200070), and what becomes of messages popped so: always in order, each lite topic for itself
-(``PopLiteMessageProcessor``, ``AckMessageProcessor.ackLite``, 5.5.0). What is out is kept in memory: after a restart it
-comes again."""
+"""POP_LITE_MESSAGE (200070), and acknowledging what it popped: always in order, each lite topic by itself
+(``PopLiteMessageProcessor``, ``AckMessageProcessor.ackLite``, 5.5.0). Which messages are out is kept in memory: after a
+restart they come again."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 
 class LitePops:
-    """``orders`` are those of lite topics alone."""
+    """``orders`` holds only those of lite topics."""
 
     def __init__(
         self, parts: BrokerParts, subscriptions: LiteSubscriptions, ready: Ready, orders: Orders, waiting: Waiting
@@ -63,7 +63,7 @@ class LitePops:
         client = self._client_of(header)
         if client is not None:
             client.last_access_ms = self._clock_ms()
-            for queue in self._offsets.topics_to_reset(header.consumer_group):  # by an operator: nobody else tells us
+            for queue in self._offsets.topics_to_reset(header.consumer_group):  # resets come without a notice
                 self._ready.offer(queue, header.consumer_group)
         self._try(request, connection)
 
@@ -72,7 +72,7 @@ class LitePops:
         return client if client is not None and client.group == header.consumer_group else None
 
     def _try(self, request: Request[PopLiteHeader], connection: Connection) -> None:
-        """Answers, or holds until the request's time is up."""
+        """Answers, or holds the request until its time is up."""
         header, now_ms = request.header, self._clock_ms()
         client = self._client_of(header)
         records: list[bytes] = []
@@ -99,7 +99,8 @@ class LitePops:
     def _pop(
         self, header: PopLiteHeader, client: LiteClient, now_ms: int, records: list[bytes], counts: list[int]
     ) -> int | None:
-        """Takes what is ready for the client. Of what is not free yet, when the first will be; None if all is."""
+        """Takes what is ready for the client. Returns when the first blocked lite topic is free; None if none is
+        blocked."""
         free_at_ms: int | None = None
         for queue in list(client.ready):
             until_ms = self._orders.blocked_until_ms(
@@ -118,7 +119,7 @@ class LitePops:
     def _pop_queue(
         self, header: PopLiteHeader, queue: str, now_ms: int, records: list[bytes], counts: list[int]
     ) -> bool:
-        """Whether there was something."""
+        """Pops from one lite topic; returns whether there was something."""
         group, count = header.consumer_group, header.max_msg_num - len(records)
         result = self._store.get(queue, LIGHT_QUEUE_ID, self._start(group, queue), count)
         if result.status in MOVED:
@@ -140,8 +141,8 @@ class LitePops:
         return True
 
     def _start(self, group: str, queue: str) -> int:
-        """Where the group's next pop of a lite topic begins: a new group at the first message of a young one, and at
-        the last message of an old one."""
+        """Where the group's next pop of a lite topic begins. A new group begins at the first message of a young lite
+        topic, and at the last message of an old one."""
         reset = self._offsets.take_reset(group, queue, LIGHT_QUEUE_ID)
         if reset is not None:
             self._orders.clear(group, queue, LIGHT_QUEUE_ID)
@@ -200,7 +201,8 @@ class LitePops:
     # --- acknowledging -----------------------------------------------------------------------------------------------
 
     def ack(self, header: AckHeader, lite_topic: str) -> None:
-        """The group's offset in the lite topic moves on when nothing before it is out. Refused as Apache does."""
+        """Acknowledges a message. The group's offset moves on when no earlier one is out. Refuses as Apache's broker
+        does."""
         queue, handle = self._popped_from(header, lite_topic)
         if header.offset > self._store.max_offset(queue, LIGHT_QUEUE_ID):
             raise Refused(ResponseCode.NO_MESSAGE, "ack offset illegal.")
@@ -213,11 +215,11 @@ class LitePops:
         if next_offset is None:
             return
         self._offsets.commit(group, queue, LIGHT_QUEUE_ID, next_offset)
-        self._ready.offer(queue, group)  # what is still out may be free sooner than this one would have been
+        self._ready.offer(queue, group)  # messages still out may be free sooner than this one would have been
 
     def change(self, header: ChangeInvisibleTimeHeader, lite_topic: str) -> ChangeInvisibleTimeAnswer:
-        """The message, and with it the lite topic, is out for the time of the header; all of it, and uncounted, where
-        the header says ``suspend``."""
+        """Makes the message, and with it the lite topic, invisible for the header's time. With ``suspend``, all
+        messages that are out become invisible, and their next delivery is not counted."""
         queue, handle = self._popped_from(header, lite_topic)
         until_ms = saturated(self._clock_ms() + header.invisible_time)
         group = header.consumer_group
@@ -225,7 +227,7 @@ class LitePops:
             self._orders.suspend(group, queue, LIGHT_QUEUE_ID, handle.pop_time_ms, until_ms)
         else:
             self._orders.hide(group, queue, LIGHT_QUEUE_ID, header.offset, handle.pop_time_ms, until_ms)
-        self._ready.offer(queue, group)  # who waits for it asks anew when it is free
+        self._ready.offer(queue, group)  # pops that wait for it ask again when it is free
         return ChangeInvisibleTimeAnswer(
             pop_time=handle.pop_time_ms,
             invisible_time=until_ms - handle.pop_time_ms,

@@ -1,9 +1,9 @@
-"""In which lite topics there may be something, and for whom (``LiteEventDispatcher``, 5.5.0): a pop looks into those
-alone, however many its client subscribes to. What is found to be empty leaves, and comes back with the next message. A
-lite topic is known here by its light queue.
+"""Which lite topics may have messages, and for whom (``LiteEventDispatcher``, 5.5.0). A pop looks only into those,
+however many its client subscribes to. A lite topic that is found empty is removed, and comes back with its next
+message. It is known here by its light queue.
 
-A wildcard group takes part in every lite topic of its parent. Its clients share what is ready, and of their pops a
-message wakes one."""
+A wildcard group takes part in every lite topic of its parent. Its clients share what is ready, and a message wakes only
+one of their pops."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 class LiteClient(msgspec.Struct):
-    """One client's subscription. ``ready``: those of its lite topics that its next pop looks into, in the order of
-    their turn. A client of a wildcard group has ``wildcard_name`` as its only queue. Times in ms."""
+    """One client's subscription. ``ready`` holds those of its lite topics that its next pop looks into, in turn. A
+    client of a wildcard group has ``wildcard_name`` as its only queue. Times in ms."""
 
     client_id: str
     group: str
@@ -37,7 +37,7 @@ class LiteClient(msgspec.Struct):
 
     @property
     def wake_key(self) -> WakeKey:
-        """Of the table of held requests: the pops of this client, or of its wildcard group."""
+        """The key of this client's pops, or of its wildcard group's pops, in the table of held requests."""
         return _group_key(self.topic, self.group) if self.is_wildcard else client_key(self.client_id)
 
 
@@ -49,14 +49,14 @@ class Ready:
         self._by_queue: dict[str, dict[str, LiteClient]] = {}
         self._wildcards: dict[str, dict[str, dict[str, None]]] = {}  # what is ready, by parent topic and group
         self.unsearched: dict[tuple[str, str], None] = {}
-        """Parent topics and their wildcard groups that have to be told what there is for them (``behind``)."""
+        """Parent topics and their wildcard groups for which a search for messages is still to be done (``behind``)."""
         self.on_unsearched: Callable[[], None] = _nothing
-        """Called when there is one more."""
+        """Called when a group is added to ``unsearched``."""
 
-    # --- who subscribes ----------------------------------------------------------------------------------------------
+    # --- subscribers -------------------------------------------------------------------------------------------------
 
     def clients_of(self, queue: str) -> list[LiteClient]:
-        """Those that subscribe to it by name."""
+        """The clients that subscribe to it by name."""
         return list(self._by_queue.get(queue, {}).values())
 
     def wildcard_groups_of(self, queue: str) -> dict[str, dict[str, None]]:
@@ -77,7 +77,7 @@ class Ready:
         else:
             client.ready[queue] = None
         clients[client.client_id] = client
-        self._holds.wake(client_key(client.client_id))  # a pop that came before the subscription
+        self._holds.wake(client_key(client.client_id))  # a pop may have come before the subscription
 
     def leave(self, client: LiteClient, queue: str) -> None:
         clients = self._by_queue[queue]
@@ -92,17 +92,17 @@ class Ready:
                 if not groups:
                     del self._wildcards[client.topic]
 
-    # --- what may be there -------------------------------------------------------------------------------------------
+    # --- what may be ready -------------------------------------------------------------------------------------------
 
     def arrived(self, arrivals: list[Arrival]) -> None:
-        """Messages became visible."""
+        """Called when messages have become visible."""
         for arrival in arrivals:
             if arrival.queue.topic.startswith(LIGHT_QUEUE_PREFIX):
                 self.offer(arrival.queue.topic)
 
     def offer(self, queue: str, group: str | None = None) -> None:
-        """There may be something in a lite topic for its subscribers, or for those of one group: pops that wait for it
-        go on."""
+        """Notes that a lite topic may have messages for its subscribers, or for those of one group. Pops that wait for
+        it go on."""
         for client in self.clients_of(queue):
             if group is None or client.group == group:
                 client.ready[queue] = None
@@ -113,7 +113,7 @@ class Ready:
                 self._holds.wake_next(_group_key(_parent_of(queue), name))
 
     def offer_all(self, client: LiteClient) -> None:
-        """The client is to look into everything once more."""
+        """Makes the client look into all its lite topics once more."""
         if client.is_wildcard:
             self.search(client.topic, client.group)
         else:
@@ -121,7 +121,7 @@ class Ready:
             self._holds.wake(client.wake_key)
 
     def offer_rest(self, client: LiteClient) -> None:
-        """A pop of the client was woken, and has not taken everything."""
+        """Called when a woken pop of the client has left something: the next one goes on."""
         if client.is_wildcard and client.ready:
             self._holds.wake_next(client.wake_key)
 
@@ -130,8 +130,8 @@ class Ready:
         self.on_unsearched()
 
     def behind(self, topic: str, group: str) -> Iterator[str | None]:
-        """The lite topics of a parent in which a group has not come to the end; None for each of the others. Opens
-        every one: a millisecond for a dozen."""
+        """The lite topics of a parent in which a group is behind, and None for each of the others. Opens every one: a
+        dozen take a millisecond."""
         prefix = lite_queue_name(topic, "")
         for queue in self._store.queues.names():
             if queue.startswith(prefix):
@@ -140,12 +140,12 @@ class Ready:
 
 
 def wildcard_name(topic: str, group: str) -> str:
-    """What a client of a wildcard group subscribes to, in the place of a light queue."""
+    """What a client of a wildcard group subscribes to, in place of a light queue."""
     return f"{topic}@{group}"
 
 
 def client_key(client_id: str) -> WakeKey:
-    """Of the table of held requests: the pops of one client."""
+    """The key of one client's pops in the table of held requests."""
     return "lite", client_id
 
 

@@ -1,5 +1,5 @@
 """Which clients subscribe to which lite topics: LITE_SUBSCRIPTION_CTL (200071) (``LiteSubscriptionRegistryImpl``,
-5.5.0). A lite topic is known here by its light queue. What a client subscribes to is forgotten with its connection."""
+5.5.0). A lite topic is known here by its light queue. A client's subscriptions end with its connection."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class LiteSubscriptions:
         self._orders = orders
         self._ready = ready
         self.count = 0
-        """Lite topics subscribed to, of all clients together."""
+        """Subscriptions to lite topics, of all clients together."""
 
     def handlers(self) -> dict[int, Handler]:
         return {RequestCode.LITE_SUBSCRIPTION_CTL: self._change}
@@ -66,13 +66,13 @@ class LiteSubscriptions:
         return found
 
     def is_wildcard(self, group: str) -> bool:
-        """Whether the group takes part in every lite topic of its parent, as it does with any value of the
-        attribute."""
+        """Whether the group takes part in every lite topic of its parent: so if the attribute exists, whatever its
+        value."""
         config = self._groups.get(group)
         return config is not None and WILDCARD in config.attributes
 
     def subscribers(self, queue: str) -> list[ClientGroup]:
-        """Wildcard groups with the client id ``*``."""
+        """The subscribers of a lite topic; a wildcard group has the client id ``*``."""
         named = [ClientGroup(client_id=one.client_id, group=one.group) for one in self._ready.clients_of(queue)]
         return named + [ClientGroup(client_id="*", group=group) for group in self._ready.wildcard_groups_of(queue)]
 
@@ -95,7 +95,7 @@ class LiteSubscriptions:
     def change(
         self, change: LiteSubscriptionChange, client_id: str, group: str, topic: str, connection: Connection
     ) -> None:
-        """Refused with 604 if the group may not consume, with 2018 for one lite topic too many."""
+        """Raises Refused with 604 if the group may not consume, and with 2018 for one lite topic too many."""
         names = [lite_queue_name(topic, name) for name in change.lite_topic_set or ()]
         queues = [name for name in dict.fromkeys(names) if is_light(name)]
         if change.action == "COMPLETE_REMOVE":
@@ -148,7 +148,7 @@ class LiteSubscriptions:
             self._ready.offer(queue, client.group)
 
     def _replace(self, client: LiteClient, queues: list[str]) -> None:
-        """It says all that it subscribes to; so it takes nothing from others of an Exclusive group."""
+        """Makes these all of the client's subscriptions. This takes none from other clients of an Exclusive group."""
         wanted = set(queues)
         self._remove(client, [name for name in client.queues if name not in wanted])
         for queue in queues:
@@ -195,18 +195,18 @@ class LiteSubscriptions:
         del self.by_client[client.client_id]
 
     def forget_queue(self, queue: str) -> None:
-        """The lite topic is gone: its subscribers are told."""
+        """Ends the subscriptions to a lite topic that is gone, and tells the subscribers."""
         for client in self._ready.clients_of(queue):
             self._remove(client, [queue])
             self._tell_gone(client, queue)
 
     def _reset_if_set(self, attribute: str, group: str, queue: str) -> None:
-        """To the first message, where the group wants that."""
+        """Resets the group to the first message if its attribute asks for it."""
         if self.attribute(group, attribute).lower() == "true":
             self._reset(group, queue, OffsetOption(value=FROM_MIN))
 
     def _reset(self, group: str, queue: str, option: OffsetOption) -> None:
-        """Moves the group in a lite topic."""
+        """Moves the group's offset in a lite topic."""
         low, high = (each(queue, LIGHT_QUEUE_ID) for each in (self._store.min_offset, self._store.max_offset))
         if option.type == "POLICY":
             wanted = {FROM_MIN: low, FROM_MAX: high}.get(option.value)

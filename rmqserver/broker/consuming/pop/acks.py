@@ -1,5 +1,5 @@
-"""ACK_MESSAGE (200051), BATCH_ACK_MESSAGE (200151), CHANGE_MESSAGE_INVISIBLETIME (200053): what becomes of popped
-messages (``AckMessageProcessor``, ``ChangeInvisibleTimeProcessor``, 5.5.0)."""
+"""ACK_MESSAGE (200051), BATCH_ACK_MESSAGE (200151), CHANGE_MESSAGE_INVISIBLETIME (200053): acknowledges popped messages
+and changes their invisible time (``AckMessageProcessor``, ``ChangeInvisibleTimeProcessor``, 5.5.0)."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ class Acks:
         return success(request)
 
     def ack(self, header: AckHeader, connection: Connection) -> None:
-        """Refused if there is no such topic, queue or message, or the revive log takes nothing; ProtocolError if
-        the handle is none."""
+        """Acknowledges a message. Raises Refused if there is no such topic, queue or message, or if the revive log
+        cannot be written; ProtocolError if the handle cannot be read."""
         self._checks.acked_queue(header.topic, header.queue_id, connection.peer)
         if header.lite_topic:
             self._lite_pops.ack(header, header.lite_topic)
@@ -93,13 +93,13 @@ class Acks:
         return success(request)
 
     def ack_batch(self, ack: BatchAck, broker_name: str | None, connection: Connection) -> None:
-        """As ``ack``, but offsets without a message of the queue are passed over."""
+        """As ``ack``, but skips offsets at which the queue has no message."""
         topic = real_topic(ack.topic, ack.consumer_group, ack.retry)
         queue = self._store.queue(topic, ack.queue_id)
         if queue is None:
             return
         low, high, start = queue.min_offset, queue.max_offset, ack.start_offset
-        offsets = [start + diff for diff in diffs_of_untrusted(ack.bits)]  # they ascend
+        offsets = [start + diff for diff in diffs_of_untrusted(ack.bits)]  # ascending
         if offsets and not low <= offsets[0] <= offsets[-1] <= high:
             offsets = [offset for offset in offsets if low <= offset <= high]
         if ack.revive_queue_id == ORDER_REVIVE_QUEUE_ID:
@@ -134,7 +134,7 @@ class Acks:
         self._put(entry, handle.revive_queue_id, store_host)
 
     def _put(self, entry: AckMessage | CheckPoint, revive_queue_id: int, store_host: bytes) -> None:
-        """Refused if the handle names a queue that the revive log has not, or nothing can be written."""
+        """Raises Refused if the handle names a revive queue that does not exist, or if nothing can be written."""
         if not 0 <= revive_queue_id < self._log.queue_nums:
             text = f"reviveQid {revive_queue_id} of the handle is none of the {self._log.queue_nums} revive queues"
             raise Refused(ResponseCode.MESSAGE_ILLEGAL, text)
@@ -153,7 +153,7 @@ class Acks:
     def _ack_ordered(
         self, group: str, topic: str, queue_id: int, offset: int, handle: Handle, connection: Connection
     ) -> None:
-        """``ackOrderly``: the group's offset moves on when nothing before it is out."""
+        """``ackOrderly``: the group's offset moves on when no earlier message is out."""
         old = self._offsets.committed(group, topic, queue_id)
         if old is not None and offset < old:
             return
@@ -178,7 +178,7 @@ class Acks:
         return success(request, self.change(request.header, connection), remark=UNSET_REMARK)
 
     def change(self, header: ChangeInvisibleTimeHeader, connection: Connection) -> ChangeInvisibleTimeAnswer:
-        """The message is invisible from now on, for the time of the header. Raises as ``ack``."""
+        """Makes the message invisible from now on, for the header's time. Raises as ``ack``."""
         self._checks.acked_queue(header.topic, header.queue_id, connection.peer)
         if header.lite_topic:
             return self._lite_pops.change(header, header.lite_topic)
@@ -191,10 +191,10 @@ class Acks:
     def _change_unordered(
         self, header: ChangeInvisibleTimeHeader, handle: Handle, connection: Connection
     ) -> ChangeInvisibleTimeAnswer:
-        """A check point of its own for the message, which is then acknowledged in the old one.
+        """Puts a check point for this message alone, then acknowledges the message in the old one.
 
-        Its pop time is never that of the old one: changed twice in a millisecond, the message would be acknowledged in
-        the new check point too, and never come again."""
+        The new pop time is always later than the old one. If it were the same after two changes within a millisecond,
+        the acknowledgement would also hit the new check point, and the message would never come again."""
         pop_time_ms = saturated(max(self._clock_ms(), handle.pop_time_ms + 1))
         check_point = CheckPoint(
             broker_name=handle.broker_name,

@@ -1,4 +1,4 @@
-"""POP put together: its handlers, what it keeps in files, and its tasks."""
+"""Assembles POP: its handlers, what it keeps in files, and its tasks."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 
 class Pop:
     def __init__(self, parts: BrokerParts, put: Put, wake: Callable[[], None], ask_route: AskRoute):
-        """``wake`` sees to it that a round of the loop ends soon, with ``end_round``; ``ask_route`` asks a
-        nameserver."""
+        """``wake`` makes a round of the loop end soon, with ``end_round``; ``ask_route`` asks a nameserver."""
         self._parts = parts
         revive_log, in_flight = ReviveLog(parts), InFlight(parts.clock_ms())
         self.orders = Orders(parts)
@@ -50,25 +49,25 @@ class Pop:
         return {code: handler for each in self._services for code, handler in each.handlers().items()}
 
     def load(self, offsets_saved_ms: int | None) -> None:
-        """After the tables of topics, groups and offsets. ``offsets_saved_ms``: after a crash, when the offsets were
-        saved for the last time. StorageError if a file is none of ours."""
+        """To be called after the tables of topics, groups and offsets are loaded. ``offsets_saved_ms``: after a crash,
+        when the offsets were last saved. Raises StorageError if a file is not ours."""
         self.orders.load()
         self._assigning.load()
         if offsets_saved_ms is not None:
             self.reviver.catch_up(offsets_saved_ms)
 
     def end_round(self) -> None:
-        """What was written woke those that wait; what they take is written, too."""
+        """Lets requests go on that the round's writes have woken, and writes what they take in turn."""
         while self.waiting.go_on():
             self._parts.pending.end_round()
 
     def save(self) -> None:
-        """At the end, when the store is flushed, and before the offsets are saved."""
+        """To be called at the end, after the store is flushed and before the offsets are saved."""
         self.reviver.commit()
         self.orders.save()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Runs the tasks until cancelled."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.reviver.run)
             nursery.start_soon(self._save_orders)

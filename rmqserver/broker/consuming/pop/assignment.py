@@ -57,7 +57,7 @@ class Assigning:
         }
 
     def load(self) -> None:
-        """StorageError if the file is none of ours."""
+        """Raises StorageError if the file is not ours."""
         loaded = from_file(self._files.load(FILE_NAME), RequestModes, FILE_NAME)
         self._modes = loaded.message_request_mode_map
 
@@ -71,7 +71,7 @@ class Assigning:
         return success(request, body=fastjson.dumps(RequestModes(message_request_mode_map=self._modes)))
 
     def set_mode(self, mode: RequestMode) -> None:
-        """Refused for a retry topic, and where there is no such topic or group; TableFull."""
+        """Sets and saves a mode. Raises Refused for a retry topic and for a missing topic or group; TableFull."""
         if mode.topic.startswith(RETRY_PREFIX):
             raise Refused(ResponseCode.NO_PERMISSION, "retry topic is not allowed to set mode")
         if self._topics.get(mode.topic) is None:
@@ -87,7 +87,7 @@ class Assigning:
         self._files.save_now(FILE_NAME, msgspec.to_builtins(RequestModes(message_request_mode_map=self._modes)))
 
     def mode(self, group: str, topic: str) -> RequestMode:
-        """Retry topics are pulled, whatever is the default."""
+        """The mode of a group for a topic. Retry topics are pulled, whatever the default is."""
         found = self._modes.get(topic, {}).get(group)
         if found is not None:
             return found
@@ -113,8 +113,8 @@ class Assigning:
         self._ask_route(asked.topic, on_route)
 
     def assignments(self, asked: AssignmentRequest, route: TopicRoute | None) -> Assignments:
-        """Of the queues of the topic's route; without a route, of those on this broker. Nothing is known of a topic
-        without queues, of a group without clients, and for a strategy that is not served."""
+        """The client's share of the queues in the topic's route, or without a route, of the queues on this broker. None
+        for a topic without queues, a group without clients, and a strategy that is not served."""
         mode = self.mode(asked.consumer_group, asked.topic)
         queues = self._allocate(asked, mode, route)
         if queues is None:
@@ -142,7 +142,7 @@ class Assigning:
         return strategy(own_id, queues, client_ids)
 
     def _queues(self, topic: str, route: TopicRoute | None) -> list[MessageQueue]:
-        """All that can be read."""
+        """All queues of the topic that can be read."""
         if route is not None:
             places = [(data.broker_name, data.perm, data.read_queue_nums) for data in route.queue_datas]
         else:

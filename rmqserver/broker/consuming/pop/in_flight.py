@@ -1,5 +1,5 @@
-"""How many messages of each queue a group has popped and not settled (``PopInflightMessageCounter``, 5.5.0). It starts
-with none at each start of the broker, and counts what was popped since: a bound on memory of consumers, no promise."""
+"""How many messages of each queue a group has popped and not settled (``PopInflightMessageCounter``, 5.5.0). The counts
+start at zero whenever the broker starts: they bound the memory of consumers, and are not exact."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class InFlight:
         self._counts[key] = self._counts.get(key, 0) + message_count
 
     def settled(self, topic: str, group: str, queue_id: int, pop_time_ms: int, message_count: int) -> None:
-        """So many are acknowledged, come again, or were popped for nothing."""
+        """Counts messages as settled: acknowledged, come again, or popped for nothing."""
         key = topic, group, queue_id
         left = self._counts.get(key, 0) - message_count
         if pop_time_ms < self._started_ms:

@@ -1,5 +1,5 @@
-"""PEEK_MESSAGE (200052), NOTIFICATION (200054), POLLING_INFO (200055) and POP_ROLLBACK (200056): what looks at POP and
-takes nothing (``PeekMessageProcessor``, ``NotificationProcessor``, ``PollingInfoProcessor``, 5.5.0)."""
+"""PEEK_MESSAGE (200052), NOTIFICATION (200054), POLLING_INFO (200055) and POP_ROLLBACK (200056): requests that look at
+POP and take nothing (``PeekMessageProcessor``, ``NotificationProcessor``, ``PollingInfoProcessor``, 5.5.0)."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Looks:
     # --- peek --------------------------------------------------------------------------------------------------------
 
     def _peek(self, request: Request[PeekHeader], connection: Connection) -> bytes:
-        """What the group would pop next, filters apart. Messages of retry topics come as they are."""
+        """Answers what the group would pop next, without filters. Messages of retry topics come as they are stored."""
         header, none = request.header, PopAnswer()
         group, count_max = header.consumer_group, min(header.max_msg_nums, POP_COUNT_MAX)
         self._checks.peek(connection, none)
@@ -88,7 +88,7 @@ class Looks:
     def _look(
         self, request: Request[NotificationHeader], connection: Connection, wanted: MessageFilter, deadline_ms: int
     ) -> None:
-        """Answers, or holds until the deadline."""
+        """Answers, or holds the request until the deadline."""
         header = request.header
         has_message, is_full = self._has_message(header, wanted), False
         if not has_message and header.poll_time > 0 and self._clock_ms() < deadline_ms:
@@ -121,5 +121,6 @@ class Looks:
         return success(request, PollingInfoAnswer(polling_num=count), remark=UNSET_REMARK)
 
     def _roll_back(self, request: Request[Any], connection: Connection) -> bytes:
-        """Apache's broker moves what its RocksDB knows of POP back to the revive log; ours keeps it nowhere else."""
+        """Does nothing: Apache's broker moves POP state from RocksDB to the revive log; ours has it only in that
+        log."""
         return success(request, remark=UNSET_REMARK)

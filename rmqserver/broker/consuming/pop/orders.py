@@ -1,5 +1,5 @@
-"""POP in order: which messages of a queue a group has out at present. Until all of them are acknowledged, or the time
-of one that is not is over, the group gets nothing else of the queue (``ConsumerOrderInfoManager``, 5.5.0). Kept in
+"""POP in order: which messages of a queue a group has out. The group gets no others of the queue while one of them is
+neither acknowledged nor past its invisible time (``ConsumerOrderInfoManager``, 5.5.0). Kept in
 ``config/consumerOrderInfo.json``."""
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ if TYPE_CHECKING:
 
 FILE_NAME = "consumerOrderInfo.json"
 UNUSED_MAX_MS = 24 * 3_600_000
-"""After so long an entry is forgotten (CLEAN_SPAN_FROM_LAST)."""
+"""An entry that is unused for so long is forgotten (CLEAN_SPAN_FROM_LAST)."""
 
 
 class QueueOrder(Body, kw_only=True):
-    """What a group has out of one queue. Offsets are queue offsets: ``offset_list`` holds the first, and of the others
-    the distance to it. Bit ``n`` of ``acked_bits``: the one of that number is acknowledged. Times are ms."""
+    """The messages that a group has out of one queue. Offsets are queue offsets: ``offset_list`` holds the first, and
+    for each other its distance from the first. Bit ``n`` of ``acked_bits`` says that message number ``n`` is
+    acknowledged. Times are in ms."""
 
     attempt_id: str | None = msgspec.field(default=None, name="a")
     acked_bits: Int64 = msgspec.field(default=0, name="cm")
@@ -47,7 +48,7 @@ class QueueOrder(Body, kw_only=True):
         return [offset for number, offset in enumerate(self.offsets) if not self.acked_bits >> number & 1]
 
     def blocked_until_ms(self, now_ms: int) -> int | None:
-        """When the queue is free, as far as one message alone decides; None if it is."""
+        """When the first message that blocks the queue becomes visible again; None if none blocks it."""
         for offset in self.waiting:
             until_ms = self.next_visible_times.get(offset, self.pop_time + (self.invisible_time or 0))
             if now_ms < until_ms:
@@ -72,15 +73,15 @@ class Orders:
 
     @property
     def count(self) -> int:
-        """Queues of which a group has messages out, or had."""
+        """The number of queues of which a group has or had messages out."""
         return sum(map(len, self._table.values()))
 
     def load(self) -> None:
-        """StorageError if the file is none of ours."""
+        """Raises StorageError if the file is not ours."""
         self._table = from_file(self._files.load(FILE_NAME), _File, FILE_NAME).table
 
     def save(self) -> None:
-        """If anything changed since the last time."""
+        """Saves the table if anything changed since the last time."""
         if self._is_changed:
             self._is_changed = False
             self._forget_unused()
@@ -104,7 +105,7 @@ class Orders:
     def blocked_until_ms(
         self, group: str, topic: str, queue_id: int, attempt_id: str | None, invisible_time_ms: int
     ) -> int | None:
-        """When the group may pop from the queue again; None: now. The same attempt gets the same messages again."""
+        """When the group may pop from the queue again; None: now. The same attempt may, and gets the same messages."""
         out = self._table.get(f"{topic}@{group}", {}).get(queue_id)
         if out is None or (out.attempt_id is not None and out.attempt_id == attempt_id):
             return None
@@ -122,7 +123,7 @@ class Orders:
         invisible_time_ms: int,
         offsets: Sequence[int],
     ) -> QueueOrder:
-        """The group has these messages out now; says how often it had them before."""
+        """Notes that the group has these messages out now. The result says how often it had them before."""
         queues = self._table.setdefault(f"{topic}@{group}", {})
         before = queues.get(queue_id)
         distances = [offset - offsets[0] for offset in offsets[1:]]
@@ -145,8 +146,8 @@ class Orders:
         return out
 
     def ack(self, group: str, topic: str, queue_id: int, queue_offset: int, pop_time_ms: int) -> int | None:
-        """The queue offset up to which the group is done, to be committed; None if another pop has the queue now.
-        ValueError if the message is none of those that are out."""
+        """Acknowledges a message. Returns the queue offset to commit, up to which the group is done; None if another
+        pop has the queue now. Raises ValueError if the message is not out."""
         out = self._table.get(f"{topic}@{group}", {}).get(queue_id)
         if out is None:
             return queue_offset + 1
@@ -159,14 +160,14 @@ class Orders:
         return waiting[0] if waiting else offsets[-1] + 1
 
     def hide(self, group: str, topic: str, queue_id: int, queue_offset: int, pop_time_ms: int, until_ms: int) -> None:
-        """A message is invisible until then; nothing happens if another pop has the queue now."""
+        """Makes a message invisible until then; does nothing if another pop has the queue now."""
         out = self._table.get(f"{topic}@{group}", {}).get(queue_id)
         if out is not None and out.pop_time == pop_time_ms:
             out.next_visible_times[queue_offset] = until_ms
             self._is_changed = True
 
     def suspend(self, group: str, topic: str, queue_id: int, pop_time_ms: int, until_ms: int) -> None:
-        """All that is out is invisible until then, and that it comes again is not counted."""
+        """Makes all messages that are out invisible until then; their next delivery is not counted."""
         out = self._table.get(f"{topic}@{group}", {}).get(queue_id)
         if out is not None and out.pop_time == pop_time_ms:
             out.consumed_counts = {offset: max(count - 1, 0) for offset, count in out.consumed_counts.items()}
@@ -175,6 +176,6 @@ class Orders:
             self._is_changed = True
 
     def clear(self, group: str, topic: str, queue_id: int) -> None:
-        """An operator has reset the group."""
+        """Forgets what is out of a queue because the group's offset was reset."""
         if self._table.get(f"{topic}@{group}", {}).pop(queue_id, None) is not None:
             self._is_changed = True

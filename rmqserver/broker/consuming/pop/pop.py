@@ -1,4 +1,4 @@
-"""POP_MESSAGE (200050): checks, what there is, and an answer or a place among the held requests
+"""POP_MESSAGE (200050): checks the request and takes messages, then answers or holds the request
 (``PopMessageProcessor``, 5.5.0)."""
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 EARLY_MS = 50
-"""So much before its time is up a pop that would wait is answered (``PopRequest``)."""
+"""A pop that waits is answered this long before its time is up (``PopRequest``)."""
 
 
 class Pops:
@@ -54,7 +54,7 @@ class Pops:
         self._try(request, connection, wanted, deadline_ms)
 
     def _wanted(self, header: PopHeader, refused_header: PopAnswer) -> MessageFilter:
-        """Refused with 23 for an expression that does not compile."""
+        """The request's filter. Raises Refused with 23 for an expression that does not compile."""
         kind, expression = header.exp_type, header.exp or "*"
         if not is_tags(kind) and header.exp:
             try:
@@ -68,7 +68,7 @@ class Pops:
     def _try(
         self, request: Request[PopHeader], connection: Connection, wanted: MessageFilter, deadline_ms: int
     ) -> None:
-        """Answers, or holds until the deadline."""
+        """Answers, or holds the request until the deadline."""
         parts, header = self._parts, request.header
         try:
             popped = self._popping.pop(header, wanted, parts.address.record_host(connection))
@@ -91,7 +91,7 @@ class Pops:
         self._answer(request, connection, code, popped)
 
     def _when_written(self, request: Request[PopHeader], connection: Connection, popped: Popped) -> None:
-        """The answer goes out when the check points are as safe as messages are."""
+        """Answers once the check points are as safe as messages are."""
 
         def on_done(outcome: Outcome) -> None:
             if outcome.is_lost:
@@ -126,11 +126,11 @@ class Pops:
 
 
 def _answer_found(request: Request[PopHeader], connection: Connection, popped: Popped) -> None:
-    """To a JSON request whose messages are not in order."""
+    """Answers a JSON request whose messages are not in order."""
     values = (
         popped.pop_time_ms, request.header.invisible_time, popped.revive_queue_id, popped.rest_count,
         start_offset_info(popped.starts), msg_offset_info(popped.offsets), request.opaque,
     )  # fmt: skip
     header, records = (POP_FOUND % values).encode(), b"".join(popped.chunks)
     send_answer(request, connection, HEAD.pack(4 + len(header) + len(records), len(header)) + header)
-    send_answer(request, connection, records)  # by itself: the connection joins what it sends
+    send_answer(request, connection, records)  # separately: the connection joins what it sends

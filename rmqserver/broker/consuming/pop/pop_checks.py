@@ -1,4 +1,4 @@
-"""What is asked before a group pops, in Apache's order and words (``PopMessageProcessor``, ``PeekMessageProcessor``,
+"""The checks before a group pops, in Apache's order and words (``PopMessageProcessor``, ``PeekMessageProcessor``,
 5.5.0)."""
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from rmqserver.remoting.connection import Connection
 
 POP_COUNT_MAX = 32
-"""Messages of one pop: a check point's bits."""
+"""The most messages of one pop: a check point has one bit for each."""
 
 LATE_MAX_MS = 500
-"""A pop that is so much older than it wanted to wait is not looked at: nobody waits for its answer."""
+"""A pop that is older than its waiting time by more than this is refused: nobody waits for its answer."""
 
 
 class PopChecks:
-    """Each raises Refused if nothing may be popped. ``refused_header`` is what the refusal carries."""
+    """Each check raises Refused if nothing may be popped; the refusal carries ``refused_header``."""
 
     def __init__(self, parts: BrokerParts):
         self._config = parts.config
@@ -34,7 +34,7 @@ class PopChecks:
         self._clock_ms = parts.clock_ms
 
     def pop(self, header: PopHeader, connection: Connection, refused_header: Header) -> None:
-        """What only 200050 asks, first of all."""
+        """The checks that only 200050 makes, before all others."""
 
         def refused(code: ResponseCode, what: str) -> Refused:
             return Refused(code, f"the broker[{self._address.ip(connection.local_addr)}] {what}", refused_header)
@@ -50,7 +50,7 @@ class PopChecks:
             raise refused(ResponseCode.SYSTEM_ERROR, text)
 
     def peek(self, connection: Connection, refused_header: Header | None = None) -> None:
-        """What 200052, 200054 and 200055 ask first."""
+        """The first check of 200052, 200054 and 200055."""
         if not self._config.broker_permission & PERM_READ:
             own_ip = self._address.ip(connection.local_addr)
             text = f"the broker[{own_ip}] peeking message is forbidden"
@@ -59,7 +59,7 @@ class PopChecks:
     def topic_and_group(
         self, topic_name: str, queue_id: int, group_name: str, peer: str, refused_header: Header | None = None
     ) -> TopicConfig:
-        """The group is made if that is allowed."""
+        """Checks topic, queue and group. Creates the group if that is allowed."""
         topic = self._topics.get(topic_name)
         if topic is None:
             raise Refused(ResponseCode.TOPIC_NOT_EXIST, _no_topic(topic_name), refused_header)
@@ -78,7 +78,7 @@ class PopChecks:
         return topic
 
     def acked_queue(self, topic_name: str, queue_id: int, peer: str) -> None:
-        """What 200051 and 200053 ask."""
+        """The checks of 200051 and 200053."""
         topic = self._topics.get(topic_name)
         if topic is None:
             raise Refused(ResponseCode.TOPIC_NOT_EXIST, _no_topic(topic_name))

@@ -1,8 +1,8 @@
-"""What a pop takes: queue by queue the next messages of a group, noted in the revive log, and the group's offset moved
+"""Popping: takes a group's next messages queue by queue, notes them in the revive log, and moves the group's offset
 behind them (``PopMessageProcessor.popMsgFromQueue``, 5.5.0).
 
-All of it happens in one thread with nothing awaited in between: that is the lock of (topic, group, queue). The log is
-read by the loop itself if it is not in memory; a pop takes 32 messages at most.
+All of it happens in one thread and awaits nothing, in place of a lock of (topic, group, queue). Log data that is not in
+memory is read by the loop itself; a pop takes 32 messages at most.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 _QUEUE_OFFSET = struct.Struct(">q")
 _QUEUE_OFFSET_AT = 20
-"""In a record: behind size, magic, CRC, queue id and flag."""
+"""Where a record has its queue offset: behind size, magic, CRC, queue id and flag."""
 
 _NOTHING_WANTED = (
     GetStatus.NO_MATCHED_MESSAGE,
@@ -57,9 +57,9 @@ class TakenQueue(NamedTuple):
 
 
 class Popped(msgspec.Struct):
-    """What a pop has come to: ``message_count`` records, which are the joined ``chunks``. ``rest_count``: messages that
-    are left in the queues it looked at. ``taken_back`` is what to commit where the check points are lost.
-    ``free_at_ms``: when the first of the queues that are popped in order, and that are blocked now, is free."""
+    """The result of a pop: ``message_count`` records, joined in ``chunks``. ``rest_count``: messages left in the queues
+    that it looked at. ``taken_back``: what to commit if the check points are lost. ``free_at_ms``: when the first
+    blocked queue is free, if the pop is in order."""
 
     pop_time_ms: int
     revive_queue_id: int
@@ -89,7 +89,7 @@ class Popping:
     # --- which queues ------------------------------------------------------------------------------------------------
 
     def retry_topics(self, group: str, topic: str) -> list[str]:
-        """The POP retry topics to look at, as far as there are such."""
+        """The POP retry topics to look at that exist."""
         config = self._config
         names = [pop_retry_topic(group, topic, is_v2=config.enable_retry_topic_v2)]
         if config.enable_retry_topic_v2 and config.retrieve_message_from_pop_retry_topic_v1:
@@ -97,10 +97,10 @@ class Popping:
         return [name for name in names if self._topics.get(name) is not None]
 
     def sources(self, group: str, topic: str, queue_id: int, *, with_retries: bool = True) -> list[tuple[str, int]]:
-        """Topic and queue id of everything to look at for a pop of the queue (-1: of all), in the order of its turn:
-        each queue is the first in its turn, and so are, now and then, the retries (popFromRetryProbability). Of a topic
-        with priorities the queue of the highest is the first, in ``priority.factor`` percent of the pops. What is
-        popped in order has no retries and no priorities."""
+        """Topic and queue id of everything that a pop of the queue (-1: of all) looks at, in order. Queues take turns
+        at being the first. In some pops, retries come first (popFromRetryProbability). Of a topic with priorities, the
+        queue of the highest comes first in ``priority.factor`` percent of the pops. A pop in order has no retries and
+        no priorities."""
         turn, config = self._turn, self._topics.get(topic)
         self._turn += 1
         retry_topics = self.retry_topics(group, topic) if with_retries else []
@@ -133,7 +133,7 @@ class Popping:
     # --- taking ------------------------------------------------------------------------------------------------------
 
     def pop(self, header: PopHeader, wanted: MessageFilter, store_host: bytes) -> Popped:
-        """MessageRefused, StorageError if the revive log cannot be written."""
+        """Pops messages for a request. Raises MessageRefused or StorageError if the revive log cannot be written."""
         is_ordered = bool(header.order)
         popped = Popped(
             pop_time_ms=self._clock_ms(),
@@ -171,7 +171,7 @@ class Popping:
         popped.rest_count += result.max_offset - result.next_offset
 
     def _has_enough(self, group: str, topic: str, queue_id: int) -> bool:
-        """``isPopShouldStop``: nothing counts as in flight that is popped in order."""
+        """``isPopShouldStop``. Messages that are popped in order do not count as in flight."""
         config = self._config
         if not config.enable_pop_message_threshold:
             return False
@@ -197,7 +197,7 @@ class Popping:
                     offset = _queue_offset_untrusted(topic, record, start, result.next_offset)
                     chunks.append(self._as_first_sent(record, popped, header, start) if is_as_first_sent else record)
                     offsets.append(offset)
-                except ProtocolError as error:  # it costs its own message, and not those beside it
+                except ProtocolError as error:  # a damaged message must not cost those beside it
                     log.error("event=pop-message-damaged topic=%s queue=%d reason=%r", topic, queue_id, str(error))
         if not offsets:
             self._offsets.commit(group, topic, queue_id, result.next_offset)
@@ -236,7 +236,7 @@ class Popping:
         flow.size_bytes += sum(result.sizes)
 
     def _as_first_sent(self, record: bytes, popped: Popped, header: PopHeader, start: int) -> bytes:
-        """A message of a retry topic under the topic that the client asked for; its handle is in its properties."""
+        """A message of a retry topic, under the topic that the client asked for, with its handle in its properties."""
         message = decode_record_untrusted(record)
         handle = Handle(
             start, popped.pop_time_ms, header.invisible_time, popped.revive_queue_id, retry_kind(message.topic),
@@ -250,7 +250,7 @@ class Popping:
     # --- offsets -----------------------------------------------------------------------------------------------------
 
     def offset(self, group: str, topic: str, queue_id: int, init_mode: int) -> int:
-        """Where the group's next pop of the queue starts; that of a group without an offset is committed."""
+        """Where the group's next pop of the queue starts. For a group without an offset, it is committed."""
         reset = self._offsets.take_reset(group, topic, queue_id)
         if reset is not None:
             self._orders.clear(group, topic, queue_id)
@@ -264,7 +264,7 @@ class Popping:
         return start
 
     def _first_offset(self, topic: str, queue_id: int, init_mode: int) -> int:
-        """From the end on means from the last message on."""
+        """Where a group without an offset starts. Starting at the end means at the last message."""
         if init_mode == INIT_FROM_MIN or topic.startswith(RETRY_PREFIX):
             return self._store.min_offset(topic, queue_id)
         if is_whole_queue_near(self._store, topic, queue_id):
@@ -272,12 +272,12 @@ class Popping:
         return max(self._store.max_offset(topic, queue_id) - 1, 0)
 
     def peeked_offset(self, group: str, topic: str, queue_id: int) -> int:
-        """As ``offset``, for who only looks."""
+        """As ``offset``, for requests that only look."""
         committed = self._offsets.committed(group, topic, queue_id)
         return committed if committed is not None and committed >= 0 else self._store.min_offset(topic, queue_id)
 
     def take_back(self, group: str, popped: Popped) -> None:
-        """The check points are lost: the messages are popped again."""
+        """Makes the messages of a pop available again, because its check points are lost."""
         for topic, queue_id, start, message_count in popped.taken_back:
             self._in_flight.settled(topic, group, queue_id, popped.pop_time_ms, message_count)
             if (committed := self._offsets.committed(group, topic, queue_id)) is None or committed > start:
@@ -285,8 +285,8 @@ class Popping:
 
 
 def _queue_offsets_untrusted(topic: str, result: GetResult, start: int) -> list[int] | None:
-    """Of all messages, where each has one from ``start`` to ``next_offset`` at its place in the record; None where one
-    has not."""
+    """The queue offsets of all messages, if each record has one from ``start`` to ``next_offset`` at the usual place;
+    else None."""
     sizes, data = result.sizes, b"".join(result.chunks)
     if topic.startswith(LIGHT_QUEUE_PREFIX) or min(sizes) < RECORD_SIZE_MIN_BYTES or sum(sizes) != len(data):
         return None
@@ -300,14 +300,14 @@ def _queue_offsets_untrusted(topic: str, result: GetResult, start: int) -> list[
 
 @functools.lru_cache(maxsize=256)
 def _queue_offsets_struct(size_bytes: int, count: int) -> struct.Struct:
-    """Only the queue offsets of so many records of one size."""
+    """Unpacks only the queue offsets of so many records of one size."""
     behind = size_bytes - _QUEUE_OFFSET_AT - _QUEUE_OFFSET.size
     return struct.Struct(">" + f"{_QUEUE_OFFSET_AT}xq{behind}x" * count)
 
 
 def _queue_offset_untrusted(topic: str, record: bytes, start: int, end: int) -> int:
-    """In a queue of that topic; the record itself says it of the one that it was sent to, and of a light queue in its
-    properties. ProtocolError if it is not one from ``start`` to ``end``."""
+    """The message's offset in a queue of that topic. A record holds the one in the queue that it was sent to, and those
+    in light queues in its properties. Raises ProtocolError if it is not one from ``start`` to ``end``."""
     if len(record) < RECORD_SIZE_MIN_BYTES:
         raise ProtocolError(f"a record of {len(record)} bytes")
     if topic.startswith(LIGHT_QUEUE_PREFIX):
@@ -320,7 +320,7 @@ def _queue_offset_untrusted(topic: str, record: bytes, start: int, end: int) -> 
 
 
 def _percent(text: str) -> int:
-    """100 if it is not one; a file may say anything."""
+    """The percentage in a text; 100 if it is none, since a file may say anything."""
     return int(text) if text.isdecimal() and len(text) <= 3 and int(text) <= 100 else 100
 
 

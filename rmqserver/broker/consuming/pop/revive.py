@@ -1,10 +1,11 @@
-"""Messages that were popped and not acknowledged in time come again: through the POP retry topic of their group, and
-after too many times as dead letters (``PopReviveService``, 5.5.0).
+"""Revives messages that were popped and not acknowledged in time: they come again through the POP retry topic of their
+group, and after too many times become dead letters (``PopReviveService``, 5.5.0).
 
-Each queue of the revive log is read from where the group ``CID_RMQ_SYS_REVIVE_GROUP`` stands. That offset moves on when
-the log holds, on the device, what was put for it; so after a crash a message may come twice, and none is lost. It does
-not pass an open check point: what came again for a later one is acknowledged in the log. Apache's broker leaves dead
-letters to its proxy; here they are made by the broker, which knows the group's retryMaxTimes.
+Each queue of the revive log is read from the offset of the group ``CID_RMQ_SYS_REVIVE_GROUP``. That offset moves on
+once the log holds, on the device, everything that was put for it; so after a crash a message may come twice, and none
+is lost. It does not pass an open check point. When a later check point's messages have come again, they are
+acknowledged in the log. Apache's broker leaves dead letters to its proxy; here the broker makes them, since it knows
+the group's retryMaxTimes.
 """
 
 from __future__ import annotations
@@ -36,13 +37,13 @@ log = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 0.5
 PORTION_MAX = 32
-"""Entries that one read of the revive log gives."""
+"""Entries of one read of the revive log."""
 RETRY_QUEUE_NUMS = 1
 """Queues of a POP retry topic."""
 
 
 AGAIN_AFTER_MS = 60_000
-"""When a message is tried again that cannot come again now, while others can."""
+"""How long until a message that cannot come again now is tried again, while others can."""
 
 
 class _Unfit(Exception):
@@ -62,15 +63,15 @@ class Reviver:
         self._in_flight = in_flight
         self._queues: dict[int, ReviveQueue] = {}
         self._waiting: dict[int, tuple[int, int]] = {}
-        """By queue id: a log offset, and what may be committed when that is kept."""
+        """By queue id: a log offset, and the revive offset that may be committed once the log is kept up to there."""
 
     @property
     def open_count(self) -> int:
-        """Check points that are open, as far as the log is read."""
+        """The number of open check points in the part of the log that is read."""
         return sum(queue.open_count for queue in self._queues.values())
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Revives until cancelled."""
         while True:
             for queue_id in range(self._log.queue_nums):
                 try:
@@ -80,8 +81,8 @@ class Reviver:
             await trio.sleep(LOOK_EVERY_S)
 
     async def step(self, queue_id: int) -> None:
-        """Reads a queue of the log to its end, revives what is due, and commits how far that has come. Raises what the
-        store refuses with; what was not put is tried again."""
+        """Reads a queue of the log to its end, revives what is due, and commits the progress. Raises the store's
+        refusals; messages that were not put are tried again."""
         queue = self._queues[queue_id] if queue_id in self._queues else self._start(queue_id)
         try:
             while await self._read(queue_id, queue):
@@ -104,7 +105,7 @@ class Reviver:
             self._commit_kept(queue_id, queue)
 
     def _start(self, queue_id: int) -> ReviveQueue:
-        """As Apache, the group commits the last offset that is done with."""
+        """Starts a queue. As in Apache's broker, the group's committed offset is the last one that is done."""
         committed = self._offsets.committed(REVIVE_GROUP, self._log.topic, queue_id)
         low = self._store.min_offset(self._log.topic, queue_id)
         high = self._store.max_offset(self._log.topic, queue_id)
@@ -114,7 +115,7 @@ class Reviver:
         return queue
 
     async def _read(self, queue_id: int, queue: ReviveQueue) -> bool:
-        """Takes a portion of the log; False at its end. What is put from then on, the queue is told."""
+        """Takes a portion of the log. Returns False at its end; from then on, the queue is told of what is put."""
         start = queue.next_offset
         records, next_offset = await self._get(self._log.topic, queue_id, start, PORTION_MAX)
         for record in records:
@@ -135,8 +136,9 @@ class Reviver:
         return (result.records() if result.status is GetStatus.FOUND else []), result.next_offset
 
     def catch_up(self, since_ms: int) -> None:
-        """After a crash: what was popped since the offsets were saved is not popped again before its time is over. A
-        check point says how far its group had come; one that is older may be older than an operator's reset."""
+        """After a crash: messages that were popped since the offsets were saved are not popped again before their time
+        is over. Check points say how far their group had come; older ones may precede an operator's reset, so they are
+        skipped."""
         for queue_id in range(self._log.queue_nums):
             at = self._store.offset_for_time(self._log.topic, queue_id, since_ms)
             while self._store.max_offset(self._log.topic, queue_id) > at:
@@ -165,12 +167,13 @@ class Reviver:
     # --- one check point ---------------------------------------------------------------------------------------------
 
     async def _revive(self, due: Open) -> None:
-        """Puts its waiting messages into the retry topic; what is put waits no longer. Messages that wait afterwards
-        cannot be read or put now, for reasons of their own. They may be acknowledged while one is read."""
+        """Puts the check point's waiting messages into the retry topic; messages that were put no longer wait. Those
+        that still wait could not be read or put, for reasons of their own. Messages may be acknowledged while one is
+        read."""
         check_point = due.check_point
         topic = normal_topic(check_point.topic, check_point.consumer_group)
         config = self._config
-        # A group that its first pop made may not have reached its file before a crash: its messages are not dropped.
+        # If pops may create groups, a crash may have lost one before it reached its file: its messages are not dropped.
         is_group_absent = (
             config.pop_revive_skip_if_group_absent
             and not config.auto_create_subscription_group
@@ -201,7 +204,7 @@ class Reviver:
         self._in_flight.settled(topic, group, queue_id, check_point.pop_time, message_count)
 
     async def _message(self, check_point: CheckPoint, queue_offset: int) -> StoredMessage | None:
-        """None if its file is gone, or nobody can tell what it was. _Unfit if it cannot be read now."""
+        """The message; None if its file is gone or it cannot be identified. Raises _Unfit if it cannot be read now."""
         try:
             records, _ = await self._get(check_point.topic, check_point.queue_id, queue_offset, 1)
             message = decode_record_untrusted(records[0]) if records else None
@@ -220,13 +223,13 @@ class Reviver:
         return message
 
     def _put_again(self, check_point: CheckPoint, topic: str, message: StoredMessage) -> None:
-        """_Unfit if the message is too large; MessageRefused if nothing can be put now."""
+        """Puts a message again. Raises _Unfit if it is too large, and MessageRefused if nothing can be put now."""
         again = self._again(check_point, topic, message)
         try:
             self._put.put_through(again)
         except MessageRefused as refused:
             if refused.status is PutStatus.PROPERTIES_SIZE_EXCEEDED:
-                again.properties = message.properties  # as many as it came with have room
+                again.properties = message.properties  # those that it came with fit
                 self._put.put_through(again)
             elif refused.status is PutStatus.MESSAGE_ILLEGAL:
                 raise _Unfit(str(refused)) from refused
@@ -234,8 +237,8 @@ class Reviver:
                 raise
 
     def _settle(self, queue_id: int, queue: ReviveQueue, revived: Open) -> None:
-        """What came again does not come once more after a start. While an older check point is open, the committed
-        offset cannot say so: the log does, by an acknowledgement behind what was put."""
+        """Makes sure that revived messages do not come again after a restart. While an older check point is open, the
+        committed offset cannot say so; an acknowledgement in the log, behind what was put, does."""
         if queue.is_first(revived):
             queue.close(revived)
             return
@@ -252,7 +255,7 @@ class Reviver:
         self._log.put_ack(ack, queue_id, revived.store_host)
 
     def _again(self, check_point: CheckPoint, topic: str, message: StoredMessage) -> NewMessage:
-        """``reviveRetry``."""
+        """The message to be put again (``reviveRetry``)."""
         group = check_point.consumer_group
         properties = dict(message.properties)
         if not message.reconsume_times or props.FIRST_POP_TIME not in properties:
@@ -283,13 +286,13 @@ class Reviver:
         return again
 
     def _make_retry_topic(self, topic: str, group: str) -> None:
-        """The group begins at its first message."""
+        """Creates the retry topic if it is missing. The group begins at its first message."""
         if self._topics.get(topic) is None:
             self._topics.create_system(topic, RETRY_QUEUE_NUMS)
             if self._offsets.committed(group, topic, 0) is None:
                 self._offsets.commit(group, topic, 0, 0)
 
-    # --- how far it has come -----------------------------------------------------------------------------------------
+    # --- progress ----------------------------------------------------------------------------------------------------
 
     def _commit_kept(self, queue_id: int, queue: ReviveQueue) -> None:
         waiting = self._waiting.get(queue_id)
@@ -300,7 +303,8 @@ class Reviver:
             self._waiting[queue_id] = self._store.written_offset, self._done_offset(queue_id, queue)
 
     def _done_offset(self, queue_id: int, queue: ReviveQueue) -> int:
-        """As readers of the log see it: the queue is told of what a crash, or another master, may still take back."""
+        """How far readers of the log may see the queue as done: it also knows entries that a crash, or another master,
+        may still take back."""
         return min(queue.done_offset, self._store.max_offset(self._log.topic, queue_id) - 1)
 
     def _commit(self, queue_id: int, done_offset: int) -> None:
@@ -309,7 +313,7 @@ class Reviver:
             self._offsets.commit(REVIVE_GROUP, self._log.topic, queue_id, done_offset)
 
     def commit(self) -> None:
-        """At the end, when the store is flushed."""
+        """Commits the progress at the end, when the store is flushed."""
         if self._store.is_all_kept:
             for queue_id, queue in self._queues.items():
                 self._commit(queue_id, self._done_offset(queue_id, queue))

@@ -1,12 +1,12 @@
-"""The revive log: what was popped (check points) and what of it is acknowledged, in the queues of the topic
+"""The revive log: entries for popped messages (check points) and for acknowledgements, in the queues of the topic
 ``rmq_sys_REVIVE_LOG_<cluster>`` and in Apache's form (``PopMessageProcessor.buildCkMsg``, ``AckMessageProcessor``,
 5.5.0).
 
-Apache's broker sends each as a timer message that reaches this topic when it is due. Ours appends it here at once and
-looks at the times itself (``revive.py``), so POP needs no timer wheel. Both find their way in what the other wrote: the
-delivery time of ours is the time of writing, from which Apache's reviver takes how far the log has come.
+Apache's broker sends each entry as a timer message that reaches this topic when it is due. Ours appends it here at once
+and looks at the times itself (``revive.py``), so POP needs no timer wheel. Each can read what the other wrote: our
+entries have the time of writing as delivery time, from which Apache's reviver takes how far the log has come.
 
-Who has read a queue to its end is told of what is put behind that, and need not read it back.
+A reader that has read a queue to its end is told of later entries, and need not read them back.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CHECK_POINT_TAG, ACK_TAG, BATCH_ACK_TAG = "ck", "ack", "bAck"
 
 
 class ReviveEntry(NamedTuple):
-    """One of a revive queue, as it was read. ``queue_offset`` is that of the revive queue."""
+    """An entry of a revive queue, as it was read. ``queue_offset`` is its offset in the revive queue."""
 
     body: CheckPoint | AckMessage
     queue_offset: int
@@ -40,7 +40,7 @@ class ReviveEntry(NamedTuple):
 
 
 def entry_untrusted(record: bytes) -> ReviveEntry:
-    """ProtocolError if it is none."""
+    """The entry in a record. Raises ProtocolError if there is none."""
     message = decode_record_untrusted(record)
     tag = message.properties.get(props.TAGS)
     if tag not in (CHECK_POINT_TAG, ACK_TAG, BATCH_ACK_TAG):
@@ -54,7 +54,7 @@ def entry_untrusted(record: bytes) -> ReviveEntry:
 
 
 class ReviveLog:
-    """Appends to the log. MessageRefused and StorageError as from the store."""
+    """Appends to the log. Raises MessageRefused and StorageError as the store does."""
 
     def __init__(self, parts: BrokerParts):
         self._config = parts.config
@@ -67,19 +67,19 @@ class ReviveLog:
 
     @property
     def queue_nums(self) -> int:
-        """Queues that there are: with a smaller reviveQueueNum than before, more than are written to."""
+        """How many queues exist. After reviveQueueNum was lowered, this is more than are written to."""
         topic = self._topics.get(self.topic)
         return max(self._config.revive_queue_num, topic.read_queue_nums if topic is not None else 0)
 
     def next_queue_id(self) -> int:
-        """For the check points of one pop: each queue in its turn."""
+        """The queue for the check points of one pop; the queues take turns."""
         queue_id = self._turn % self._config.revive_queue_num
         self._turn += 1
         return queue_id
 
     def tell(self, queue_id: int, queue: ReviveQueue) -> None:
-        """``queue`` takes what is put into that queue, from when on it has taken all before. It does so within the
-        round: before a reader of the log sees it."""
+        """``queue`` is given each entry that is put into that queue, once it has taken all earlier ones. It gets them
+        within the round, before a reader of the log sees them."""
         self._told[queue_id] = queue
 
     def put_check_point(self, check_point: CheckPoint, queue_id: int, store_host: bytes) -> None:
@@ -93,7 +93,7 @@ class ReviveLog:
 
     def _put(self, body: CheckPoint | AckMessage, tag: str, key: str, queue_id: int, store_host: bytes) -> None:
         now_ms = self._clock_ms()
-        # What it is stored with is known, so it needs none of the looks that ``put`` takes at a message.
+        # The form of the record is known, so none of the checks of ``put`` is needed.
         properties = f"TAGS\x01{tag}\x02TIMER_DELIVER_MS\x01{now_ms}\x02UNIQ_KEY\x01{key}\x02".encode()
         appended = self._store.append(
             self.topic, queue_id, 0, 0, now_ms, store_host, store_host, 0, encode_entry(body), properties, 0,

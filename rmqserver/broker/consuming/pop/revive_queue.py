@@ -1,5 +1,6 @@
-"""What one queue of the revive log says at present: which check points are open, what of each is acknowledged, which is
-due, and up to where the queue is done with. Kept in memory, and read again from there after a start."""
+"""The present state of one queue of the revive log: which check points are open, which of their messages are
+acknowledged, which one is due, and up to where the queue is done. Kept in memory, and read again from the log after a
+start."""
 
 from __future__ import annotations
 
@@ -11,22 +12,22 @@ from rmqproto.bodies.popping import AckMessage, CheckPoint
 from rmqproto.errors import ProtocolError
 
 REVIVE_MARGIN_MS = 2000
-"""How much later than its time a check point is due: acknowledgements are on their way (Apache: ackTimeInterval and a
-second)."""
+"""How much later than its time a check point is due, since acknowledgements may be on their way (Apache:
+ackTimeInterval and a second)."""
 
 ACK_WAITS_MS = 180_000
-"""How long an acknowledgement waits for its check point (reviveAckWaitMs). Only one that Apache's timers still hold
-comes after its acknowledgements; all others that find none came too late."""
+"""How long an acknowledgement waits for its check point (reviveAckWaitMs). Only a check point that Apache's timers
+still hold comes after its acknowledgements. All other acknowledgements without a check point came too late."""
 
 MESSAGES_MAX = 127
-"""Of one check point: Apache keeps their number in a byte."""
+"""The most messages of one check point: Apache keeps their number in a byte."""
 
 _STALE_MAX = 1000
-"""Times in the heap of check points that are closed; with more than twice as many as are open, it is made anew."""
+"""The heap may also hold closed check points. It is made anew when it exceeds twice the open ones by more than this."""
 
 
 MergeKey = tuple[str, str, int, int, int]
-"""What an acknowledgement has in common with its check point: topic, group, queue id, start offset, pop time."""
+"""What an acknowledgement shares with its check point: topic, group, queue id, start offset, pop time."""
 
 
 def merge_key(entry: CheckPoint | AckMessage) -> MergeKey:
@@ -34,8 +35,8 @@ def merge_key(entry: CheckPoint | AckMessage) -> MergeKey:
 
 
 class Open(msgspec.Struct):
-    """A check point that is not done with. ``waiting``: the queue offsets of its messages that are not acknowledged and
-    have not come again. ``store_host`` is that of its entry."""
+    """A check point that is not done. ``waiting``: the queue offsets of its messages that are not acknowledged and have
+    not come again. ``store_host`` is that of its entry."""
 
     key: MergeKey
     check_point: CheckPoint
@@ -54,12 +55,12 @@ class _Early(msgspec.Struct):
 
 
 class ReviveQueue:
-    """``next_offset`` is the revive queue's offset to be read next."""
+    """The state of one revive queue. ``next_offset`` is the offset to be read next."""
 
     def __init__(self, next_offset: int):
         self.next_offset = next_offset
         self._open: dict[MergeKey, Open] = {}  # in the order of the queue
-        self._early: dict[MergeKey, _Early] = {}  # as well
+        self._early: dict[MergeKey, _Early] = {}  # in the order of the queue, too
         self._due: list[tuple[int, int, MergeKey]] = []
 
     @property
@@ -69,23 +70,24 @@ class ReviveQueue:
 
     @property
     def done_offset(self) -> int:
-        """The last offset that no start need read again, as Apache commits it; -1: the queue must be read whole."""
+        """The last offset that a start need not read again, as Apache commits it; -1: the queue must be read whole."""
         first_open, first_early = next(iter(self._open.values()), None), next(iter(self._early.values()), None)
         needed = [each.revive_offset for each in (first_open, first_early) if each is not None]
         return min([self.next_offset, *needed]) - 1
 
     def is_first(self, open_one: Open) -> bool:
-        """Whether nothing before it keeps a start from passing it over once it is closed."""
+        """Whether a start can skip it once it is closed, because nothing before it is still needed."""
         return self.done_offset == open_one.revive_offset - 1
 
     def is_open(self, due: Open) -> bool:
-        """Not if it was acknowledged, or another took its place, since it was due."""
+        """False if the check point was acknowledged or replaced since it became due."""
         return self._open.get(due.key) is due
 
     def take(
         self, body: CheckPoint | AckMessage, queue_offset: int, store_timestamp_ms: int, store_host: bytes
     ) -> None:
-        """The next of the queue. ProtocolError for a check point that cannot be; it is passed over then."""
+        """Takes the next entry of the queue. Raises ProtocolError for an impossible check point, which is then
+        skipped."""
         self.next_offset = queue_offset + 1
         if isinstance(body, CheckPoint):
             self._take_check_point(body, queue_offset, store_timestamp_ms, store_host)
@@ -103,7 +105,7 @@ class ReviveQueue:
             waiting = [offset for number, offset in enumerate(waiting) if not check_point.bit_map >> number & 1]
         if self._early and (early := self._early.pop(key, None)) is not None:
             waiting = [offset for offset in waiting if offset not in early.offsets]
-        self._open.pop(key, None)  # or the newer one would stand at the place of the older
+        self._open.pop(key, None)  # else the newer one would take the older one's place in the order
         if waiting:
             due_ms = max(check_point.pop_time + check_point.invisible_time, store_timestamp_ms) + REVIVE_MARGIN_MS
             self._open[key] = Open(key, check_point, revive_offset, due_ms, waiting, store_host)
@@ -118,7 +120,7 @@ class ReviveQueue:
             early.offsets.update(ack.offsets)
             return
         acked = ack.offsets
-        if acked == found.waiting:  # mostly all are acknowledged together
+        if acked == found.waiting:  # usually all are acknowledged together
             found.waiting = []
         else:
             done = set(acked)
@@ -127,8 +129,8 @@ class ReviveQueue:
             self.close(found)
 
     def next_due(self, now_ms: int) -> Open | None:
-        """A check point that is due, the longest overdue first; None if there is none. The caller closes it, writes an
-        acknowledgement that closes it when it is read, puts it back or postpones it."""
+        """The check point that is overdue the longest; None if none is due. The caller closes it, writes an
+        acknowledgement that closes it when it is read, puts it back, or postpones it."""
         while self._due and self._due[0][0] <= now_ms:
             _, revive_offset, key = heapq.heappop(self._due)
             found = self._open.get(key)
@@ -137,22 +139,22 @@ class ReviveQueue:
         return None
 
     def put_back(self, due: Open) -> None:
-        """It is the next to be tried."""
+        """Makes the check point due again, at the same time as before."""
         heapq.heappush(self._due, (due.due_ms, due.revive_offset, due.key))
 
     def postpone(self, due: Open, until_ms: int) -> None:
-        """It is tried again then."""
+        """Makes the check point due at that time."""
         due.due_ms = until_ms
         self.put_back(due)
 
     def close(self, done: Open) -> None:
-        """All its messages are acknowledged or come again."""
+        """Closes a check point whose messages are all acknowledged or have come again."""
         del self._open[done.key]
         if len(self._due) > 2 * len(self._open) + _STALE_MAX:
             self._due = [(each.due_ms, each.revive_offset, key) for key, each in self._open.items()]
             heapq.heapify(self._due)
 
     def forget_early(self, now_ms: int) -> None:
-        """Acknowledgements that have waited long enough."""
+        """Forgets acknowledgements that have waited long enough."""
         for key in [key for key, early in self._early.items() if early.until_ms <= now_ms]:
             del self._early[key]

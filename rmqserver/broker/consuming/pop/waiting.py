@@ -1,5 +1,5 @@
-"""Requests of POP that wait for messages: places in the table of held requests, and their turn to go on. What wakes
-them is in the middle of the store's own work, and a pop writes to the store: they go on when the round is written."""
+"""Requests of POP that wait for messages: their places in the table of held requests, and their turn to go on. They are
+woken in the middle of the store's work, and a pop writes to the store; so they go on when the round is written."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ log = logging.getLogger(__name__)
 ALL_QUEUES = -1
 
 POP, NOTIFICATION, LITE_POP = "pop", "notification", "lite pop"
-"""Kinds of requests that wait, each with places of its own."""
+"""Kinds of requests that wait; each has a limit of its own."""
 
 
 def _key(kind: str, topic: str, group: str, queue_id: int) -> WakeKey:
-    """For those of the kind that wait for a queue, or for ALL_QUEUES."""
+    """The key of requests of the kind that wait for a queue, or for ALL_QUEUES."""
     return kind, topic, group, queue_id
 
 
 class Waiting:
     def __init__(self, parts: BrokerParts, wake: Callable[[], None]):
-        """``wake`` sees to it that a round ends soon."""
+        """``wake`` makes a round end soon."""
         self._config = parts.config
         self._topics = parts.topics
         self._holds = parts.holds
         self._wake = wake
         self.woken: deque[tuple[Connection, Callable[[], None], WakeKey]] = deque()
-        """Those that ``go_on`` lets go on."""
+        """The woken requests, which ``go_on`` lets go on."""
 
     def hold(
         self,
@@ -49,11 +49,11 @@ class Waiting:
         go_on: Callable[[], None],
         wanted: MessageFilter = EVERYTHING,
     ) -> bool:
-        """Holds a request for ``header``'s group, topic and queue; False if too many wait already. ``go_on`` is called
-        between the rounds' writes, unless the connection is closed by then.
+        """Holds a request for ``header``'s group, topic and queue. Returns False if too many wait already. ``go_on`` is
+        called between the rounds' writes, unless the connection is closed by then.
 
-        Of requests for the same, a message wakes one, as in Apache's broker: of pops the first, of notifications the
-        last."""
+        Of requests for the same queue and group, a message wakes one, as in Apache's broker: the first pop, and the
+        last notification."""
         group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
         own_key = _key(kind, topic, group, queue_id)
         if not self.has_place(kind, own_key):
@@ -80,9 +80,9 @@ class Waiting:
         return self._holds.hold(held)
 
     def has_place(self, kind: str, own_key: WakeKey) -> bool:
-        """Whether one more of the kind may wait: ``maxPopPollingSize`` in all, one more than ``popPollingSize`` for the
-        same key, and ``popPollingMapSize`` keys. Who waits is in the table under its key, which is also its line, and
-        under its kind."""
+        """Whether one more request of the kind may wait. The limits are ``maxPopPollingSize`` in all, one more than
+        ``popPollingSize`` for the same key, and ``popPollingMapSize`` keys. A waiting request is in the table under its
+        key, which is also its line, and under its kind."""
         config, holds = self._config, self._holds
         held_count, same_count = holds.held_for((kind,)), holds.held_for(own_key)
         if held_count >= config.max_pop_polling_size or same_count > config.pop_polling_size:
@@ -92,34 +92,34 @@ class Waiting:
 
     def go_on_later(self, connection: Connection, go_on: Callable[[], None], key: WakeKey) -> None:
         """For ``Held.go_on``: ``go_on`` is called when the round is written. If the connection is closed by then, the
-        next in the line of ``key`` goes on in its place."""
+        next request in the line of ``key`` goes on instead."""
         self.woken.append((connection, go_on, key))
         self._wake()
 
     def wake(self, topic: str, group: str, queue_id: int) -> None:
-        """There may be something in the queue for the group."""
+        """Wakes requests, because the queue may have messages for the group."""
         for each in (queue_id, ALL_QUEUES):
             self._holds.wake(_key(POP, topic, group, each))
             self._holds.wake_next(_key(NOTIFICATION, topic, group, each))
 
     def wake_next_pop(self, topic: str, group: str, queue_id: int) -> None:
-        """Something is left for the pops of this queue, or ALL_QUEUES, that one of them was woken for."""
+        """Wakes the next pop of this queue, or ALL_QUEUES, because a woken pop has left something."""
         self._holds.wake_next(_key(POP, topic, group, queue_id))
 
     def pops_held_for(self, topic: str, group: str, queue_id: int) -> int:
         return self._holds.held_for(_key(POP, topic, group, queue_id))
 
     def go_on(self) -> bool:
-        """Lets those go on that were woken; False if there were none."""
+        """Lets the woken requests go on. Returns False if there were none."""
         if not self.woken:
             return False
         for _ in range(len(self.woken)):
             connection, go_on, key = self.woken.popleft()
             try:
                 if connection.closed:
-                    self._holds.wake_next(key)  # somebody else should have what woke it
+                    self._holds.wake_next(key)  # another request should have what woke this one
                 else:
                     go_on()
-            except Exception:  # one request's trouble is not that of the others
+            except Exception:  # one failing request must not harm the others
                 log.exception("event=held-request-failed peer=%s", connection.peer)
         return True
