@@ -1,4 +1,4 @@
-"""PULL_MESSAGE (11) and LITE_PULL_MESSAGE (361): checks, filter, read, and an answer or a place among the held requests
+"""PULL_MESSAGE (11) and LITE_PULL_MESSAGE (361): checks and filters the pull, reads, then answers or holds the request
 (``PullMessageProcessor``, 5.5.0)."""
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from rmqserver.remoting.service import Handler
 
 PULL_COUNT_MAX = 1024
-"""Messages that one pull can ask for, as Apache's consumers bound their pullBatchSize. With a filter, so many units at
-least are looked at."""
+"""The most messages that one pull can ask for, as Apache's consumers bound their pullBatchSize. With a filter, at least
+so many units are looked at."""
 
 _LITE_PULL = int(RequestCode.LITE_PULL_MESSAGE)
 
@@ -52,18 +52,19 @@ class Pulls:
         self._slow_reads = slow_reads
         may_act = parts.config.enable_slave_acting_master
         self._code_of_left = ResponseCode.PULL_NOT_FOUND if may_act else ResponseCode.PULL_RETRY_IMMEDIATELY
-        """What a slave says of an offset that it has not. Where it may act for its master there may be nobody else to
-        ask, and the pull waits: a consumer that asks again at once, as an Apache slave says, would do nothing else."""
+        """A slave's answer for an offset that it does not have. If it may act for its master, there may be no other
+        broker to ask, so the pull waits: with the answer of an Apache slave, a consumer would ask again without a
+        pause."""
 
     def handlers(self) -> dict[int, Handler]:
         return {RequestCode.PULL_MESSAGE: self._serve, RequestCode.LITE_PULL_MESSAGE: self._serve}
 
-    # --- without a frame ---------------------------------------------------------------------------------------------
+    # --- reading -----------------------------------------------------------------------------------------------------
 
     def pull(self, header: PullHeader, is_lite: bool, local_addr: str, peer: str, is_first: bool = True) -> PullOutcome:
-        """What there is for a pull. Where ``result.is_loaded`` is not true, ``SlowReads`` finishes it. ``is_first``: it
-        was not held before; only then what it commits counts. Refused if nothing may be pulled; our and the asker's
-        address are for remarks."""
+        """Reads for a pull. If ``result.is_loaded`` is not true, ``SlowReads`` finishes the read. ``is_first``: the
+        pull was not held before; only then its commit counts. Raises Refused if nothing may be pulled; our address and
+        the asker's are for remarks."""
         checks, offsets, sys_flag = self._checks, self._offsets, header.sys_flag
         if is_lite or sys_flag & PULL_LITE or not self._config.broker_permission & PERM_READ:
             checks.broker(header, is_lite=is_lite, local_addr=local_addr)
@@ -93,14 +94,14 @@ class Pulls:
         group: SubscriptionGroupConfig,
         wanted: MessageFilter,
     ) -> PullOutcome:
-        """An operator has reset the group: its consumer is told once where to go on."""
+        """The outcome for a group that an operator has reset: its consumer is told once where to go on."""
         low = self._store.min_offset(header.topic, header.queue_id)
         high = self._store.max_offset(header.topic, header.queue_id)
         result = GetResult(GetStatus.OFFSET_TOO_SMALL, queue_offset, low, high)
         return PullOutcome(result, topic, group, wanted, is_reset=True)
 
     def count_found(self, pulled: PullOutcome) -> int:
-        """Messages go to the group; returns how many bytes."""
+        """Counts messages that go to the group. Returns their size in bytes."""
         sizes, stats = pulled.result.sizes, self._stats
         size_bytes = sum(sizes)
         flow = stats.gets[pulled.topic.topic_name, pulled.group.group_name]
@@ -110,10 +111,10 @@ class Pulls:
         stats.get_found += 1
         return size_bytes
 
-    # --- with one ----------------------------------------------------------------------------------------------------
+    # --- requests ----------------------------------------------------------------------------------------------------
 
     def _serve(self, request: Request[PullHeader], connection: Connection, is_first: bool = True) -> None:
-        """Answers, or holds where ``is_first``."""
+        """Answers, or holds the request if ``is_first``."""
         header = request.header
         if self._static_topics and header.topic in self._static_topics:
             request = self._placed(request)
@@ -131,7 +132,7 @@ class Pulls:
             self._missed(request, connection, pulled, may_hold=is_first)
 
     def _placed(self, request: Request[PullHeader]) -> Request[PullHeader]:
-        """The same request at the queue that holds the messages; itself if it says that it is there, or was held."""
+        """The same request for the queue that holds the messages; unchanged if it names that queue, or was held."""
         header = request.header
         if isinstance(header, PlacedPull) or is_physical(header.logical):
             return request
@@ -140,8 +141,8 @@ class Pulls:
         return placed_request
 
     def _at_light_queue(self, request: Request[PullHeader], peer: str) -> Request[PullHeader]:
-        """A pull of a lite topic as one of its light queue, which wants what its group wants of the parent. Refused if
-        the parent may not be pulled."""
+        """A pull of a lite topic as one of its light queue, with the group's subscription to the parent. Raises Refused
+        if the parent may not be pulled."""
         light_request = copy.copy(request)
         light_request.header = self._light_pulls.at_light_queue(request.header, peer)
         return light_request
@@ -168,7 +169,7 @@ class Pulls:
             answer(request, connection, code, pulled)
 
     def _leaves_offsets(self) -> bool:
-        """A slave may lack what its master has: it does not say where a consumer that it cannot serve has to go on."""
+        """Whether the master is to correct wrong offsets: a slave may lack messages that its master has."""
         return self._config.broker_role is BrokerRole.SLAVE and not self._config.offset_check_in_slave
 
     def _settle(self, header: PullHeader, code: ResponseCode, pulled: PullOutcome) -> ResponseCode:
@@ -187,12 +188,12 @@ class Pulls:
             text = f"cannot read the commit log: {failed}"
             send_answer(request, connection, refusal(request, ResponseCode.SYSTEM_ERROR, text))
             return
-        # The filter's second stage may have been asked only now, and what it refuses is passed over.
+        # The filter's second stage may have run only now; the messages that it refuses are passed over.
         header, next_offset = request.header, pulled.result.next_offset
         self._offsets.set_pull_offset(header.consumer_group, header.topic, header.queue_id, next_offset)
         if pulled.result.status is GetStatus.FOUND:
             self._found(request, connection, pulled)
-        else:  # nothing of it is wanted, or the file is gone by now
+        else:  # none of it is wanted, or the file is gone
             self._missed(request, connection, pulled, may_hold=False)
 
     def _hold(self, request: Request[PullHeader], connection: Connection, pulled: PullOutcome) -> bool:
@@ -201,7 +202,7 @@ class Pulls:
             return False
         wait_ms = header.suspend_timeout_millis if config.long_polling_enable else config.short_polling_time_ms
         subscription = header.subscription
-        held = Held(  # by position, because names cost as much again
+        held = Held(  # by position, because keywords double the cost
             connection,
             ((header.topic, header.queue_id),),
             self._clock_ms() + wait_ms,
@@ -213,5 +214,5 @@ class Pulls:
         return self._holds.hold(held)
 
     def _is_passed(self, header: PullHeader) -> bool:
-        """Whether the queue has gone on since the pull was held."""
+        """Whether the queue has got more messages since the pull was held."""
         return self._store.max_offset(header.topic, header.queue_id) > header.queue_offset

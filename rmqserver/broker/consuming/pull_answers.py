@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rmqserver.remoting.connection import Connection
 
 OFFSET_RESET = "OFFSET_RESET"
-"""Remark for a consumer that is told where to go on, because an operator has reset its group."""
+"""Remark for a consumer that is told where to go on because an operator has reset its group."""
 
 _CODES = {
     GetStatus.FOUND: ResponseCode.SUCCESS,
@@ -33,8 +33,8 @@ _CODES = {
 
 
 class PullOutcome(msgspec.Struct, gc=False):
-    """What a pull has come to: what of the queue there is for it, and of whom and what that holds. ``is_reset``:
-    nothing was read; ``result.next_offset`` is where the group was put."""
+    """The result of a pull: what it found in the queue, and its topic, group and filter. ``is_reset``: nothing was
+    read; ``result.next_offset`` is where the group was put."""
 
     result: GetResult
     topic: TopicConfig
@@ -42,13 +42,13 @@ class PullOutcome(msgspec.Struct, gc=False):
     wanted: MessageFilter
     is_reset: bool = False
     offset_delta: int | None = None
-    """Of a static topic: what a client adds to the offsets in the records."""
+    """For a static topic: what a client adds to the offsets in the records."""
     suggested_broker_id: int = 0
     """Where the client is to pull next: 0 is the master."""
 
 
 def code_of(pulled: PullOutcome, queue_offset: int) -> ResponseCode:
-    """For a pull of that offset. A queue without messages: its offset is 0, so anything else has moved."""
+    """The code for a pull of that offset. A queue without messages has only offset 0; any other offset has moved."""
     status = pulled.result.status
     if status in (GetStatus.NO_MATCHED_LOGIC_QUEUE, GetStatus.NO_MESSAGE_IN_QUEUE):
         return ResponseCode.PULL_OFFSET_MOVED if queue_offset else ResponseCode.PULL_NOT_FOUND
@@ -56,7 +56,8 @@ def code_of(pulled: PullOutcome, queue_offset: int) -> ResponseCode:
 
 
 def suggested_broker_id(pulled: PullOutcome) -> int:
-    """Where slaves may be read: a slave, for a group that is further behind than this machine's memory reaches."""
+    """The broker to read from, if slaves may be read: a slave, if the group lags more than this machine's memory
+    holds."""
     group = pulled.group
     return group.which_broker_when_consume_slowly if pulled.result.suggest_slave else group.broker_id
 
@@ -65,12 +66,12 @@ def remark_of(pulled: PullOutcome) -> str:
     if pulled.is_reset:
         return OFFSET_RESET
     status = pulled.result.status
-    # A queue that no message has reached is an empty one to clients.
+    # To clients, a queue that no message has reached is an empty one.
     return GetStatus.NO_MESSAGE_IN_QUEUE.value if status is GetStatus.NO_MATCHED_LOGIC_QUEUE else status.value
 
 
 def answer_found(request: Request[Any], connection: Connection, pulled: PullOutcome, size_bytes: int) -> None:
-    """Messages of that size are there. Not for a request that wants no answer."""
+    """Answers with messages of that total size. Not for a request that wants no answer."""
     if request.codec or request.offers_msgpack or pulled.offset_delta is not None:
         answer(request, connection, ResponseCode.SUCCESS, pulled)
         return
@@ -80,13 +81,13 @@ def answer_found(request: Request[Any], connection: Connection, pulled: PullOutc
         topic.topic_sys_flag, request.opaque,
     )  # fmt: skip
     header = (FOUND % values).encode()
-    # Two pieces, because the connection joins all it sends in one go: a long run of records is copied once.
+    # In two pieces, because the connection joins all it sends in one go: a long run of records is copied once.
     connection.send(HEAD.pack(4 + len(header) + size_bytes, len(header)) + header)
     connection.send(result.chunks[0] if len(result.chunks) == 1 else b"".join(result.chunks))
 
 
 def answer(request: Request[Any], connection: Connection, code: int, pulled: PullOutcome) -> None:
-    """Whatever was found."""
+    """Answers a pull, whatever was found."""
     result = pulled.result
     header = PullAnswer(
         suggest_which_broker_id=pulled.suggested_broker_id,

@@ -1,4 +1,4 @@
-"""What is asked before a group reads a queue, in Apache's order and words (``PullMessageProcessor``, 5.5.0)."""
+"""The checks before a group reads a queue, in Apache's order and words (``PullMessageProcessor``, 5.5.0)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BROKER, _GROUP, _TOPIC, _BROADCAST, _SUBSCRIPTION = 1, 2, 3, 4, 5
 
 
 class ForbiddenAnswer(Header, kw_only=True):
-    """Who forbids a pull."""
+    """Says who forbids a pull."""
 
     forbidden_type: int
 
@@ -31,8 +31,8 @@ def forbidden(remark: str, who: int) -> Refused:
 
 
 class ReadChecks:
-    """Each raises Refused if nothing may be read. ``local_addr`` and ``peer`` are our and the asker's end of the
-    connection, for remarks."""
+    """Each check raises Refused if nothing may be read. ``local_addr`` and ``peer`` are our end and the asker's end of
+    the connection, for remarks."""
 
     def __init__(self, parts: BrokerParts):
         self._config = parts.config
@@ -54,7 +54,7 @@ class ReadChecks:
     def group_and_topic(
         self, group_name: str, topic_name: str, queue_id: int, peer: str
     ) -> tuple[SubscriptionGroupConfig, TopicConfig]:
-        """The group is made if that is allowed."""
+        """The group and the topic. Creates the group if that is allowed."""
         group = self._groups.find(group_name)
         if group is None:
             text = f"subscription group [{group_name}] does not exist, {SEE_FAQ}"
@@ -76,7 +76,7 @@ class ReadChecks:
         return group, topic
 
     def wanted(self, header: PullHeader, group: SubscriptionGroupConfig) -> MessageFilter:
-        """What the pull wants: what it says itself, or what the heartbeats of its group said."""
+        """The pull's filter: from the pull itself, or from the heartbeats of its group."""
         if header.sys_flag & PULL_SUBSCRIPTION:
             return self._filters.carried(header.expression_type, header.subscription)
         name, topic = header.consumer_group, header.topic

@@ -1,5 +1,5 @@
-"""Where queues begin and end, and what was stored when: SEARCH_OFFSET_BY_TIMESTAMP (29), GET_MAX_OFFSET (30),
-GET_MIN_OFFSET (31), GET_EARLIEST_MSG_STORETIME (32) (``AdminBrokerProcessor``, 5.5.0). Of static topics the queue is a
+"""Where queues begin and end, and when messages were stored: SEARCH_OFFSET_BY_TIMESTAMP (29), GET_MAX_OFFSET (30),
+GET_MIN_OFFSET (31), GET_EARLIEST_MSG_STORETIME (32) (``AdminBrokerProcessor``, 5.5.0). For static topics the queue is a
 logical one, and so is the offset."""
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class QueueEnds:
         return success(request, OffsetAnswer(offset=found))
 
     def _logical_offset_by_time(self, header: SearchOffsetHeader, boundary: Boundary) -> int:
-        """Of the oldest stay that has something at or after the time."""
+        """The offset in the oldest mapping item that has a message at or after the time."""
         topic, found = header.topic, -1
         for item in self._mappings.items(topic, header.queue_id):
             if item.logic_offset < 0:

@@ -1,8 +1,8 @@
-"""Moving a group to another place: 222 INVOKE_BROKER_TO_RESET_OFFSET (``AdminBrokerProcessor.resetOffset``,
+"""Moving a group to another offset: 222 INVOKE_BROKER_TO_RESET_OFFSET (``AdminBrokerProcessor.resetOffset``,
 ``Broker2Client.resetOffset``, 5.5.0).
 
-By default the broker moves the group itself: it stores the new offsets, and the next pull of each queue is told to go
-on there. With ``useServerSideResetOffset`` off it works offsets out and pushes them to the clients online (220). All
+By default the broker moves the group itself: it stores the new offsets, and tells the next pull of each queue to go on
+there. With ``useServerSideResetOffset`` off, it computes the offsets and pushes them to the online clients (220). All
 offsets are queue offsets.
 """
 
@@ -54,7 +54,7 @@ class ResetOffset:
     # --- in the broker -----------------------------------------------------------------------------------------------
 
     def _reset_here(self, header: ResetOffsetHeader) -> dict[int, int]:
-        """New offsets by queue id, stored."""
+        """Stores the new offsets, and returns them by queue id."""
         topic, group = header.topic, header.group
         found = self._topics.get(topic)
         if found is None:
@@ -83,7 +83,7 @@ class ResetOffset:
         return queue_offset
 
     def _offset_for(self, topic: str, queue_id: int, timestamp_ms: int) -> int:
-        """Of the first message stored at or after the time; a negative time means the end."""
+        """The offset of the first message stored at or after the time; a negative time means the end."""
         if timestamp_ms < 0:
             return self._store.max_offset(topic, queue_id)
         return self._store.offset_for_time(topic, queue_id, timestamp_ms)
@@ -91,7 +91,7 @@ class ResetOffset:
     # --- in the clients ----------------------------------------------------------------------------------------------
 
     def _wanted_of_clients(self, header: ResetOffsetHeader) -> dict[int, int]:
-        """New offsets by queue id. Without ``is_force`` no group is moved forward."""
+        """The new offsets by queue id. Without ``is_force`` a group is moved only backwards."""
         topic, group = header.topic, header.group
         found = self._topics.get(topic)
         if found is None:

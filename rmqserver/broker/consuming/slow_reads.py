@@ -1,5 +1,5 @@
-"""Reads of what is not in the page cache: threads wait for the disk, because one read of a slow one would stop every
-other client."""
+"""Reads of log data outside the page cache. Threads wait for the disk, because one slow read in the loop would stop
+every other client."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ READERS_MAX = 4
 """Threads that wait for the disk."""
 
 READS_WAITING_MAX = 1024
-"""Reads that may wait for a thread; with more, the loop reads by itself, which slows down those who ask."""
+"""Reads that may wait for a thread; with more, the loop reads itself, which slows down the clients that ask."""
 
 OnLoaded = Callable[[Exception | None], None]
-"""Called when a result is loaded, or with why it cannot be."""
+"""Called when a result is loaded, or with the reason why it cannot be."""
 
 
 class SlowReads:
-    """``is_free``: a read that may wait should be left to a thread."""
+    """``is_free``: whether a read that may wait should be left to a thread."""
 
     def __init__(self, store: MessageStore):
         self._store = store
@@ -38,12 +38,12 @@ class SlowReads:
         self.is_free = False
 
     def start(self, nursery: trio.Nursery) -> None:
-        """From now on there are threads."""
+        """Makes threads available from now on."""
         self._nursery = nursery
         self.is_free = True
 
     def end(self) -> None:
-        """There are no threads any more; who waited for one was told so."""
+        """Ends the use of threads. Reads that waited for one have already been told."""
         self._nursery = None
         self.is_free = False
 
@@ -58,7 +58,7 @@ class SlowReads:
         try:
             await trio.to_thread.run_sync(self._store.load, result, limiter=self._readers)
             failed = None
-        except Exception as error:  # a file that is gone or damaged is one consumer's trouble, not the broker's
+        except Exception as error:  # a missing or damaged file is one consumer's trouble, not the broker's
             log.exception("event=read-failed")
             failed = error
         finally:

@@ -1,4 +1,4 @@
-"""Pulls from a static topic: a logical queue is read where it is, and the answer counts in logical offsets
+"""Pulls from a static topic: a logical queue is read where its messages are, and the answer is in logical offsets
 (``PullMessageProcessor.rewriteResponseForStaticTopic``, 5.5.0)."""
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _NOT_HERE = "%s-%d cannot find mapping item in request process of current broker
 
 
 class PlacedPull(PullHeader, kw_only=True):
-    """A pull of a logical queue, with queue and offsets of the one that holds the messages: ``item`` of ``items``."""
+    """A pull of a logical queue, with the queue and offsets of its mapping item that holds the messages: ``item``."""
 
     item: LogicQueueMappingItem
     items: list[LogicQueueMappingItem]
@@ -29,7 +29,7 @@ class PlacedPull(PullHeader, kw_only=True):
         return self.item.logic_offset - self.item.start_offset
 
     def settle(self, code: ResponseCode, result: GetResult) -> ResponseCode:
-        """The answer's code, and what is found in logical offsets, once the queue was read."""
+        """Returns the answer's code after the read, and makes the offsets of ``result`` logical."""
         item = self.item
         if code != ResponseCode.SUCCESS:
             code, item = self._missed(code, result)
@@ -37,7 +37,7 @@ class PlacedPull(PullHeader, kw_only=True):
         return code
 
     def to_logical(self, result: GetResult, item: LogicQueueMappingItem) -> None:
-        """``result`` holds offsets of the stay ``item``."""
+        """Makes the offsets of ``result``, which are those of mapping item ``item``, logical."""
         if has_ended(item):
             result.next_offset = min(result.next_offset, item.end_offset)
         leader = self.items[-1]
@@ -47,8 +47,9 @@ class PlacedPull(PullHeader, kw_only=True):
         result.max_offset = max(logical_offset(item, result.max_offset), leader_end)
 
     def _missed(self, code: ResponseCode, result: GetResult) -> tuple[ResponseCode, LogicQueueMappingItem]:
-        """Before its first message the oldest stay says that the offset has moved, a later one goes on at once. At the
-        end of a stay the next one goes on; at the end of the last one the reader waits."""
+        """The code if nothing was found, and the mapping item of the new offsets. Before its first message, the oldest
+        item says that the offset has moved; at a later item, the reader goes on at once. At the end of an item, the
+        reader goes on with the next one; at the end of the last one, it waits."""
         item, decided = self.item, item_at(self.items, 0)
         if self.queue_offset < result.min_offset:
             result.next_offset = result.min_offset
@@ -66,8 +67,8 @@ class PlacedPull(PullHeader, kw_only=True):
 
 
 def placed(header: PullHeader, mappings: QueueMappings) -> PlacedPull:
-    """Where a pull of a logical queue is to read. Refused with 501 if the queue is elsewhere now, and with 1 if the
-    offset is. MappingError if its offsets are not decided."""
+    """The pull with its queue and offsets on this broker. Raises Refused with 501 if the queue is on another broker
+    now, and with 1 if the offset is; MappingError if its offsets are not decided."""
     items = mappings.items(header.topic, header.queue_id, _NOT_HERE)
     item = mappings.here(header.topic, item_at(items, header.queue_offset))
     fields = {name: getattr(header, name) for name in PullHeader.__struct_fields__}

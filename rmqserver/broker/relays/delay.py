@@ -1,5 +1,5 @@
-"""Messages with a delay level wait in the schedule topic, in a queue for each level, and are delivered in the order in
-which they came (``ScheduleMessageService``, 5.5.0). How far each level is delivered is kept in
+"""Messages with a delay level wait in the schedule topic, in one queue for each level, and are delivered in the order
+of their arrival (``ScheduleMessageService``, 5.5.0). The progress of each level is kept in
 ``config/delayOffset.json``."""
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 FILE_NAME = "delayOffset.json"
 VERSION_STEP = 200
-"""Deliveries to one step of the data version (delayOffsetUpdateVersionStep)."""
+"""Deliveries per step of the data version (delayOffsetUpdateVersionStep)."""
 
 
 class Delays:
@@ -54,15 +54,15 @@ class Delays:
         return {**self._loaded, **now}
 
     def load(self) -> None:
-        """StorageError if the file is none of ours."""
+        """Raises StorageError if the file is not ours."""
         loaded = from_file(self._files.load(FILE_NAME), DelayOffsets, FILE_NAME)
         self.data_version = loaded.data_version or self.data_version
         self._loaded = loaded.offset_table
         self.progress.loaded()
 
     def hold_back(self) -> None:
-        """Where the log may be shorter than the one that this was said of: no level is ahead of its queue. The next
-        messages get those offsets, and must be delivered."""
+        """For a log that may be shorter than the one that the offsets are about: moves each level back to the end of
+        its queue. The next messages get those offsets, and must be delivered."""
         for level, queue_offset in self._loaded.items():
             end = self._store.max_offset(SCHEDULE_TOPIC, level - 1)
             if queue_offset > end:
@@ -70,7 +70,7 @@ class Delays:
                 self._loaded[level] = end
 
     def relays(self) -> list[Relay]:
-        """One for each level that there is now."""
+        """One for each level that the settings have now."""
         levels = range(1, len(self._config.delay_levels_ms) + 1)
         return [self._relays.get(level) or self._add(level) for level in levels]
 
@@ -87,15 +87,15 @@ class Delays:
         await run_relays(self.relays, self.progress)
 
     def save(self) -> None:
-        """At the end, when all of the log is kept."""
+        """Saves the progress at the end, when all of the log is kept."""
         self.progress.save()
 
     def document(self) -> Document:
         return {"dataVersion": msgspec.to_builtins(self.data_version), "offsetTable": self.offsets}
 
     def _deliver(self, message: StoredMessage) -> None:
-        """Puts the copy that consumers see. The properties stay as they are, the delay level too: it delays only
-        messages on their way in."""
+        """Puts the copy that consumers see. It keeps all properties, even the delay level, which delays only messages
+        that are sent."""
         properties = message.properties
         try:
             topic, queue_id = properties[props.REAL_TOPIC], int(properties[props.REAL_QUEUE_ID])
@@ -109,7 +109,7 @@ class Delays:
         except MessageRefused as error:
             if error.status is not PutStatus.PROPERTIES_SIZE_EXCEEDED:
                 raise
-            # Its places in light queues make them too long, today and ever: all behind it would wait for it.
+            # Its places in light queues make the properties too long for ever: all messages behind it would wait.
             log.error("event=delayed-message-dropped topic=%s reason=%r", topic, str(error))
             return
         self._delivered_count += 1
@@ -118,8 +118,8 @@ class Delays:
 
 
 def count_due(queue: ConsumeQueue, start: int, now_ms: int, delay_ms: int) -> int:
-    """How many of the next messages are due. A unit's tags code is the time. A time further away than the level is long
-    comes of other levels or another clock; it does not count."""
+    """How many of the next messages are due. A unit's tags code is its due time. A time further away than the level's
+    delay stems from other levels or another clock: the message counts as due."""
     count = 0
     for _, _, due_ms in UNIT.iter_unpack(queue.units(start, PORTION_MAX)):
         if now_ms < due_ms <= now_ms + delay_ms:

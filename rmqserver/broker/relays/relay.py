@@ -1,9 +1,9 @@
-"""A queue of a system topic that the broker itself reads: from an offset on, what is due is acted upon, message by
-message; how far that has come is saved when the log holds what was put for it. Delay levels are read so; whatever
-stores a message now and acts on it later is.
+"""A queue of a system topic that the broker itself reads: it acts on each due message from an offset on. The progress
+is saved when the log holds what was put for it. Delay levels are read so, and all else that stores a message now and
+acts on it later.
 
-After a crash a message may be acted upon twice, never not at all: the saved offset is never ahead of the device, nor of
-the brokers that must have the log: what was put for it may be cut off, where another one is the master by then.
+After a crash a message may be acted upon twice, but none is skipped: the saved offset is never ahead of the device, nor
+of the brokers that must have the log. If another broker is the master then, what was put may be cut off.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ log = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 0.1
 RETRY_AFTER_S = 1.0
-"""After something that was due could not be put."""
+"""The pause after something that was due could not be put."""
 SAVE_EVERY_S = 1.0
 PORTION_MAX = 32
-"""Messages acted upon before other tasks have their turn; also what one read of the store gives."""
+"""Messages acted upon before other tasks have their turn; also the messages of one read of the store."""
 
 Act = Callable[[StoredMessage], None]
-"""Puts what a message leads to. What it raises of MessageRefused, Refused and StorageError ends the step: the message
-is the next to be tried. ProtocolError means that the message itself is damaged: it is passed over."""
+"""Puts what a message leads to. MessageRefused, Refused and StorageError end the step, and the message is the next to
+be tried. ProtocolError means that the message itself is damaged: it is skipped."""
 
 DueCount = Callable[[ConsumeQueue, int], int]
 """How many of the messages from a queue offset on, up to PORTION_MAX, are due."""
@@ -57,7 +57,8 @@ class Relay:
         return f"{self._queue_id}@{self._topic}"
 
     async def step(self) -> bool:
-        """Acts on a portion; False if nothing is due. Raises what ``act`` refuses with; what came before it is done."""
+        """Acts on a portion; returns False if nothing is due. Raises the refusals of ``act``; earlier messages are
+        done."""
         queue = self._store.queue(self._topic, self._queue_id)
         if queue is None:
             return False
@@ -80,7 +81,7 @@ class Relay:
         return done > start
 
     def _act_on(self, record: bytes, done: int) -> int:
-        """The queue offset behind the message; ``done`` if there is none in it."""
+        """Acts on the message of a record. Returns the queue offset behind it, or ``done`` if the record is damaged."""
         try:
             message = decode_record_untrusted(record)
             self._act(message)
@@ -91,7 +92,7 @@ class Relay:
 
 
 def copy_for(message: StoredMessage, topic: str, queue_id: int, properties: dict[str, str]) -> NewMessage:
-    """The message once more, in another queue and with these properties."""
+    """A copy of the message for another queue, with these properties."""
     return NewMessage(
         topic=topic,
         queue_id=queue_id,
@@ -114,7 +115,7 @@ class _Snapshot(NamedTuple):
 
 
 class Progress:
-    """Saves a document that says how far relays have come, when the log holds what they put."""
+    """Saves a document with the progress of relays once the log holds what they put."""
 
     def __init__(self, store: MessageStore, document: Callable[[], Document], save: Callable[[Document], None]):
         self._store = store
@@ -124,11 +125,11 @@ class Progress:
         self._waiting: _Snapshot | None = None
 
     def loaded(self) -> None:
-        """What is in the file is what there is now."""
+        """Notes that the file holds the present progress."""
         self._saved = self._document()
 
     def save_when_kept(self) -> None:
-        """To be called now and then: takes note of what has changed, and saves what was noted before and is kept."""
+        """To be called now and then: saves what was noted before and is kept, then notes what has changed."""
         if self._waiting is not None and self._store.kept_offset >= self._waiting.log_offset:
             self._save(self._waiting.document)
             self._waiting = None
@@ -137,13 +138,13 @@ class Progress:
             self._waiting = _Snapshot(self._store.written_offset, document)
 
     def save(self) -> None:
-        """At the end, when all of the log is kept."""
+        """Saves the progress at the end, when all of the log is kept."""
         self._save(self._document())
 
 
 async def run_relays(relays: Callable[[], Sequence[Relay]], progress: Progress) -> None:
-    """Steps all ``relays`` that there are now, again and again, until cancelled. One that cannot go on holds up none of
-    the others."""
+    """Steps all present ``relays`` again and again until cancelled. One that cannot go on does not hold up the
+    others."""
     save_at_s = trio.current_time() + SAVE_EVERY_S
     while True:
         pause_s = LOOK_EVERY_S

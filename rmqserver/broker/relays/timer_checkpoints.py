@@ -1,5 +1,5 @@
-"""When ``timercheck`` and ``timermetrics`` are saved: now and then, and what says that a message was delivered not
-before its copy is on the device."""
+"""When ``timercheck`` and ``timermetrics`` are saved: at intervals. A checkpoint that says that a message was delivered
+is saved only once the message's copy is on the device."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class _Prepared(NamedTuple):
 
 
 class TimerCheckpoints:
-    """After a write that failed nothing is known of the files: no checkpoint follows, and the next broker goes on from
-    the last one."""
+    """Saves checkpoints. After a failed write the state of the files is unknown: no checkpoint follows, and the next
+    broker goes on from the last one."""
 
     def __init__(self, parts: BrokerParts, counts: TimingCounts):
         self._config = parts.config
@@ -48,7 +48,7 @@ class TimerCheckpoints:
         return max(self._next_s - trio.current_time(), 0) if self._has_work else math.inf
 
     async def save_if_time(self) -> None:
-        """Saves what was prepared before and is covered by a flush since; prepares what has changed."""
+        """Saves what was prepared earlier if a flush has covered it since; prepares what has changed."""
         if not self._has_work or trio.current_time() < self._next_s:
             return
         self._next_s = trio.current_time() + self._config.timer_flush_interval_ms / 1000
@@ -71,7 +71,7 @@ class TimerCheckpoints:
         log.error("event=timers-not-saved reason=%r", str(error))
 
     def close(self) -> bool:
-        """When all of the log is kept. False if the files are not as they should be."""
+        """Saves a checkpoint when all of the log is kept. Returns False if the files are not as they should be."""
         if self._has_failed or not self._timers.is_used:
             return not self._has_failed
         try:

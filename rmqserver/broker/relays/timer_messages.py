@@ -1,5 +1,4 @@
-"""What a message of the timer topic says of itself, and what the properties of its copy are
-(``TimerMessageStore.convert``, 5.5.0)."""
+"""What a message of the timer topic says, and the properties of its copy (``TimerMessageStore.convert``, 5.5.0)."""
 
 from __future__ import annotations
 
@@ -20,12 +19,12 @@ _USUAL_END = b"\x02TIMER_OUT_MS\x01"
 _ENDS_AS_USUAL = re.compile(
     _USUAL_END + rb"([0-9]{1,18})\x02REAL_TOPIC\x01([^\x02]+)\x02REAL_QID\x01([0-9]{1,9})\x02\Z"
 )
-"""As this broker writes what it adds. Apache's has it anywhere."""
+"""The properties that this broker adds, as it writes them. Apache's broker has them in any place."""
 
 
 class TimerMessage(NamedTuple):
-    """``topic`` and ``queue_id``: where its copy goes; ``out_ms``: the time of its slot; ``is_recall``: it recalls
-    another one instead."""
+    """``topic`` and ``queue_id``: where its copy goes; ``out_ms``: the time of its slot; ``is_recall``: it only recalls
+    another message."""
 
     stored: StoredMessage
     topic: str
@@ -33,10 +32,10 @@ class TimerMessage(NamedTuple):
     out_ms: int
     is_recall: bool
     is_plain: bool
-    """Its properties are those of a message that was never rolled, and what this broker has added stands last."""
+    """Whether its properties are those of a message that was never rolled, and end with what this broker has added."""
 
     def properties_of_copy(self, enqueue_ms: int, now_ms: int, *, is_roll: bool = False) -> bytes:
-        """ProtocolError for one that says nonsense of its rolls."""
+        """The properties of its copy. Raises ProtocolError if its number of rolls cannot be read."""
         if self.is_plain and not is_roll:
             added = b"TIMER_ENQUEUE_MS\x01%d\x02TIMER_DEQUEUE_MS\x01%d\x02" % (enqueue_ms, now_ms)
             return self.stored.properties_raw + added
@@ -48,8 +47,8 @@ class TimerMessage(NamedTuple):
         return props.joined(properties)
 
     def is_recalled(self, keys: set[str]) -> bool:
-        """Recalls name the unique key, or before it the topic (``appendTopicForTimerDeleteKey``; Apache up to
-        5.3.3)."""
+        """Whether one of these keys recalls it. A recall names the unique key, or the topic and the unique key
+        (``appendTopicForTimerDeleteKey``; Apache up to 5.3.3)."""
         if not keys:
             return False
         key = self.stored.properties.get(props.UNIQUE_KEY)
@@ -57,7 +56,7 @@ class TimerMessage(NamedTuple):
 
 
 def timer_message(stored: StoredMessage) -> TimerMessage:
-    """ProtocolError for one that does not say for which queue it is, and when."""
+    """Raises ProtocolError if the message does not say for which queue it is, and when."""
     raw = stored.properties_raw
     found = _ENDS_AS_USUAL.match(raw, max(raw.rfind(_USUAL_END), 0))
     is_first = not (b"TIMER_DEL_UNIQKEY" in raw or b"TIMER_ENQUEUE_MS" in raw or b"TIMER_DEQUEUE_MS" in raw)
@@ -74,7 +73,7 @@ def timer_message(stored: StoredMessage) -> TimerMessage:
 
 
 def decoded(record: bytes) -> TimerMessage | None:
-    """None if the log has the message no more."""
+    """The message of a record; None if the log no longer has it."""
     try:
         return timer_message(decode_record_untrusted(record))
     except ProtocolError as error:

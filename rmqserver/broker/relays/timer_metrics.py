@@ -1,4 +1,4 @@
-"""How many messages wait for their time, by the topic that they are for (``TimerMetrics``, 5.5.0); kept in
+"""How many messages wait for their time, by destination topic (``TimerMetrics``, 5.5.0); kept in
 ``config/timermetrics``."""
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ class TimingCounts:
         self._metrics = TimerMetrics(data_version=DataVersion(timestamp=clock_ms()))
         self._is_changed = False
         self._delivered: deque[tuple[int, int]] = deque(maxlen=RATE_SPAN_S + 1)
-        """Seconds, and how many messages were delivered in each; seconds with none are left out."""
+        """Seconds, and the number of messages delivered in each; seconds without any are left out."""
 
     def load(self) -> None:
-        """StorageError if the file is none of ours."""
+        """Raises StorageError if the file is not ours."""
         loaded = from_file(self._files.load(FILE_NAME), TimerMetrics, FILE_NAME)
         loaded.data_version = loaded.data_version or self._metrics.data_version
         self._metrics = loaded
 
     def add(self, topic: str, count: int, changes: int = 1) -> None:
-        """``changes``: in how many steps."""
+        """Adds to a topic's count. The version goes up by ``changes``."""
         now_ms = self._clock_ms()
         metric = self._metrics.timing_count.get(topic)
         if metric is None:
@@ -50,7 +50,7 @@ class TimingCounts:
         self._is_changed = True
 
     def set_counts(self, counts: Mapping[str, int]) -> None:
-        """After a recount; a topic that is not named has none."""
+        """Sets the counts after a recount; a topic that is not named has none."""
         for topic in {*self._metrics.timing_count, *counts}:
             if (difference := counts.get(topic, 0) - self.count(topic)) != 0:
                 self.add(topic, difference)
@@ -65,7 +65,7 @@ class TimingCounts:
         self._delivered.append((second, count))
 
     def delivered_tps(self) -> float:
-        """Over the last seconds."""
+        """Messages delivered per second, over the last seconds."""
         now = self._clock_ms() // 1000
         return sum(count for second, count in self._delivered if now - RATE_SPAN_S <= second < now) / RATE_SPAN_S
 
@@ -76,7 +76,7 @@ class TimingCounts:
         return self._metrics
 
     def save(self) -> None:
-        """If something has changed."""
+        """Saves the counts if something has changed."""
         if self._is_changed:
             self._is_changed = False
             self._files.save(FILE_NAME, msgspec.to_builtins(self._metrics))

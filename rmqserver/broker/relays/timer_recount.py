@@ -1,5 +1,5 @@
-"""How many messages wait for each topic, counted anew: a crash leaves ``timermetrics`` as it was up to a second before.
-Apache counts anew at a time of day (``TimerMessageStore.checkAndReviseMetrics``, 5.5.0)."""
+"""Counts anew how many messages wait for each topic: a crash leaves ``timermetrics`` up to a second old. Apache
+recounts at a time of day (``TimerMessageStore.checkAndReviseMetrics``, 5.5.0)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from rmqserver.store.timers.log import Unit
 
 
 def recount(units: Iterable[Unit], topics: Iterable[str], topic_of: Callable[[Unit], str | None]) -> dict[str, int]:
-    """By real topic: messages, less recalls. A unit knows only the hash of its topic, so ``topic_of`` reads its message
-    where none or several of ``topics`` have that hash; None for a message that is gone. OSError."""
+    """Waiting messages less recalls, by destination topic. A unit holds only the hash of its topic. If none or several
+    of ``topics`` have that hash, ``topic_of`` reads the unit's message, or returns None if it is gone. Raises
+    OSError."""
     named: dict[int, set[str]] = {}
     for name in topics:
         named.setdefault(java_hash(name), set()).add(name)

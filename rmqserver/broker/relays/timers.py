@@ -1,4 +1,4 @@
-"""Timer messages: read from the timer topic's queue into the wheel, and put into their own queues when their time has
+"""Timer messages: taken from the timer topic's queue into the wheel, and put into their own queues when their time has
 come (``TimerMessageStore``, its services from enqueue to dequeue, 5.5.0)."""
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 1.0
-"""While something waits, lest a clock that is put forward makes it late."""
+"""The longest pause while something waits: a clock that is put forward must not make it late."""
 
 GATHER_S = 0.005
-"""From the first message that comes until it is taken in, with those that came meanwhile: a look after each round of
-sends would cost a tenth of them. None is due that soon: slots are seconds."""
+"""How long after the first new message all new ones are taken in together: a look after each round of sends would cost
+a tenth of the sends. None is due that soon: slots are seconds."""
 
 TAKE_IN_READS = 4
-"""Of PORTION_MAX messages each, before other tasks have their turn."""
+"""Reads of PORTION_MAX messages each, before other tasks have their turn."""
 
 TAKE_IN_ANNOUNCED = 256
-"""Before other tasks have their turn: these need not be read."""
+"""Announced messages taken in before other tasks have their turn: these need not be read."""
 
 _HOPELESS = (PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED)
 
 
 class Timers:
-    """``load`` when the store is open, ``run`` as a task, ``close`` when all of the log is kept."""
+    """To ``load`` when the store is open, ``run`` as a task, and ``close`` when all of the log is kept."""
 
     def __init__(self, parts: BrokerParts, put: Put):
         self._config = parts.config
@@ -64,7 +64,7 @@ class Timers:
         self.checkpoints = TimerCheckpoints(parts, self.counts)
         self._queue = Relay(parts.store, TIMER_TOPIC, 0, self._count_to_read, self._take_in)
         self._delivered_from_queue: list[NotedCopy] = []
-        """Those of the portion that is being read."""
+        """The copies delivered from the portion that is being read."""
         self._has_news = trio.Event()
         self._must_recount = False
         self._delivered_of_master = 0, 0
@@ -72,7 +72,7 @@ class Timers:
     # --- life --------------------------------------------------------------------------------------------------------
 
     def load(self, *, clean: bool) -> None:
-        """StorageError or OSError for files that cannot be used."""
+        """Raises StorageError or OSError if the files cannot be used."""
         self.counts.load()
         self._must_recount = not clean
         self._timers.load(self._clock_ms(), log_state(self._store), clean=clean)
@@ -80,7 +80,7 @@ class Timers:
         self._delivered_of_master = self._timers.saved.delivered_of_master
 
     def arrived(self) -> None:
-        """Messages became visible in the timer topic."""
+        """Called when messages have become visible in the timer topic."""
         self._has_news.set()
 
     async def run(self) -> None:
@@ -98,7 +98,7 @@ class Timers:
                 await self._wait()
 
     async def _wait(self) -> None:
-        """Until the next slot's time, news, or a checkpoint is due."""
+        """Waits until the next slot's time, news, or the time of a checkpoint."""
         pauses_s = [self.checkpoints.pause_s]
         if (due_ms := self._timers.next_due_ms) is not None:
             pauses_s.append(min((due_ms - self._clock_ms()) / 1000, LOOK_EVERY_S))
@@ -110,8 +110,8 @@ class Timers:
         self._has_news = trio.Event()
 
     def close(self) -> bool:
-        """At the end, when all of the log is kept: what is left waits for the next broker. False if it may deliver some
-        of what was delivered."""
+        """Saves at the end, when all of the log is kept; the rest waits for the next broker. Returns False if that one
+        may deliver some messages again."""
         self.counts.save()
         return self.checkpoints.close()
 
@@ -125,8 +125,8 @@ class Timers:
     # --- steps -------------------------------------------------------------------------------------------------------
 
     async def step(self) -> bool:
-        """Takes in a portion, delivers a portion of each slot that is due, saves how far that is if it is time. False
-        if there was nothing to do. After a crash, what waits is counted anew first."""
+        """Takes in a portion, delivers a portion of each slot that is due, and saves a checkpoint if it is time.
+        Returns False if there was nothing to do. After a crash, it first recounts what waits."""
         is_busy = False
         if self._must_recount:
             self._must_recount = False
@@ -146,7 +146,7 @@ class Timers:
         return is_busy
 
     async def _recount(self) -> None:
-        """That it fails stops no delivery."""
+        """Recounts what waits. A failure stops no delivery."""
         units, topics = self._timers.waiting_units(), {*self._topics.all(), *self.counts.topics()}
         try:
             self.counts.set_counts(await trio.to_thread.run_sync(recount, units, topics, self._real_topic))
@@ -154,7 +154,7 @@ class Timers:
             log.warning("event=timers-not-counted reason=%r", str(error))
 
     def _real_topic(self, unit: Unit) -> str | None:
-        """Any thread."""
+        """The destination topic of a unit's message. May run in any thread."""
         records = self._store.log.read_ranges([(unit.log_offset, unit.message_size_bytes)])
         message = decoded(records[0]) if records else None
         return None if message is None else message.topic
@@ -172,7 +172,7 @@ class Timers:
         return min(queue.max_offset - start, PORTION_MAX)
 
     def _take_in_announced(self) -> bool:
-        """Takes in what was announced when it was put, up to a message that has to be read. False if nothing was."""
+        """Takes in messages that were announced when put, up to one that has to be read. Returns False if none was."""
         queue, start, now_ms = self._store.queue(TIMER_TOPIC, 0), self._queue.next_offset, self._clock_ms()
         if queue is None or start < queue.min_offset:
             return False
@@ -191,9 +191,9 @@ class Timers:
         return bool(counts)
 
     def _take_in(self, message: StoredMessage) -> None:
-        """One message of the timer topic."""
+        """Takes in one message of the timer topic."""
         queue_offset, log_offset = message.queue_offset, message.log_offset
-        self._timers.announced(log_offset)  # no longer needed
+        self._timers.announced(log_offset)  # drops the announcement
         if not self._timers.is_known(log_offset):
             found, now_ms = timer_message(message), self._clock_ms()
             is_waiting = self._timers.enqueue(
@@ -210,7 +210,7 @@ class Timers:
         self._timers.queue_offset = queue_offset + 1
 
     def _was_delivered(self, queue_offset: int, out_ms: int) -> bool:
-        """By the master whose slave this was."""
+        """Whether the master whose slave this was has delivered the message."""
         taken_in, read_time_ms = self._delivered_of_master
         return queue_offset < taken_in and out_ms < read_time_ms
 
@@ -224,7 +224,8 @@ class Timers:
             self._deliver(slot, units, await self._records(units))
 
     async def _recalled(self, units: list[Unit]) -> set[str]:
-        """The keys that they recall. Each was counted off when it came; what it recalls is counted off below."""
+        """The keys that these units recall. A recall was counted as -1 when it came. That ends here: the message that
+        it recalls is subtracted when its slot is delivered."""
         keys: set[str] = set()
         for start in range(0, len(units), PORTION_MAX):
             portion = units[start : start + PORTION_MAX]
@@ -244,7 +245,8 @@ class Timers:
         return records
 
     def _deliver(self, slot: DueSlot, units: list[Unit], records: list[bytes]) -> None:
-        """Puts their copies. The note goes before the write, so that a kill between them delivers nothing twice."""
+        """Puts the units' copies. The note is written before the log, so that a kill between them delivers nothing
+        twice."""
         done, now_ms = units[0].position - 1, self._clock_ms()
         recalled = slot.recalled or set()
         delivered: list[NotedCopy] = []
@@ -271,7 +273,7 @@ class Timers:
                 self.counts.add(topic, -count, changes=count)
 
     def _put_copy(self, message: TimerMessage, enqueue_ms: int, now_ms: int, *, is_roll: bool = False) -> int | None:
-        """The log offset of the copy; None for one that the log will never take."""
+        """Puts a copy. Returns its log offset, or None if the log will never take it."""
         target = (TIMER_TOPIC, 0) if is_roll else (message.topic, message.queue_id)
         properties = message.properties_of_copy(enqueue_ms, now_ms, is_roll=is_roll)
         try:
@@ -283,7 +285,7 @@ class Timers:
             return None
 
     def _note(self, delivered: list[NotedCopy]) -> None:
-        """Only a process that is killed would miss it: that it cannot be written stops no delivery."""
+        """Notes deliveries. A failure stops no delivery: only a process that is killed would miss the note."""
         try:
             self._timers.note(delivered)
         except OSError as error:

@@ -1,5 +1,5 @@
-"""Answers to sends, given when the store has done what they promise. Those to plain messages come from a template; a
-request with another header codec than JSON, which is rare, gets its answer the ordinary way."""
+"""Answers to sends, given when the store has done what they promise. Answers to plain messages come from a template.
+Requests with a header codec other than JSON, which are rare, are answered the ordinary way."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rmqserver.remoting.connection import Connection
 
 STORE_HOSTS_MAX = 64
-"""Addresses of ours that are remembered as hex: as many as this machine has, so a handful."""
+"""How many of our addresses are remembered as hex. A machine has only a handful."""
 
 
 _NO_FIELDS = NoFields()
@@ -34,7 +34,7 @@ class RefusedSendAnswer(Header, kw_only=True):
 
 
 class SentAnswers:
-    """Made anew whenever a setting changes."""
+    """The answers to sends. Made anew whenever a setting changes."""
 
     def __init__(self, region: str, trace_on: str):
         self.refused_header = RefusedSendAnswer(msg_region=region, trace_on=trace_on)
@@ -45,7 +45,7 @@ class SentAnswers:
         self._batch_template = answer_templates.sent_batch(region, trace_on)
 
     def plain(self, outcome: Outcome, put: PendingPut) -> None:
-        """Answers a plain JSON request. ``put`` holds, behind this function: connection, opaque, store host, where the
+        """Answers a plain JSON request. ``put`` holds, after this function: connection, opaque, store host, where the
         message went (Appended), queue id, unique key (alphanumeric bytes)."""
         _, connection, opaque, store_host, appended, queue_id, unique_key = put
         if outcome is STORED:
@@ -59,7 +59,7 @@ class SentAnswers:
             connection.send(_frame(request, outcome, answer))
 
     def timer(self, outcome: Outcome, put: PendingPut) -> None:
-        """As ``plain``, with the recall handle (ASCII bytes) as one thing more."""
+        """As ``plain``; ``put`` ends with the recall handle (ASCII bytes)."""
         _, connection, opaque, store_host, appended, queue_id, unique_key, handle = put
         if outcome is STORED:
             template = self._timer_templates.get(store_host) or self._timer_template(store_host)
@@ -82,7 +82,7 @@ class SentAnswers:
         unique_key: str | None,
         recall_handle: str | None = None,
     ) -> OnDone:
-        """What answers a request that is not plain, or a batch, whose messages are at ``log_offsets``."""
+        """The function that answers a batch, or a request that is not plain. The messages are at ``log_offsets``."""
         request = without_content(request)
         is_plain_batch = unique_key is None and not (request.codec or request.offers_msgpack)
 
@@ -125,7 +125,7 @@ class SentAnswers:
 
 
 def without_content(request: Request[Any]) -> Request[Any]:
-    """What an answer needs of a request: to keep its body until a flush would cost more than the message itself."""
+    """The part of a request that an answer needs: keeping the body until a flush would cost more than the message."""
     return Request(
         request.code, request.opaque, _NO_FIELDS, request.flag, request.language, request.version, b"", request.codec,
         request.offers_msgpack,
@@ -138,7 +138,7 @@ def _frame(request: Request[Any], outcome: Outcome, answer: SendAnswer) -> bytes
 
 
 def _offset_ids(store_host: bytes, log_offsets: list[int]) -> str:
-    """Joined by commas. A batch has many: to write all numbers as hex at once costs a quarter."""
+    """The message ids, joined by commas. A batch has many: writing all numbers as hex at once costs a quarter."""
     host = store_host.hex().upper()
     numbers = struct.pack(f">{len(log_offsets)}Q", *log_offsets).hex(",", 8).upper()
     return host + numbers.replace(",", f",{host}")

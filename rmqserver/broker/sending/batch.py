@@ -1,4 +1,4 @@
-"""Many messages of one queue in one request: each is stored as a message of its own, without what the broker adds to
+"""Many messages of one queue in one request. Each is stored as a message of its own, without what the broker adds to
 one that comes alone (``SendMessageProcessor.sendBatchMessage``, 5.5.0)."""
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class BatchPut:
     def put(
         self, header: SendHeader, target: Target, queue_id: int, born_host: bytes, store_host: bytes, body: bytes
     ) -> BatchStored:
-        """Takes the messages in ``body`` into this round. Refused or MessageRefused if they cannot be taken, and
-        ProtocolError if they are not messages. Nothing is stored then."""
+        """Takes the messages in ``body`` into this round. Raises Refused or MessageRefused if they cannot be taken, and
+        ProtocolError if they are not messages; nothing is stored then."""
         topic = header.topic
         if len(topic) > TOPIC_V1_LENGTH_MAX:
             raise Refused(ResponseCode.MESSAGE_ILLEGAL, f"message topic length too long {len(topic)}")
