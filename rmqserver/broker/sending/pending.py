@@ -1,6 +1,6 @@
-"""Puts that wait for what was promised: in async mode the write that ends the round, in sync mode the flush that covers
-it, and at a SYNC_MASTER the slaves that are to have it. A put whose write or flush failed ends badly, and its producer
-is never told that it is stored."""
+"""Puts that wait for what was promised: in async mode for the write that ends the round, in sync mode for the flush
+that covers it, and at a SYNC_MASTER for the slaves that are to have it. If a write or flush fails, its puts fail, and
+their producers are never told that the messages are stored."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ COPY_TIMED_OUT = Outcome(ResponseCode.FLUSH_SLAVE_TIMEOUT)
 OnDone = Callable[[Outcome], None]
 
 PendingPut = tuple[Any, ...]
-"""A function, and what it needs to answer: it is called with the outcome and with this tuple. Not a class: there is one
-for every message sent."""
+"""A function, and what it needs to answer: it is called with the outcome and with this tuple. It is not a class,
+because there is one for every message sent."""
 
 
 class _Unsafe(NamedTuple):
@@ -57,8 +57,9 @@ class _Unsafe(NamedTuple):
 
 
 class PendingPuts:
-    """What a round has to answer: ``when_written`` and ``when_safe``, to which the hot path appends. Everybody else
-    calls ``wait``. Safe is what is flushed, where that was promised, and copied to as many slaves as were."""
+    """The puts that a round has to answer: ``when_written`` and ``when_safe``, to which the hot path appends. All other
+    code calls ``wait``. A put is safe when it is flushed, if that was promised, and copied to as many slaves as
+    promised."""
 
     def __init__(self, store: MessageStore, stats: BrokerStats, replicas: HaMaster):
         self.when_written: list[PendingPut] = []
@@ -75,11 +76,11 @@ class PendingPuts:
 
     @property
     def knows_safe(self) -> bool:
-        """Whether to be safe is more than to be written."""
+        """Whether safe means more than written."""
         return self._waits_for_flush or self._replicas.copies_needed > 1
 
     def is_safe(self, log_offset: int) -> bool:
-        """Whether the record that begins there is."""
+        """Whether the record that begins there is safe."""
         return log_offset < min(self._flushed_offset, self._replicas.copied_offset)
 
     def end_round(self) -> None:
@@ -105,7 +106,8 @@ class PendingPuts:
         unsafe.clear()
 
     def settle(self) -> None:
-        """A flush has ended, well or badly, or a slave has reported: ends the puts that are safe now."""
+        """Ends the puts that are safe now. To be called when a flush has ended, well or badly, or a slave has
+        reported."""
         if self._unsafe:
             safe_offset = min(self._flushed_offset, self._replicas.copied_offset)
             while self._unsafe and self._unsafe[0].end_offset <= safe_offset:
@@ -117,19 +119,19 @@ class PendingPuts:
                 self._lose(self._unsafe.popleft().puts, self._store.unwriteable_reason)
 
     def give_up(self, reason: str) -> None:
-        """Ends those that are left: nobody knows whether their messages stay."""
+        """Ends the puts that are left: nobody knows whether their messages stay."""
         while self._unsafe:
             self._lose(self._unsafe.popleft().puts, reason)
 
     @property
     def _flushed_offset(self) -> int:
-        """The flush thread may be further by now than what readers see; a producer that was told of a message must find
-        it, to end its transaction."""
+        """Never ahead of what readers see, though the flush thread may be: a producer that was told of a message must
+        find it, to end its transaction."""
         confirmed_offset = self._store.confirmed_offset
         return min(self._store.flushed_offset, confirmed_offset) if self._waits_for_flush else confirmed_offset
 
     def expire(self, now_s: float, flush_timeout_s: float, copy_timeout_s: float) -> None:
-        """Ends those whose flush, or whose slaves, take that long: their producers hear FLUSH_DISK_TIMEOUT or
+        """Ends puts whose flush, or whose slaves, take that long. Their producers get FLUSH_DISK_TIMEOUT or
         FLUSH_SLAVE_TIMEOUT, the latter if both are late; the messages stay stored."""
         while self._unsafe:
             end_offset, written_s, puts = self._unsafe[0]
@@ -156,5 +158,5 @@ def _end(puts: list[PendingPut], outcome: Outcome) -> None:
     for put in puts:
         try:
             put[0](outcome, put)
-        except Exception:  # one answer that cannot be given must not keep the others from theirs
+        except Exception:  # one failing answer must not keep the others from theirs
             log.exception("event=put-not-answered")

@@ -1,5 +1,5 @@
 """Properties that ask the broker for more than storing a message (``MessageConst`` and ``SendMessageProcessor``,
-5.5.0). Nearly all messages ask for nothing more; ``USUAL`` finds that out in one look."""
+5.5.0). Nearly all messages ask for nothing more; ``USUAL`` recognizes them in one look."""
 
 from __future__ import annotations
 
@@ -33,27 +33,27 @@ if TYPE_CHECKING:
 
 INNER_NUM = "INNER_NUM"
 TIMER_NAMES = ("TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS")
-"""The first that a message has counts."""
+"""If a message has several, the first of these counts."""
 
 UNUSUAL_SYS_FLAG = ~(COMPRESSED | MULTI_TAGS | COMPRESSION_TYPE_MASK | BORN_HOST_V6 | STORE_HOST_V6)
-"""A message with one of these bits may be half of a transaction, a batch in one record, or what nobody knows."""
+"""A message with one of these bits may be half of a transaction, a batch in one record, or something unknown."""
 
 _NAMES_WITH_A_MEANING = (
     UNIQUE_KEY, KEYS, TAGS, TRAN_MSG, DELAY, *TIMER_NAMES, f"P(?:{POP_CK[1:]}|{PRODUCER_SEQ[1:]})", LITE_TOPIC,
     MULTI_DISPATCH, PRIORITY, INNER_NUM, MSG_REGION, TRACE_ON, CLUSTER, WAIT,
 )  # fmt: skip
-"""One with the letter of another shares its branch: so no property of a plain message costs a look more."""
+"""PRODUCER_SEQ shares the branch of POP_CK, so that it costs the properties of plain messages no further look."""
 
-# Possessive quantifiers spare the marks for a step back, which would find nothing: no property matches in two ways.
+# Possessive quantifiers save the notes for backtracking, which would find nothing: no property matches in two ways.
 # Python before 3.11.5 keeps half a property if the outer one is possessive.
 _AGAIN = b"*+" if sys.version_info >= (3, 11, 5) else b"*"
 USUAL = re.compile(
     rb"(?:UNIQ_KEY\x01([0-9A-Za-z]++)\x02|KEYS\x01([^\x02]++)\x02|TAGS\x01([^\x02]++)\x02|WAIT\x01[^\x02]++\x02"
     rb"|(?!(?:%b)\x01)[^\x01\x02]++\x01[^\x02]++\x02)%b" % ("|".join(_NAMES_WITH_A_MEANING).encode(), _AGAIN)
 )
-"""Matches, whole, the properties of a message that asks for nothing but being stored, and not those of one that is to
-be delayed, is half of a transaction, is sent once more ... They end with a separator. The groups are the MessageKeys;
-the unique key is alphanumeric."""
+"""Matches, in full, the properties of a message that asks only to be stored, and not those of one that is to be
+delayed, is half of a transaction, is sent again ... They end with a separator. The groups are the MessageKeys; the
+unique key is alphanumeric."""
 
 _INT = re.compile(r"[+-]?[0-9]{1,10}")
 
@@ -61,18 +61,18 @@ _NO_WAIT = re.compile(rb"(?:^|\x02)WAIT\x01false\x02")
 
 
 def waits_until_safe(properties: bytes) -> bool:
-    """Whether the producer of a usual message waits for its flush and its copies, where the broker promises some
+    """Whether the producer of a usual message waits for its flush and its copies, if the broker promises any
     (``Message.isWaitStoreMsgOK``)."""
     return b"WAIT\x01false\x02" not in properties or _NO_WAIT.search(properties) is None
 
 
 def wants_safe(properties: dict[str, str]) -> bool:
-    """As ``waits_until_safe``, for a message whose properties were taken apart."""
+    """As ``waits_until_safe``, for a message whose properties are parsed."""
     return properties.get(WAIT) != "false"
 
 
 def added_by_broker(config: BrokerConfig) -> dict[str, str]:
-    """What every message gets that a producer sends by itself, and not in a batch."""
+    """The properties that the broker adds to every message that a producer sends, except in a batch."""
     return {
         MSG_REGION: config.region_id,
         TRACE_ON: "true" if config.trace_on else "false",
@@ -81,14 +81,14 @@ def added_by_broker(config: BrokerConfig) -> dict[str, str]:
 
 
 def parse_int(text: str) -> int:
-    """A number as Java's ``Integer.parseInt`` reads it. Refused with 1 if it is none."""
+    """A number as Java's ``Integer.parseInt`` reads it. Raises Refused with 1 if it is none."""
     if not _INT.fullmatch(text) or not -INT_MAX - 1 <= int(text) <= INT_MAX:
         raise Refused(ResponseCode.SYSTEM_ERROR, f"a number is needed, not {text[:40]!r}")
     return int(text)
 
 
 def delay_level(properties: dict[str, str]) -> int:
-    """0 if the message is not to be delayed."""
+    """The message's delay level; 0 if it is not to be delayed."""
     text = properties.get(DELAY)
     return parse_int(text) if text is not None else 0
 

@@ -1,5 +1,5 @@
-"""The one way of every message into the store: the rules for every message change it, the store takes it, it is
-counted, and when the store has done what was promised, its maker is told."""
+"""The full way of a message into the store: the rules for all messages change it, the store takes it, it is counted,
+and its maker is told when the store has done what was promised."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ class Put:
         self._rules = rules
 
     def put(self, message: NewMessage) -> Appended:
-        """Takes the message into this round. The rules may change it: afterwards it says where it waits. Refused or
-        MessageRefused if it cannot be taken; nothing is stored then."""
+        """Takes the message into this round. The rules may change it: afterwards its topic and queue are those where it
+        waits. Raises Refused or MessageRefused if it cannot be taken; nothing is stored then."""
         for rule in self._rules:
             rule(message, self._parts)
         return self.put_through(message)
 
     def put_through(self, message: NewMessage) -> Appended:
-        """As ``put``, for a message that has been through the rules: it waited, and is delivered now."""
+        """As ``put``, for a message that has passed the rules before: it waited, and is delivered now."""
         appended = self._parts.store.put(message)
         self._count(message.topic, appended)
         return appended
 
     def put_on(self, message: StoredMessage, topic: str, queue_id: int, properties: bytes) -> Appended:
-        """As ``put_through``, for a stored message that goes on to a queue with these properties, as a record holds
-        them. Only what is to be in light queues as well is taken apart for it."""
+        """As ``put_through``, for a stored message that goes on to a queue with these properties, in the form of a
+        record. They are parsed only if the message also goes to light queues."""
         if _MULTI_DISPATCH in properties:
             return self.put_through(
                 NewMessage(
@@ -61,16 +61,16 @@ class Put:
         flow.size_bytes += appended.size_bytes
 
     def when_stored(self, properties: dict[str, str], on_done: OnDone) -> None:
-        """Calls ``on_done`` once, when what was put so far is as safe as the broker promises to the producer of a
+        """Calls ``on_done`` once, when everything put so far is as safe as the broker promises to the producer of a
         message with these properties, or is lost."""
         self._parts.pending.wait(on_done, until_safe=self.knows_safe and wants_safe(properties))
 
     def when_stored_at(self, log_offset: int, properties: dict[str, str], on_done: OnDone) -> None:
-        """As ``when_stored``, for a message that was put there before."""
+        """As ``when_stored``, for a message that was put at that log offset before."""
         until_safe = wants_safe(properties) and not self._parts.pending.is_safe(log_offset)
         self._parts.pending.wait(on_done, until_safe=self.knows_safe and until_safe)
 
     @property
     def knows_safe(self) -> bool:
-        """Whether a message counts as stored only when it is on the device, or at slaves."""
+        """Whether a message counts as stored only when it is on the device, or on slaves."""
         return self._parts.pending.knows_safe

@@ -1,5 +1,5 @@
-"""RECALL_MESSAGE (370): a timer message is taken back before its time (``RecallMessageProcessor``, 5.5.0). What is
-stored for it is a timer message too, that meets the other one in its slot."""
+"""RECALL_MESSAGE (370): takes back a timer message before its time (``RecallMessageProcessor``, 5.5.0). The recall is
+stored as a timer message, too, and meets the other one in its slot."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Recalls:
             self._put.when_stored(message.properties, _when_done(request, connection, answer))
 
     def _checked(self, header: RecallHeader) -> RecallHandle:
-        """Refused if nothing can be recalled by it."""
+        """The request's handle. Raises Refused if nothing can be recalled by it."""
         config, now_ms = self._config, self._clock_ms()
         if not config.recall_message_enable:
             raise Refused(ResponseCode.NO_PERMISSION, "recall failed, operation is forbidden")
@@ -106,7 +106,7 @@ class Recalls:
 
 
 def _time_ms(text: str) -> int:
-    """-1 if it is none (``NumberUtils.toLong``)."""
+    """The time in a text; -1 if it is none (``NumberUtils.toLong``)."""
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else -1
 
 

@@ -1,6 +1,7 @@
-"""Messages that are sent again, because their producer heard nothing of the first time: they are answered with where
-they are, and not stored twice. Known are they by the number that their producer asks for this with (``PRODUCER_SEQ``,
-our extension), and where a setting says so by their unique keys, which Java clients keep when they send again."""
+"""Messages that are sent again because their producer got no answer the first time: they are answered with the place
+where they are, and not stored twice. They are recognized by a number with which their producer asks for this
+(``PRODUCER_SEQ``, our extension), and if a setting says so, by their unique keys, which Java clients keep when they
+send again."""
 
 from __future__ import annotations
 
@@ -22,14 +23,14 @@ if TYPE_CHECKING:
     from rmqserver.store.new_message import NewMessage
 
 KEYS_KNOWN_MAX = 100_000
-"""Unique keys that are known without a look into the index."""
+"""Unique keys that are known without asking the index."""
 
 _WAITS_ELSEWHERE = (props.DELAY, *TIMER_NAMES, props.TRAN_MSG)
 """A message with one of these is not stored in its own queue."""
 
 
 class First(NamedTuple):
-    """Where a message has been all the time. ``store_host`` is that of its record, as a host field."""
+    """Where a message was stored the first time. ``store_host`` is that of its record, as a host field."""
 
     appended: Appended
     queue_id: int
@@ -42,8 +43,8 @@ class Repeats:
         self._keys = _UniqueKeys(parts)
 
     def first(self, message: NewMessage, asked_queue_id: int) -> First | None:
-        """Where the message is; None if it is to be stored. ``asked_queue_id`` is what its producer asked for. Refused
-        if it asks for what cannot be done, and if its number is not the next."""
+        """Where the message already is; None if it is to be stored. ``asked_queue_id`` is the one that its producer
+        asked for. Raises Refused if it asks for what cannot be done, and if its number is not the next."""
         number = message.properties.get(props.PRODUCER_SEQ)
         if number is not None:
             return self._numbered(message, _number(number, message, asked_queue_id))
@@ -52,8 +53,8 @@ class Repeats:
         return None
 
     def stored(self, message: NewMessage, topic: str, appended: Appended) -> None:
-        """A message for which ``first`` found nothing was appended, as one of that topic; the rules may have changed
-        it since."""
+        """To be called when a message for which ``first`` found nothing was appended. It was sent to ``topic``; the
+        rules may have changed it since."""
         number = message.properties.get(props.PRODUCER_SEQ)
         if number is not None:
             parsed = parse_untrusted(number)
@@ -80,7 +81,7 @@ class Repeats:
         return First(Appended(place.log_offset, 0, place.queue_offset), message.queue_id, host)
 
     def _record(self, log_offset: int) -> StoredMessage | None:
-        """None for one that nobody sees yet, and for one that retention has taken."""
+        """The record; None if readers do not see it yet, or if retention has deleted it."""
         data = self._parts.store.get_record(log_offset)
         return decode_record_untrusted(data) if data is not None else None
 
@@ -104,7 +105,7 @@ def _number(text: str, message: NewMessage, asked_queue_id: int) -> ProducerSequ
 
 
 class _UniqueKeys:
-    """Those of the newest messages, and behind them the index."""
+    """The unique keys of the newest messages; older ones are looked up in the index."""
 
     def __init__(self, parts: BrokerParts):
         self._parts = parts

@@ -1,5 +1,6 @@
 """SEND_REPLY_MESSAGE (324, 325): a consumer answers a request. The reply is stored like any message, and pushed (326)
-to the producer that waits for it, whose word the consumer gets back (``ReplyMessageProcessor``, 5.5.0)."""
+to the producer that waits for it. The consumer is told whether the producer took it (``ReplyMessageProcessor``,
+5.5.0)."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 PUSH_TIMEOUT_S = 10.0
-"""What the producer gets to say that it has the reply: ``Broker2Client.callClient``."""
+"""How long the producer may take to say that it has the reply (``Broker2Client.callClient``)."""
 
 NOT_STORED_ID = "0"
 """The message id of a reply that was pushed and is not stored."""
@@ -58,7 +59,7 @@ class Replies:
         self._push(client_id, header, bytes(message.body), answer)
 
     def _message(self, request: Request[SendHeader], connection: Connection) -> NewMessage:
-        """Refused if nothing may be sent to the topic of the reply."""
+        """The reply as a message. Raises Refused if nothing may be sent to its topic."""
         header, parts = request.header, self._parts
         try:
             config = self._check.topic_of(header, parts.address.ip(connection.local_addr))
@@ -83,7 +84,7 @@ class Replies:
         )
 
     def _stored(self, message: NewMessage) -> Appended | None:
-        """None if replies are not stored, or this one could not be: it is pushed anyway."""
+        """Stores the reply. None if replies are not stored, or this one could not be: it is pushed anyway."""
         if not self._parts.config.store_reply_message_enable:
             return None
         try:
@@ -138,7 +139,7 @@ class Replies:
 
 
 class _ReplyAnswer:
-    """The consumer's answer, once the producer has said its word and the store has done what it promised."""
+    """The consumer's answer, given once the producer has answered and the store has done what it promised."""
 
     def __init__(
         self,
@@ -163,7 +164,7 @@ class _ReplyAnswer:
         )
 
     def stored(self, outcome: Outcome) -> None:
-        """However that ended: as in Apache's broker, the push alone decides what the consumer hears."""
+        """To be called however storing ended: as in Apache's broker, the push alone decides what the consumer hears."""
         self._is_waiting_for_store = False
         self._answer()
 

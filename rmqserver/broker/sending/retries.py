@@ -1,4 +1,4 @@
-"""How often a message is tried, and what becomes of it then (``AbstractSendMessageProcessor.handleRetryAndDLQ``,
+"""How often a message is tried, and how it becomes a dead letter (``AbstractSendMessageProcessor.handleRetryAndDLQ``,
 5.5.0)."""
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ DLQ_QUEUE_NUMS = 1
 
 
 def times_max(group: SubscriptionGroupConfig, client_version: int, asked: int | None) -> int:
-    """The group's limit, or that of a client which is new enough to have one of its own."""
+    """The group's limit, or the client's own if the client is new enough to have one."""
     if client_version >= FIRST_MAX_RECONSUME_VERSION and asked is not None:
         return asked
     return group.retry_max_times
 
 
 def to_dead_letters(message: NewMessage, group: str, topics: TopicTable) -> None:
-    """The message goes to the group's dead letters, whose topic is made if it is missing, and into no light queue:
-    there its group would have it again."""
+    """Sends the message to the group's dead letters, whose topic is created if it is missing. The message goes to no
+    light queue: its group would get it there again."""
     message.topic, message.queue_id = dlq_topic(group), 0
     for name in (props.MULTI_DISPATCH, props.MULTI_QUEUE_OFFSET):
         message.properties.pop(name, None)
@@ -36,8 +36,9 @@ def to_dead_letters(message: NewMessage, group: str, topics: TopicTable) -> None
 
 
 def bury_if_dead(message: NewMessage, parts: BrokerParts, client_version: int, asked_times_max: int | None) -> None:
-    """A message that a consumer itself sends to its retry topic is dead after too many times, or when the group
-    consumes in order, where nothing can be retried out of it. Refused with 26 for an unknown group."""
+    """Makes a message that a consumer itself sends to its retry topic a dead letter if it was tried too often, or if
+    the group consumes in order, where nothing can be retried out of order. Raises Refused with 26 for an unknown
+    group."""
     if not message.topic.startswith(RETRY_PREFIX):
         return
     name = message.topic.removeprefix(RETRY_PREFIX)

@@ -1,6 +1,6 @@
-"""The rules that change a message on its way into the store, in Apache's order, each in a function of its own. Those
-for producers come first (``SendMessageProcessor``); then those for all messages (``putMessageHook``, ``HookUtils``,
-5.5.0). A rule refuses with Refused, or with the store's own MessageRefused."""
+"""The rules that change a message on its way into the store, in Apache's order, each in a function of its own. The
+rules for producers come first (``SendMessageProcessor``), then the rules for all messages (``putMessageHook``,
+``HookUtils``, 5.5.0). A rule refuses with Refused, or with the store's own MessageRefused."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class Sender(NamedTuple):
-    """What the rules for producers ask beside the message: the topic that was sent to, and what its client said."""
+    """What the rules for producers need besides the message: the topic it was sent to, and what its client said."""
 
     target: Target
     client_version: int
@@ -62,25 +62,26 @@ def retry_or_dead_letter(message: NewMessage, parts: BrokerParts, sender: Sender
 
 
 def no_pop_handle(message: NewMessage, parts: BrokerParts, sender: Sender) -> None:
-    """A message that is sent once more as it was popped is not that one."""
+    """A popped message that is sent again is a new message, so its handle is removed."""
     message.properties.pop(props.POP_CK, None)
 
 
 def unique_key(message: NewMessage, parts: BrokerParts, sender: Sender) -> None:
-    """Clients that know none are given one."""
+    """Gives a unique key to messages whose clients know none."""
     if props.UNIQUE_KEY not in message.properties:
         message.properties[props.UNIQUE_KEY] = parts.unique_ids.next()
 
 
 def lite_topic(message: NewMessage, parts: BrokerParts, sender: Sender) -> None:
-    """A lite topic is named as the light queue that it would be dispatched to."""
+    """Names the light queue to which a message for a lite topic is to be dispatched."""
     lite = message.properties.get(props.LITE_TOPIC)
     if lite and not message.topic.startswith((RETRY_PREFIX, DLQ_PREFIX, SYSTEM_TOPIC_PREFIX)):
         message.properties[props.MULTI_DISPATCH] = lite_queue_name(message.topic, lite)
 
 
 def priority_queue(message: NewMessage, parts: BrokerParts, sender: Sender) -> None:
-    """The queue of a message with a priority; the property goes where something else decides on the queue."""
+    """Chooses the queue of a message with a priority. The property is removed if something else decides on the
+    queue."""
     properties = message.properties
     text = properties.get(props.PRIORITY)
     if text is None or parse_int(text) < 0:
@@ -97,7 +98,7 @@ def priority_queue(message: NewMessage, parts: BrokerParts, sender: Sender) -> N
 
 
 def keys_for_compaction(message: NewMessage, parts: BrokerParts, sender: Sender) -> None:
-    """``cleanup.policy=COMPACTION``: what is kept is kept by key."""
+    """A topic with ``cleanup.policy=COMPACTION`` keeps its messages by key, so they need keys."""
     if sender.target.needs_keys and not message.properties.get(props.KEYS, "").strip():
         raise Refused(ResponseCode.MESSAGE_ILLEGAL, "Required message key is missing")
 
@@ -118,8 +119,8 @@ FOR_PRODUCERS: tuple[ProducerRule, ...] = (
 
 
 def half_message(message: NewMessage, parts: BrokerParts) -> None:
-    """The last rule for producers, behind the queue that the answer names: the first half of a transaction waits where
-    no consumer reads, until its producer says how the transaction ended
+    """The last rule for producers, applied once the queue that the answer names is known. The first half of a
+    transaction waits where no consumer reads, until its producer says how the transaction ended
     (``TransactionalMessageBridge.parseHalfMessageInner``)."""
     properties = message.properties
     if properties.get(props.TRAN_MSG, "").lower() != "true":
@@ -140,15 +141,16 @@ def half_message(message: NewMessage, parts: BrokerParts) -> None:
 
 
 def inner_batch(message: NewMessage, parts: BrokerParts) -> None:
-    """``HookUtils.checkInnerBatch``: a batch in one record belongs to a topic of queue.type BatchCQ, and this broker
-    has none."""
+    """``HookUtils.checkInnerBatch``: refuses a batch in one record. It belongs to a topic of queue.type BatchCQ, and
+    this broker has none."""
     if INNER_NUM in message.properties or message.sys_flag & INNER_BATCH:
         raise MessageRefused(PutStatus.MESSAGE_ILLEGAL, f"{message.topic} takes no batch in one record")
 
 
 def timer(message: NewMessage, parts: BrokerParts) -> None:
-    """``HookUtils.handleScheduleMessage``, its first half, and ``transformTimerMessage``: it waits in the timer topic,
-    with the real target in its properties. A delay level goes before a time; one that has passed delays nothing."""
+    """The first half of ``HookUtils.handleScheduleMessage``, and ``transformTimerMessage``: the message waits in the
+    timer topic, with its real target in its properties. A delay level takes precedence over a time; a time that has
+    passed delays nothing."""
     properties = message.properties
     if is_prepared(message) or message.topic == TIMER_TOPIC or not is_timer(properties):
         return
@@ -170,8 +172,8 @@ def timer(message: NewMessage, parts: BrokerParts) -> None:
 
 
 def timer_out_ms(name: str, text: str, parts: BrokerParts, *, is_recall: bool = False) -> int | None:
-    """The time of the slot in which a message waits, by that one of TIMER_NAMES that counts; None if it does not have
-    to wait. Refused if the broker takes no such message, or not this one."""
+    """The time of the slot in which a message waits, by the one of TIMER_NAMES that counts; None if it does not have to
+    wait. Raises Refused if the broker takes no such message, or not this one."""
     config = parts.config
     if not config.timer_wheel_enable:
         text = "accurate timer message is not enabled, timerWheelEnable is false"
@@ -195,8 +197,8 @@ def timer_out_ms(name: str, text: str, parts: BrokerParts, *, is_recall: bool = 
 
 
 def _check_congestion(load: int, limit: int) -> None:
-    """``TimerMessageStore.isReject``. Between once and twice the limit chance decides; as Apache has it, the more there
-    are the fewer are refused."""
+    """``TimerMessageStore.isReject``. Between once and twice the limit, chance decides. As in Apache's broker, the
+    fuller the slot, the fewer are refused."""
     if load <= limit or (load < 2 * limit and random.randrange(1000) <= 1000 * (load - limit) / limit):
         return
     text = (
@@ -207,8 +209,8 @@ def _check_congestion(load: int, limit: int) -> None:
 
 
 def delay(message: NewMessage, parts: BrokerParts) -> None:
-    """``HookUtils.transformDelayLevelMessage``: it waits in its level's queue of the schedule topic, with the real
-    target in its properties."""
+    """``HookUtils.transformDelayLevelMessage``: the message waits in its level's queue of the schedule topic, with its
+    real target in its properties."""
     if is_prepared(message):
         return
     level = min(delay_level(message.properties), len(parts.config.delay_levels_ms))
@@ -224,6 +226,6 @@ FOR_ALL: tuple[Rule, ...] = (inner_batch, timer, delay)
 
 
 def is_prepared(message: NewMessage) -> bool:
-    """Prepared or rolled back, or half of a transaction: such a message is not scheduled. A half message that is
-    committed is then delayed as it asks for; Apache's broker would delay the half, and lose it."""
+    """Whether a message is prepared, rolled back, or half of a transaction: such a message is not scheduled. A half
+    message is delayed when it is committed, if it asks for that; Apache's broker would delay the half, and lose it."""
     return bool(message.sys_flag & TRANSACTION_PREPARED) or message.topic == TRANSACTION_HALF_TOPIC

@@ -1,8 +1,8 @@
 """SEND_MESSAGE (10), SEND_MESSAGE_V2 (310), SEND_BATCH_MESSAGE (320): the hottest path (``SendMessageProcessor``).
 
-A plain message to a known topic costs one look into a dict, a few into its properties, the append and one rendered
-answer. It is a shortcut through the full way (``special.py``, ``put.py``), and stores the same bytes; whatever is not
-plain leaves it early. Half messages and timers have a shortcut of their own (``waiting_put.py``).
+A plain message to a known topic costs one dict lookup, a few looks into its properties, the append and one rendered
+answer. This is a shortcut for the full way (``special.py``, ``put.py``), and stores the same bytes; messages that are
+not plain leave it early. Half messages and timers have a shortcut of their own (``waiting_put.py``).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 class Sends:
     def __init__(self, parts: BrokerParts, put: Put, when_told: WhenTold = at_once):
-        """``when_told`` calls back when the nameservers know of the topics as they are now."""
+        """``when_told`` calls back when the nameservers know the topics as they are now."""
         self._config = parts.config
         self._store = parts.store
         self._stats = parts.stats
@@ -54,7 +54,7 @@ class Sends:
         self._targets = Targets(parts, when_told)
         self._when_told = when_told
         self._unique_ids = parts.unique_ids
-        # What the hot path would otherwise look up in two steps.
+        # The hot path would otherwise look these up in two steps.
         self._known_targets = self._targets.known
         self._append = parts.store.append
         self._when_written, self._when_safe = parts.pending.when_written, parts.pending.when_safe
@@ -65,7 +65,7 @@ class Sends:
         return dict.fromkeys(codes, self.send)
 
     def settings_changed(self) -> None:
-        """A topic or a setting is not what it was."""
+        """To be called when a topic or a setting has changed."""
         self._known_targets.clear()
         added = added_by_broker(self._config)
         self._added_bytes = self._waiting_put.added_bytes = props.joined(added)
@@ -122,7 +122,7 @@ class Sends:
     def _find_target(self, header: SendHeader, connection: Connection) -> Target:
         return self._targets.find(header, self._address.ip(connection.local_addr))
 
-    # --- what is not plain -------------------------------------------------------------------------------------------
+    # --- messages that are not plain ---------------------------------------------------------------------------------
 
     def _send_unusual(
         self, request: Request[SendHeader], connection: Connection, target: Target, queue_id: int, properties: bytes
@@ -177,7 +177,7 @@ class Sends:
     def _answer_again(
         self, request: Request[SendHeader], connection: Connection, target: Target, message: NewMessage, first: First
     ) -> None:
-        """As the producer would have been answered the first time, and as soon as what it is told is true."""
+        """Answers as the producer would have been answered the first time, as soon as the answer is true."""
         if request.is_oneway:
             return
         appended, queue_id = target.answered(first.appended, first.queue_id)
@@ -199,14 +199,14 @@ class Sends:
             self._put.when_stored(stored.properties, answer if target.is_told else self._told_too(answer))
 
     def _told_too(self, on_done: OnDone) -> OnDone:
-        """A producer that made a topic hears of it when the nameservers have: whoever asks for its route then gets
-        it, as with Apache's broker."""
+        """Holds the answer to a producer that made a topic until the nameservers know it: a client that then asks for
+        its route gets it, as with Apache's broker."""
         return lambda outcome: self._when_told(lambda: on_done(outcome))
 
     # --- refusals ----------------------------------------------------------------------------------------------------
 
     def _refused(self, error: Exception) -> Refused | None:
-        """The refusal of a send, which has a header of its own; None for what is none."""
+        """The refusal of a send, with the header of such refusals; None if the error is no refusal."""
         if isinstance(error, MessageRefused):
             self._stats.put_failed += 1
             refused = refusal_of(error, self._store)

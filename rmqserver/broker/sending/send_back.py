@@ -1,4 +1,4 @@
-"""CONSUMER_SEND_MSG_BACK (36): a consumer could not deal with a message. It comes back to the group later, through its
+"""CONSUMER_SEND_MSG_BACK (36): a consumer could not process a message. It comes back to the group later through the
 retry topic, and after too many times goes to the group's DLQ (``AbstractSendMessageProcessor``, 5.5.0)."""
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class SendBacks:
         return None
 
     def send_back(self, header: SendBackHeader, client_version: int, own_ip: str, store_host: bytes) -> bool:
-        """Puts a copy of the message into this round. False if the group has no retry queues: nothing is stored.
-        Refused if there is no such group or message, or nothing can be written."""
+        """Puts a copy of the message into this round. Returns False if the group has no retry queues: nothing is
+        stored. Raises Refused if there is no such group or message, or nothing can be written."""
         parts = self._parts
         group = self._group_of(header, own_ip)
         if group.retry_queue_nums <= 0:

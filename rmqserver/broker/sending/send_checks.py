@@ -1,5 +1,5 @@
-"""What is asked of a topic before a message goes to it, in Apache's order and words (``AbstractSendMessageProcessor``,
-5.5.0), and why a store's refusal is a refusal of the send."""
+"""The checks of a topic before a message goes to it, in Apache's order and words (``AbstractSendMessageProcessor``,
+5.5.0), and how the store's refusals become refusals of the send."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ class TopicCheck:
         self._clock_ms = clock_ms
 
     def topic_of(self, header: SendHeader, own_ip: str) -> TopicConfig:
-        """Refused with 1, 16, 17 or 29 if nothing may be sent to the topic; ``own_ip`` is what remarks call us."""
+        """Raises Refused with 1, 16, 17 or 29 if nothing may be sent to the topic; ``own_ip`` is our address in
+        remarks."""
         config, topic = self._config, header.topic
         if self._clock_ms() < config.start_accept_send_request_ms:
             when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(config.start_accept_send_request_ms / 1000))
@@ -64,7 +65,7 @@ class TopicCheck:
 
 
 def refusal_of(refused: MessageRefused, store: MessageStore) -> Refused:
-    """What the producer hears of a message that the store did not take (``handlePutMessageResult``)."""
+    """The answer to a producer whose message the store did not take (``handlePutMessageResult``)."""
     if refused.status in (PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED):
         limit = store.options.message_size_max_bytes
         text = (
@@ -82,7 +83,7 @@ def refusal_of(refused: MessageRefused, store: MessageStore) -> Refused:
 
 
 def unavailable_text(store: MessageStore, reason: str) -> str:
-    """Apache's sentence for code 14, with the reason behind it."""
+    """Apache's sentence for code 14, followed by the reason."""
     paths = store.directory
     ratios = [store.disk.usage(path).used_percent / 100 for path in (paths.commit_log, paths.consume_queues)]
     return (

@@ -1,5 +1,5 @@
-"""A producer's message that is not plain: to a retry topic, delayed, with a priority, half of a transaction, sent once
-more. It goes the full way, by the rules for producers and then by the one put."""
+"""A producer's message that is not plain: to a retry topic, delayed, with a priority, half of a transaction, or sent
+again. It goes the full way: through the rules for producers, and then through ``Put``."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 
 class ProducerPut:
-    """What a send does beyond its frame: any message that any kind of producer sends can be put so."""
+    """The part of a send that does not depend on its frame: any message of any producer can be put with it."""
 
     def __init__(self, parts: BrokerParts, put: Put):
         self._parts = parts
         self._put = put
 
     def put(self, message: NewMessage, sender: Sender) -> tuple[Appended, int]:
-        """Where the message went, and the queue that its producer is told: that of its own topic, even if it waits
-        elsewhere. Raises as ``Put.put``. The message has a unique key afterwards."""
+        """Puts the message. Returns where it went, and the queue that its producer is told: the one in its own topic,
+        even if it waits elsewhere. Raises as ``Put.put``. Afterwards the message has a unique key."""
         message.sys_flag |= sender.target.sys_flag
         for rule in FOR_PRODUCERS:
             rule(message, self._parts, sender)
@@ -39,7 +39,7 @@ class ProducerPut:
 
 
 def recall_handle_of(message: NewMessage, broker_name: str) -> str | None:
-    """What a producer can recall a timer message by (``attachRecallHandle``); None for other messages."""
+    """The handle by which a producer can recall a timer message (``attachRecallHandle``); None for other messages."""
     properties = message.properties
     topic, out_ms = properties.get(props.REAL_TOPIC), properties.get(props.TIMER_OUT_MS)
     if topic is None or out_ms is None or topic.startswith(RETRY_PREFIX):
@@ -48,5 +48,5 @@ def recall_handle_of(message: NewMessage, broker_name: str) -> str | None:
 
 
 def recall_handle(topic: str, broker_name: str, out_ms: int, unique_key: str) -> str:
-    """Its time is that of the slot, and one millisecond, so that it is rounded down to the same slot."""
+    """The handle's time is the slot's plus one millisecond, so that it is rounded down to the same slot."""
     return RecallHandle(topic, broker_name, str(out_ms + 1), unique_key).render()

@@ -1,4 +1,4 @@
-"""What sends need to know of their topics, looked up once and thrown away whenever a topic or a setting changes."""
+"""What sends need to know of their topics. It is looked up once, and dropped whenever a topic or a setting changes."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ WhenTold = Callable[[Callable[[], None]], None]
 
 
 def at_once(callback: Callable[[], None]) -> None:
-    """Where there are no nameservers."""
+    """A ``WhenTold`` for a broker without nameservers."""
     callback()
 
 
 class Target:
-    """A topic that is sent to. ``sys_flag`` is what its messages get of it; ``is_plain``: nothing but the message
-    itself decides what is stored, and when the producer is told; ``is_told``: the nameservers know the topic."""
+    """A topic that is sent to. ``sys_flag`` is what it adds to its messages. ``is_plain``: only the message itself
+    decides what is stored, and when the producer is told. ``is_told``: the nameservers know the topic."""
 
     __slots__ = ("config", "flow", "is_plain", "is_told", "queue_limit", "sys_flag")
 
@@ -55,7 +55,8 @@ class Target:
         return self.config.attributes.get("cleanup.policy") == "COMPACTION"
 
     def choose_queue(self, queue_id: int, producer: str) -> int:
-        """For a queue id outside of the topic: any queue for a negative one. Refused, naming the producer, else."""
+        """The queue for a queue id outside of the topic: any for a negative id, else Refused with the producer in the
+        remark."""
         if queue_id < 0:
             return random.randrange(max(self.config.write_queue_nums, 1))
         text = f"request queueId[{queue_id}] is illegal, {config_text(self.config)} Producer: {producer}"
@@ -79,7 +80,8 @@ class StaticTarget(Target):
         }
 
     def choose_queue(self, queue_id: int, producer: str) -> int:
-        """The queue here of a logical one, the first one for a negative id. Refused with 501 if it is elsewhere."""
+        """The queue here of a logical one; the first for a negative id. Raises Refused with 501 if it is on another
+        broker."""
         if queue_id < 0:
             queue_id = next(iter(self._mappings.all()[self.config.topic_name].hosted_queues), queue_id)
         chosen = self._mappings.items(self.config.topic_name, queue_id)[-1].queue_id
@@ -97,10 +99,10 @@ class StaticTarget(Target):
 
 
 class Targets:
-    """``known`` by topic, without those that the nameservers have not been told of yet."""
+    """The targets of sends. ``known`` has them by topic, except those that the nameservers do not know yet."""
 
     def __init__(self, parts: BrokerParts, when_told: WhenTold = at_once):
-        """``when_told`` calls back when the nameservers know of the topics as they are now."""
+        """``when_told`` calls back when the nameservers know the topics as they are now."""
         self.known: dict[str, Target] = {}
         self._when_told = when_told
         self._untold: set[str] = set()
@@ -111,7 +113,7 @@ class Targets:
         self._config = parts.config
 
     def find(self, header: SendHeader, own_ip: str) -> Target:
-        """Refused if nothing may be sent to the topic."""
+        """The target of a send. Raises Refused if nothing may be sent to the topic."""
         is_new = self._topics.get(header.topic) is None
         config = self._check.topic_of(header, own_ip)
         if len(self.known) >= TARGETS_CACHED_MAX:
@@ -119,7 +121,7 @@ class Targets:
         flow = self._stats.puts[header.topic]
         is_static = header.topic in self._mappings.all()
         target = StaticTarget(config, flow, self._mappings) if is_static else Target(config, flow)
-        if self._config.unique_key_check_ms:  # every message is looked for
+        if self._config.unique_key_check_ms:  # every message may be a repeat
             target.is_plain = False
         if is_new:
             self._untold.add(header.topic)

@@ -1,6 +1,6 @@
-"""A half message or a timer that asks for nothing else: a shortcut as that of the plain send, for messages that wait
+"""Half messages and timers that ask for nothing else: a shortcut like that of the plain send, for messages that wait
 elsewhere before they reach their queue. It stores the same bytes as the full way (``special.py``, ``rewrites.py``), and
-leaves to it whatever is not as nearly all such messages are."""
+leaves all unusual messages to it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Waiting = tuple[Appended, bytes, bytes | None]
 
 _HALF = b"TRAN_MSG\x01true\x02"
 _TIMER = b"TIMER_DEL"
-"""How the names of times begin."""
+"""How the names of timer properties begin."""
 
 
 class WaitingPut:
@@ -45,8 +45,8 @@ class WaitingPut:
         body: bytes,
         properties: bytes,
     ) -> Waiting | None:
-        """``properties`` end with a separator; ``target`` is plain. None, with nothing done, for a message that goes
-        the full way. Raises as ``Put.put``."""
+        """Puts a half message or a timer. None, with nothing done, for a message that goes the full way. ``properties``
+        end with a separator; ``target`` is plain. Raises as ``Put.put``."""
         sys_flag = header.sys_flag | target.sys_flag
         before, half, after = properties.partition(_HALF)
         if half:
@@ -94,14 +94,14 @@ class WaitingPut:
         return appended, unique_key, handle
 
     def _out_ms(self, timer: bytes) -> int | None:
-        """As ``timer_out_ms``, of a property that says when."""
+        """As ``timer_out_ms``, for a whole property; None if it names no time."""
         name, _, value = timer.decode().partition("\x01")
         return timer_out_ms(name, value, self._parts) if name in TIMER_NAMES and value else None
 
 
 def _keys_of(before: bytes, after: bytes) -> MessageKeys | None:
-    """Those of a message, from what stands before and after the property by which it waits; None if more is to be done
-    for it. What the broker adds to such messages, it changes in place where they have it already."""
+    """The keys of a message, from what stands before and after the property by which it waits. None if it must go the
+    full way, as it must if it already has a property that the broker adds, because that is changed in place."""
     others = before + after
     if (before and before[-1] != 2) or b"TIMER_" in others or b"REAL_" in others or b"__transactionId__" in others:
         return None

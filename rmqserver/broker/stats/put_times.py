@@ -15,7 +15,7 @@ _LABELS = (
 )  # fmt: skip
 
 _BUCKETS = 64
-"""Bucket n holds times below 2**n us: more than a clock can tell."""
+"""Bucket n holds times below 2**n us. So many buckets hold more than a clock can tell."""
 
 
 class PutTimes:
@@ -39,7 +39,7 @@ class PutTimes:
         self._filling_labels[1 + bisect_right(_BOUNDS_MS, elapsed_ms)] += message_count
 
     def turn_minute(self) -> None:
-        """A minute is full and is shown from now on."""
+        """Ends a minute, which is shown from now on."""
         self._shown, self._filling = self._filling, [0] * _BUCKETS
         self._shown_labels, self._filling_labels = self._filling_labels, [0] * len(_LABELS)
 
