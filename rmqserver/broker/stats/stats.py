@@ -1,7 +1,7 @@
-"""What the broker counts: messages and bytes by topic and group, and their rates over minute, hour and day.
+"""The broker's counters: messages and bytes by topic and group, and their rates over minute, hour and day.
 
-The hot path adds to the attributes of a ``Flow``, which one dict look-up finds. It times, locks and samples nothing. A
-task reads the sums once a second. Totals of the broker are sums over topics, made on request. Names and meanings are
+The hot path adds to the attributes of a ``Flow``, which one dict lookup finds; it does no timing, locking or sampling.
+A task reads the sums once a second. Totals of the broker are sums over topics, made on request. Names and meanings are
 those of ``BrokerStatsManager``, ``StatsItem`` and ``StoreStatsService`` (5.5.0)."""
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _snapshot(samples: Iterable[Sample], of_bytes: bool) -> StatsSnapshot:
 
 
 class Flows(dict[K, Flow]):
-    """Flows by topic, or by topic and group; made at first use. ``rest`` counts for those that find no room."""
+    """Flows by topic, or by topic and group; made at first use. ``rest`` counts for keys that find no room."""
 
     def __init__(self, rest: Flow) -> None:
         super().__init__()
@@ -122,7 +122,7 @@ class BrokerStats:
     """
 
     def __init__(self, cluster: str, clock_ms: Callable[[], int], own_topics: frozenset[str] = frozenset()):
-        """``own_topics`` are this broker's own system topics beside those that every broker has."""
+        """``own_topics`` are this broker's own system topics, in addition to those that every broker has."""
         self._gone_puts = Flow()
         self._gone_gets = Flow()
         self.puts: Flows[str] = Flows(self._gone_puts)
@@ -144,16 +144,16 @@ class BrokerStats:
         self.put_total_yesterday_morning = self.put_total_this_morning = 0
         self.get_total_yesterday_morning = self.get_total_this_morning = 0
 
-    # --- counting what is rare ---------------------------------------------------------------------------------------
+    # --- rare events -------------------------------------------------------------------------------------------------
 
     def add(self, name: str, key: str, message_count: int = 1) -> None:
-        """One event of a kind that has no attribute of its own: SNDBCK_PUT_NUMS, GROUP_ACK_NUMS, DLQ_PUT_NUMS."""
+        """Counts one event of a kind without an attribute of its own: SNDBCK_PUT_NUMS, GROUP_ACK_NUMS, DLQ_PUT_NUMS."""
         flow = self._others[name, key]
         flow.message_count += message_count
         flow.request_count += 1
 
     def forget_topic(self, topic: str) -> None:
-        """The topic is deleted. Its flows go; the broker's totals stay."""
+        """Removes the flows of a deleted topic; the broker's totals stay."""
         gone = self.puts.pop(topic, None)
         if gone is not None:
             _merge(self._gone_puts, gone)
@@ -194,7 +194,7 @@ class BrokerStats:
         return self._gone_gets.message_count + sum(users)
 
     def rates(self, field: str) -> list[float | None]:
-        """Per second over 10, 60 and 600 s. None for a span longer than the broker has run. ``field``: see
+        """Rates per second over 10, 60 and 600 s; None for a span longer than the broker has run. ``field``: see
         ``_Totals``."""
         return [self._rate(field, span_s) for span_s in RATE_SPANS_S]
 

@@ -26,8 +26,8 @@ class Attribute:
 
 
 def _one_of(*values: str, instead: Mapping[str, str] = MappingProxyType({})) -> Check:
-    """``values`` in the order in which Apache's hash set prints them. Those in ``instead`` are known but refused, with
-    what to do instead."""
+    """Accepts ``values``, which are in the order in which Apache's hash set prints them. Values in ``instead`` are
+    known but refused, with what to do instead."""
 
     def check(value: str) -> str | None:
         if value in instead:
@@ -63,7 +63,7 @@ _INSTEAD = {
 
 
 def served_otherwise(attributes: Mapping[str, str]) -> list[str]:
-    """The attributes of a topic, made by an Apache broker, that ask for queues which this one does not write."""
+    """The attributes of a topic from an Apache broker that ask for queues which this broker does not write."""
     return [
         f"{name}={value}"
         for name in (QUEUE_TYPE, CLEANUP_POLICY)
@@ -94,8 +94,8 @@ GROUP_ATTRIBUTES: Mapping[str, Attribute] = {
 
 
 def parse_untrusted(text: str | None) -> dict[str, str]:
-    """``+name=value,-name`` as changes: the names keep their signs, and a removal has an empty value. ProtocolError,
-    with Apache's remark, for any other form."""
+    """Parses ``+name=value,-name`` as changes: the names keep their signs, and a removal has an empty value. Raises
+    ProtocolError, with Apache's remark, for any other form."""
     changes: dict[str, str] = {}
     for item in (text or "").split(","):
         if not item.strip():
@@ -116,7 +116,7 @@ def alter(
 ) -> dict[str, str]:
     """The attributes after ``changes``; ``current`` None means that their owner is being created.
 
-    ProtocolError, with Apache's remark, if one change is not possible. Then no change is made.
+    Raises ProtocolError, with Apache's remark, if one change is not possible. Then no change is made.
     """
     altered = dict(current or {})
     seen: set[str] = set()

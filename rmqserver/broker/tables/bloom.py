@@ -1,4 +1,4 @@
-"""Where a group's subscription of a topic stands in the bit maps of consume queue extensions (``BloomFilter``,
+"""The bits of a group's subscription to a topic in the bit maps of consume queue extensions (``BloomFilter``,
 ``BloomFilterData``, 5.5.0). We write no such extensions. But the positions are part of ``consumerFilter.json``, and an
 Apache broker that reads other positions there drops the whole file."""
 
@@ -21,7 +21,7 @@ class Bloom:
 
     @classmethod
     def of(cls, error_percent: int, name_count: int) -> Bloom:
-        """A filter for this number of names (``expectConsumerNumUseFilter``), with this percentage of chance hits
+        """A filter for this number of names (``expectConsumerNumUseFilter``) and this percentage of false positives
         (``maxErrorRateOfBloomFilter``)."""
         error_rate = min(max(error_percent, 1), 99) / 100
         hash_count = math.ceil(math.log(error_rate) / math.log(0.5))

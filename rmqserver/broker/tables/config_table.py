@@ -1,5 +1,5 @@
 """A table of named entries in one JSON file under ``config/``: topics and groups. Entries are replaced, never changed
-in place: what is rendered of them is kept."""
+in place, because their rendered form is kept."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ E = TypeVar("E", bound=Body)
 T = TypeVar("T")
 
 ENTRIES_MAX = 50_000
-"""Topics, or groups, of one broker. Any client makes one by naming it. The limit is ours: Apache's broker takes what
-its heap holds."""
+"""Topics, or groups, of one broker. Any client creates one by naming it. The limit is ours: Apache's broker takes as
+many as its heap holds."""
 
 
 def next_version(version: DataVersion, now_ms: int) -> DataVersion:
@@ -28,7 +28,8 @@ def next_version(version: DataVersion, now_ms: int) -> DataVersion:
 
 
 def from_file(value: Any, type: type[T], where: str) -> T:
-    """A JSON value of a configuration file as ``type``. StorageError that names ``where`` it stands."""
+    """Converts a JSON value of a configuration file to ``type``. Raises a StorageError that names ``where`` it
+    stands."""
     try:
         return msgspec.convert(value, type, strict=False, str_keys=True)
     except msgspec.ValidationError as error:
@@ -36,14 +37,14 @@ def from_file(value: Any, type: type[T], where: str) -> T:
 
 
 class ConfigTable(Generic[E]):
-    """``member`` is the file's member that holds the entries. When a change returns, it is in the file: a process that
-    is killed then has kept it, and whatever follows from it may be answered."""
+    """``member`` is the member of the file that holds the entries. When a change returns, it is in the file. It
+    survives if the process is killed then, so anything that follows from it may be answered."""
 
     def __init__(self, files: ConfigFiles, file_name: str, member: str, type: type[E], clock_ms: Callable[[], int]):
         self.data_version = DataVersion(timestamp=clock_ms())  # otherwise a wiped table would look like the one before
         self.on_change: list[Callable[[Collection[str] | None], None]] = []
-        """Called after every change with the names of what was put, none where something was deleted; with None if any
-        entry may be another."""
+        """Called after every change: with the names of what was put, with no names after a deletion, and with None if
+        any entry may have changed."""
         self._file = TableFile(files, file_name, member)
         self._type = type
         self._clock_ms = clock_ms
@@ -57,8 +58,8 @@ class ConfigTable(Generic[E]):
         return self._entries
 
     def load(self) -> Document:
-        """Loads the file's entries over those of the table and returns the file's content. StorageError if that cannot
-        be a table of ours."""
+        """Loads the file's entries over those of the table, and returns the file's content. Raises StorageError if that
+        cannot be a table of ours."""
         document, name, member = self._file.load(), self._file.name, self._file.member
         if version := document.get("dataVersion"):
             self.data_version = from_file(version, DataVersion, f"{name}: dataVersion")
@@ -68,11 +69,11 @@ class ConfigTable(Generic[E]):
         return document
 
     def put_entry(self, name: str, entry: E) -> None:
-        """TableFull if there is no room for one more."""
+        """Raises TableFull if there is no room for one more."""
         self.put_entries({name: entry})
 
     def put_entries(self, entries: Mapping[str, E]) -> None:
-        """All of them, as one change. TableFull if there is no room for all; then none is put."""
+        """Puts all of them as one change. Raises TableFull if there is no room for all; then none is put."""
         added_count = sum(name not in self._entries for name in entries)
         if added_count and len(self._entries) + added_count > ENTRIES_MAX:
             remark = f"{self._file.member} holds {ENTRIES_MAX} entries, and no more are taken: delete some"
@@ -83,7 +84,7 @@ class ConfigTable(Generic[E]):
             self.changed(entries.keys())
 
     def delete(self, name: str) -> bool:
-        """False if there was none."""
+        """Returns False if there was none."""
         if self._entries.pop(name, None) is None:
             return False
         self._file.remove(name)
@@ -91,7 +92,7 @@ class ConfigTable(Generic[E]):
         return True
 
     def take_over(self, entries: Mapping[str, E], version: DataVersion) -> None:
-        """The table becomes that of another broker, version included."""
+        """Makes the table that of another broker, version included."""
         for name in self._entries.keys() - entries.keys():
             del self._entries[name]
             self._file.remove(name)
@@ -118,7 +119,7 @@ class ConfigTable(Generic[E]):
         self._file.close()
 
     def other_members(self) -> Document:
-        """Members of the file beside version and entries, for tables that have more."""
+        """Members of the file besides version and entries, for tables that have more."""
         return {}
 
     def _set(self, name: str, entry: E) -> None:

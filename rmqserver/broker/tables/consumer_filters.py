@@ -32,7 +32,7 @@ FILTERS_MAX_CHARS = 4 << 20
 so is the number of filters."""
 
 DEAD_SINCE_START_MS = 30_000
-"""At the start, a filter that was alive when the broker stopped counts as dead since this time: nobody is online
+"""When the broker starts, a filter that was alive when it stopped counts as dead for this long, since nobody is online
 yet."""
 
 
@@ -72,7 +72,7 @@ class ConsumerFilterFile(Body):
 
 @dataclass(frozen=True, slots=True)
 class ConsumerFilter:
-    """One group's filter of one topic. ``wanted`` is everything if the expression in the file does not compile."""
+    """One group's filter of one topic. ``wanted`` accepts everything if the expression in the file does not compile."""
 
     data: ConsumerFilterData
     wanted: MessageFilter
@@ -95,8 +95,8 @@ class ConsumerFilters:
     # --- the file ----------------------------------------------------------------------------------------------------
 
     def load(self) -> None:
-        """StorageError if the file is not one of ours. A file with another bloom filter is ignored, as Apache's broker
-        does."""
+        """Raises StorageError if the file is not ours. A file with another bloom filter is ignored, as by Apache's
+        broker."""
         loaded = from_file(self._files.load(FILE_NAME), ConsumerFilterFile, FILE_NAME)
         found = [data for topic in loaded.filter_data_by_topic.values() for data in topic.group_filter_data.values()]
         if not all(map(self._is_of_bloom, found)):
@@ -138,8 +138,8 @@ class ConsumerFilters:
     # --- groups come and go ------------------------------------------------------------------------------------------
 
     def register(self, group: str, subscriptions: Iterable[SubscriptionData]) -> None:
-        """Takes the subscriptions of a group from a heartbeat. An expression that does not compile leaves no filter,
-        and its pulls are told so."""
+        """Takes the subscriptions of a group from a heartbeat. An expression that does not compile gets no filter, and
+        the group's pulls are told so."""
         topics = set()
         for subscription in subscriptions:
             topics.add(subscription.topic)
@@ -150,7 +150,7 @@ class ConsumerFilters:
                 self._die(one)
 
     def unregister(self, group: str) -> None:
-        """The group has lost its last member."""
+        """Marks the group's filters as dead, because it has lost its last member."""
         for one in self._by_group.get(group, {}).values():
             self._die(one)
 

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from rmqserver.store.disk.config_files import ConfigFiles, Document
 
 FORBIDDEN_MAX = 10_000
-"""Pairs of group and topic in the table of what is forbidden. Every change copies the table."""
+"""Pairs of group and topic in ``forbidden``. Every change copies the table."""
 
 FORBIDDEN_READ_BIT = 2
-"""The bit for reading a topic, in the table of what is forbidden (``PermName.INDEX_PERM_READ``)."""
+"""The bit for reading a topic, in ``forbidden`` (``PermName.INDEX_PERM_READ``)."""
 
 _BUILT_IN = (
     "TOOLS_CONSUMER", "FILTERSRV_CONSUMER", "SELF_TEST_C_GROUP", "CID_ONS-HTTP-PROXY", "CID_ONSAPI_PULL",
@@ -42,7 +42,7 @@ class GroupTable(ConfigTable[SubscriptionGroupConfig]):
         self._config = config
         self._has_light_queues = config.has_light_queues
         self.forbidden: dict[str, dict[str, int]] = {}
-        """Group, topic, bits: what the group may not do with the topic."""
+        """By group and topic: the bits of what the group may not do with the topic."""
 
     def load(self) -> Document:
         for group in _BUILT_IN:
@@ -53,23 +53,23 @@ class GroupTable(ConfigTable[SubscriptionGroupConfig]):
         return document
 
     def get(self, name: str) -> SubscriptionGroupConfig | None:
-        """Groups of light queues are not kept: there may be one for every client."""
+        """The group, or None. Groups of light queues are not kept: there may be one for every client."""
         found = self._entries.get(name)
         if found is None and self._has_light_queues and name.startswith(LIGHT_QUEUE_PREFIX):
             return SubscriptionGroupConfig(group_name=name)
         return found
 
     def put(self, *groups: SubscriptionGroupConfig) -> None:
-        """Creates or replaces them, as one change. TableFull."""
+        """Creates or replaces groups, as one change. Raises TableFull."""
         self.put_entries({group.group_name: group for group in groups})
 
     def delete(self, name: str) -> bool:
-        """False if there was no such group. What it may not read is forgotten with it."""
+        """Returns False if there was no such group. What it may not read is forgotten with it."""
         self.forbidden = {group: topics for group, topics in self.forbidden.items() if group != name}
         return super().delete(name)
 
     def find(self, group: str) -> SubscriptionGroupConfig | None:
-        """The group. An unknown one is made with the default settings; None if that is not allowed."""
+        """The group. An unknown one is created with the default settings; None if that is not allowed."""
         found = self.get(group)
         if found is not None:
             return found
@@ -83,7 +83,7 @@ class GroupTable(ConfigTable[SubscriptionGroupConfig]):
         return bool(self.forbidden and self.forbidden.get(group, {}).get(topic, 0) & 1 << bit)
 
     def set_forbidden(self, group: str, topic: str, forbidden: bool, bit: int = FORBIDDEN_READ_BIT) -> None:
-        """TableFull if the table is full."""
+        """Raises TableFull if the table is full."""
         topics = dict(self.forbidden.get(group, {}))
         if topic not in topics and sum(map(len, self.forbidden.values())) >= FORBIDDEN_MAX:
             remark = f"{FORBIDDEN_MAX} pairs of group and topic are in the table, and no more are taken"

@@ -1,7 +1,7 @@
-"""How far each group has come: committed offsets by topic, group and queue, the positions of its pulls, and resets that
-are not delivered yet (``ConsumerOffsetManager``, 5.5.0). Kept in ``config/consumerOffset.json``, saved every 5 s.
+"""The offsets of groups: committed offsets by topic, group and queue, the positions of pulls, and resets that are not
+delivered yet (``ConsumerOffsetManager``, 5.5.0). Kept in ``config/consumerOffset.json``, saved every 5 s.
 
-All offsets here are queue offsets. A commit is not checked: going backwards, unknown queues and -1 are stored as they
+All offsets here are queue offsets. A commit is not checked: steps backwards, unknown queues and -1 are stored as they
 come, because clients and tools rely on it.
 """
 
@@ -31,21 +31,21 @@ LIGHT_FILE_NAME = "lmqConsumerOffset.json"
 
 SEPARATOR = "@"
 OFFSETS_MAX = 1_000_000
-"""Offsets kept, committed ones and those of pulls. A commit with any queue id adds one. This limit is ours."""
+"""The most offsets kept, committed or of pulls. A commit with any queue id adds one. This limit is ours."""
 
 NOTHING = -1
-"""Below every offset that anybody has read from."""
+"""Less than any offset from which a group has read."""
 
 VERSION_STEP = 500
-"""Commits for one step of the data version (consumerOffsetUpdateVersionStep)."""
+"""Commits per step of the data version (consumerOffsetUpdateVersionStep)."""
 
 
 class ConsumerOffsets:
     """Tables by ``topic@group``, as in the file. No legal name holds an ``@``."""
 
     def __init__(self, files: ConfigFiles, clock_ms: Callable[[], int], *, has_light_queues: bool = False):
-        """``has_light_queues``: as Apache's broker then does, keeps all offsets in the other file, and those of light
-        groups in a table of their own."""
+        """``has_light_queues``: keeps all offsets in the other file, and those of light groups in a table of their own,
+        as Apache's broker does with light queues."""
         self._has_light_queues = has_light_queues
         self.file_name = LIGHT_FILE_NAME if has_light_queues else FILE_NAME
         self.data_version = DataVersion(timestamp=clock_ms())
@@ -59,7 +59,7 @@ class ConsumerOffsets:
         self._is_changed = False
 
     def load(self) -> None:
-        """StorageError if the file is not one of ours."""
+        """Raises StorageError if the file is not ours."""
         name = self.file_name
         document = self._files.load(name)
         if not document:
@@ -74,7 +74,7 @@ class ConsumerOffsets:
         self._count_entries()
 
     def take_over(self, others: ConsumerOffsetsBody) -> None:
-        """Another broker's offsets over our own; those that only we have stay, as at an Apache slave."""
+        """Puts another broker's offsets over our own. Offsets that only we have stay, as on an Apache slave."""
         for table, theirs in (
             (self.committed_table, others.offset_table), (self.pull_table, others.pull_offset_table or {}),
         ):  # fmt: skip
@@ -87,9 +87,9 @@ class ConsumerOffsets:
         self._is_changed = True
 
     def catch_up(self, others: ConsumerOffsetsBody, max_offset: Callable[[str, int], int]) -> int:
-        """Takes those of another broker's offsets that are further than our own, or that we have not, but none further
-        than its queue (``max_offset`` by topic and queue id): what was read of a message that nobody has any more would
-        hide the next one. Returns how many they are."""
+        """Takes another broker's offsets where they are ahead of our own or we have none, but never beyond the end of
+        the queue (``max_offset`` by topic and queue id): an offset past a message that no longer exists would hide the
+        next one. Returns how many were taken."""
         count = 0
         for key, queues in others.offset_table.items():
             topic = key.partition(SEPARATOR)[0]
@@ -104,7 +104,7 @@ class ConsumerOffsets:
         return count
 
     def hold_back(self, max_offset: Callable[[str, int], int]) -> None:
-        """After a crash: puts no group ahead of what its queues hold (``max_offset`` by topic and queue id). A power
+        """After a crash: moves groups back to the ends of their queues (``max_offset`` by topic and queue id). A power
         cut may have taken messages that were read and committed. The next messages get their offsets and must be
         read."""
         for table in (self.committed_table, self.pull_table):
@@ -124,7 +124,7 @@ class ConsumerOffsets:
             self._files.save(self.file_name, self.document() if self._has_light_queues else self.plain_document())
 
     def document(self) -> Document:
-        """All tables, as a broker with light queues keeps them. They are copies."""
+        """Copies of all tables, as a broker with light queues keeps them."""
         light = {
             key: queues[LIGHT_QUEUE_ID]
             for key, queues in self.committed_table.items()
@@ -133,7 +133,7 @@ class ConsumerOffsets:
         return {**self.plain_document(), "lmqOffsetTable": light}
 
     def plain_document(self) -> Document:
-        """The tables without light groups', as a broker without light queues keeps them. They are copies."""
+        """Copies of the tables without that of light groups, as a broker without light queues keeps them."""
         groups: dict[str, list[str]] = {}
         kept = {key: dict(queues) for key, queues in self.committed_table.items() if not _is_light(key)}
         for key in kept:
@@ -149,14 +149,14 @@ class ConsumerOffsets:
     # --- commits -----------------------------------------------------------------------------------------------------
 
     def committed(self, group: str, topic: str, queue_id: int) -> int | None:
-        """None if nothing was ever committed. While a reset waits, its offset."""
+        """The committed offset, or that of a reset that waits; None if nothing was ever committed."""
         key = f"{topic}@{group}"
         if self._resets and (reset := self._resets.get(key, {}).get(queue_id)) is not None:
             return reset
         return self.committed_table.get(key, {}).get(queue_id)
 
     def commit(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
-        """TableFull if there is no room for one more."""
+        """Raises TableFull if there is no room for one more."""
         if not self._put(self.committed_table, f"{topic}@{group}", queue_id, queue_offset):
             remark = f"{OFFSETS_MAX} offsets are kept, and no more are taken: delete groups that are not used"
             raise TableFull(remark)
@@ -169,11 +169,11 @@ class ConsumerOffsets:
         return self.pull_table.get(f"{topic}@{group}", {}).get(queue_id)
 
     def set_pull_offset(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
-        """Nothing happens if there is no room for one more."""
+        """Does nothing if there is no room for one more."""
         self._put(self.pull_table, f"{topic}@{group}", queue_id, queue_offset)
 
     def _put(self, table: dict[str, dict[int, int]], key: str, queue_id: int, queue_offset: int) -> bool:
-        """False if there is no room for one more."""
+        """Returns False if there is no room for one more."""
         queues = table.get(key)
         if queues is None or queue_id not in queues:
             if self._entry_count >= OFFSETS_MAX:
@@ -220,7 +220,7 @@ class ConsumerOffsets:
     # --- resets ------------------------------------------------------------------------------------------------------
 
     def assign_reset(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
-        """The group's next pull of the queue is told to go on here. Until then, its commits are ignored."""
+        """Has the group's next pull of the queue told to go on here. Until then, the group's commits are ignored."""
         self.commit(group, topic, queue_id, queue_offset)
         self._resets.setdefault(f"{topic}@{group}", {})[queue_id] = queue_offset
 
@@ -228,12 +228,12 @@ class ConsumerOffsets:
         return bool(self._resets) and queue_id in self._resets.get(f"{topic}@{group}", {})
 
     def topics_to_reset(self, group: str) -> list[str]:
-        """Those in which a reset waits for the group."""
+        """The topics in which a reset waits for the group."""
         end = SEPARATOR + group
         return [key.removesuffix(end) for key in self._resets if key.endswith(end)]
 
     def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
-        """The offset of a reset that waits, which then waits no longer. None if no reset waits."""
+        """The offset of a reset that waits, which then waits no longer; None if none waits."""
         if not self._resets:
             return None
         key = f"{topic}@{group}"
@@ -247,5 +247,5 @@ class ConsumerOffsets:
 
 
 def _is_light(key: str) -> bool:
-    """Whether a group is one of light queues."""
+    """Whether the key's group is one of light queues."""
     return key.partition(SEPARATOR)[2].startswith(LIGHT_QUEUE_PREFIX)

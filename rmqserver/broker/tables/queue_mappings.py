@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rmqserver.store.disk.config_files import ConfigFiles
 
 NOT_HERE = "%s-%d does not exit in request process of current broker %s"
-"""For topic, logical queue and our name, in Apache's words and spelling."""
+"""To be filled with topic, logical queue and our name, in Apache's words and spelling."""
 
 
 class QueueMappings(ConfigTable[TopicQueueMappingDetail]):
@@ -28,11 +28,12 @@ class QueueMappings(ConfigTable[TopicQueueMappingDetail]):
         self._broker_name = config.broker_name
 
     def put(self, detail: TopicQueueMappingDetail) -> None:
-        """Creates or replaces."""
+        """Creates or replaces a mapping."""
         self.put_entry(detail.topic, detail)
 
     def items(self, topic: str, logical_id: int, text: str = NOT_HERE) -> list[LogicQueueMappingItem]:
-        """The stays of a logical queue that is here now. Refused with 501, in the words of ``text``, if it is not."""
+        """The mapping items of a logical queue that is here now. Raises Refused with 501, in the words of ``text``, if
+        not."""
         detail = self._entries[topic]
         items = detail.hosted_queues.get(logical_id)
         if not items or items[-1].bname != self._broker_name:
@@ -40,7 +41,8 @@ class QueueMappings(ConfigTable[TopicQueueMappingDetail]):
         return items
 
     def here(self, topic: str, item: LogicQueueMappingItem) -> LogicQueueMappingItem:
-        """The item, if its messages are on this broker; Refused if they are where the queue was before."""
+        """The item, if its messages are on this broker. Raises Refused if they are on one where the queue was
+        before."""
         if item.bname != self._broker_name:
             text = (
                 f"the offsets of topic {topic} from {item.logic_offset} on are in queue {item.queue_id} of broker "
@@ -55,5 +57,6 @@ class QueueMappings(ConfigTable[TopicQueueMappingDetail]):
 
 
 def is_physical(logical: str | None) -> bool:
-    """Whether a request says with ``lo`` that its queue is the broker's own one, as one broker asks another."""
+    """Whether a request says with ``lo`` that its queue is a physical one of this broker, as one broker asks
+    another."""
     return logical is not None and logical.lower() != "true"

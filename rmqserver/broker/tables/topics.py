@@ -1,5 +1,5 @@
-"""The topics of this broker: their queues and permissions, those that every broker has, and how a first send creates
-one (``TopicConfigManager``, 5.5.0). Kept in ``config/topics.json``."""
+"""The topics of this broker: their queues and permissions, the built-in topics, and how a first send creates a topic
+(``TopicConfigManager``, 5.5.0). Kept in ``config/topics.json``."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class TopicTable(ConfigTable[TopicConfig]):
         """Topics that no tool may delete, and that 305 lists."""
 
     def load(self) -> Document:
-        """The built-in topics, then what the file says about them and all others."""
+        """Sets the built-in topics, then loads what the file says about them and all others."""
         for topic in self._built_in():
             self._set(topic.topic_name, topic)
         document = super().load()
@@ -67,14 +67,14 @@ class TopicTable(ConfigTable[TopicConfig]):
         return document
 
     def get(self, name: str) -> TopicConfig | None:
-        """Of a light queue, as of a topic with one queue, where the broker has light queues."""
+        """The topic, or None. If the broker has light queues, each of them counts as a topic with one queue."""
         found = self._entries.get(name)
         if found is None and self._has_light_queues and name.startswith(names.LIGHT_QUEUE_PREFIX):
             return TopicConfig(topic_name=name, read_queue_nums=1, write_queue_nums=1)
         return found
 
     def put(self, *topics: TopicConfig) -> None:
-        """Creates or replaces them, as one change. TableFull."""
+        """Creates or replaces topics, as one change. Raises TableFull."""
         self.put_entries({topic.topic_name: topic for topic in topics})
 
     def is_system(self, topic: str) -> bool:
@@ -83,7 +83,7 @@ class TopicTable(ConfigTable[TopicConfig]):
     def create_on_send(
         self, topic: str, default_topic: str, queue_nums: int, unit_mode: bool = False
     ) -> TopicConfig | None:
-        """The topic, made with the settings of ``default_topic``. None if that one does not pass them on."""
+        """The topic, created with the settings of ``default_topic``. None if that one does not pass them on."""
         found = self._entries.get(topic)
         if found is not None:
             return found
@@ -107,7 +107,7 @@ class TopicTable(ConfigTable[TopicConfig]):
     def create_system(
         self, topic: str, queue_nums: int, perm: int = PERM_READ_WRITE, topic_sys_flag: int = 0
     ) -> TopicConfig:
-        """A topic that the broker itself needs (retry, dead letters). One that exists stays as it is."""
+        """The topic, which the broker itself needs (retry, dead letters). It is created if it does not exist."""
         found = self._entries.get(topic)
         if found is not None:
             return found
@@ -122,7 +122,7 @@ class TopicTable(ConfigTable[TopicConfig]):
         return created
 
     def _built_in(self) -> list[TopicConfig]:
-        """``TopicConfigManager.init``, 5.5.0."""
+        """The topics that every broker has (``TopicConfigManager.init``, 5.5.0)."""
         config = self._config
         cluster, broker = config.broker_cluster_name, config.broker_name
         built_in = [

@@ -1,10 +1,10 @@
-"""Half messages whose producer has not said how its transaction ended: it is asked (39), again and again, and each time
-the half message goes back to the end of its queue; after too many times the message is given up
+"""Checks of half messages whose producer has not said how its transaction ended. It is asked (39) again and again, and
+each time the half message goes back to the end of its queue. After too many times the message is given up
 (``TransactionalMessageServiceImpl.check``, 5.5.0).
 
-A round goes through a half queue from what is first not dealt with to what is too young. Other than in Apache's broker,
-a message that goes back because its producer wants to be left alone for some time was not asked about, and is not
-counted as if it were.
+A round goes through a half queue from the first message that is not dealt with to the first that is too young. Unlike
+in Apache's broker, a message that goes back because its producer does not want to be asked for some time was not asked
+about, and is not counted as if it were.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ROUND_MAX_S = 60.0
-"""Of one half queue; the next round goes on."""
+"""The longest time of a round for one half queue; the next round goes on."""
 
 GIVEN_UP_QUEUE_NUMS = 1
 _HOUR_MS = 3_600_000
@@ -61,10 +61,10 @@ class Checks:
         self._put = put
         self._state = state
         self._unasked: Counter[str] = Counter()
-        """Half messages of this round about which nobody could be asked, by producer group."""
+        """Half messages of this round whose producer group was not online to be asked, by group."""
 
     async def run(self) -> None:
-        """A round now and then, until cancelled."""
+        """Checks at intervals until cancelled."""
         while True:
             await trio.sleep(self._config.transaction_check_interval_ms / 1000)
             try:
@@ -73,7 +73,7 @@ class Checks:
                 log.warning("event=check-stopped reason=%r", str(error))
 
     async def check(self) -> None:
-        """One round. Raises what the store refuses with; what came before it is done."""
+        """Does one round. Raises the store's refusals; what came before them is done."""
         try:
             for queue in self._state.queues():
                 try:
@@ -125,7 +125,7 @@ class Checks:
             await trio.lowlevel.checkpoint()
 
     def _go_on_past(self, record: bytes, at: int, queue: HalfQueue, started_ms: int) -> bool:
-        """Deals with a half message; False if it is too young, as those behind it are."""
+        """Deals with a half message. Returns False if it is too young, as those behind it are."""
         try:
             half = decode_record_untrusted(record)
             properties = half.properties
@@ -181,7 +181,7 @@ class Checks:
         self._put.when_stored({}, ask)
 
     def _ask(self, half: StoredMessage, properties: dict[str, str], copy: Appended) -> None:
-        """Asks one producer of the group, by the offsets of the copy."""
+        """Asks one producer of the group, with the offsets of the copy."""
         group = properties.get(props.PRODUCER_GROUP, "")
         producer = self._parts.clients.any_producer(group)
         if producer is None:
@@ -192,7 +192,7 @@ class Checks:
         except ProtocolError as error:
             log.error("event=half-message-damaged at=%d reason=%r", half.queue_offset, str(error))
             return
-        as_sent = properties | {props.WAIT: "false"}  # as Apache's, unlike the stored copy
+        as_sent = properties | {props.WAIT: "false"}  # as Apache sends it, unlike the stored copy
         message = msgspec.structs.replace(
             half,
             topic=topic,

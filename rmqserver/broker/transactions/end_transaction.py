@@ -1,5 +1,5 @@
-"""END_TRANSACTION (37): a producer says how its transaction ended (``EndTransactionProcessor``, 5.5.0). And
-RESUME_CHECK_HALF_MESSAGE (323), by which a tool has a message asked about anew."""
+"""END_TRANSACTION (37): a producer says how its transaction ended (``EndTransactionProcessor``, 5.5.0). Also
+RESUME_CHECK_HALF_MESSAGE (323), with which a tool has a message checked anew."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ class EndTransactions:
     # --- 37 ----------------------------------------------------------------------------------------------------------
 
     def _handle(self, request: Request[EndTransactionHeader], connection: Connection) -> bytes | None:
-        """A producer that does not know how its transaction ended gets no answer, as from Apache's broker. What is
-        refused is logged, since producers do not wait for the answer."""
+        """A producer that does not know how its transaction ended gets no answer, as from Apache's broker. Refusals are
+        logged, since producers do not wait for the answer."""
         try:
             return self._end(request, connection)
         except Refused as refused:
@@ -85,8 +85,8 @@ class EndTransactions:
         return None
 
     def commit(self, header: EndTransactionHeader) -> None:
-        """Puts the message that consumers see into this round, once. Refused if there is no such half message, or
-        nothing can be written."""
+        """Puts the message that consumers see into this round, once. Raises Refused if there is no such half message,
+        or nothing can be written."""
         half, properties, may_have_copies = self._find(header)
         if may_have_copies and self._state.is_committed(half, properties):
             self._state.end(half)
@@ -106,7 +106,7 @@ class EndTransactions:
         self._metrics.add(topic, -1)
 
     def roll_back(self, header: EndTransactionHeader) -> None:
-        """Nobody will see the message. Refused if there is no such half message."""
+        """Ends the transaction so that nobody sees the message. Raises Refused if there is no such half message."""
         half, properties, may_have_copies = self._find(header)
         self._state.end(half)
         if may_have_copies:
@@ -114,8 +114,8 @@ class EndTransactions:
         self._metrics.add(properties.get(props.REAL_TOPIC, ""), -1)
 
     def _find(self, header: EndTransactionHeader) -> tuple[StoredMessage, dict[str, str], bool]:
-        """The half message that the header means, its properties, and whether it may have copies: it may be one, or
-        have been put back to the end of its queue meanwhile."""
+        """The half message that the header names, its properties, and whether it may have copies: it may be one itself,
+        or have been put back to the end of its queue meanwhile."""
         log_offset = header.commit_log_offset
         record = self._store.get_record(log_offset) if log_offset >= 0 else None
         if record is None:
@@ -125,7 +125,7 @@ class EndTransactions:
         timeout_ms = self._config.transaction_timeout_ms
         immune_ms = immunity_ms(properties, timeout_ms)
         age_ms = self._clock_ms() - half.born_timestamp_ms
-        # Once the time is over in which a producer asked not to be asked, only the answer to a check counts.
+        # Once the time for which the producer wanted no checks is over, only the answer to a check counts.
         if immune_ms is not None and not header.from_transaction_check and age_ms > max(immune_ms, timeout_ms):
             raise Refused(ResponseCode.ILLEGAL_OPERATION, "")
         if half.topic != TRANSACTION_HALF_TOPIC:
@@ -161,8 +161,8 @@ class EndTransactions:
         return success(request)
 
     def resume(self, offset_message_id: str) -> None:
-        """Puts the message back to the end of the half queue, as one that was never asked about. Refused if there is
-        none."""
+        """Puts the message back to the end of the half queue, as one that was never asked about. Raises Refused if
+        there is none."""
         try:
             record = self._store.get_record(parse_offset_id_untrusted(offset_message_id).log_offset)
             if record is None:

@@ -1,10 +1,10 @@
 """What is known of transactions that have ended, beyond the op messages.
 
 A half message that its producer is asked about goes back to the end of the half queue, as a copy with offsets of its
-own. A producer may end a transaction by the offsets of any copy, also of one that is no longer the newest; the op
-message names that one only. And a broker that is killed has put messages whose op message it still held. Apache's
-broker delivers such a message once more when it has asked. Here a transaction is told by what all its copies, and the
-message that consumers see, have in common.
+own. A producer may end a transaction by the offsets of any copy, even of an old one; the op message names only that
+copy. A broker that is killed may also have put messages whose op messages it had not yet written. Apache's broker
+delivers such a message again after it has asked. Here a transaction is identified by what all its copies have in common
+with the message that consumers see.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from rmqserver.store.message_store import MessageStore
 
 REMEMBERED_MAX = 50_000
-"""Ended transactions that may have copies; the oldest is forgotten first, and then Apache's rule holds."""
+"""Ended transactions that may have copies. The oldest is forgotten first; then Apache's rule holds for it."""
 
 COPIES_MAX = 64
-"""Records that are looked at for one transaction: one for each check, and what has the same hash."""
+"""Records that are looked at for one transaction: one for each check, and others with the same hash."""
 
 Transaction = tuple[str, int, bytes]
-"""Unique key, birth in ms, and the producer's host: a second send of one message is born at another time."""
+"""Unique key, birth in ms, and the producer's host. A second send of a message has another birth."""
 
 
 def transaction_of(half: StoredMessage, properties: dict[str, str]) -> Transaction:
@@ -58,8 +58,9 @@ class Endings:
 
 
 class History:
-    """What the store's index knows of half messages that were stored before this process opened it. Of those alone the
-    memory may lack something; without an index they are asked about once more than needed, as by Apache's broker."""
+    """What the store's index knows of half messages that were stored before this process opened the store. Only about
+    those may the memory lack something. Without an index they are asked about once more than needed, as by Apache's
+    broker."""
 
     def __init__(self, store: MessageStore, opened_at: int):
         """``opened_at``: the log's end when the store was opened."""
@@ -73,7 +74,7 @@ class History:
         )
 
     def has_newer_copy(self, half: StoredMessage, properties: dict[str, str]) -> bool:
-        """In the half queue, or among those that were given up."""
+        """Whether a newer copy is in the half queue, or among those that were given up."""
         kin = self._kin(half, properties, (TRANSACTION_HALF_TOPIC, TRANSACTION_CHECK_MAX_TIME_TOPIC))
         return any(record.log_offset > half.log_offset for record in kin)
 
@@ -84,14 +85,14 @@ class History:
         transaction = transaction_of(half, properties)
         if not transaction[0]:
             return []
-        begin_ms, end_ms = half.store_timestamp_ms - 86_400_000, self._store.clock_ms() + 86_400_000  # clocks are put
+        begin_ms, end_ms = half.store_timestamp_ms - 86_400_000, self._store.clock_ms() + 86_400_000  # clocks change
         kin = []
         for topic in topics:
             for record in self._store.query(topic, transaction[0], COPIES_MAX, begin_ms, end_ms, "U").records:
                 try:
                     message = decode_record_untrusted(record)
                     is_kin = message.topic == topic and transaction_of(message, message.properties) == transaction
-                except ProtocolError:  # what cannot be read says nothing
+                except ProtocolError:  # a damaged record says nothing
                     continue
                 if is_kin:
                     kin.append(message)

@@ -1,5 +1,5 @@
-"""What is made of a half message: the message that consumers see, the copy that goes back to the end of the half queue,
-the one that is given up; and the op messages, which say what half messages are dealt with
+"""The messages that are made of a half message: the one that consumers see, the copy that goes back to the end of the
+half queue, and the one that is given up. Also the op messages, which say which half messages are dealt with
 (``TransactionalMessageBridge``, ``EndTransactionProcessor``, 5.5.0)."""
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ OP_TAG = "d"
 OP_SEPARATOR = ","
 
 DIGITS_MAX = 18
-"""Of a number that fits Java's long."""
+"""The most digits of a number, so that it fits Java's long."""
 
 
 def real_queue(properties: dict[str, str]) -> tuple[str, int]:
-    """Topic and queue id that a half message with these properties is for. ProtocolError if it does not say so."""
+    """Topic and queue id that a half message with these properties is for. Raises ProtocolError if they do not say
+    so."""
     try:
         return properties[props.REAL_TOPIC], int(properties[props.REAL_QUEUE_ID])
     except (KeyError, ValueError) as error:
@@ -29,8 +30,8 @@ def real_queue(properties: dict[str, str]) -> tuple[str, int]:
 
 
 def committed(half: StoredMessage, properties: dict[str, str]) -> NewMessage:
-    """The message that consumers see. ``properties`` are those of the half message, and changed. ProtocolError if they
-    do not say for which queue it is."""
+    """The message that consumers see. ``properties`` are those of the half message, and are changed. Raises
+    ProtocolError if they do not say for which queue it is."""
     topic, queue_id = real_queue(properties)
     del properties[props.REAL_TOPIC], properties[props.REAL_QUEUE_ID]
     return _copy(
@@ -44,12 +45,12 @@ def committed(half: StoredMessage, properties: dict[str, str]) -> NewMessage:
 
 
 def put_back(half: StoredMessage, properties: dict[str, str]) -> NewMessage:
-    """A copy for the end of its half queue. As Apache's but for the flag, which that loses."""
+    """A copy for the end of its half queue. It is as Apache's, but keeps the flag, which Apache's copy loses."""
     return _copy(half, properties, TRANSACTION_HALF_TOPIC, half.queue_id, half.sys_flag)
 
 
 def given_up(half: StoredMessage) -> NewMessage:
-    """A copy for who looks after what no producer wanted to know of."""
+    """A copy for the operators, who look after messages that no producer has decided on."""
     return _copy(half, half.properties, TRANSACTION_CHECK_MAX_TIME_TOPIC, 0, half.sys_flag)
 
 
@@ -77,7 +78,7 @@ def _copy(
 
 
 def op_message(queue_id: int, half_offsets: Iterable[int], born_timestamp_ms: int, own_host: bytes) -> NewMessage:
-    """Says that the half messages at these queue offsets are dealt with."""
+    """The op message that says that the half messages at these queue offsets are dealt with."""
     return NewMessage(
         topic=TRANSACTION_OP_TOPIC,
         queue_id=queue_id,
@@ -93,7 +94,8 @@ def op_message(queue_id: int, half_offsets: Iterable[int], born_timestamp_ms: in
 
 
 def ended_in(op: StoredMessage) -> list[int]:
-    """The half queue offsets of an op message; 4.x wrote one, without a comma. What is not a number is passed over."""
+    """The half queue offsets of an op message; 4.x wrote one, without a comma. Parts that are not numbers are
+    skipped."""
     if op.properties.get(props.TAGS) != OP_TAG:
         return []
     return [int(part) for part in op.body.split(OP_SEPARATOR.encode()) if part.isdigit()]
@@ -106,7 +108,7 @@ def check_times(properties: dict[str, str]) -> int:
 
 
 def immunity_ms(properties: dict[str, str], timeout_ms: int) -> int | None:
-    """How long after its birth the message's producer wants not to be asked; None if it says nothing of it, and the
+    """How long after its birth the message's producer does not want to be asked; None if it does not say, and the
     broker's own ``timeout_ms`` counts."""
     text = properties.get(props.CHECK_IMMUNITY_TIME_IN_SECONDS)
     if text is None:
@@ -116,5 +118,5 @@ def immunity_ms(properties: dict[str, str], timeout_ms: int) -> int | None:
 
 
 def _number(text: str, otherwise: int) -> int:
-    """What a producer wrote may be anything, and Python refuses to read thousands of digits."""
+    """The number in a text, or ``otherwise``: a producer may write anything, and Python refuses thousands of digits."""
     return int(text) if text.isdecimal() and len(text) <= DIGITS_MAX else otherwise

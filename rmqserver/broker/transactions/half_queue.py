@@ -1,5 +1,5 @@
-"""How far one half queue is dealt with. All offsets here are queue offsets: of the half queue, and of the op queue with
-the same queue id, whose messages say what half messages have ended."""
+"""The progress in one half queue. All offsets here are queue offsets: of the half queue, and of the op queue with the
+same queue id, whose messages say which half messages have ended."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from collections.abc import Iterable
 
 
 class HalfQueue:
-    """``half_offset``: all half messages before it are dealt with. ``op_offset``: all op messages before it speak of
-    those only. ``read_offset`` is the next op message to read."""
+    """``half_offset``: all half messages before it are dealt with. ``op_offset``: all op messages before it name only
+    such half messages. ``read_offset`` is the next op message to read."""
 
     def __init__(self, queue_id: int, half_offset: int, op_offset: int):
         self.queue_id = queue_id
         self.half_offset = half_offset
         self.op_offset = self.read_offset = op_offset
         self._ended: set[int] = set()
-        """From ``half_offset`` on."""
+        """The half offsets from ``half_offset`` on that are dealt with."""
         self._ops: deque[tuple[int, int]] = deque()
         """Op messages from ``op_offset`` on, each with the highest half offset in it."""
 
     def end(self, half_offset: int) -> None:
-        """The half message there is dealt with: committed, rolled back, put back to the end, or given up."""
+        """Notes that the half message there is dealt with: committed, rolled back, put back to the end, or given up."""
         if half_offset >= self.half_offset:
             self._ended.add(half_offset)
 
@@ -43,7 +43,7 @@ class HalfQueue:
             self.op_offset = self._ops.popleft()[0] + 1
 
     def skip_to(self, half_min_offset: int, op_min_offset: int) -> None:
-        """What stood before these offsets is gone: retention has taken it."""
+        """Moves past what stood before these offsets, which retention has deleted."""
         if half_min_offset > self.half_offset:
             self.half_offset = half_min_offset
             self._ended = {offset for offset in self._ended if offset >= half_min_offset}
@@ -54,7 +54,8 @@ class HalfQueue:
         return half_offset < self.half_offset or half_offset in self._ended
 
     def open_run(self, start: int, count_max: int) -> tuple[int, int]:
-        """The first offset from ``start`` on that is not dealt with, and how many such follow each other there."""
+        """The first offset from ``start`` on that is not dealt with, and how many such offsets follow each other
+        there."""
         while self.is_ended(start):
             start += 1
         count = 1

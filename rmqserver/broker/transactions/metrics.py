@@ -1,4 +1,5 @@
-"""How many transactions of each topic are open (``TransactionMetrics``, 5.5.0), in ``config/transactionMetrics``."""
+"""How many transactions of each topic are open (``TransactionMetrics``, 5.5.0); kept in
+``config/transactionMetrics``."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ class TransactionMetrics:
         self._is_changed = False
 
     def load(self) -> None:
-        """StorageError if the file is none of ours."""
+        """Raises StorageError if the file is not ours."""
         document = self._files.load(FILE_NAME)
         if document:
             self._content = from_file(document, _Content, FILE_NAME)

@@ -1,4 +1,4 @@
-"""Ended half messages on their way into op messages, several in one (``TransactionalOpBatchService``, 5.5.0)."""
+"""Gathers ended half messages into op messages, several into one (``TransactionalOpBatchService``, 5.5.0)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 class _Gathered:
-    """Of one half queue. ``own_host`` is what the half messages call us."""
+    """The ended half messages of one half queue. ``own_host`` is our address in the half messages."""
 
     def __init__(self) -> None:
         self.half_offsets: list[int] = []
@@ -34,7 +34,7 @@ class OpMessages:
         self._gathered: dict[int, _Gathered] = {}
 
     def add(self, half: StoredMessage) -> None:
-        """The half message has ended. An op message is put into this round when there are enough for one."""
+        """Notes that the half message has ended. Puts an op message into this round when there are enough for one."""
         gathered = self._gathered.get(half.queue_id)
         if gathered is None:
             gathered = self._gathered[half.queue_id] = _Gathered()
@@ -45,7 +45,7 @@ class OpMessages:
             self._write(half.queue_id, gathered)
 
     def write(self) -> None:
-        """Puts what was gathered into this round. What cannot be put is kept."""
+        """Puts what was gathered into this round. Offsets that cannot be put are kept."""
         for queue_id, gathered in list(self._gathered.items()):
             self._write(queue_id, gathered)
 

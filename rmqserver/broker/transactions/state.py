@@ -1,6 +1,6 @@
-"""What the ends of transactions and the checks share: how far each half queue is dealt with, what has ended, and what
-the store says of it. The offsets are kept as those of the group CID_RMQ_SYS_TRANS in ``config/consumerOffset.json``, as
-Apache's broker keeps them, and never ahead of the device."""
+"""The state that ends of transactions and checks share: the progress of each half queue, ended transactions, and what
+the store says of them. The progress is kept as offsets of the group CID_RMQ_SYS_TRANS in
+``config/consumerOffset.json``, as by Apache's broker, and is never ahead of the device."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 class TransactionState:
-    """``load`` it when the store is open."""
+    """To ``load`` when the store is open."""
 
     def __init__(self, parts: BrokerParts, put: Put):
         self.endings = Endings()
@@ -42,7 +42,7 @@ class TransactionState:
         self.progress.loaded()
 
     def queues(self) -> list[HalfQueue]:
-        """The half queues that there are now; there is one, unless somebody made more."""
+        """The half queues that exist now: one, unless somebody made more."""
         config = self._topics.get(TRANSACTION_HALF_TOPIC)
         return [self._queue(queue_id) for queue_id in range(config.read_queue_nums if config is not None else 1)]
 
@@ -60,18 +60,18 @@ class TransactionState:
     # --- ends --------------------------------------------------------------------------------------------------------
 
     def end(self, half: StoredMessage) -> None:
-        """The half message is dealt with, and an op message is to say so."""
+        """Notes that the half message is dealt with; an op message is to say so."""
         self._queue(half.queue_id).end(half.queue_offset)
         self.op_messages.add(half)
 
     def is_committed(self, half: StoredMessage, properties: dict[str, str]) -> bool:
-        """Whether consumers have the message, by this half message or by a copy of it."""
+        """Whether consumers have the message, through this half message or a copy of it."""
         return self.endings.is_committed(transaction_of(half, properties)) or self._history.is_committed(
             half, properties
         )
 
     def is_over(self, half: StoredMessage, properties: dict[str, str]) -> bool:
-        """Whether the half message needs nobody's word any more: its transaction has ended, or a newer copy is there to
+        """Whether the half message needs no decision any more: its transaction has ended, or there is a newer copy to
         be asked about."""
         return (
             self.endings.is_ended(transaction_of(half, properties))
@@ -87,7 +87,7 @@ class TransactionState:
         self.progress.save_when_kept()
 
     def save(self) -> None:
-        """At the end, when all of the log is kept."""
+        """Saves the progress at the end, when all of the log is kept."""
         for queue in self._queues.values():
             queue.advance()
         self.progress.save()

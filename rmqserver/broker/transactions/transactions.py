@@ -1,4 +1,4 @@
-"""Transactions put together: their requests, their tasks, and what of them is kept from run to run."""
+"""Assembles transactions: their requests, their tasks, and the state that is kept from run to run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 class Transactions:
     """``load`` it when store and tables are there. At the end: ``write_op_messages``, then, when the store is flushed,
-    ``save``, and then the offsets."""
+    ``save``; the offsets are saved after that."""
 
     def __init__(self, parts: BrokerParts, put: Put):
         self.state = TransactionState(parts, put)
@@ -33,12 +33,12 @@ class Transactions:
         return self.ends.handlers()
 
     def load(self) -> None:
-        """StorageError if a file is none of ours."""
+        """Raises StorageError if a file is not ours."""
         self._metrics.load()
         self.state.load()
 
     async def run(self) -> None:
-        """The tasks, until cancelled."""
+        """Runs the tasks until cancelled."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.checks.run)
             nursery.start_soon(self._write_op_messages)
@@ -46,7 +46,7 @@ class Transactions:
             nursery.start_soon(self._save_metrics)
 
     def write_op_messages(self) -> None:
-        """Puts into this round what op messages are to say."""
+        """Puts the gathered op messages into this round."""
         self.state.op_messages.write()
 
     def save(self) -> None:
