@@ -22,7 +22,7 @@ class Nameservers(Outward, AskedNameservers, Protocol):
         ...
 
     def ask_route(self, topic: str, on_route: Callable[[TopicRoute | None], None]) -> None:
-        """Calls back once with the topic's route; with None if no nameserver knows it."""
+        """Calls back once with the topic's route, or with None if it is not known."""
         ...
 
     before_return: Callable[[], Awaitable[None]] | None

@@ -79,7 +79,7 @@ class AuthAdmin:
         return account
 
     def _may_change_super(self, request: Request[UserHeader]) -> bool:
-        """Whether the request may change super users. It has no access key only if authentication is off."""
+        """Whether the request may change super users. One without an access key may: authentication is off then."""
         if request.code in self._unproven_codes:
             return False
         name = request.header.access_key

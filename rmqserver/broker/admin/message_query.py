@@ -20,7 +20,7 @@ from rmqserver.store.disk.config_files import pretty
 from rmqserver.store.queues.consume_queue import ConsumeQueue
 
 QUERY_BYTES_MAX = 12 << 20
-"""Bytes of messages in one answer to a query. An answer that does not fit a frame would reach nobody."""
+"""Bytes of messages in one answer to a query. A larger answer may not fit a frame."""
 
 UNITS_MAX = 10_000
 """Units in one answer of 321."""

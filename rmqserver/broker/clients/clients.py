@@ -254,7 +254,8 @@ def language_name(language: str | int | None) -> str:
 
 
 def _update_subscriptions(group: ConsumerGroup, sent: list[SubscriptionData]) -> bool:
-    """Whether topics were added or removed. A newer version of a known topic is taken over, but is no change."""
+    """Takes over what was sent. Returns whether topics were added or removed; a newer version of a topic is no
+    change."""
     known, is_changed = group.subscriptions, False
     for subscription in sent:
         old = known.get(subscription.topic)

@@ -151,8 +151,8 @@ class Holds:
             self._go_on(held)
 
     def sweep(self, *, scan: bool) -> None:
-        """Lets requests go on whose time is up, and with ``scan`` those that their queue has passed. Forgets requests
-        whose client is gone."""
+        """Lets requests go on whose time is up, and with ``scan`` also those whose queue has moved past them. Forgets
+        requests whose client is gone."""
         now_ms = self._clock_ms()
         for held in list(self._all):
             is_due = held.deadline_ms <= now_ms or held.waiter.closed

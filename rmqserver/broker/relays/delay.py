@@ -119,7 +119,7 @@ class Delays:
 
 def count_due(queue: ConsumeQueue, start: int, now_ms: int, delay_ms: int) -> int:
     """How many of the next messages are due. A unit's tags code is its due time. A time further away than the level's
-    delay stems from other levels or another clock: the message counts as due."""
+    delay comes from other levels or another clock, and the message counts as due."""
     count = 0
     for _, _, due_ms in UNIT.iter_unpack(queue.units(start, PORTION_MAX)):
         if now_ms < due_ms <= now_ms + delay_ms:

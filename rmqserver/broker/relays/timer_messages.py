@@ -56,7 +56,7 @@ class TimerMessage(NamedTuple):
 
 
 def timer_message(stored: StoredMessage) -> TimerMessage:
-    """Raises ProtocolError if the message does not say for which queue it is, and when."""
+    """The timer message in a record. Raises ProtocolError if it does not say for which queue it is, and when."""
     raw = stored.properties_raw
     found = _ENDS_AS_USUAL.match(raw, max(raw.rfind(_USUAL_END), 0))
     is_first = not (b"TIMER_DEL_UNIQKEY" in raw or b"TIMER_ENQUEUE_MS" in raw or b"TIMER_DEQUEUE_MS" in raw)

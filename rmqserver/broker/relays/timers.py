@@ -98,7 +98,7 @@ class Timers:
                 await self._wait()
 
     async def _wait(self) -> None:
-        """Waits until the next slot's time, news, or the time of a checkpoint."""
+        """Waits until the next slot's time, new messages, or the time of a checkpoint."""
         pauses_s = [self.checkpoints.pause_s]
         if (due_ms := self._timers.next_due_ms) is not None:
             pauses_s.append(min((due_ms - self._clock_ms()) / 1000, LOOK_EVERY_S))

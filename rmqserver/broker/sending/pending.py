@@ -1,5 +1,5 @@
 """Puts that wait for what was promised: in async mode for the write that ends the round, in sync mode for the flush
-that covers it, and at a SYNC_MASTER for the slaves that are to have it. If a write or flush fails, its puts fail, and
+that covers it, and on a SYNC_MASTER for the slaves that are to have it. If a write or flush fails, its puts fail, and
 their producers are never told that the messages are stored."""
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """SEND_MESSAGE (10), SEND_MESSAGE_V2 (310), SEND_BATCH_MESSAGE (320): the hottest path (``SendMessageProcessor``).
 
 A plain message to a known topic costs one dict lookup, a few looks into its properties, the append and one rendered
-answer. This is a shortcut for the full way (``special.py``, ``put.py``), and stores the same bytes; messages that are
+answer. This is a shortcut past the full way (``special.py``, ``put.py``), and stores the same bytes; messages that are
 not plain leave it early. Half messages and timers have a shortcut of their own (``waiting_put.py``).
 """
 

@@ -33,8 +33,8 @@ class TopicCheck:
         self._clock_ms = clock_ms
 
     def topic_of(self, header: SendHeader, own_ip: str) -> TopicConfig:
-        """Raises Refused with 1, 16, 17 or 29 if nothing may be sent to the topic; ``own_ip`` is our address in
-        remarks."""
+        """The topic of the send. Raises Refused with 1, 16, 17 or 29 if nothing may be sent to it; ``own_ip`` is our
+        address in remarks."""
         config, topic = self._config, header.topic
         if self._clock_ms() < config.start_accept_send_request_ms:
             when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(config.start_accept_send_request_ms / 1000))

@@ -18,7 +18,7 @@ E = TypeVar("E", bound=Body)
 T = TypeVar("T")
 
 ENTRIES_MAX = 50_000
-"""Topics, or groups, of one broker. Any client creates one by naming it. The limit is ours: Apache's broker takes as
+"""Topics, or groups, of one broker. Any client can create one by naming it. The limit is ours: Apache's broker takes as
 many as its heap holds."""
 
 

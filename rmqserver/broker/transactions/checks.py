@@ -3,8 +3,8 @@ each time the half message goes back to the end of its queue. After too many tim
 (``TransactionalMessageServiceImpl.check``, 5.5.0).
 
 A round goes through a half queue from the first message that is not dealt with to the first that is too young. Unlike
-in Apache's broker, a message that goes back because its producer does not want to be asked for some time was not asked
-about, and is not counted as if it were.
+in Apache's broker, a message that goes back only because its producer does not want to be asked yet does not count as
+asked about.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Assembles lite topics: their handlers, the task that removes idle lite topics (``LiteLifecycleManager``, 5.5.0), and
-the task that searches messages for wildcard groups."""
+the task that looks for messages for wildcard groups."""
 
 from __future__ import annotations
 

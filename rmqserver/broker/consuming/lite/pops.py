@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 
 class LitePops:
-    """``orders`` holds only those of lite topics."""
+    """``orders`` holds only the orders of lite topics."""
 
     def __init__(
         self, parts: BrokerParts, subscriptions: LiteSubscriptions, ready: Ready, orders: Orders, waiting: Waiting

@@ -66,7 +66,7 @@ class LiteSubscriptions:
         return found
 
     def is_wildcard(self, group: str) -> bool:
-        """Whether the group takes part in every lite topic of its parent: so if the attribute exists, whatever its
+        """Whether the group takes part in every lite topic of its parent: it does if it has the attribute, whatever the
         value."""
         config = self._groups.get(group)
         return config is not None and WILDCARD in config.attributes
@@ -95,7 +95,8 @@ class LiteSubscriptions:
     def change(
         self, change: LiteSubscriptionChange, client_id: str, group: str, topic: str, connection: Connection
     ) -> None:
-        """Raises Refused with 604 if the group may not consume, and with 2018 for one lite topic too many."""
+        """Applies one change. Raises Refused with 604 if the group may not consume, and with 2018 for one lite topic
+        too many."""
         names = [lite_queue_name(topic, name) for name in change.lite_topic_set or ()]
         queues = [name for name in dict.fromkeys(names) if is_light(name)]
         if change.action == "COMPLETE_REMOVE":
@@ -148,7 +149,7 @@ class LiteSubscriptions:
             self._ready.offer(queue, client.group)
 
     def _replace(self, client: LiteClient, queues: list[str]) -> None:
-        """Makes these all of the client's subscriptions. This takes none from other clients of an Exclusive group."""
+        """Makes these the client's only subscriptions. It takes none away from other clients of an Exclusive group."""
         wanted = set(queues)
         self._remove(client, [name for name in client.queues if name not in wanted])
         for queue in queues:

@@ -134,7 +134,8 @@ class Acks:
         self._put(entry, handle.revive_queue_id, store_host)
 
     def _put(self, entry: AckMessage | CheckPoint, revive_queue_id: int, store_host: bytes) -> None:
-        """Raises Refused if the handle names a revive queue that does not exist, or if nothing can be written."""
+        """Writes to the revive log. Raises Refused if the handle names a missing revive queue, or nothing can be
+        written."""
         if not 0 <= revive_queue_id < self._log.queue_nums:
             text = f"reviveQid {revive_queue_id} of the handle is none of the {self._log.queue_nums} revive queues"
             raise Refused(ResponseCode.MESSAGE_ILLEGAL, text)

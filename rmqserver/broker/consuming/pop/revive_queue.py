@@ -139,7 +139,7 @@ class ReviveQueue:
         return None
 
     def put_back(self, due: Open) -> None:
-        """Makes the check point due again, at the same time as before."""
+        """Makes the check point due again, at its ``due_ms``."""
         heapq.heappush(self._due, (due.due_ms, due.revive_offset, due.key))
 
     def postpone(self, due: Open, until_ms: int) -> None:
