@@ -1,4 +1,4 @@
-"""The controllers as a broker asks them: the leader what it has to know, all of them for signs of life
+"""A broker's connections to the controllers: it asks the leader its questions, and sends heartbeats to all of them
 (``BrokerOuterAPI``, ``ReplicasManager``, 5.5.0)."""
 
 from __future__ import annotations
@@ -24,40 +24,41 @@ log = logging.getLogger(__name__)
 ASK_TIMEOUT_S = 3.0
 
 SILENCE_MAX_S = LEASE_MAX_MS / 1000
-"""A connection on which no answer comes ends only when no lease can be left of what came before. A controller takes its
-end for our death, and elects another master at once: also one that was only slow, and reads it later."""
+"""A connection without answers is closed only when no lease from its earlier answers can be left. A controller takes
+the close for this broker's death and elects another master at once, even if it was only slow and reads the close
+later."""
 
 
 class NoController(OSError):
-    """None answers, or none leads."""
+    """No controller answers, or none leads."""
 
 
 class ControllerGroup(Service):
     def __init__(self, loop: Loop, outward: Outward, addrs: Callable[[], tuple[str, ...]]):
-        """``addrs`` may be others from time to time."""
+        """What ``addrs`` returns may change over time."""
         super().__init__("controllers", {})
         self._loop = loop
         self._outward = outward
         self._addrs = addrs
         self._leader: str | None = None
         self.local_host = "127.0.0.1"
-        """Our host, as the controller that we reached last sees it."""
+        """The local address of the newest connection to a controller, without its port."""
         self.on_closed: Callable[[], None] = lambda: None
-        """A connection has ended: maybe a controller takes us for dead."""
+        """Called when a connection has ended: a controller may take this broker for dead."""
         self.on_displaced: Callable[[str], None] = lambda remark: None
-        """A heartbeat was refused: another broker has registered with our id."""
+        """Called when a heartbeat was refused because another broker has registered with this broker's id."""
         self._connections: dict[str, Connection] = {}
         self._answered_s: dict[str, float] = {}
-        """By trio's clock: when each answered for the last time, or its connection began."""
+        """When each controller last answered, or its connection began; trio's clock."""
         self._opening: dict[str, trio.Lock] = {}
         self._told: set[str] = set()
-        """Who has not answered a heartbeat yet."""
+        """Controllers that have yet to answer a heartbeat."""
 
     def connection_closed(self, connection: Connection) -> None:
         self.on_closed()
 
     async def find_leader(self) -> None:
-        """Keeps what the first that knows it says; nothing changes if none does."""
+        """Takes the leader that the first controller to know one names; changes nothing if none does."""
         for addr in self._addrs():
             try:
                 answer = await self._ask(addr, RequestCode.CONTROLLER_GET_METADATA_INFO, NoFields(), b"")
@@ -71,7 +72,8 @@ class ControllerGroup(Service):
                 return
 
     async def ask_leader(self, code: int, header: Header, body: bytes = b"") -> Command:
-        """Its answer, whatever the code. NoController; the next call looks for another leader then."""
+        """Returns the leader's answer, whatever its code. Raises NoController; the next call then looks for another
+        leader."""
         if self._leader is None:
             await self.find_leader()
         if self._leader is None:
@@ -87,9 +89,9 @@ class ControllerGroup(Service):
         return answer
 
     async def beat(self, header: BrokerHeartbeatHeader, on_answers: Callable[[list[Command]], None]) -> None:
-        """Tells all of them that we live, but for those that have not answered the time before; returns when each knows
-        it or does not answer. ``on_answers`` is called once, as soon as more than half of them have answered, or the
-        one of ours that leads has: it knows alone."""
+        """Sends a heartbeat to each controller that has answered the one before; returns when each has answered or has
+        timed out. ``on_answers`` is called once, as soon as more than half of them have answered, or a leader that
+        names the master in its answer, as ours does: its answer is enough."""
         addrs, answers = self._addrs(), list[Command]()
         is_told = False
 

@@ -1,12 +1,13 @@
-"""A slave of a set passes on to its master what only a master takes. After a handover, and when a killed master is
-back, clients go on asking this broker: Java and Go look for another one every half a minute, and nothing that a broker
-answers makes them look sooner.
+"""A slave of a set forwards to its master the requests that only a master takes. After a handover, and after a killed
+master has come back as a slave, clients go on asking this broker: Java and Go clients look for the master only every
+half a minute, and no answer of a broker makes them look sooner.
 
-What the master answers is the answer. Nothing is promised here, and a request whose outcome is not known is refused
-with 14, as by a broker that has lost its disk: the client may send it again. A pull is asked for again at once, since
-clients rest for three seconds when one is refused. A request goes on once: a flag tells that
-to a master that is none any more. It keeps the signature of its client, so the master judges it by its own users,
-behind this broker's gates; credentials of our own would let in at the master whoever is let in here.
+The master's answer is the client's answer. This broker acknowledges nothing itself. It refuses a request whose outcome
+it does not know with code 14, as a broker that has lost its disk does, and the client may send it again. It answers a
+pull with "retry at once", since clients rest for three seconds after a refused pull. A request is forwarded only once:
+a flag marks it, in case the receiver is no longer the master. The request keeps its client's signature, so the master
+checks it against its own users, after this broker's own gates have. With credentials of its own, this broker would let
+everyone whom it admits in at the master.
 """
 
 from __future__ import annotations
@@ -41,14 +42,14 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 HOLD_S = 2.0
-"""How long requests wait for a master that is being opened: less than the three seconds after which clients give up."""
+"""How long requests wait for a master that is still opening: less than the three seconds that clients wait."""
 CONNECT_AGAIN_AFTER_S = 0.05
 ANSWER_TIMEOUT_S = 60.0
-"""A pull may be held for thirty."""
+"""A master may hold a pull for thirty seconds."""
 
 WAITING_MAX = 1000
 WAITING_MAX_BYTES = 16 << 20
-"""Of one connection's requests, while there is no way to the master; more are refused as by a busy broker."""
+"""Limits on one client's requests that wait for a connection to the master; more are refused as by a busy broker."""
 
 _OF_THE_MASTER = frozenset(
     (*WRITES, *ENDINGS, RequestCode.UPDATE_CONSUMER_OFFSET, RequestCode.LOCK_BATCH_MQ, RequestCode.UNLOCK_BATCH_MQ)
@@ -56,7 +57,8 @@ _OF_THE_MASTER = frozenset(
 _READS = frozenset(READS)
 
 RELIABLE_AFTER_S = 0.5
-"""A way to the master that ends sooner will end again: then pulls are refused, too, or they would come without end."""
+"""A connection to the master that ends sooner will likely end again. Then pulls are refused, too, or clients would
+repeat them without a pause."""
 
 UNKNOWN_TEXT = "the master that this slave has passed the request on to did not answer: it may be done or not"
 
@@ -65,13 +67,14 @@ class _Forwarded(NamedTuple):
     request: Request[Any]
     ext: Mapping[str, str]
     go_on: GoOn
-    """Has this broker answer as the slave that it is."""
+    """Makes this broker answer as a slave."""
     on_answer: OnAnswer
-    """Takes the master's, or None."""
+    """Takes the master's answer, or None if there is none."""
 
 
 class _Way:
-    """Of one client's connection: one of ours to the master, so that requests stay in their order."""
+    """The connection to the master for one client's connection: each client has its own, to keep its requests in
+    order."""
 
     __slots__ = ("addr", "is_left", "opened_s", "upstream", "waiting", "waiting_bytes")
 
@@ -80,18 +83,18 @@ class _Way:
         self.upstream: Connection | None = None
         self.opened_s = 0.0
         self.is_left = False
-        """We end it ourselves."""
+        """This broker ends the connection, not the master."""
         self.waiting: deque[_Forwarded] = deque()
-        """For ``upstream``."""
+        """Requests that wait for ``upstream``."""
         self.waiting_bytes = 0
 
     @property
     def is_good(self) -> bool:
-        """Whether the next one, which is opened where this one has ended, will be of use."""
+        """Whether a new connection in place of this one is likely to last."""
         return self.is_left or time.monotonic() - self.opened_s > RELIABLE_AFTER_S
 
     def leave(self, reason: str) -> None:
-        """Everybody who waits hears of it, if they are still there."""
+        """Closes the connection and ends all its requests without an answer of the master."""
         self.is_left = True
         if self.upstream is not None:
             self.upstream.close(reason)
@@ -106,7 +109,7 @@ class Forwarding(Service):
     wants_ext = True
 
     def __init__(self, config: BrokerConfig, loop: Loop, nameservers: Outward | None, state: SetState, slave: Slave):
-        """To the master it goes as what is told the nameservers: over TLS, if that is on."""
+        """Connections to the master use TLS if those to the nameservers do."""
         super().__init__("forwarding", {})
         self._config = config
         self._loop = loop
@@ -115,15 +118,15 @@ class Forwarding(Service):
         self._slave = slave
         self._ways: dict[Connection, _Way] = {}
         self._clients: dict[Connection, Connection] = {}
-        """By those to the master."""
+        """Clients' connections, by those to the master."""
         self._nursery: trio.Nursery | None = None
         self._told_addr: str | None = None
 
     async def run(self) -> None:
-        """Until cancelled; clients then get an answer to what is on its way, if they are still there."""
+        """Runs until cancelled; then answers the clients' pending requests, if they are still connected."""
         try:
             async with trio.open_nursery() as self._nursery:
-                for client, way in self._ways.items():  # which came as soon as the loop listened
+                for client, way in self._ways.items():  # clients that came as soon as the loop listened
                     self._nursery.start_soon(self._open, client, way)
                 await trio.sleep_forever()
         finally:
@@ -137,7 +140,8 @@ class Forwarding(Service):
             way.leave("its client is gone, or this broker")
 
     def connection_closed(self, connection: Connection) -> None:
-        """One of those to the master: what is on its way is answered next, and a new request has another one."""
+        """A connection to the master has closed: its pending requests are answered next, and a new request opens
+        another connection."""
         client = self._clients.pop(connection, None)
         if client is not None:
             self._ways.pop(client, None)
@@ -184,7 +188,7 @@ class Forwarding(Service):
     # --- to the master -----------------------------------------------------------------------------------------------
 
     async def _open(self, connection: Connection, way: _Way) -> None:
-        """If there is no master in time, the client hears what a slave says."""
+        """If no master can be reached in time, the client gets a slave's answer."""
         upstream = None
         with trio.move_on_after(HOLD_S):
             way.addr, upstream = await self._connect()
@@ -226,7 +230,7 @@ class Forwarding(Service):
             code=request.code,
             flag=request.flag | FORWARDED_FLAG,
             language=request.language if isinstance(request.language, str) else "OTHER",
-            version=request.version,  # how it is signed depends on it
+            version=request.version,  # the signature depends on it
             ext=dict(forwarded.ext),
             body=request.body,
         )

@@ -1,4 +1,5 @@
-"""Which broker of its set this is, as it once applied for it (``BrokerMetadata``, ``TempBrokerMetadata``, 5.5.0)."""
+"""The files that keep the id for which this broker applied in its set (``BrokerMetadata``, ``TempBrokerMetadata``,
+5.5.0)."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ class Identity(NamedTuple):
 
 
 class IdentityFiles:
-    """Files that are damaged, or another broker's, are a StorageError; so is what cannot be written."""
+    """Methods raise StorageError for files that are damaged, belong to another broker, or cannot be written."""
 
     def __init__(self, path: str, cluster: str, broker_name: str, disk: Disk):
         self._path = path
@@ -29,7 +30,7 @@ class IdentityFiles:
         self._disk = disk
 
     def load(self) -> int | None:
-        """The id; None if there is none yet."""
+        """Returns the id; None if there is none yet."""
         parts = self._parts(self._path, PART_COUNT)
         if parts is None and self._disk.is_file(self._path) and self.load_applied() is None:
             raise StorageError(
@@ -39,20 +40,20 @@ class IdentityFiles:
         return None if parts is None else int(parts[2])
 
     def load_applied(self) -> tuple[int, str] | None:
-        """An id that was applied for, and the code with which; None if nothing is known of it."""
+        """Returns the id that was applied for and the code used for it; None if no application was recorded."""
         parts = self._parts(self._path + TEMPORARY, APPLIED_PART_COUNT)
         return None if parts is None else (int(parts[2]), parts[3])
 
     def apply(self, broker_id: int, code: str) -> None:
-        """The controller is about to be asked for that id."""
+        """Records that the broker is about to ask the controller for that id."""
         self._write(self._path + TEMPORARY, str(broker_id), code)
 
     def refuse(self) -> None:
-        """It is another broker's."""
+        """Forgets the application: the id is another broker's."""
         self._unlink(self._path + TEMPORARY)
 
     def save(self, broker_id: int) -> None:
-        """It is ours."""
+        """Saves the id as this broker's."""
         self._write(self._path, str(broker_id))
         self._unlink(self._path + TEMPORARY)
 

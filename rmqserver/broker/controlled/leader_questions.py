@@ -1,5 +1,5 @@
-"""What a broker asks the leading controller, one method a request (``BrokerOuterAPI``, 5.5.0). Where nothing else is
-said: OSError if none leads, RefusedError if it refuses, ProtocolError for an answer that is none."""
+"""What a broker asks the leading controller, one method a request (``BrokerOuterAPI``, 5.5.0). Unless a method says
+otherwise, it raises OSError if none leads, RefusedError if it refuses, and ProtocolError for a malformed answer."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from rmqserver.broker.controlled.controllers import ControllerGroup
 
 
 class Leadership(NamedTuple):
-    """What a controller says of the set; no address: there is no master."""
+    """What a controller says about a set. There is no master if the address is None."""
 
     master_epoch: int
     master_id: int | None
@@ -38,7 +38,7 @@ class Leadership(NamedTuple):
 
 
 class LeaderQuestions:
-    """About one set."""
+    """Questions about one set."""
 
     def __init__(self, controllers: ControllerGroup, cluster: str, broker_name: str):
         self._controllers = controllers
@@ -75,7 +75,7 @@ class LeaderQuestions:
         return _leadership(answer, found.master_epoch, found.master_broker_id, found.master_address)
 
     async def elect(self, broker_id: int) -> Leadership:
-        """Has a master elected, if there is none."""
+        """Makes the controller elect a master if there is none."""
         header = ElectMasterHeader(
             cluster_name=self._cluster, broker_name=self._broker_name, broker_id=broker_id, invoke_time=wall_ms()
         )
@@ -101,7 +101,7 @@ class LeaderQuestions:
         return _leadership(answer, found.master_epoch, found.master_broker_id, found.master_address)
 
     async def alter_set(self, master_id: int, master_epoch: int, wanted: SyncStateSet) -> SyncStateSet:
-        """The set as it is then. ``wanted`` has the epoch of the set before."""
+        """Returns the resulting set. ``wanted`` carries the epoch of the set it replaces."""
         header = AlterSyncStateSetHeader(
             broker_name=self._broker_name,
             master_broker_id=master_id,

@@ -1,18 +1,19 @@
-"""How long a master may acknowledge what not all others that are in sync have. Nothing here asks a clock or a socket.
+"""How long a master may acknowledge messages that not all other in-sync brokers have. Nothing here uses a clock or a
+socket.
 
-A controller elects another master when it has heard nothing of this one for its heartbeat time-out. It counts from the
-arrival of a heartbeat. The lease counts from when that was sent, and is shorter, for clocks that do not go alike: so it
-has ended before anybody else can be the master. A master that was frozen, or cut off, knows by it that it may be none
-any more. Apache's masters know nothing of the kind, and acknowledge until somebody tells them.
+A controller elects another master when it has had no heartbeat from this one for its heartbeat time-out, counted from
+the arrival of the last. The lease counts from when that heartbeat was sent, and is shorter, to allow for clocks of
+different speed. So it ends before any other broker can be the master, and tells a master that was frozen or cut off
+that it may no longer be one. Apache's masters have no lease, and acknowledge until they are told of another master.
 """
 
 from __future__ import annotations
 
 LEASE_PERCENT = 90
-"""Of the heartbeat time-out. Real clocks differ by less than one in a thousand."""
+"""Share of the heartbeat time-out. The speeds of real clocks differ by less than one in a thousand."""
 
 LEASE_MAX_MS = 10_000
-"""A controller that starts again knows nobody's time-out, and waits that long before it elects."""
+"""A restarted controller knows no broker's time-out, and waits this long before it elects."""
 
 NEVER = -(1 << 62)
 
@@ -22,30 +23,30 @@ def lease_ms(heartbeat_timeout_ms: int) -> int:
 
 
 class MasterLease:
-    """Times are in ms of one clock that only goes on.
+    """Times are in ms of one monotonic clock.
 
-    Apache's controllers answer a heartbeat without a word of who is the master. Such an answer prolongs a lease that
-    still runs: until then nobody else was elected. One that has ended begins again when a controller, asked after that
-    answer, says that this broker is the master."""
+    Apache's controllers do not name the master when they answer a heartbeat. Such an answer prolongs a lease that still
+    runs, since nobody else was elected before it ended. A lease that has ended begins again when a controller, asked
+    after that answer, says that this broker is the master."""
 
     def __init__(self) -> None:
         self._ends_ms = NEVER
         self.is_doubted = False
-        """Only a controller that says who is the master prolongs it now."""
+        """Only a controller that names the master can prolong the lease now."""
         self._doubted_basis_ms = NEVER
         self.basis_ms = NEVER
-        """When a lease would end that is confirmed by the answer to a question which is put now."""
+        """When the lease will end if the answer to a question asked now confirms it."""
 
     def is_held(self, now_ms: int) -> bool:
         return now_ms < self._ends_ms
 
     def left_ms(self, now_ms: int) -> int:
-        """How long it still lasts if nobody prolongs it; 0 if it has ended."""
+        """How long the lease still lasts unless it is prolonged; 0 if it has ended."""
         return max(self._ends_ms - now_ms, 0)
 
     def answered(self, sent_ms: int, length_ms: int, now_ms: int, *, says_master: bool | None) -> None:
-        """The controllers have answered a heartbeat that was sent at ``sent_ms``, and said whether this broker is the
-        master; None: nothing of it."""
+        """The controllers have answered a heartbeat that was sent at ``sent_ms``. ``says_master`` is what they say
+        about whether this broker is the master; None if they do not say."""
         if says_master is False:
             self.end()
             return
@@ -56,16 +57,16 @@ class MasterLease:
             self._ends_ms = self.basis_ms
 
     def confirmed(self, basis_ms: int) -> None:
-        """A controller says that this broker is the master. ``basis_ms`` was so before it was asked."""
+        """A controller says that this broker is the master. ``basis_ms`` is the value from before it was asked."""
         self._ends_ms = max(self._ends_ms, basis_ms)
-        if basis_ms > self._doubted_basis_ms:  # else it was asked before there was a doubt
+        if basis_ms > self._doubted_basis_ms:  # else the controller was asked before the doubt
             self.is_doubted = False
 
     def doubt(self) -> None:
-        """A connection to a controller has ended: that takes this broker for dead if it still lives itself, and does
-        not wait for the time-out. If it does not, the lease goes on."""
+        """A connection to a controller has ended. If that controller still runs, it takes this broker for dead without
+        waiting for the time-out. If it does not run, the lease goes on."""
         self.is_doubted, self._doubted_basis_ms = True, self.basis_ms
 
     def end(self) -> None:
-        """This broker is no master, or may be none."""
+        """This broker is not the master, or may not be."""
         self._ends_ms = self.basis_ms = NEVER

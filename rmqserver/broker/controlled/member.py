@@ -1,4 +1,4 @@
-"""This broker in its set: which of them it is, who is the master, and who is in sync, as the controllers say
+"""This broker as a member of its set: its id, the set's master and the in-sync brokers, as the controllers say
 (``ReplicasManager``, 5.5.0)."""
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ BEAT_AGAIN_AFTER_S = 0.1
 
 
 class ServedBroker(Protocol):
-    """What is asked of the broker of now."""
+    """What a ``SetMember`` uses of the broker that is open now."""
 
     store: MessageStore
     replicas: HaMaster
@@ -52,17 +52,17 @@ class ServedBroker(Protocol):
 
 
 class Host(Protocol):
-    """Who opens brokers."""
+    """Opens and closes brokers."""
 
     @property
     def broker(self) -> ServedBroker | None: ...
 
     async def change_role(self, role: BrokerRole, broker_id: int, change: Callable[[], None] | None) -> None:
-        """Closes the broker, has ``change`` made to its files, and opens it in that role."""
+        """Closes the broker, applies ``change`` to its files, and opens it in that role."""
         ...
 
     def role_is_known(self) -> None:
-        """Nameservers may be told of the broker from now on."""
+        """From now on the broker may register with nameservers."""
         ...
 
 
@@ -77,7 +77,7 @@ class SetMember:
         disk: Disk,
         host: Host,
     ):
-        """``own_addr`` is under which the controllers know us."""
+        """``own_addr`` is the address under which the controllers know this broker."""
         self._config = config
         self._controllers = controllers
         self._questions = LeaderQuestions(controllers, config.broker_cluster_name, config.broker_name)
@@ -99,20 +99,20 @@ class SetMember:
         self._beat_is_due = trio.Event()
         self._registered_addr = ""
         self._is_displaced = False
-        """Another broker has this one's identity, as after its store was copied. Only a new start takes it back: two
-        that both register would take turns, and both lead in one epoch."""
+        """Another broker has this one's identity, for example because its store was copied. Only a restart takes the
+        identity back: if both kept registering, they would take turns, and both would lead in one epoch."""
         controllers.on_closed = self._connection_closed
         controllers.on_displaced = self._displaced
 
     def load(self) -> None:
-        """StorageError for files that cannot be used, or are another broker's."""
+        """Raises StorageError for files that cannot be used or belong to another broker."""
         self.state.own_id = self._identity.load() or 0
         self.state.epochs.load()
 
     # --- tasks -------------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Runs until cancelled."""
         async with trio.open_nursery() as self._nursery:
             await self._join()
             self._nursery.start_soon(self._beat)
@@ -121,7 +121,7 @@ class SetMember:
             self._nursery.start_soon(SetWatch(self._config, self._questions, self.state, self._master, self._fence).run)
 
     async def _join(self) -> None:
-        """Returns when the controller knows us and there is a master, or will be."""
+        """Returns once the controller knows this broker and the set has a master."""
         while True:
             try:
                 if not self.state.own_id:
@@ -133,7 +133,7 @@ class SetMember:
             await trio.sleep(START_AGAIN_AFTER_S)
 
     async def _apply_for_id(self) -> None:
-        """Who was killed while it did asks for the same again, with the same code."""
+        """A broker that was killed while it applied asks for the same id again, with the same code."""
         applied = self._identity.load_applied()
         if applied is None:
             broker_id = await self._questions.next_id()
@@ -151,10 +151,10 @@ class SetMember:
         log.info("event=id-applied broker_id=%d", broker_id)
 
     async def _register(self) -> bool:
-        """False as long as there is no master."""
+        """Returns False while the set has no master."""
         self._registered_addr = self._own_addr()
         found = await self._questions.register(self.state.own_id, self._registered_addr)
-        await self._beat_once()  # who is not known to live is not elected
+        await self._beat_once()  # a broker that the controller does not know to be alive is not elected
         basis_ms = self.state.lease.basis_ms
         if found.master_addr is None:
             found = await self._questions.elect(self.state.own_id)
@@ -164,7 +164,7 @@ class SetMember:
         return not self.state.is_fenced
 
     async def _look(self) -> None:
-        """Asks who is the master, regularly and when there is news."""
+        """Asks who the master is, regularly and when there is news."""
         while True:
             with trio.move_on_after(self._config.sync_broker_metadata_period_ms / 1000):
                 await self.state.has_news.wait()
@@ -189,7 +189,7 @@ class SetMember:
                 self._note(str(error) or type(error).__name__)
 
     async def _beat(self) -> None:
-        """A controller that does not answer keeps the others waiting for nothing."""
+        """Each round is a task: a controller that does not answer must not delay heartbeats to the others."""
         async with trio.open_nursery() as nursery:
             while True:
                 self._beat_is_due = trio.Event()
@@ -210,13 +210,14 @@ class SetMember:
         held = state.holds_lease
         lease.answered(sent_ms, self._lease_ms, state.clock_ms(), says_master=self._says_master(answers))
         if lease.is_doubted or not state.holds_lease:
-            state.has_news.set()  # to hear from a controller who is the master
+            state.has_news.set()  # to ask a controller who the master is
         if state.holds_lease and not held:
             log.info("event=lease-begins epoch=%d", state.master_epoch)
             self._set_changed()
 
     def _says_master(self, answers: list[Command]) -> bool | None:
-        """Whether these say that we are the master. Ours says it with the answer to a heartbeat, Apache's does not."""
+        """Whether these answers say that this broker is the master; None if they do not say. Our controller names the
+        master in its answer to a heartbeat, Apache's does not."""
         own = self.state.master_epoch, self.state.own_id
         found = [from_ext(answer.ext, ReplicaInfoAnswer) for answer in answers]
         said = [(each.master_epoch, each.master_broker_id) for each in found if each.master_epoch is not None]
@@ -255,8 +256,8 @@ class SetMember:
     # --- roles -------------------------------------------------------------------------------------------------------
 
     async def _take(self, standing: Leadership, lease_basis_ms: int) -> None:
-        """What a controller says; older than what we know, it changes nothing. ``lease_basis_ms`` was the lease's
-        before it was asked."""
+        """Acts on what a controller says, unless that is older than what is known. ``lease_basis_ms`` is the lease's
+        ``basis_ms`` from before the controller was asked."""
         async with self._changing:
             if standing.master_epoch < self.state.master_epoch or self._is_displaced:
                 return
@@ -275,7 +276,7 @@ class SetMember:
         self._host.role_is_known()
 
     def _take_set(self, standing: Leadership, lease_basis_ms: int) -> None:
-        """A proposal whose answer was lost stays one until it is answered."""
+        """Takes the controller's set. A proposal whose answer was lost stays pending until a newer set arrives."""
         sync_set = self.state.sync_set
         if sync_set is None:
             return
@@ -285,7 +286,7 @@ class SetMember:
         self._set_changed()
 
     def _leave(self, master_epoch: int) -> None:
-        """There is no master: who was one promises nothing more."""
+        """The set has no master: a broker that was the master acknowledges nothing more."""
         if self.state.sync_set is not None and master_epoch > self.state.master_epoch:
             self._fence(f"the set has no master in epoch {master_epoch}")
 
@@ -300,14 +301,14 @@ class SetMember:
         self._stop_following()
         self.state.master_addr = None
         log.info("event=master-begins epoch=%d set=%s", standing.master_epoch, sorted(standing.members))
-        self.state.is_fenced = True  # until it is open as one: a slave has no links, and maybe no epoch
+        self.state.is_fenced = True  # until it is open as a master: a slave has no links, and maybe no epoch
         self.state.sync_set = SyncSet(
             self.state.own_id, standing.members | {self.state.own_id}, standing.set_epoch, monotonic_ms()
         )
         await self._host.change_role(BrokerRole.SYNC_MASTER, 0, None)
         self.state.lease.confirmed(lease_basis_ms)
         self.state.is_fenced = False
-        self.state.has_set_news.set()  # who has reported meanwhile
+        self.state.has_set_news.set()  # slaves may have reported meanwhile
         self._set_changed()
 
     async def _follow(self, master_addr: str) -> None:
@@ -332,7 +333,8 @@ class SetMember:
             self._following.cancel()
 
     async def _find_master(self, master_addr: str, scope: trio.CancelScope) -> None:
-        """An Apache slave is told by a nameserver where its master's slaves connect, up to half a minute later."""
+        """Asks the master where its slaves connect. An Apache slave learns it from a nameserver, up to half a minute
+        later."""
         with scope:
             while self._host.broker is not None and (slave := self._host.broker.slave) is not None:
                 try:
@@ -367,7 +369,7 @@ class SetMember:
         self.state.has_news.set()
 
     def _displaced(self, reason: str) -> None:
-        """Nothing is taken or copied any more: what this log has is not what the other one's has."""
+        """This broker takes and copies nothing more: its log differs from that of the broker that has its id."""
         if self._is_displaced:
             return
         self._is_displaced = True
@@ -389,7 +391,7 @@ class SetMember:
             master.set_changed()
 
     def _note(self, problem: str) -> None:
-        """Logs when it changes, not every time that it is still so."""
+        """Logs a problem when it changes, not each time it recurs."""
         if problem and problem != self._problem:
             log.warning("event=controller-problem broker_id=%d reason=%r", self.state.own_id, problem)
         self._problem = problem

@@ -1,5 +1,6 @@
-"""What a broker of a set answers otherwise than one that is alone: no message without a role or a lease, none that too
-few would have; who is the master is asked for again when a controller says so; its epochs are told."""
+"""What a broker of a set answers differently from one that stands alone. It takes no message without a role or a lease,
+or while too few brokers are in sync. It asks again who the master is when a controller says so, and tells its
+epochs."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ class MemberHandlers:
         self._replicas = replicas
 
     def handlers(self, table: Mapping[int, Handler]) -> dict[int, Handler]:
-        """What takes the place of some of these, and what is more."""
+        """Handlers that replace some of the table's, and additional ones."""
         changed: dict[int, Handler] = {code: self._put_by(table[code]) for code in _PUTS if code in table}
         changed[RequestCode.NOTIFY_BROKER_ROLE_CHANGED] = self._look_again
         changed[RequestCode.GET_BROKER_EPOCH_CACHE] = self._epochs
@@ -56,7 +57,7 @@ class MemberHandlers:
         return handle
 
     def _look_again(self, request: Request[Any], connection: Connection) -> bytes:
-        """An Apache broker believes what it says. Ours asks the controller: anybody can say it."""
+        """An Apache broker believes the request. Ours asks the controller, since anyone can send one."""
         self._state.look_again()
         return success(request)
 

@@ -1,5 +1,5 @@
-"""One slave at its master in controller mode (``AutoSwitchHAConnection``, 5.5.0): both say which epochs their logs
-have before anything is sent."""
+"""A master's connection to one slave in controller mode (``AutoSwitchHAConnection``, 5.5.0): the slave sends a
+handshake, and the master tells the epochs of its log before it sends any of it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class SetLink(HaLink):
         super().__init__(config, store, stream, traffic, on_idle, on_report)
         self.broker_id: int | None = None
         self.is_learner = False
-        """It is never in the set."""
+        """A learner is never in the set."""
         self._wants_last_file = False
         self._epochs = epochs
         self._told_confirmed = NO_REPORT
@@ -72,7 +72,8 @@ class SetLink(HaLink):
         return None if newest is not None and not self._take(newest) else at
 
     def _greet(self, wants_last_file: int, is_learner: int, broker_id: int) -> None:
-        """Only once: an Apache slave says it twice, and gives up a connection on which it is answered twice."""
+        """Answers only the first handshake: an Apache slave sends two, and drops the connection if both are
+        answered."""
         if self.broker_id is not None:
             return
         self.broker_id, self.is_learner, self._wants_last_file = broker_id, bool(is_learner), bool(wants_last_file)
@@ -93,7 +94,7 @@ class SetLink(HaLink):
         return await super()._transfers() or self._parts(self.next_offset, b"", 0)
 
     def _parts(self, start: int, data: bytes, size: int) -> list[Part]:
-        """With nothing to send, what is confirmed is told all the same: the slave's readers wait for it."""
+        """Sends a new confirmed offset even when there is no data to send: the slave's readers wait for it."""
         if not size and self._store.confirmed_offset > self._told_confirmed:
             return [self._head(start, 0)]
         return super()._parts(start, data, size)

@@ -1,4 +1,4 @@
-"""A master in controller mode: which slaves must have a message, and up to where all of them have the log
+"""A master in controller mode: which slaves must have a message, and how far all of them have the log
 (``AutoSwitchHAService``, 5.5.0)."""
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 
 class SetMaster(HaMaster):
-    """Also at a slave, where nobody may connect."""
+    """A slave has one, too, but closes every connection to it."""
 
     def __init__(self, config: BrokerConfig, store: MessageStore, state: SetState, traffic: Traffic = BY_TASK):
         super().__init__(config, store, traffic)
         self._state = state
         self.on_need: Callable[[], None] = lambda: None
-        """Another number of brokers must have a message now."""
+        """Called when the number of brokers that must have a message has changed."""
         self._needed_before = 1
 
     # --- what a put waits for ----------------------------------------------------------------------------------------
@@ -40,8 +40,8 @@ class SetMaster(HaMaster):
 
     @property
     def copied_offset(self) -> int:
-        """-1 at a master that is none any more, or may be none: nothing is promised by it; and while too few are in
-        sync: a message may have been taken before one of them left, and not have come to it."""
+        """-1 at a broker that is no longer the master, or may not be: it must acknowledge nothing. Also -1 while too
+        few are in sync: a message may have been taken before one of them left, and not have reached it."""
         if self._state.is_fenced or not self.may_acknowledge:
             return -1
         if self.config.all_ack_in_sync_state_set:
@@ -57,14 +57,15 @@ class SetMaster(HaMaster):
 
     @property
     def may_acknowledge(self) -> bool:
-        """Whether nobody else is the master without what is acknowledged now: all others that are in sync have it, or
-        the lease says that nobody was elected. A set of which one is frozen so goes on without its controllers."""
+        """Whether no other broker can be the master without what is acknowledged now: either all others that are in
+        sync must have it, or the lease says that nobody was elected. So a set that waits for all in-sync brokers goes
+        on without its controllers."""
         waits_for_others = self.config.all_ack_in_sync_state_set and self._required
         return bool(waits_for_others) or not self.config.master_lease_enable or self._state.holds_lease
 
     @property
     def lease_left_ms(self) -> int | None:
-        """Of a master, 0 if it has ended."""
+        """How long a master's lease still lasts: 0 if it has ended, None at a slave or without leases."""
         if self._state.sync_set is None or not self.config.master_lease_enable:
             return None
         return self._state.lease.left_ms(self._state.clock_ms())
@@ -82,12 +83,13 @@ class SetMaster(HaMaster):
 
     @property
     def _common_offset(self) -> int:
-        """Up to there all that are in sync have the log; -1 if one of them is not connected."""
+        """Log offset up to which all in-sync brokers have the log; -1 if one of them is not connected."""
         acked = self.acked()
         return min((acked.get(broker_id, -1) for broker_id in self._required), default=self.store.written_offset)
 
     def acked(self) -> dict[int, int]:
-        """How far the log of each connected slave is that may be in the set; of its newest connection."""
+        """Log offset that each connected slave has reached on its newest connection; only slaves that may be in the
+        set."""
         links = [cast(SetLink, link) for link in self._links]
         return {
             link.broker_id: link.acked_offset
@@ -96,13 +98,13 @@ class SetMaster(HaMaster):
         }
 
     def hold_back(self) -> None:
-        """Readers see no more than all that are in sync have."""
+        """Shows readers only what all in-sync brokers have."""
         waits = self.config.all_ack_in_sync_state_set and self._required
         self.store.copied(self._common_offset if waits else OFFSET_MAX)
 
     def set_changed(self) -> None:
-        """The set, or who has what, is not what it was: readers may see more, and puts may end. Nothing of it where
-        this broker is no master, or none any more."""
+        """The set or a slave's progress has changed: readers may see more, and puts may end. Does nothing at a broker
+        that is not, or no longer, the master."""
         if self._state.sync_set is None or self._state.is_fenced:
             return
         self.hold_back()

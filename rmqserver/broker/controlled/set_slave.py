@@ -1,5 +1,5 @@
-"""This broker as a slave in controller mode (``AutoSwitchHAClient``, 5.5.0): before anything comes, it cuts off what
-its master has not."""
+"""This broker as a slave in controller mode (``AutoSwitchHAClient``, 5.5.0): before it copies anything, it cuts off the
+part of its log that its master does not have."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from rmqserver.store.message_store import MessageStore
 log = logging.getLogger(__name__)
 
 EPOCHS_MAX = 100_000
-"""More than any master has."""
+"""No master has more."""
 
 
 class SetSlave(HaSlave):
-    """``confirmed_offset``: log offset up to which readers may see its log. What an earlier run has dispatched behind
-    it may be cut off: ``may_be_read`` says that there is no such thing."""
+    """``confirmed_offset`` is the log offset up to which readers may see its log. An earlier run may have dispatched
+    messages behind it, which may still be cut off; ``may_be_read`` says that there are none."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class SetSlave(HaSlave):
         on_cut: Callable[[int], None],
         traffic: Traffic = BY_TASK,
     ):
-        """``on_cut``: the log is to be cut off at that log offset, for which the store has to be closed."""
+        """``on_cut`` is called with the log offset at which the log must be cut; the store has to be closed for it."""
         super().__init__(config, store, traffic)
         self._epochs = epochs
         self._on_cut = on_cut
@@ -54,7 +54,7 @@ class SetSlave(HaSlave):
         self.may_be_read = False
 
     async def _greet(self, stream: trio.SocketStream, copy: LogCopy) -> bytes:
-        """Returns what came behind the handshake. Never, where the log has to be cut first."""
+        """Returns what came after the handshake. Does not return if the log has to be cut first."""
         wants_last_file, is_learner = self._config.sync_from_last_file, self._config.async_learner
         await stream.send_all(HANDSHAKE.pack(HANDSHAKE_STATE, wants_last_file, is_learner, self._config.broker_id))
         received = b""
@@ -69,8 +69,8 @@ class SetSlave(HaSlave):
         return received[size:]
 
     async def _cut(self, theirs: EpochList, their_end: int, copy: LogCopy) -> None:
-        """A log that is no master's and no slave's of a set yet is taken for the master's, as Apache's broker does, but
-        not where it is longer."""
+        """A log that was never part of a set is assumed to agree with the master's, as in Apache's broker, but not if
+        it is longer."""
         own, end = self._epochs.epochs, copy.end_offset
         point = own.parting(end, theirs, their_end) if own.entries else end
         if point is None or (not own.entries and end > their_end):
@@ -78,7 +78,7 @@ class SetSlave(HaSlave):
                 f"this log, {own.entries} up to {end}, has no epoch in common with its master's, {theirs.entries} up "
                 f"to {their_end}; empty this broker's store"
             )
-        copy.show_until(0)  # until the master says how far
+        copy.show_until(0)  # until the master says how far readers may see
         if point < end:
             log.warning(
                 "event=log-cut log_end=%d cut_to=%d reason='the master has nothing of what is behind'", end, point
@@ -95,7 +95,7 @@ class SetSlave(HaSlave):
         at = 0
         while len(received) - at >= HANDSHAKE_ANSWER.size:
             state = int.from_bytes(received[at : at + 4], "big", signed=True)
-            if state == HANDSHAKE_STATE:  # an Apache master says it once more
+            if state == HANDSHAKE_STATE:  # an Apache master answers the handshake twice
                 answer = _answer_untrusted(bytes(received[at:]))
                 if answer is None:
                     break
@@ -121,7 +121,7 @@ class SetSlave(HaSlave):
         return at
 
     def _take_epoch(self, entry: Epoch) -> None:
-        """The epoch is on the device before what was written in it."""
+        """Saves a new epoch, so that it is on the device before the data that was written in it."""
         epochs = self._epochs.epochs
         if entry.epoch > epochs.last_epoch:
             epochs.begin(*entry)
@@ -147,8 +147,8 @@ def _silent() -> NoReturn:
 
 
 def _answer_untrusted(received: bytes) -> tuple[EpochList, int, int] | None:
-    """A master's epochs, the end of its log, and the size of its answer to a handshake; None if it is not whole.
-    ProtocolError."""
+    """The master's epochs, the end of its log, and the size of its answer to the handshake; None if the answer is not
+    complete. Raises ProtocolError for a malformed one."""
     if len(received) < HANDSHAKE_ANSWER.size:
         return None
     state, size, log_end, _ = HANDSHAKE_ANSWER.unpack_from(received)

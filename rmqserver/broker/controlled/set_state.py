@@ -1,5 +1,5 @@
-"""What this broker and its task for the controllers both know of its set. It outlives the ``Broker``, which is opened
-anew in each role."""
+"""The state of this broker's set that the broker shares with its task for the controllers. It outlives the ``Broker``,
+which is opened anew in each role."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from rmqserver.store.recovery.recovery import Recovered
 
 
 class SetState:
-    """``has_news``: somebody is to ask the controller who is the master, or to cut the log at ``cut_offset``.
-    ``has_set_news``: maybe others are in sync now. Each event is replaced when it is taken."""
+    """``has_news``: the task must ask the controller who the master is, or cut the log at ``cut_offset``.
+    ``has_set_news``: the in-sync brokers may have changed. Each event is replaced when it is taken."""
 
     def __init__(self, epochs: EpochFile, clock_ms: Callable[[], int] = boot_ms):
         self.epochs = epochs
         self.lease = MasterLease()
         self.clock_ms = clock_ms
-        """Of the lease."""
+        """The lease's clock."""
         self.own_id = 0
         self.master_epoch = 0
         self.sync_set: SyncSet | None = None
-        """Of a master."""
+        """Only a master has one."""
         self.master_addr: str | None = None
-        """Of a slave."""
+        """Only a slave has one."""
         self.is_fenced = True
-        """It has no role: nothing is stored, and nothing that was is promised any more."""
+        """The broker has no role: it stores no messages, and acknowledges none that it has stored."""
         self.cut_offset: int | None = None
         self.has_news = trio.Event()
         self.has_set_news = trio.Event()
@@ -39,7 +39,7 @@ class SetState:
         """No process was killed, and no power was cut, since this broker was a master."""
 
     def opened(self, recovered: Recovered, log_start: int) -> None:
-        """The store is open; at a master, what comes now is of its epoch. StorageError."""
+        """The store is open. At a master, new messages belong to its epoch. Raises StorageError."""
         epochs, end = self.epochs.epochs, recovered.end_offset
         self._is_whole &= recovered.was_clean
         if self.sync_set is None:
@@ -53,12 +53,12 @@ class SetState:
         self._is_whole = True
 
     def log_begins(self, log_offset: int) -> None:
-        """Retention has taken what was before."""
+        """Retention has deleted the log before ``log_offset``."""
         if self.epochs.epochs.cut_before(log_offset):
             self.epochs.save()
 
     def slave_reported(self, broker_id: int, log_offset: int, log_end: int) -> None:
-        """Ours goes to ``log_end``."""
+        """A slave has the log up to ``log_offset``; this broker's goes to ``log_end``."""
         if self.sync_set is not None:
             self.sync_set.reported(broker_id, log_offset, log_end, monotonic_ms())
             if broker_id not in self.sync_set.members and self.sync_set.proposed is None:
@@ -74,11 +74,11 @@ class SetState:
         return self.lease.is_held(self.clock_ms())
 
     def look_again(self) -> None:
-        """Somebody says that the set has another master (1008). Only a controller that we ask is believed."""
+        """Someone says that the set has another master (1008). This broker believes only a controller that it asks."""
         self.has_news.set()
 
     def cut(self, log_offset: int) -> None:
-        """The log of this slave is to be cut off there."""
+        """Has the log of this slave cut off at ``log_offset``."""
         self.cut_offset = log_offset
         self.has_news.set()
 

@@ -1,4 +1,4 @@
-"""A master's eye on its set: who joins, and who leaves, is proposed to the controller (``checkSyncStateSetPeriod``;
+"""Watches a master's set, and proposes to the controller which brokers join and leave it (``checkSyncStateSetPeriod``;
 ``AutoSwitchHAService``, 5.5.0)."""
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FENCING_CODES = (
     ResponseCode.CONTROLLER_INVALID_MASTER,
     ResponseCode.CONTROLLER_BROKER_METADATA_NOT_EXIST,
 )
-"""Who is answered this when it proposes a set is not its master any more."""
+"""A broker that gets one of these in answer to a proposal is no longer the master."""
 
 
 class SetWatch:
@@ -40,7 +40,8 @@ class SetWatch:
         master: Callable[[], SetMaster | None],
         fence: Callable[[str], None],
     ):
-        """``master`` is this broker as a master, if it is open; ``fence`` is told why it is none any more."""
+        """``master`` returns this broker as a master, if it is open; ``fence`` gets the reason why it no longer is
+        one."""
         self._config = config
         self._questions = questions
         self._state = state
@@ -49,8 +50,8 @@ class SetWatch:
         self._joins_from_ms = 0
 
     async def run(self) -> None:
-        """Until cancelled. A proposal counts as made until a controller has said what the set is: that whose answer is
-        lost may have been carried out, and is refused when it is made again."""
+        """Runs until cancelled. A proposal stays pending until a controller has said what the set is: one whose answer
+        is lost may have been carried out, and is refused when it is repeated."""
         state = self._state
         while True:
             with trio.move_on_after(self._config.check_sync_state_set_period_ms / 1000):
@@ -64,12 +65,12 @@ class SetWatch:
                 is_settled = await self._propose(sync_set, master)
             except (NoController, ProtocolError, RefusedError) as error:
                 log.warning("event=set-not-changed reason=%r", str(error))
-            if not is_settled:  # each report of a slave is news
+            if not is_settled:  # each report of a slave would start another try
                 await trio.sleep(ASK_AGAIN_AFTER_S)
                 state.has_set_news.set()
 
     async def _propose(self, sync_set: SyncSet, master: SetMaster) -> bool:
-        """Whether the set is as it is to be now; False where it was refused."""
+        """Returns whether the set is now as wanted; False if the proposal was refused."""
         state, store = self._state, master.store
         wanted = sync_set.proposed or sync_set.wanted(
             self._acked(sync_set, master), store.written_offset, store.confirmed_offset,
@@ -93,22 +94,23 @@ class SetWatch:
                 await self._learn(sync_set)
                 master.set_changed()
             return False
-        if state.sync_set is sync_set:  # else it has another role by now
+        if state.sync_set is sync_set:  # else the broker's role has changed
             sync_set.take(frozenset(found.sync_state_set), found.sync_state_set_epoch)
             log.info("event=set-changed epoch=%d set=%s", state.master_epoch, sorted(sync_set.members))
             master.set_changed()
         return True
 
     def _acked(self, sync_set: SyncSet, master: SetMaster) -> dict[int, int]:
-        """Of members alone, for a while after the controller has said that somebody does not live: one that joins
-        would keep another one in that is lost."""
+        """What each slave has. Members only, for a while after the controller has refused a broker as not alive: that
+        refusal also keeps lost members from leaving the set."""
         acked = master.acked()
         if monotonic_ms() >= self._joins_from_ms:
             return acked
         return {broker_id: log_offset for broker_id, log_offset in acked.items() if broker_id in sync_set.members}
 
     async def _learn(self, sync_set: SyncSet) -> None:
-        """The set as it is. Where this broker is not its master any more, ``has_news`` has all of that asked for."""
+        """Takes the set as the controller has it. If this broker is no longer its master, sets ``has_news`` so that
+        the roles are asked for again."""
         state = self._state
         found = await self._questions.leadership()
         if found is not None and (found.master_epoch, found.master_id) == (state.master_epoch, state.own_id):

@@ -1,10 +1,10 @@
 """Which brokers of a set are in sync, as their master knows it and as it proposes to the controller
-(``SyncStateSet``, ``AutoSwitchHAService``, 5.5.0). Nothing here asks a clock or a socket.
+(``SyncStateSet``, ``AutoSwitchHAService``, 5.5.0). Nothing here uses a clock or a socket.
 
-A broker that the controller may elect must have whatever a producer was told is stored. So one that joins is waited for
-from the moment in which it is proposed, and one that leaves until the controller has agreed. An Apache master waits no
-longer once a connection has ended: frozen, and woken when another is master already, it acknowledges alone what is cut
-off afterwards.
+A broker that the controller may elect must have every message that was acknowledged to a producer. So the master waits
+for a joining broker from the moment it is proposed, and for a leaving one until the controller has agreed. An Apache
+master stops waiting once a connection has ended: one that was frozen, and wakes when another is already the master,
+acknowledges messages alone, and they are cut off afterwards.
 """
 
 from __future__ import annotations
@@ -15,23 +15,24 @@ NEVER = -(1 << 62)
 
 
 class SyncSet:
-    """``members`` and ``set_epoch`` are the controller's; ids of all, the master's among them. Times are in ms, from
-    any clock that only goes on."""
+    """``members`` and ``set_epoch`` are the controller's; ``members`` are broker ids, including the master's. Times are
+    in ms of any monotonic clock."""
 
     def __init__(self, own_id: int, members: frozenset[int], set_epoch: int, now_ms: int):
         self.own_id = own_id
         self.members = members
         self.set_epoch = set_epoch
         self.proposed: frozenset[int] | None = None
-        """On its way to the controller."""
+        """The set that is on its way to the controller."""
         self._level_ms = dict.fromkeys(members - {own_id}, now_ms)
-        """When each was known to have all that was there at that time."""
+        """For each slave, the newest time whose whole log it is known to have."""
         self._marks: dict[int, tuple[int, int]] = {}
-        """Of those that are behind: an end of the log, and when it was there."""
+        """For each slave that is behind: an end of the log, and the time when that was the end."""
 
     @property
     def required(self) -> frozenset[int]:
-        """Who else must have a message before it counts as stored: members, and those who may be by now."""
+        """The other brokers that must have a message before it counts as stored: the members, and those that may have
+        become members."""
         return (self.members | (self.proposed or frozenset())) - {self.own_id}
 
     @property
@@ -39,7 +40,7 @@ class SyncSet:
         return len(self.required) + 1
 
     def reported(self, broker_id: int, log_offset: int, log_end: int, now_ms: int) -> None:
-        """A slave has the log up to there; ours goes to ``log_end``."""
+        """A slave has the log up to ``log_offset``; the master's goes to ``log_end``."""
         if log_offset >= log_end:
             self._level_ms[broker_id] = now_ms
             self._marks.pop(broker_id, None)
@@ -57,8 +58,9 @@ class SyncSet:
     def wanted(
         self, acked: Mapping[int, int], log_end: int, confirmed: int, epoch_start: int, now_ms: int, lag_max_ms: int
     ) -> frozenset[int] | None:
-        """What is to be proposed now; None if nothing, or while something is. ``acked``: how far the log of each is
-        that is connected and may be in the set. Who joins has what is confirmed, and what came before this master."""
+        """The set to propose now; None if it is the present one, or while a proposal is pending. ``acked`` maps each
+        connected slave that may be in the set to its log offset. A slave joins once it has everything confirmed and
+        everything from before this master's epoch."""
         if self.proposed is not None:
             return None
         wanted = {self.own_id}
@@ -75,8 +77,8 @@ class SyncSet:
         self.proposed = members
 
     def take(self, members: frozenset[int], set_epoch: int) -> bool:
-        """The controller's set, from whatever answer; an older one than ours changes nothing. False for an older one.
-        What was proposed is settled by it: it counts, or it does not."""
+        """Takes the controller's set, from any answer, and with it settles the proposal. Returns False and changes
+        nothing if it is older than the present set."""
         if set_epoch < self.set_epoch:
             return False
         self.members, self.set_epoch, self.proposed = members | {self.own_id}, set_epoch, None
