@@ -1,6 +1,6 @@
-"""A SYNC_MASTER whose slaves may act for it takes no message that would wait for more slaves than there are
-(``CommitLog.asyncPutMessage``, ``enableSlaveActingMaster``, 5.5.0): its producer goes to another broker at once, and
-nothing is stored twice."""
+"""Lets a SYNC_MASTER whose slaves may act for it refuse messages that would wait for more slaves than there are
+(``CommitLog.asyncPutMessage``, ``enableSlaveActingMaster``, 5.5.0): their producer goes to another broker at once, and
+no message is stored twice."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class EnoughSlaves:
     def __init__(self, replicas: HaMaster):
         self._replicas = replicas
         self._alive_count: int | None = None
-        """Brokers of our name that a nameserver knows, this one among them. None: none has said."""
+        """Number of brokers of this name that a nameserver knows, including this one; None if none has answered."""
 
     def members_found(self, found: Sequence[Addrs]) -> None:
-        """``found``: what each nameserver says that has answered."""
+        """``found`` has the answer of each nameserver that has answered."""
         self._alive_count = max(map(len, found))
 
     def handlers(self, table: Mapping[int, Handler]) -> dict[int, Handler]:
-        """What takes the place of some of these."""
+        """Handlers that replace some of the table's."""
         return {code: self._send_by(table[code]) for code in _SENDS if code in table}
 
     def _send_by(self, send: Handler) -> Handler:

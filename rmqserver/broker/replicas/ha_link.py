@@ -1,5 +1,5 @@
-"""One slave at its master (``DefaultHAConnection``, 5.5.0): it reports how far its log reaches, and gets what comes
-behind."""
+"""A master's connection to one slave (``DefaultHAConnection``, 5.5.0): the slave reports how far its log reaches, and
+gets what comes next."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from rmqserver.store.message_store import MessageStore
 log = logging.getLogger(__name__)
 
 PORTION_BYTES = 1 << 20
-"""Read from the log and sent at a time, as one transfer or several."""
+"""How much is read from the log and sent at a time, as one transfer or several."""
 
 AT_ONCE_MAX_BYTES = 64 << 10
-"""Sent in the round that has stored it; more is the task's, which may wait for the socket."""
+"""How much may be sent in the round that has stored it; more is left to the task, which may wait for the socket."""
 
 RECEIVE_SIZE_BYTES = 4096
 NO_REPORT = -1
@@ -31,7 +31,7 @@ RATE_SPAN_S = 1.0
 
 
 class HaLink:
-    """``acked_offset``: the log offset of the newest report. ``next_offset``: where the next transfer begins; both
+    """``acked_offset`` is the log offset of the newest report, ``next_offset`` where the next transfer begins; both are
     NO_REPORT before the first report."""
 
     def __init__(
@@ -43,31 +43,32 @@ class HaLink:
         on_idle: Callable[[HaLink], None],
         on_report: Callable[[HaLink], None],
     ):
-        """``on_idle``: all is sent that there is, and ``has_news`` is to be set when the log has grown."""
+        """``on_idle`` is called when the whole log has been sent; ``has_news`` must then be set when the log has
+        grown."""
         host, port = stream.socket.getpeername()[:2]
         self.peer = f"{plain_host(host)}:{port}"
         self.acked_offset = self.next_offset = NO_REPORT
         self.bytes_in_second = 0
         """Bytes of the log that were sent in the second before the current one."""
         self.has_news = trio.Event()
-        """The log has grown, or the slave has reported for the first time."""
+        """Set when the log has grown, or the slave has reported for the first time."""
         self._config = config
         self._store = store
         self._stream = stream
         self._traffic = traffic
         self._received = b""
-        """The begin of a report."""
+        """The beginning of an incomplete report."""
         self._on_idle = on_idle
         self._on_report = on_report
         self._rests = False
-        """The task waits for news, and nothing is under way."""
+        """Whether the task waits for news and has nothing left to send."""
         self._rest: list[Part] = []
-        """What the socket did not take at once."""
+        """Data that the socket did not take at once."""
         self._second_began_s = time.monotonic()
         self._second_bytes = 0
 
     async def serve(self) -> None:
-        """Until the slave goes, says nothing for ``haHousekeepingInterval``, or reports what cannot be."""
+        """Returns when the slave goes, is silent for ``haHousekeepingInterval``, or reports an impossible offset."""
         try:
             async with self._stream, trio.open_nursery() as nursery:
                 nursery.start_soon(self._send)
@@ -87,7 +88,7 @@ class HaLink:
             log.info("event=slave-gone peer=%s reason=%s", self.peer, ended.value)
 
     def _arrived(self, data: bytes | memoryview) -> bool:
-        """False if the connection is to end."""
+        """Returns False if the connection must end."""
         received = self._received + data
         taken = self._take_all(received)
         if taken is None:
@@ -96,16 +97,17 @@ class HaLink:
         return True
 
     def _take_all(self, received: bytes) -> int | None:
-        """How many of these bytes are taken; None if the connection is to end. Several reports that came together count
-        as the last of them."""
+        """Returns how many of these bytes are taken; None if the connection must end. Of several reports that came
+        together, only the last counts."""
         whole = len(received) // REPORT.size * REPORT.size
         if whole and not self._take(REPORT.unpack_from(received, whole - REPORT.size)[0]):
             return None
         return whole
 
     def _take(self, offset: int) -> bool:
-        """False if no slave of this master can be there, or go on from there. Apache's master would wait until its own
-        log has grown past the one, and go on in the middle of a record; the other it sends signs of life for ever."""
+        """Returns False if the slave is ahead of this master, or needs a part of the log that has expired. Apache's
+        master waits until its log has grown past a slave that is ahead, and goes on in the middle of a record; to a
+        slave that is too far behind it sends heartbeats forever."""
         end_offset = self._log_end
         limit = end_offset if self.next_offset == NO_REPORT else self.next_offset
         if not 0 <= offset <= limit:
@@ -133,12 +135,12 @@ class HaLink:
 
     @property
     def _log_end(self) -> int:
-        """What may be sent ends there."""
+        """Log offset up to which the log may be sent."""
         return self._store.confirmed_offset
 
     def _first_offset(self, end_offset: int) -> int:
-        """Where an empty slave begins. Apache's default master always sends its last file only, and what is before is
-        nowhere when it dies; ours does with ``syncFromLastFile`` alone."""
+        """Log offset at which an empty slave begins. Apache's default master always starts with its last file, so older
+        messages are lost if it dies; ours does so only with ``syncFromLastFile``."""
         log_ = self._store.log
         return log_.segments.base_of(end_offset) if self._config.sync_from_last_file else log_.min_offset
 
@@ -158,14 +160,14 @@ class HaLink:
             await self._traffic.write_all(self._stream, rest + transfers)
 
     def _say(self, data: bytes) -> None:
-        """Before the first report."""
+        """Sends data before the first report."""
         self._rest = behind([data], write_now(self._stream, [data]))
         if self._rest:
             self.has_news.set()
 
     def send_at_once(self) -> bool:
-        """Sends what the log has grown by, if that is little, and the task rests: its turn would take several times as
-        long. False: the task is to do it, or the rest of it."""
+        """Sends what the log has grown by, if that is little and the task rests: a turn of the task would take several
+        times as long. Returns False if the task must send it, or the rest of it."""
         if not self._rests or self._config.ha_flow_control_enable:
             return False
         log_ = self._store.log
@@ -183,7 +185,7 @@ class HaLink:
         return self._rests
 
     async def _wait(self) -> list[Part]:
-        """Returns when the log has grown; after ``haSendHeartbeatInterval`` with a sign of life."""
+        """Waits until the log has grown; after ``haSendHeartbeatInterval`` returns a heartbeat."""
         self.has_news = trio.Event()
         self._on_idle(self)
         self._rests = True
@@ -193,8 +195,8 @@ class HaLink:
         return [self._head(self.next_offset, 0)] if scope.cancelled_caught else []
 
     async def _transfers(self) -> list[Part]:
-        """The next portion of the log, up to what readers see; empty at the end. A transfer never goes on in another
-        file. StorageError where retention was faster than the slave."""
+        """The next portion of the log, up to what readers see; empty at the end. No transfer spans two files. Raises
+        StorageError if retention was faster than the slave."""
         log_ = self._store.log
         start, end = self.next_offset, self._end_from(self.next_offset)
         if start >= end:
@@ -204,13 +206,13 @@ class HaLink:
         data = log_.read_cached(start, size)
         if data is None:
             data = await trio.to_thread.run_sync(log_.read, start, size)
-        if start < log_.min_offset:  # maybe since a moment ago: then nothing was read
+        if start < log_.min_offset:  # it may have just expired: then nothing was read
             raise StorageError(f"what comes next for it, at log offset {start}, has expired here")
         return self._parts(start, data, size)
 
     def _parts(self, start: int, data: bytes, size: int) -> list[Part]:
-        """Of the next transfers."""
-        view = memoryview(data.ljust(size, b"\0"))  # the end of a file that nothing was written to
+        """Heads and data of the next transfers."""
+        view = memoryview(data.ljust(size, b"\0"))  # pads the end of a file that nothing was written to
         self.next_offset += size
         self._second_bytes += size
         step = self._config.ha_transfer_batch_size_bytes
@@ -218,14 +220,14 @@ class HaLink:
         return [each for offset, part in parts for each in (self._head(offset, len(part)), part)]
 
     def _end_from(self, log_offset: int) -> int:
-        """Where a run of transfers that begins there ends, but for the ends of files."""
+        """Where a run of transfers that begins at ``log_offset`` must end, apart from the ends of files."""
         return self._log_end
 
     def _head(self, log_offset: int, size: int) -> bytes:
         return TRANSFER_HEAD.pack(log_offset, size)
 
     async def _allowed(self) -> int:
-        """How many bytes may be sent now. With ``haFlowControlEnable`` it waits for the next second if it must."""
+        """How many bytes may be sent now. With ``haFlowControlEnable`` it waits for the next second if necessary."""
         self._count_second()
         if not self._config.ha_flow_control_enable:
             return PORTION_BYTES

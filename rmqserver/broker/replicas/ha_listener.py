@@ -1,5 +1,5 @@
-"""The port where slaves connect. What is sent there is plain, and neither side says who it is, as between Apache's
-brokers: it belongs into a network of brokers only."""
+"""The port where slaves connect. As with Apache's brokers, the traffic is neither encrypted nor authenticated, so the
+port must be reachable only by brokers."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ BACKLOG = 16
 
 
 def open_ha_listener(host: str, port: int | None, usual_port: int) -> socket.socket:
-    """A listener on ``port``; UsageError if it cannot be had. None: on ``usual_port``, or any free one. The caller
-    closes it."""
+    """A listener on ``port``, or, if that is None, on ``usual_port`` or any free port. Raises UsageError if the port
+    cannot be used. The caller closes the listener."""
     if port is not None:
         return _listener(host, port)
     try:

@@ -18,21 +18,21 @@ from rmqserver.store.message_store import MessageStore
 log = logging.getLogger(__name__)
 
 LINKS_MAX = 64
-"""Slaves at one time. Each may be sent the whole log."""
+"""Slaves at one time. Each may need the whole log."""
 
 
 class HaMaster:
-    """``waiting``: the links that have sent all there is. Who makes messages visible calls ``grown`` if there are
-    some."""
+    """``waiting`` has the links that have sent the whole log. Code that makes messages visible calls ``grown`` if there
+    are any."""
 
     def __init__(self, config: BrokerConfig, store: MessageStore, traffic: Traffic = BY_TASK):
-        """``traffic``: how reports come, and the log goes."""
+        """``traffic`` decides how reports are received and the log is sent."""
         self.config = config
         self.store = store
         self._traffic = traffic
         self.waiting: set[HaLink] = set()
         self.on_report: Callable[[], None] = lambda: None
-        """A slave has reported: puts may have their copies now."""
+        """Called when a slave has reported: puts may have enough copies now."""
         self._links: list[HaLink] = []
 
     # --- what a put waits for ----------------------------------------------------------------------------------------
@@ -44,8 +44,8 @@ class HaMaster:
 
     @property
     def copied_offset(self) -> int:
-        """Log offset up to which that many have all; what they have is written, and maybe not on their devices. As in
-        Apache's broker, connections are counted."""
+        """Log offset up to which ``copies_needed`` brokers have the log written, though maybe not on their devices. As
+        in Apache's broker, each connection counts as a slave."""
         needed = self.copies_needed
         if needed <= 1:
             return self.store.confirmed_offset
@@ -53,22 +53,22 @@ class HaMaster:
         return acked[needed - 2] if len(acked) > needed - 2 else -1
 
     def lack(self, log_offset: int) -> bool:
-        """Whether slaves that are needed have not all up to there."""
+        """Whether too few brokers have the log up to ``log_offset``."""
         return self.copies_needed > 1 and self.copied_offset < log_offset
 
     @property
     def lease_left_ms(self) -> int | None:
-        """None where messages are acknowledged without a lease."""
+        """None if messages are acknowledged without a lease."""
         return None
 
     @property
     def followed_count(self) -> int:
-        """Connections that have reported: who has another log says nothing."""
+        """Number of connections that have reported: a slave with another log never reports."""
         return sum(link.acked_offset != NO_REPORT for link in self._links)
 
     @property
     def in_sync_count(self) -> int:
-        """Slaves that are at most ``haMaxGapNotInSync`` behind."""
+        """Number of slaves that are less than ``haMaxGapNotInSync`` behind."""
         end_offset = self.store.written_offset
         return sum(self._is_in_sync(link, end_offset) for link in self._links)
 
@@ -76,7 +76,7 @@ class HaMaster:
 
     async def serve(self, listener: socket.socket) -> None:
         """Serves slaves until cancelled. The caller closes the listener."""
-        handle = listener.dup()  # trio closes what it is given
+        handle = listener.dup()  # trio closes the socket it is given
         handle.setblocking(False)
         await trio.serve_listeners(self._accept, [trio.SocketListener(trio.socket.from_stdlib_socket(handle))])
 
@@ -87,7 +87,7 @@ class HaMaster:
     async def _serve(self, stream: trio.SocketStream) -> None:
         try:
             link = self._make_link(stream)
-        except OSError:  # whoever it was has reset the connection before it was accepted, and has no address any more
+        except OSError:  # the peer reset the connection before it was accepted, so it has no address
             await stream.aclose()
             return
         if len(self._links) >= LINKS_MAX:
@@ -111,10 +111,10 @@ class HaMaster:
         self.on_report()
 
     def _gone(self, link: HaLink) -> None:
-        """Its connection has ended."""
+        """Called when a link's connection has ended."""
 
     def grown(self) -> None:
-        """The log has."""
+        """The log has grown."""
         waiting, self.waiting = self.waiting, set()
         for link in waiting:
             if link.send_at_once():
@@ -123,15 +123,14 @@ class HaMaster:
                 link.has_news.set()
 
     def _is_in_sync(self, link: HaLink, end_offset: int) -> bool:
-        """Apache's master takes also one for it that has not reported yet."""
+        """Apache's master also counts a slave that has not reported yet."""
         is_near = end_offset - link.acked_offset < self.config.ha_max_gap_not_in_sync_bytes
         return is_near and link.acked_offset != NO_REPORT
 
     # --- what tools ask ----------------------------------------------------------------------------------------------
 
     def status(self) -> HaStatus:
-        """Offsets and rates as ``HARuntimeInfo`` has them. Apache's master counts only the heads of transfers as
-        transferred."""
+        """The master's ``HARuntimeInfo``. Apache's master counts only the heads of transfers as transferred."""
         end_offset = self.store.written_offset
         connections = [
             HaConnection(

@@ -24,72 +24,72 @@ log = logging.getLogger(__name__)
 
 RECONNECT_AFTER_S = 1.0
 OTHER_LOG_AGAIN_AFTER_S = 10.0
-"""Somebody has to do something about it."""
+"""An operator has to act first."""
 
 RECEIVE_SIZE_BYTES = 1 << 20
 
 BEHIND_MAX_BYTES = 64 << 20
-"""Of the log, written and reported and not dispatched: a third of a second's work. More is waited for, or a slave that
-takes its master's place would have it all before it."""
+"""How much of the log may be written and reported but not yet dispatched: a third of a second's work. A slave with more
+dispatches before it reads on; otherwise it would have all that work left when it takes its master's place."""
 
 DISPATCH_AGAIN_AFTER_S = 1.0
-"""Where the disk refused it."""
+"""How long to wait after a disk error."""
 
 
 class MasterGone(Exception):
-    """Its connection has ended, or it is another one now."""
+    """The connection to the master has ended, or another master is followed now."""
 
 
 class HaSlave:
-    """``run`` is a task; ``follow`` says whom."""
+    """``run`` is a task; ``follow`` chooses the master."""
 
     def __init__(self, config: BrokerConfig, store: MessageStore, traffic: Traffic = BY_TASK):
-        """``traffic``: how the master's log comes."""
+        """``traffic`` decides how the master's log is received."""
         self._config = config
         self._store = store
         self._traffic = traffic
         self.may_be_read = True
-        """Whether readers may see what it has."""
+        """Whether readers may see this slave's log."""
         self.check_log: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
-        """Awaited before the first report to a master. OtherLog if nothing may come of it."""
+        """Awaited before the first report to a master. Raises OtherLog if nothing may be copied from it."""
         self._master_addr: str | None = None
         self._has_other_master = trio.Event()
         self._is_linked = False
         self._link_count = 0
         self._has_come = trio.Event()
-        """Something can be dispatched, and was not at once."""
+        """Set when data waits for the task that dispatches."""
         self._rest = b""
-        """Of a report that the socket did not take."""
+        """The part of a report that the socket has not taken yet."""
         self._has_rest = trio.Event()
         self.master_flush_offset = 0
-        """What an operator, or the master itself, has said of its device; it is only shown."""
+        """How far the master's log is on its device, as an operator or the master has said; only shown."""
         self._problem = ""
         self._last_read_ms = self._last_write_ms = 0
         self._reported_s = 0.0
-        """By trio's clock, for ``_last_write_ms`` goes back when somebody sets the clock."""
+        """By trio's clock, since ``_last_write_ms`` goes back when the wall clock is set back."""
         self._read_bytes = self._rate = 0
         self._second_began_s = 0.0
 
     def follow(self, ha_addr: str | None) -> None:
-        """From now on the master whose slaves connect there; None: nobody. Its own connection goes on if it is the
-        same."""
+        """Follows the master whose slaves connect at ``ha_addr`` from now on; None: no master. A connection to the same
+        address goes on."""
         if ha_addr != self._master_addr:
             self._master_addr = ha_addr
             self._has_other_master.set()
 
     def follow_next(self, ha_addr: str) -> None:
-        """As ``follow``, but who is followed now is until that connection ends."""
+        """Like ``follow``, but a present connection goes on until it ends."""
         self._master_addr = ha_addr
         if not self._is_linked:
             self._has_other_master.set()
 
     @property
     def link_number(self) -> int:
-        """Of the connection on which the master's log comes, counted from 1; 0: on none."""
+        """Number of the connection on which the master's log comes, counted from 1; 0 if there is none."""
         return self._link_count if self._is_linked else 0
 
     async def run(self) -> None:
-        """Until cancelled. A master that is gone is tried again and again."""
+        """Runs until cancelled. Keeps trying to reach a master that is gone."""
         copy = self._store.log_copy()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._dispatch, copy)
@@ -116,7 +116,8 @@ class HaSlave:
                 await self._has_other_master.wait()
 
     async def _dispatch(self, copy: LogCopy) -> None:
-        """Readers see what has come, behind the reports of it: a master waits for the log alone."""
+        """Shows readers what has come. It runs after the reports, since a master waits only for the log to be
+        copied."""
         while True:
             await self._has_come.wait()
             self._has_come = trio.Event()
@@ -141,7 +142,7 @@ class HaSlave:
             await self._receive(stream, copy, received)
 
     async def _greet(self, stream: trio.SocketStream, copy: LogCopy) -> bytes:
-        """What is said before the first report; returns what has come behind it."""
+        """Does what precedes the first report; returns what has come after the handshake, if there was one."""
         await self.check_log()
         return b""
 
@@ -150,7 +151,7 @@ class HaSlave:
         raise MasterGone("another master is followed")
 
     async def _report_regularly(self, stream: trio.SocketStream, copy: LogCopy) -> None:
-        """At once, which an Apache slave does not do, and whenever nothing was reported for a while."""
+        """Reports at once, which an Apache slave does not do, and whenever nothing was reported for a while."""
         interval_s = self._config.ha_send_heartbeat_interval_ms / 1000
         while True:
             if trio.current_time() - self._reported_s >= interval_s or not self._is_linked:
@@ -162,7 +163,7 @@ class HaSlave:
         self._send_report(stream, REPORT.pack(copy.end_offset))
 
     def _send_report(self, stream: trio.SocketStream, report: bytes) -> None:
-        """At once; where the socket does not take it whole, a task sends the rest, and then what is new."""
+        """Sends at once what the socket takes. A task sends the rest, and then a new report."""
         if not self._rest:
             self._reported_s, self._last_write_ms = trio.current_time(), time.time_ns() // 1_000_000
             self._rest = report[write_now(stream, [report]) :]
@@ -178,7 +179,7 @@ class HaSlave:
             self._report(stream, copy)
 
     async def _receive(self, stream: trio.SocketStream, copy: LogCopy, first: bytes) -> None:
-        """Never returns. ``first`` has come already."""
+        """Never returns. ``first`` is data that has come already."""
         received = bytearray(first)
         ended = await self._traffic.hand_over(
             stream,
@@ -191,7 +192,7 @@ class HaSlave:
     def _arrived(
         self, data: bytes | memoryview, received: bytearray, stream: trio.SocketStream, copy: LogCopy
     ) -> bool:  # fmt: skip
-        """What is whole of it, and of what has been ``received`` before, is reported once, and then dispatched."""
+        """Takes the complete transfers of ``received`` and ``data``, reports once, and then dispatches."""
         self._last_read_ms = time.time_ns() // 1_000_000
         self._count(len(data))
         received += data
@@ -203,8 +204,9 @@ class HaSlave:
         return True
 
     def _show_some(self, copy: LogCopy) -> None:
-        """What is little, at once: a turn of the task takes longer. And what is too much."""
-        with contextlib.suppress(OSError, StorageError):  # the task tries again, and says so
+        """Dispatches a small amount at once, since a turn of the task takes longer; likewise anything above
+        BEHIND_MAX_BYTES. Leaves the rest to the task."""
+        with contextlib.suppress(OSError, StorageError):  # the task tries again and logs it
             if copy.behind_bytes <= PORTION_BYTES:
                 copy.dispatch_some()
             while copy.behind_bytes > BEHIND_MAX_BYTES and copy.dispatch_some():
@@ -213,7 +215,7 @@ class HaSlave:
             self._has_come.set()
 
     def _take(self, received: bytearray, copy: LogCopy) -> int:
-        """Appends the transfers that are whole; returns their size. ProtocolError for one that does not fit."""
+        """Appends the complete transfers and returns their size. Raises ProtocolError for one that does not fit."""
         at = 0
         while len(received) - at >= TRANSFER_HEAD.size:
             offset, size = TRANSFER_HEAD.unpack_from(received, at)
@@ -243,7 +245,7 @@ class HaSlave:
         self._read_bytes += size
 
     def _note(self, problem: str, event: str = "master-lost") -> None:
-        """Logs when it changes, not every time that it is still so."""
+        """Logs a problem when it changes, not each time it recurs."""
         if problem != self._problem or not problem:
             if problem:
                 log.warning("event=%s ha_addr=%s reason=%r", event, self._master_addr, problem)

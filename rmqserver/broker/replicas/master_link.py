@@ -16,10 +16,10 @@ ASK_TIMEOUT_S = 30.0
 
 
 class MasterLink(Service):
-    """``open`` it; ``close`` it in any case."""
+    """Call ``open`` first, and ``close`` in any case."""
 
     def __init__(self, loop: Loop, nameservers: Outward | None):
-        """What is asked of the master goes out as what is told the nameservers: over TLS, signed."""
+        """Requests to the master use TLS and signatures if those to the nameservers do."""
         super().__init__("master", {})
         self._loop = loop
         self._pump = nameservers.make_pump() if nameservers is not None else PLAIN
@@ -27,7 +27,7 @@ class MasterLink(Service):
         self._connection: Connection | None = None
 
     async def open(self, addr: str) -> None:
-        """OSError if there is nobody."""
+        """Raises OSError if the master cannot be reached."""
         self._connection = await connect(self._loop, self, addr, self._pump)
 
     def close(self) -> None:
@@ -35,7 +35,7 @@ class MasterLink(Service):
             self._connection.close("asked all")
 
     async def ask(self, code: int, header: Header | None = None) -> Command:
-        """The answer. OSError if the master is gone, RefusedError if it refuses."""
+        """Returns the answer. Raises OSError if the master is gone, RefusedError if it refuses."""
         connection = self._connection
         if connection is None or connection.closed:
             raise ConnectionError("the master closed the connection")

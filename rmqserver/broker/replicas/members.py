@@ -1,6 +1,6 @@
-"""Who of this broker's name the nameservers know, where slaves may act for their master
-(``BrokerController.syncBrokerMemberGroup``, ``sendHeartbeat``, 5.5.0): every second each nameserver hears that this
-broker lives, and says who else does."""
+"""Which brokers of this broker's name the nameservers know, for slaves that may act for their master
+(``BrokerController.syncBrokerMemberGroup``, ``sendHeartbeat``, 5.5.0): every second this broker sends each nameserver a
+heartbeat, and asks it which brokers live."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ Addrs = Mapping[int, str]
 
 
 class AskedNameservers(Protocol):
-    """How nameservers are asked (``Registration``)."""
+    """Asks nameservers (``Registration``)."""
 
     async def ask_each(self, code: int, header: Header, body: bytes = b"", *, connects: bool = False) -> list[Command]:
-        """The answers of those that are connected, and with ``connects`` of all that can be reached."""
+        """The answers of the connected nameservers; with ``connects``, of all that can be reached."""
         ...
 
     def own_addr(self) -> str | None:
-        """As a nameserver knows us; None while none is connected."""
+        """The address under which a nameserver knows this broker; None while none is connected."""
         ...
 
 
@@ -45,20 +45,20 @@ class KnownMembers:
     """``run`` is a task of the broker."""
 
     def __init__(self, config: BrokerConfig, nameservers: AskedNameservers, version: Callable[[], DataVersion]):
-        """``version``: that of the topics as they are now."""
+        """``version`` returns the present version of the topics."""
         self._config = config
         self._nameservers = nameservers
         self._version = version
         self._asked_to_look = trio.Event()
         self.on_found: Callable[[Sequence[Addrs]], None] = lambda found: None
-        """Called with what each nameserver says that has answered, whenever one has."""
+        """Called with the answers of the nameservers, whenever at least one has answered."""
 
     def look_again(self) -> None:
-        """Now, and not within a second. What made us ask is not believed."""
+        """Asks at once, instead of within a second. The news that led here is not itself believed."""
         self._asked_to_look.set()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Runs until cancelled."""
         beat_at_s = 0.0
         while True:
             if (now_s := trio.current_time()) >= beat_at_s:
@@ -71,7 +71,7 @@ class KnownMembers:
                 await self._asked_to_look.wait()
 
     async def ask(self, *, connects: bool = False) -> list[Addrs]:
-        """What each nameserver says that answers; ``connects`` as of ``ask_each``."""
+        """The members as each nameserver that answers knows them; ``connects`` as for ``ask_each``."""
         name = self._config.broker_name
         if self._config.compatible_with_old_name_srv:
             code, header = RequestCode.GET_ROUTEINFO_BY_TOPIC, RouteHeader(topic=member_group_topic(name))
@@ -91,7 +91,7 @@ class KnownMembers:
         return found
 
     def _addrs_of(self, answer: Command) -> Addrs | None:
-        """None if the nameserver does not say. ProtocolError."""
+        """Returns None if the nameserver does not say. Raises ProtocolError."""
         if answer.code == ResponseCode.TOPIC_NOT_EXIST:
             return {}
         if answer.code != ResponseCode.SUCCESS:

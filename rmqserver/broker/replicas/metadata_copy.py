@@ -1,11 +1,11 @@
-"""What a slave has of its master beside the log (``SlaveSynchronize``, 5.5.0): topics, groups, offsets, and how far
-delays and timers are delivered.
+"""What a slave copies from its master besides the log (``SlaveSynchronize``, 5.5.0): topics, groups, offsets, and the
+progress of delays and timers.
 
-Offsets, and how far something is delivered, speak of a log: a delayed message is passed because its copy was put, a
-half message because its transaction has ended, one that was popped because a check point says so. A slave whose log is
-not so far has them still before it. So it takes what its master has said of them when its own log, as readers see it,
-has come to where the master's ended then. An Apache slave takes it at once, and in its master's place never delivers
-what the lost log alone had."""
+Offsets and delivery progress refer to a log: a delayed message counts as passed because its copy was put, a half
+message because its transaction has ended, a popped one because a check point says so. A slave whose log is shorter
+lacks those records. So it applies the master's progress only once its own log, as readers see it, has reached the point
+where the master's ended. An Apache slave applies it at once; in its master's place it then never delivers messages
+whose progress only the lost log justified."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _GONE = (ResponseCode.TOPIC_NOT_EXIST, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
-"""Nobody goes on with such an offset."""
+"""Codes that say that an offset is of no use any more."""
 
 _OWN_QUEUE = "false"
-"""A queue of the broker's, also where its topic is a static one."""
+"""Names the broker's own queue, even if its topic is a static one."""
 
 LOG_WITHIN_S = 0.5
-"""So long a round waits for the log, which comes on another connection: for that, and for what the log is to have."""
+"""How long a round waits for the connection on which the log comes, and then for the log to reach the needed offset."""
 
 LOG_LOOK_S = 0.01
 
@@ -54,8 +54,8 @@ Take = Callable[[], None]
 
 
 class _Progress(NamedTuple):
-    """How far things are in a log that goes to ``log_end``; ``takes`` have it known here. It came while the log did on
-    the connection ``ha_link``."""
+    """The master's progress when its log ended at ``log_end``; calling ``takes`` applies it here. It was received while
+    the log came on connection ``ha_link``."""
 
     log_end: int
     ha_link: int
@@ -63,10 +63,10 @@ class _Progress(NamedTuple):
 
 
 class MetadataCopy:
-    """Asks in Apache's order. A request that fails is logged, and those behind it are still made."""
+    """Makes its requests in Apache's order. Logs one that fails, and goes on with the next."""
 
     def __init__(self, parts: BrokerParts, ha_link: Callable[[], int]):
-        """``ha_link``: number of the connection on which the master's log comes; 0: it does not."""
+        """``ha_link`` returns the number of the connection on which the master's log comes; 0 if there is none."""
         self._ha_link = ha_link
         self._config = parts.config
         self._store = parts.store
@@ -78,13 +78,14 @@ class MetadataCopy:
         self._offsets = parts.offsets
         self._timer_check_path = parts.timer_store.check_path
         self._told: list[Take] = []
-        """What this round was told of how far things are."""
+        """The progress that this round was told."""
         self._waiting: _Progress | None = None
-        """Nothing newer is asked for: a log that is always a little behind would come to none of it."""
+        """Progress that waits for the log. No newer one is asked for meanwhile: a log that is always a little behind
+        would never reach any."""
 
     async def round(self, link: MasterLink, *, is_other_log: bool = False) -> None:
-        """OSError if the master is gone. How far the master has come in another log than ours means nothing here, nor
-        the reverse."""
+        """Copies everything once. Raises OSError if the master is gone. If the master's log is another one, progress in
+        it means nothing here, and this broker's means nothing to the master."""
         if is_other_log:
             if isinstance(self._offsets, SlaveOffsets):
                 self._offsets.drop_notes()
@@ -107,24 +108,24 @@ class MetadataCopy:
                     await trio.sleep(LOG_LOOK_S)
 
     async def _linked(self) -> int:
-        """The connection on which the log comes; 0 if there is none in LOG_WITHIN_S."""
+        """Number of the connection on which the log comes; 0 if there is none within LOG_WITHIN_S."""
         with trio.move_on_after(LOG_WITHIN_S):
             while not self._ha_link():
                 await trio.sleep(LOG_LOOK_S)
         return self._ha_link()
 
     async def _log_end(self, link: MasterLink) -> int:
-        """Of the master, after all that it was asked."""
+        """The end of the master's log, asked after everything else."""
         try:
             answer = await link.ask(RequestCode.GET_BROKER_HA_STATUS)
             return fastjson.loads_untrusted(answer.body, HaStatus).master_commit_log_max_offset
         except (RefusedError, ProtocolError) as error:
             log.warning("event=metadata-not-copied what=log_end reason=%r", str(error))
-            return 0  # then it is taken as it comes, as Apache's slave does
+            return 0  # then progress is applied at once, as in Apache's slave
 
     def _take_covered(self) -> bool:
-        """False if something still waits. Of a log that comes on another connection by now it means nothing: the master
-        may be another one, or have lost the end of its log."""
+        """Applies waiting progress that the log has reached; returns False if some still waits. Progress is void if the
+        log now comes on another connection: the master may be another one, or have lost the end of its log."""
         waiting = self._waiting
         if waiting is not None and waiting.ha_link == self._ha_link():
             if self._store.confirmed_offset < waiting.log_end:
@@ -138,7 +139,7 @@ class MetadataCopy:
         body = fastjson.loads_untrusted((await link.ask(RequestCode.GET_ALL_TOPIC_CONFIG)).body, TopicConfigs)
         if body.data_version != self._topics.data_version:
             for name in self._topics.all().keys() - body.topic_config_table.keys():
-                self._offsets.remove_topic(name)  # one that is made again under that name is read from its begin
+                self._offsets.remove_topic(name)  # a new topic of that name is read from its start
             self._topics.take_over(body.topic_config_table, body.data_version)
         version = body.mapping_data_version
         if version is not None and version != self._mappings.data_version:
@@ -153,8 +154,8 @@ class MetadataCopy:
         self._told.append(lambda: self._offsets.take_over(theirs))
 
     async def _hand_over(self, offsets: SlaveOffsets, link: MasterLink, theirs: ConsumerOffsetsBody) -> None:
-        """What consumers have committed here, and the master does not know; ``theirs`` has it then. Each is asked for
-        once more just before: its consumer may have gone over to the master since."""
+        """Sends the master the offsets that consumers have committed only here, and adds them to ``theirs``. Asks for
+        each offset again just before: its consumer may have moved to the master since."""
         count = 0
         for noted in offsets.ahead_of(theirs, self._store.max_offset):
             try:
@@ -206,7 +207,7 @@ class MetadataCopy:
 
 
 async def _offset_at(link: MasterLink, noted: Noted) -> int:
-    """What the master has of that; NOTHING if nothing. RefusedError."""
+    """The master's offset for that group and queue; NOTHING if it has none. Raises RefusedError."""
     header = QueryConsumerOffsetHeader(
         consumer_group=noted.group, topic=noted.topic, queue_id=noted.queue_id, set_zero_if_not_found=False,
         logical=_OWN_QUEUE,

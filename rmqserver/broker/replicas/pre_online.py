@@ -1,8 +1,8 @@
-"""How a master comes back whose slaves act for it (``BrokerPreOnlineService``, 5.5.0): before a nameserver hears of it,
-each slave does, follows it again, and is asked how far consumers have come meanwhile.
+"""How a master whose slaves act for it comes back (``BrokerPreOnlineService``, 5.5.0): before it registers with a
+nameserver, it tells each slave, lets it follow again, and asks it how far consumers have come.
 
-How far a slave of Apache's has delivered delays and timers elsewhere (``enableRemoteEscape``) is not asked for, as by
-Apache's master: a slave may have heard of a delivery whose record is lost."""
+Unlike Apache's master, it does not ask how far a slave has delivered delays and timers elsewhere
+(``enableRemoteEscape``): a slave may have heard of a delivery whose record is lost."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ NOT_ASKED_TEXT = "service not available now: this master comes back, and has not
 
 AGAIN_AFTER_S = 1.0
 FOLLOWED_MAX_S = 10.0
-"""How long a slave has to follow. One that does not is left to find us by itself."""
+"""How long to wait for a slave to follow. A slave that does not has to find this master by itself."""
 
 FOLLOWED_LOOK_S = 0.05
 
 LATE_S = 90.0
 LATE_LOOK_S = 2.0
-"""For how long, and how often, slaves are asked again: clients ask nameservers every 30 s where their master is. An
-Apache slave forgets within a minute what is committed to it."""
+"""For how long, and how often, slaves are asked again: clients ask nameservers only every 30 s where the master is. An
+Apache slave forgets offsets committed to it within a minute."""
 
 
 class NotYet(Exception):
-    """Why this master may not be told of."""
+    """Why this master may not register with nameservers yet."""
 
 
 class PreOnline:
-    """``run`` returns when the nameservers may be told."""
+    """``run`` returns when the master may register with nameservers."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class PreOnline:
         make_link: Callable[[], MasterLink],
         own_addr: Callable[[], str | None],
     ):
-        """``own_addr``: as the nameservers are told, once one of them is connected."""
+        """``own_addr`` returns the address under which this broker registers, once a nameserver is connected."""
         self._config = parts.config
         self._store = parts.store
         self._offsets = parts.offsets
@@ -71,18 +71,18 @@ class PreOnline:
         self._done: set[str] = set()
         self._has_asked = False
         self._ahead: dict[str, str] = {}
-        """Slaves that have more than we, by address, with what to do about it."""
+        """Slaves whose log is longer than this master's: what to do about each, by address."""
         self._running = trio.Lock()
         self._returned = trio.Event()
         self._late_until_s = 0.0
         self._seen: dict[str, ConsumerOffsetsBody] = {}
-        """What each slave that was asked has last said, by address."""
+        """The last answer of each slave that was asked, by address."""
         self._problem = ""
 
     def handlers(self, table: Mapping[int, Handler]) -> dict[int, Handler]:
-        """What takes the place of some of these until the slaves were asked. Clients that still know this address would
-        have messages stored where others were read at a slave, and a slave copy offsets that are as old as their
-        file, and forget the further ones that it has."""
+        """Handlers that refuse some requests until the slaves were asked. Otherwise clients that still know this
+        address would change queues before the master knows how far a slave is, and a slave would copy offsets that are
+        as old as their file, and forget its own, which are further."""
         codes = (*WRITES, *ENDINGS, RequestCode.GET_ALL_CONSUMER_OFFSET)
         return {code: self._once_asked(table[code]) for code in codes if code in table}
 
@@ -95,8 +95,8 @@ class PreOnline:
         return handle_then
 
     async def run(self) -> None:
-        """Tries again until each slave that the nameservers know has been asked. Apache's master does so when it starts
-        only, and with ``totalReplicas`` above 1."""
+        """Tries until each slave that the nameservers know has been asked. Apache's master does this only at its start,
+        and only with ``totalReplicas`` above 1."""
         async with self._running:
             self._done.clear()
             while not await self._try():
@@ -116,7 +116,7 @@ class PreOnline:
                 if addr not in self._done:
                     await self._ask_slave(broker_id, addr)
                     self._done.add(addr)
-            for problem in self._ahead.values():  # maybe it is stopped to become the master
+            for problem in self._ahead.values():  # its operator may be about to make it the master
                 raise NotYet(f"{problem}; it is away now")
         except (OSError, trio.TooSlowError, ProtocolError, RefusedError, NotYet) as error:
             self._note(str(error) or type(error).__name__)
@@ -140,12 +140,13 @@ class PreOnline:
         finally:
             link.close()
         count = self._offsets.catch_up(offsets, self._store.max_offset)
-        self._offsets.save()  # at once: the slave forgets what was committed to it as soon as it sees it here
+        self._offsets.save()  # at once: the slave forgets its commits as soon as it sees them here
         self._seen[addr] = offsets
         log.info("event=slave-asked broker_id=%d addr=%s offsets_taken=%d", broker_id, addr, count)
 
     async def take_late_commits(self) -> None:
-        """Until cancelled: of clients that commit to a slave as they have not heard that we are back."""
+        """Runs until cancelled. Takes offsets that clients commit to a slave because they do not know yet that this
+        master is back."""
         while True:
             await self._returned.wait()
             while trio.current_time() < self._late_until_s:
@@ -156,13 +157,14 @@ class PreOnline:
             self._seen.clear()
 
     async def _take_late_commits(self, addr: str) -> None:
-        """Only what has moved there: the rest it has of us, and an operator may have set it back here since."""
+        """Takes only offsets that have moved at the slave. The slave copied the rest from this master, where an
+        operator may have set them back since."""
         link = self._make_link()
         try:
             await link.open(addr)
             offsets = await _offsets_of(link)
         except (OSError, trio.TooSlowError, ProtocolError, RefusedError):
-            return  # it is gone, and with it what it knew
+            return  # the slave is gone, and its offsets with it
         finally:
             link.close()
         before, max_offset = self._seen.get(addr), self._store.max_offset
@@ -171,8 +173,8 @@ class PreOnline:
             log.info("event=late-commits-taken addr=%s count=%d", addr, count)
 
     async def _check_log(self, link: MasterLink, addr: str) -> None:
-        """Consumers have read at the slave what is not in a shorter log. Apache's master goes on with another message
-        in its place."""
+        """Raises NotYet if the slave's log is longer: consumers may have read messages there that this log lacks.
+        Apache's master goes on with other messages in their place."""
         status = loads_untrusted((await link.ask(RequestCode.GET_BROKER_HA_STATUS)).body, HaStatus)
         slave_end, own_end = status.ha_client_runtime_info.max_offset, self._store.written_offset
         self._ahead.pop(addr, None)
@@ -184,7 +186,7 @@ class PreOnline:
             raise NotYet(problem)
 
     async def _until_followed(self, addr: str) -> None:
-        """No slave says who it is: they are counted."""
+        """Waits until the slave follows. Slaves do not identify themselves, so this counts connections."""
         with trio.move_on_after(FOLLOWED_MAX_S):
             while self._replicas.followed_count <= len(self._done):
                 await trio.sleep(FOLLOWED_LOOK_S)
@@ -192,7 +194,7 @@ class PreOnline:
         log.warning("event=slave-does-not-follow addr=%s after_s=%g", addr, FOLLOWED_MAX_S)
 
     def _note(self, problem: str) -> None:
-        """Logs when it changes, not every time that it is still so."""
+        """Logs a problem when it changes, not each time it recurs."""
         if problem and problem != self._problem:
             log.warning("event=not-online-yet reason=%r", problem)
         self._problem = problem
@@ -207,7 +209,7 @@ async def _offsets_of(link: MasterLink) -> ConsumerOffsetsBody:
 
 
 def _moved(before: ConsumerOffsetsBody, now: ConsumerOffsetsBody) -> ConsumerOffsetsBody:
-    """Those of ``now`` that are further than ``before``, or were not there."""
+    """The offsets of ``now`` that are further than in ``before``, or missing there."""
     table = {}
     for key, queues in now.offset_table.items():
         seen = before.offset_table.get(key, {})

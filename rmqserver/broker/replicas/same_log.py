@@ -1,5 +1,5 @@
-"""Whether a slave's log is how its master's begins. The wire of ``DefaultHAService`` says nothing of it: a master of
-Apache's that has lost the end of its log goes on in the middle of a record as soon as it has written as much again."""
+"""Checks that a slave's log is the beginning of its master's. The protocol of ``DefaultHAService`` does not: an Apache
+master that has lost the end of its log goes on in the middle of a record once it has written as much again."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ WHAT_TO_DO = "take this store away, or make this broker the master"
 
 
 class OtherLog(ProtocolError):
-    """It is not, and never will be."""
+    """The slave's log is not the beginning of the master's, and never will be."""
 
 
 async def check_same_log(link: MasterLink, store: MessageStore) -> None:
-    """OtherLog where ours is longer, or its last record is not the one that the master has there; ProtocolError where
-    what comes next has expired there. Nothing may be copied meanwhile. OSError if the master is gone."""
+    """Raises OtherLog if this log is longer, or the master has another record in place of its last one; ProtocolError
+    if what comes next has expired at the master; OSError if the master is gone. Nothing may be copied meanwhile."""
     end, last = store.written_offset, store.last_record_offset
     try:
         status = loads_untrusted((await link.ask(RequestCode.GET_BROKER_HA_STATUS)).body, HaStatus)
@@ -43,12 +43,12 @@ async def check_same_log(link: MasterLink, store: MessageStore) -> None:
         if begin > end:
             raise ProtocolError(f"this log ends at {end}, and its master's begins at {begin} by now: empty this store")
         log.info("event=log-not-compared reason='its last file has expired at the master, and is whole'")
-    except RefusedError as error:  # releases before 5.0 do not know the first of these questions
+    except RefusedError as error:  # releases before 5.0 do not know the first request
         log.warning("event=log-not-compared reason=%r", str(error))
 
 
 async def _begin_of(link: MasterLink) -> int:
-    """Where the master's log begins; 0 if it does not say."""
+    """Log offset at which the master's log begins; 0 if it does not say."""
     try:
         answer = await link.ask(RequestCode.GET_BROKER_RUNTIME_INFO)
     except RefusedError:
@@ -58,7 +58,7 @@ async def _begin_of(link: MasterLink) -> int:
 
 
 async def _record_of(link: MasterLink, log_offset: int) -> bytes | None:
-    """None where the master finds none. RefusedError."""
+    """Returns None if the master finds no record there. Raises RefusedError."""
     try:
         return (await link.ask(RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageHeader(offset=log_offset))).body
     except RefusedError as error:

@@ -1,8 +1,8 @@
-"""What a slave does: it follows its master's log, copies its tables, and takes no messages
+"""This broker as a slave: it follows its master's log, copies its tables, and takes no messages
 (``BrokerController.changeSpecialServiceStatus``, ``SendMessageProcessor.rejectRequest``, 5.5.0).
 
-Where ``enableSlaveActingMaster`` says so, the one with the smallest id acts for a master that is away: consumers read
-from it, lock queues at it and commit to it. Nothing is ever appended to a slave's log but what its master has sent."""
+With ``enableSlaveActingMaster``, the slave with the smallest id acts for a master that is away: consumers read from it,
+lock queues at it and commit to it. A slave's log contains only what its master has sent."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Slave:
         self._metadata = MetadataCopy(parts, lambda: log_.link_number)
         self._note_in_store = SlaveNote(parts.files)
         self.is_acting = False
-        """A nameserver shows this broker in its master's place."""
+        """Whether a nameserver shows this broker in its master's place."""
         self._is_master_shown = False
         self._asked_to_copy = trio.Event()
         self._master_addr: str | None = None
@@ -81,16 +81,16 @@ class Slave:
         self._has_other_master = trio.Event()
         self._problem = ""
         self._has_copied = False
-        """The master was there the last time that it was asked for its tables."""
+        """Whether the last attempt to copy the master's tables reached the master."""
         self.log = log_
         log_.check_log = self._check_log
 
     def load(self) -> None:
-        """Before it runs. StorageError."""
+        """Call it before ``run``. Raises StorageError."""
         self._note_in_store.load()
 
     def handlers(self, table: Mapping[int, Handler]) -> dict[int, Handler]:
-        """What takes the place of some of these."""
+        """Handlers that replace some of the table's."""
         changed: dict[int, Handler] = dict.fromkeys(WRITES, self._reject) | dict.fromkeys(ENDINGS, self._reject_ending)
         if self._config.enable_slave_acting_master:
             changed |= dict.fromkeys(_SENDS, self._reject_send)
@@ -110,7 +110,8 @@ class Slave:
         return success(request, body=dumps(self.log.status()))
 
     def _take_ha_info(self, request: Request[HaInfoHeader], connection: Connection) -> bytes:
-        """Who follows a master goes on; the address counts for the next connection, until a nameserver tells one."""
+        """The present connection to a master goes on; the address counts for the next one, until a nameserver tells
+        another."""
         header = request.header
         if header.master_ha_address:
             log.info("event=master-told addr=%s ha_addr=%s", header.master_address, header.master_ha_address)
@@ -122,7 +123,7 @@ class Slave:
         return success(request, HaInfoHeader())
 
     def _reset_master_flush_offset(self, request: Request[MasterFlushOffsetHeader], connection: Connection) -> bytes:
-        """It is shown, and nothing hangs on it: our slave never takes from it what it has itself."""
+        """Only shown in the status: our slave does not use the offset."""
         self.log.master_flush_offset = request.header.master_flush_offset
         return success(request)
 
@@ -138,20 +139,22 @@ class Slave:
 
     @property
     def may_be_read(self) -> bool:
-        """Where it may act also while its master is there: clients come until they have heard that it is back. Not,
-        where it has another log: who reads on at the master would never see what is there in place of that."""
+        """Whether consumers may read here. A slave that may act for its master serves them even while the master is
+        there: clients keep coming until they hear that it is back. A slave whose log differs from the master's serves
+        none: a consumer that goes on at the master would miss the messages that the master has in their place."""
         is_allowed = self._config.slave_read_enable or self._config.enable_slave_acting_master
         return is_allowed and self.log.may_be_read and not self._note_in_store.is_other_log
 
     @staticmethod
     def _send_to_master(request: Request[PullHeader]) -> bytes:
-        """A client that is refused asks here again."""
+        """Answers with "retry at the master": a client that is refused would ask here again."""
         at = request.header.queue_offset
         again = PullAnswer(suggest_which_broker_id=MASTER_ID, next_begin_offset=at, min_offset=at, max_offset=at)
         raise Refused(ResponseCode.PULL_RETRY_IMMEDIATELY, OTHER_LOG_TEXT, again)
 
     def _offsets_by(self, all_offsets: Handler) -> Handler:
-        """A master that comes back takes what is further than its own, and is to take none of another log."""
+        """A master that comes back takes offsets that are further than its own; it must take none that belong to
+        another log."""
 
         def handle(request: Request[Any], connection: Connection) -> bytes | None:
             if self._note_in_store.is_other_log:
@@ -175,8 +178,8 @@ class Slave:
         raise Refused(ResponseCode.SYSTEM_ERROR, f"no master available along with {self._ip(connection.local_addr)}")
 
     def _copied_delay_offsets(self, request: Request[Any], connection: Connection) -> bytes:
-        """What was copied of the master's: how far it has delivered, as far as a slave knows. A master of Apache's that
-        comes back takes it if it is not older than its own."""
+        """The delay offsets copied from the master: how far it has delivered, as far as a slave knows. An Apache master
+        that comes back takes them if they are not older than its own."""
         copied = from_file(self._files.load(delay.FILE_NAME), DelayOffsets, delay.FILE_NAME)
         version = copied.data_version or DataVersion(timestamp=0)
         return success(request, body=dumps(DelayOffsets(data_version=version, offset_table=copied.offset_table)))
@@ -189,7 +192,7 @@ class Slave:
         return self._master_addr
 
     async def ask_ha_info(self, addr: str) -> HaInfoHeader:
-        """What the master there says of where its slaves connect. OSError, RefusedError."""
+        """Asks the master at ``addr`` where its slaves connect. Raises OSError or RefusedError."""
         link = self._make_link()
         try:
             await link.open(addr)
@@ -198,15 +201,15 @@ class Slave:
             link.close()
 
     def take_master(self, addr: str, ha_addr: str) -> None:
-        """A nameserver has told where the master is, and where its slaves connect."""
+        """Follows the master at ``addr``, whose slaves connect at ``ha_addr``."""
         if addr != self._master_addr:
             log.info("event=master-found addr=%s ha_addr=%s", addr, ha_addr)
             self._take_master_addr(addr)
         self.log.follow(ha_addr)
 
     async def _check_log(self) -> None:
-        """OtherLog if the master has another one. OSError, ProtocolError."""
-        if self._master_addr is None:  # it was told where slaves connect, and nothing else
+        """Raises OtherLog if the master has another log; also OSError and ProtocolError."""
+        if self._master_addr is None:  # this slave only knows where slaves connect
             return
         link = self._make_link()
         try:
@@ -227,8 +230,8 @@ class Slave:
         self._asked_to_copy.set()
 
     def members_found(self, found: Sequence[Addrs]) -> None:
-        """``found``: what each nameserver says that has answered. It may act for one of them and not for another:
-        whoever is sent here is served."""
+        """``found`` has the answer of each nameserver that has answered. This broker acts for its master as soon as one
+        nameserver shows it in the master's place: it serves every client that is sent here."""
         own_id = self._config.broker_id
         is_acting = any(own_id in addrs and own_id == min(addrs) for addrs in found)
         if is_acting is not self.is_acting:
@@ -240,17 +243,18 @@ class Slave:
         self._is_master_shown = is_master_shown
 
     async def other_master(self) -> None:
-        """Returns when a master is found, or another one."""
+        """Waits until a master is found, or another one."""
         await self._has_other_master.wait()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Runs until cancelled."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.log.run)
             nursery.start_soon(self._copy_metadata)
 
     async def _copy_metadata(self) -> None:
-        """An Apache slave asks once a minute, and consumers that go on at it then start up to a minute back."""
+        """Copies the master's tables regularly, and at once when asked to. An Apache slave copies once a minute, and
+        consumers that go on at it start up to a minute back."""
         while True:
             await self._has_master.wait()
             assert self._master_addr is not None

@@ -1,5 +1,5 @@
-"""What a slave leaves in its store for its next start: that it was one, and whether its log is another than its
-master's. Nobody can compare them while the master is away."""
+"""What a slave records in its store for its next start: that it was a slave, and whether its log differs from its
+master's. The logs cannot be compared while the master is away."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rmqserver.store.disk.config_files import ConfigFiles
 
 FILE_NAME = "slaveLog.json"
-"""Ours."""
+"""Apache's brokers have no such file."""
 
 
 class SlaveNote:
@@ -23,7 +23,7 @@ class SlaveNote:
         self._files = files
 
     def load(self) -> None:
-        """At a start as a slave. StorageError."""
+        """Call it when the broker starts as a slave. Raises StorageError."""
         self.is_other_log = _read(self._files).is_other_log
         self._save()
 
@@ -37,12 +37,12 @@ class SlaveNote:
 
 
 def was_slave(files: ConfigFiles) -> bool:
-    """Whether its tables are copies of another broker's, whose log may have gone further. StorageError."""
+    """Whether the broker's tables are copies of another broker's, whose log may be longer. Raises StorageError."""
     return _read(files).is_slave
 
 
 def forget(files: ConfigFiles) -> None:
-    """This broker is a slave no more."""
+    """Records that this broker is no longer a slave."""
     if was_slave(files):
         _save(files, SlaveLog())
 

@@ -1,6 +1,6 @@
-"""Offsets at a slave that may act for its master. Consumers commit here while the master is away, and for as long as
-they have not heard that it is back. What they committed is noted until the master has it: an Apache slave forgets it
-with its next copy of the master's table."""
+"""Offsets at a slave that may act for its master. Consumers commit here while the master is away, and until they hear
+that it is back. The slave notes these commits until the master has them; an Apache slave forgets them when it next
+copies the master's table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rmqserver.store.disk.config_files import ConfigFiles
 
 NOTED_FILE_NAME = "slaveOffset.json"
-"""Ours; in the form of consumerOffset.json."""
+"""Has the form of consumerOffset.json. Apache's brokers have no such file."""
 
 
 class Noted(NamedTuple):
@@ -28,7 +28,7 @@ class Noted(NamedTuple):
 
 
 class SlaveOffsets(ConsumerOffsets):
-    """Of a topic, group and queue that was committed to here, the newest offset is noted."""
+    """Notes the newest offset that was committed here for each topic, group and queue."""
 
     def __init__(self, files: ConfigFiles, clock_ms: Callable[[], int], *, has_light_queues: bool = False):
         super().__init__(files, clock_ms, has_light_queues=has_light_queues)
@@ -43,14 +43,14 @@ class SlaveOffsets(ConsumerOffsets):
     def commit(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
         super().commit(group, topic, queue_id, queue_offset)
         if not self._noted:
-            # A master of Apache's takes our table, when it comes back, if that is not older than its own.
+            # An Apache master that comes back takes this table if it is not older than its own.
             newer = next_version(self.data_version, self._clock_ms())
             self.data_version = msgspec.structs.replace(newer, state_version=newer.state_version + 1)
         self._noted.setdefault(f"{topic}{SEPARATOR}{group}", {})[queue_id] = queue_offset
         self._are_notes_saved = False
 
     def take_over(self, others: ConsumerOffsetsBody) -> None:
-        """As of any slave, but what is noted stays where it is further."""
+        """Takes the master's table as any slave does, but keeps noted offsets that are further."""
         super().take_over(others)
         for key, queues in self._noted.items():
             table = self.committed_table.setdefault(key, {})
@@ -59,8 +59,8 @@ class SlaveOffsets(ConsumerOffsets):
         self._count_entries()
 
     def ahead_of(self, others: ConsumerOffsetsBody, max_offset: Callable[[str, int], int]) -> Iterator[Noted]:
-        """What is noted, and further than the master's table. Nobody has read further here than our log reaches
-        (``max_offset`` by topic and queue id): a note beyond is taken back to there, for if the master has lost that
+        """Noted offsets that are further than the master's. No consumer can have read past the end of a queue here
+        (``max_offset`` by topic and queue id), so a note beyond it is set back to that end: if the master has lost that
         message, too, another one takes its place."""
         for key, queues in list(self._noted.items()):
             topic, _, group = key.partition(SEPARATOR)
@@ -73,7 +73,7 @@ class SlaveOffsets(ConsumerOffsets):
                     yield Noted(group, topic, queue_id, bounded)
 
     def forget_until(self, others: ConsumerOffsetsBody) -> None:
-        """The master has these offsets: what is noted and not further is forgotten."""
+        """Forgets notes that are not further than ``others``, which the master has."""
         for key, queues in list(self._noted.items()):
             theirs = others.offset_table.get(key, {})
             for queue_id, queue_offset in list(queues.items()):
@@ -84,7 +84,7 @@ class SlaveOffsets(ConsumerOffsets):
                 del self._noted[key]
 
     def drop_notes(self) -> None:
-        """The master is to have none of them."""
+        """Drops all notes: the master must get none of them."""
         self._are_notes_saved = self._are_notes_saved and not self._noted
         self._noted.clear()
 
@@ -96,6 +96,6 @@ class SlaveOffsets(ConsumerOffsets):
 
 
 def forget_notes(files: ConfigFiles) -> None:
-    """This broker is a slave no more: what it noted as one counts for nothing when it is one again."""
+    """Drops the saved notes of a broker that is no longer a slave: they must not count if it becomes one again."""
     if files.load(NOTED_FILE_NAME).get("offsetTable"):
         files.save(NOTED_FILE_NAME, {"offsetTable": {}})
