@@ -1,5 +1,5 @@
-"""The requests that a controller serves (``ControllerRequestProcessor``, 5.5.0), each a decision that is kept and then
-answered; and elections for brokers that are no longer heard of."""
+"""The requests that a controller serves (``ControllerRequestProcessor``, 5.5.0), each a decision that is stored and
+then answered; and elections in place of brokers that have fallen silent."""
 
 from __future__ import annotations
 
@@ -45,13 +45,14 @@ from rmqserver.settings_requests import take_settings_untrusted
 log = logging.getLogger(__name__)
 
 STOOD_STILL_S = 2.0
-"""So long without a turn. After three seconds brokers give up what they have asked, and their connections with it."""
+"""How long without a turn counts as a standstill. Brokers give up a request, and its connection, after three
+seconds."""
 
 TICK_S = 0.5
 
 
 class Controller(Service):
-    """``open`` it before it serves, ``run`` it as a task, ``close`` it at the end. All is one thread."""
+    """Call ``open`` before it serves, run ``run`` as a task, and call ``close`` at the end. All of it is one thread."""
 
     def __init__(
         self,
@@ -63,8 +64,8 @@ class Controller(Service):
         clock_s: Callable[[], float] = time.monotonic,
         wake: Callable[[], None] = lambda: None,
     ):
-        """``advertise`` makes the address that brokers are told from that on which they have reached us. ``wake`` has
-        the loop send what a store has kept between its rounds."""
+        """``advertise`` turns the host that a broker has reached into the address that it is told. ``wake`` makes the
+        loop send answers to decisions that were stored between its rounds."""
         self.config = config
         self._store = store
         self._notices = notices
@@ -73,7 +74,7 @@ class Controller(Service):
         self._wake = wake
         self._clock_s = clock_s
         self._ticked_s = math.inf
-        """When this controller was seen to run; never before ``run``."""
+        """When this controller last noticed that it runs; infinity before ``run``."""
         self._decider = Decider(config, store, notices, clock_s)
         self._is_open = False
         super().__init__("controller", self._handlers())
@@ -93,20 +94,20 @@ class Controller(Service):
         return self._decider.is_leading
 
     def open(self) -> None:
-        """StorageError for a log that cannot be read."""
+        """Raises StorageError for a log that cannot be read."""
         sets = self._store.open()
         if sets is not None:
             self._decider.lead(sets)
         self._is_open = True
 
     def close(self) -> None:
-        """From now on, a connection that ends says nothing about who lives."""
+        """After this, the end of a connection says nothing about its broker."""
         self._is_open = False
         self._store.close()
 
     async def run(self, me: ControllerName) -> StorageError:
-        """Looks after brokers that are no longer heard of. Returns if the store has failed: then nobody must be
-        answered any more."""
+        """Watches for brokers that fall silent. Returns if the store has failed: then no request may be answered any
+        more."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._store.run, me, self._decider.lead, self._decider.follow)
             nursery.start_soon(self._notices.run)
@@ -126,7 +127,7 @@ class Controller(Service):
             self._notice_standstill()
 
     def _notice_standstill(self) -> None:
-        """Who was frozen itself, or waited for its disk, has heard nobody meanwhile, and finds connections ended: it
+        """A controller that was frozen, or waited for its disk, has missed heartbeats and finds connections ended. It
         begins to listen anew, as after a start."""
         before_s, self._ticked_s = self._ticked_s, max(self._ticked_s, self._clock_s())
         if self._ticked_s - before_s > STOOD_STILL_S:
@@ -148,15 +149,15 @@ class Controller(Service):
         self._lost(self.live.expired(), "no heartbeat")
 
     def scan_masters(self) -> None:
-        """Elections that are still due: in sets without a master, and of those that died before it was known who else
-        lives."""
+        """Holds elections that are due: in sets without a master, and in sets whose master died before the controller
+        knew which others live."""
         self._notice_standstill()
         if self.is_leading:
             for each in elections.sets_to_elect(self._decider.now()):
                 self._elect_another(each)
 
     def connection_closed(self, connection: Connection) -> None:
-        """Its brokers live until they are found dead: who has a lease may act as a master meanwhile."""
+        """Its brokers count as alive until proven dead: one with a lease may still act as master."""
         if self._is_open:
             self._notice_standstill()
             for key in self.live.heard_on(connection):
@@ -208,7 +209,7 @@ class Controller(Service):
         return super().as_refused(error)
 
     def _decided(self, request: Request[Any], connection: Connection, decide: Decide) -> None:
-        """Answers when the decision is kept."""
+        """Answers when the decision is stored."""
 
         def done(outcome: ControllerDecision | Exception) -> None:
             if isinstance(outcome, Exception):
@@ -242,7 +243,7 @@ class Controller(Service):
         if beat.broker_id is None:
             raise Refused(ResponseCode.CONTROLLER_INVALID_REQUEST, "Heart beat with empty brokerId")
         found = self.sets.get(beat.broker_name)
-        if found is not None and beat.broker_id in found.replicas:  # nobody else can be elected
+        if found is not None and beat.broker_id in found.replicas:  # only a known replica can be elected
             address = found.replicas[beat.broker_id].broker_address
             if beat.broker_addr and beat.broker_addr != address:
                 raise Refused(
@@ -250,9 +251,9 @@ class Controller(Service):
                     f"BrokerId: {beat.broker_id} of broker-set: {beat.broker_name} is now the broker at {address}",
                 )
             self.live.heard(beat.broker_id, beat, connection)
-        if not request.is_oneway:  # ours asks: it may act as a master as long as the leader says that it is one
+        if not request.is_oneway:  # our broker asks: it may act as master while the leader says that it is
             if not self.is_leading or self._decider.is_electing(beat.broker_name):
-                raise not_leading()  # or not for long: nobody is told that it is the master, and so no lease is renewed
+                raise not_leading()  # so that no lease is renewed while an election is pending
             if found is not None:
                 answer = ReplicaInfoAnswer(master_broker_id=found.master_broker_id, master_epoch=found.master_epoch)
                 return success(request, answer, remark="Heart beat success")
@@ -271,7 +272,7 @@ class Controller(Service):
         def decide(now: Situation) -> ControllerDecision:
             decision = replica_ids.register_broker(now, header)
             if any(isinstance(event, MasterElected) for event in decision.events):
-                self.live.forget((header.broker_name, header.broker_id))  # what was heard was its life before
+                self.live.forget((header.broker_name, header.broker_id))  # its heartbeats came before its restart
             return decision
 
         self._decided(request, connection, decide)
@@ -306,7 +307,7 @@ class Controller(Service):
         return success(request, answer)
 
     def _peers(self, me: ControllerName, leader: ControllerName | None) -> list[ControllerName]:
-        """As the settings list them; without, those that we know."""
+        """The controllers that the settings list; without a list, those that are known."""
         listed = [peer.partition("-") for peer in self.config.controller_dleger_peers]
         if len(listed) > 1:
             return [ControllerName(peer_id, addr) for peer_id, _, addr in listed]

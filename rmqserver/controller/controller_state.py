@@ -1,5 +1,5 @@
-"""What a controller knows for good, and the events that change it (the replicated state of ``ReplicasInfoManager`` and
-its events, 5.5.0). Pure: the state before and an event give the state after, so a log of events is the state."""
+"""A controller's durable state, and the events that change it (the replicated state of ``ReplicasInfoManager`` and its
+events, 5.5.0). Pure: a state and an event give the next state, so a log of events determines the state."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from rmqproto.java.java_numbers import Int32, Int64
 
 
 class KnownReplica(msgspec.Struct, frozen=True, rename="camel"):
-    """A replica that has its id. ``register_check_code`` is that with which it applied for the id."""
+    """A replica that has an id. It applied for the id with ``register_check_code``."""
 
     broker_address: str
     register_check_code: str
 
 
 class BrokerSet(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The replicas of one broker name, by id. The master, if there is one, is in the ``sync_state_set``, whose ids
-    rise. Without one the set stays: who may become master is in it. Both epochs only rise."""
+    """The replicas of one broker name, by id. ``sync_state_set`` is sorted, and contains the master if there is one.
+    Without a master it stays: it has the replicas that may become master. Both epochs only rise."""
 
     cluster_name: str
     broker_name: str
@@ -27,7 +27,7 @@ class BrokerSet(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     replicas: dict[Int64, KnownReplica] = {}
     master_broker_id: Int64 | None = None
     master_epoch: Int32 = 0
-    """0: there never was a master."""
+    """0 if there never was a master."""
     sync_state_set: tuple[Int64, ...] = ()
     sync_state_set_epoch: Int32 = 0
 
@@ -41,7 +41,7 @@ BrokerSets = Mapping[str, BrokerSet]
 
 
 class BrokerIdApplied(msgspec.Struct, frozen=True, rename="camel", tag="APPLY_BROKER_ID", tag_field="type"):
-    """A replica has its id. The first one of a name makes the set."""
+    """A replica gets its id. The first replica of a name creates the set."""
 
     cluster_name: str
     broker_name: str
@@ -62,8 +62,8 @@ class SyncStateSetAltered(msgspec.Struct, frozen=True, rename="camel", tag="ALTE
 
 
 class MasterElected(msgspec.Struct, frozen=True, rename="camel", tag="ELECT_MASTER", tag_field="type"):
-    """A new term begins: of this replica, which is alone in the in-sync set at first, or of nobody. Its epoch is the
-    next one, but not below ``least_epoch``."""
+    """A new term begins: of this replica, which is alone in the in-sync set at first, or with None, without a master.
+    Its epoch is the next one, but at least ``least_epoch``."""
 
     broker_name: str
     new_master_broker_id: Int64 | None
@@ -71,14 +71,15 @@ class MasterElected(msgspec.Struct, frozen=True, rename="camel", tag="ELECT_MAST
 
 
 class BrokerDataCleaned(msgspec.Struct, frozen=True, rename="camel", tag="CLEAN_BROKER_DATA", tag_field="type"):
-    """These replicas are forgotten; with None all, and the set. If the master is, nobody's term begins."""
+    """These replicas are forgotten; with None, the whole set is. If the master is forgotten, a term without a master
+    begins."""
 
     broker_name: str
     broker_ids: tuple[Int64, ...] | None
 
 
 class StateSnapshot(msgspec.Struct, frozen=True, rename="camel", tag="SNAPSHOT", tag_field="type"):
-    """All that was before: a log begins with it."""
+    """The whole state so far; a log begins with it."""
 
     broker_sets: tuple[BrokerSet, ...]
 
@@ -95,7 +96,7 @@ def apply_all(sets: BrokerSets, events: Iterable[ControllerEvent]) -> BrokerSets
 
 
 def apply(sets: BrokerSets, event: ControllerEvent) -> BrokerSets:
-    """KeyError for a set or a replica that is not there: no decision makes such an event."""
+    """Raises KeyError for an unknown set or replica: no decision makes such an event."""
     if isinstance(event, StateSnapshot):
         return {each.broker_name: each for each in event.broker_sets}
     name = event.broker_name

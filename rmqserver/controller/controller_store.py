@@ -1,4 +1,4 @@
-"""Where controllers keep what they have decided, as the controller sees it: ``event_log.py`` for one that is alone,
+"""The interface to the store of a controller's decisions: ``event_log.py`` implements it for a single controller,
 ``quorum/quorum_store.py`` for several."""
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from rmqserver.controller.controller_state import BrokerSets, ControllerEvent
 
 
 class LeadershipLost(RocketMQError):
-    """This controller does not lead any more. Whether events that were being kept then are there is not known: who
-    leads next goes on from what is there."""
+    """This controller no longer leads. Events that were being stored then may be stored or not: the next leader goes on
+    from what it finds."""
 
 
 Kept = Callable[[RocketMQError | None], None]
-"""Told once what became of events: None when they are there for good. StorageError if nobody knows, and this
-controller must never decide again; LeadershipLost if another may."""
+"""Called once with the outcome for the events: None when they are durable; StorageError if that is unknown, and this
+controller must never decide again; LeadershipLost if another controller may decide."""
 
 
 class ControllerName(NamedTuple):
@@ -26,32 +26,32 @@ class ControllerName(NamedTuple):
 
 
 class ControllerStore(Protocol):
-    """``open`` it before the controller serves, ``run`` it as a task, ``close`` it at the end."""
+    """Call ``open`` before the controller serves, run ``run`` as a task, and call ``close`` at the end."""
 
     def open(self) -> BrokerSets | None:
-        """The state, if this controller leads and no other can; None if that is found out by ``run``. StorageError for
-        what cannot be read."""
+        """Returns the state if this controller leads and no other can; None if ``run`` has to find out. Raises
+        StorageError for a store that cannot be read."""
         ...
 
     async def run(self, me: ControllerName, lead: Callable[[BrokerSets], None], follow: Callable[[], None]) -> None:
-        """Calls ``lead`` with the state when this controller begins to lead, ``follow`` when it has ceased. Never
+        """Calls ``lead`` with the state when this controller begins to lead, and ``follow`` when it has ceased. Never
         returns."""
         ...
 
     @property
     def is_leading(self) -> bool:
-        """Whether no other controller can have decided anything. Asked before each decision, and each answer from the
-        state."""
+        """Whether no other controller can have decided anything. Checked before each decision, and before each answer
+        from the state."""
         ...
 
     @property
     def leader(self) -> ControllerName | None:
-        """Another one that leads, as far as is known."""
+        """The other controller that leads, if one is known."""
         ...
 
     def append(self, events: Sequence[ControllerEvent], after: BrokerSets, kept: Kept) -> None:
-        """Keeps the events of one decision, all or none; ``after`` is the state behind them. Calls ``kept`` once, maybe
-        before it returns. Only while leading, and not before the call before has called ``kept``."""
+        """Stores the events of one decision, all or none; ``after`` is the state after them. Calls ``kept`` once, maybe
+        before it returns. Call it only while leading, and not before the previous call has called ``kept``."""
         ...
 
     def close(self) -> None: ...

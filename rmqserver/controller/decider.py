@@ -1,5 +1,5 @@
-"""Decisions, strictly one after the other: each is made from the state that the one before has left, is kept, and then
-answered. What comes meanwhile waits for its turn."""
+"""Makes decisions strictly one after the other: each starts from the state that the one before left, is stored, and is
+then answered. Requests that come meanwhile wait for their turn."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from rmqserver.remoting.answer import Refused
 log = logging.getLogger(__name__)
 
 WAITING_MAX = 1024
-"""Requests, as many as Apache's controller takes."""
+"""Limit of waiting requests, as in Apache's controller."""
 
 Decide = Callable[[Situation], ControllerDecision]
 Done = Callable[[ControllerDecision | Exception], None]
-"""Told what was decided and is kept, or why not."""
+"""Gets the stored decision, or the reason why there is none."""
 
 
 def not_leading() -> Refused:
-    """As Apache's controller says it."""
+    """Has the code and text of Apache's controller."""
     return Refused(ResponseCode.CONTROLLER_NOT_LEADER, "The controller is not in leader state")
 
 
@@ -41,14 +41,14 @@ class _Job(NamedTuple):
 
 
 class Decider:
-    """Begins to decide when it is told to ``lead``."""
+    """Begins to decide when ``lead`` is called."""
 
     def __init__(
         self, config: ControllerConfig, store: ControllerStore, notices: RoleNotices, clock_s: Callable[[], float]
     ):
         self.live = LiveBrokers(clock_s)
         self.sets: BrokerSets = {}
-        """Empty while another leads."""
+        """Empty while another controller leads."""
         self.failure: StorageError | None = None
         self.failed = trio.Event()
         self._config = config
@@ -57,7 +57,7 @@ class Decider:
         self._clock_s = clock_s
         self._leads = False
         self._keeping: tuple[ControllerEvent, ...] = ()
-        """Events of the decision that is being kept."""
+        """Events of the decision that is being stored."""
         self._waiting: deque[_Job] = deque()
 
     @property
@@ -65,17 +65,18 @@ class Decider:
         return self._leads and self._store.is_leading
 
     def is_electing(self, broker_name: str) -> bool:
-        """Whether an election of that set is decided, and may be kept or not: who was the master may be none any
-        more."""
+        """Whether an election of that set is decided but perhaps not stored yet: the former master may no longer be
+        the master."""
         return any(isinstance(event, MasterElected) and event.broker_name == broker_name for event in self._keeping)
 
     def lead(self, sets: BrokerSets) -> None:
-        """From now on, from this state. Who lives must be heard of anew: what another one has decided is not known."""
+        """Decides from now on, starting from this state. Which brokers live must be learned anew: what another
+        controller has decided meanwhile is not known."""
         self.live = LiveBrokers(self._clock_s)
         self.sets, self._leads = sets, True
 
     def follow(self) -> None:
-        """Another one may decide from now on."""
+        """Stops deciding: another controller may decide from now on."""
         self.sets, self._leads = {}, False
         waiting, self._waiting = self._waiting, deque()
         for job in waiting:
@@ -85,8 +86,8 @@ class Decider:
         return Situation(self.sets, self.live.alive(), self.live.is_settled, self._config.enable_elect_unclean_master)
 
     def submit(self, decide: Decide, done: Done) -> None:
-        """Has it decided in its turn; calls ``done`` once, maybe before it returns: with the decision when that is
-        kept; with Refused or a RocketMQError if it is not, or maybe not."""
+        """Queues a decision. Calls ``done`` once, maybe before it returns: with the decision when that is stored, or
+        with Refused or a RocketMQError if it is not, or may not be."""
         if not self.is_leading:
             done(not_leading())
         elif not self._keeping:
@@ -134,8 +135,8 @@ class Decider:
                 self._tell(after[event.broker_name], before[event.broker_name].master_broker_id)
 
     def _tell(self, found: BrokerSet, former_id: int | None) -> None:
-        """All that live, and the former master: it may be frozen, or only cut off from us, and hears of it the moment
-        it can. Apache's controller tells those that live."""
+        """Notifies all living replicas and the former master: that one may be frozen or only cut off from this
+        controller, and should hear of it as soon as it can. Apache's controller notifies only the living ones."""
         if found.master_broker_id is not None and self._config.notify_broker_role_changed:
             alive = self.live.alive()
             addresses = [

@@ -1,5 +1,5 @@
-"""What the controller's decisions are made from, and what one is. Every request is a function of both, without clock
-and without I/O: ``(situation, request) -> decision``; whoever carries it out keeps its events before it answers."""
+"""The input and the result of a controller's decisions. Each request is a function without clock or I/O,
+``(situation, request) -> decision``; the caller stores the decision's events before it answers."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from rmqserver.controller.controller_state import BrokerSet, BrokerSets, Control
 
 
 class Standing(NamedTuple):
-    """How far a living replica is, by its last heartbeat. ``epoch`` is the last of its log, -1 for none; ``max_offset``
-    the log offset of its end; the lowest ``priority`` is elected first."""
+    """The state of a living replica's log at its last heartbeat: ``epoch`` is its last epoch, -1 for none, and
+    ``max_offset`` its end. The lowest ``priority`` is elected first."""
 
     epoch: int = -1
     max_offset: int = 0
@@ -26,9 +26,11 @@ class Situation(NamedTuple):
     alive: Mapping[tuple[str, int], Standing]
     """By broker name and id."""
     is_settled: bool
-    """Who is not in ``alive`` is dead. False at first: nobody was heard of before the controller started."""
+    """Whether every replica that is not in ``alive`` is dead. False at first, while a controller that has just started
+    waits for heartbeats."""
     elects_unclean: bool
-    """A replica outside of the in-sync set may become master if nobody in it can: what only the others had is lost."""
+    """Whether a replica outside the in-sync set may become master if none in it can: messages that it lacks are
+    lost."""
 
     def is_alive(self, found: BrokerSet, broker_id: int) -> bool:
         return (found.broker_name, broker_id) in self.alive
@@ -38,7 +40,7 @@ class Situation(NamedTuple):
 
 
 class ControllerDecision(NamedTuple):
-    """An answer, and what has to be kept before it is given."""
+    """An answer, and the events that must be stored before it is given."""
 
     code: int = 0
     remark: str | None = None
@@ -51,7 +53,7 @@ STARTED_LATELY = "the controller has just started and does not know yet who is a
 
 
 def set_body(found: BrokerSet) -> bytes:
-    """The in-sync set, as several answers and the notice of a role have it."""
+    """The in-sync set, as in the body of several answers and of role notices."""
     return fastjson.dumps(
         SyncStateSet(sync_state_set=list(found.sync_state_set), sync_state_set_epoch=found.sync_state_set_epoch)
     )

@@ -1,5 +1,5 @@
-"""Who becomes master (1002, and when a master is gone): ``DefaultElectPolicy`` and ``ReplicasInfoManager.electMaster``
-of 5.5.0, in their codes and words."""
+"""Election of a master, on request (1002) and when a master is gone, with the codes and texts of
+``DefaultElectPolicy`` and ``ReplicasInfoManager.electMaster`` of 5.5.0."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from rmqserver.controller.controller_state import BrokerSet, MasterElected, appl
 from rmqserver.controller.decision import STARTED_LATELY, ControllerDecision, Situation
 
 LEAST_EPOCH_MAX = 1 << 30
-"""Anybody may say of what epoch his log is, and all that come are to be numbers of 32 bits."""
+"""A limit on the epoch that a broker may claim for its log, so that later epochs still fit into 32 bits."""
 
 
 def elect_master(now: Situation, header: ElectMasterHeader) -> ControllerDecision:
-    """1002. A replica asks whether there is a master, and becomes it if it may; an operator designates one."""
+    """1002. A replica asks for a master, and may become it; or an operator designates one."""
     found = now.sets.get(header.broker_name)
     if found is None:
         return ControllerDecision(ResponseCode.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED, "Broker hasn't been registered")
-    if found.master_epoch == 0:  # nobody has written anything: whoever comes first
+    if found.master_epoch == 0:  # nothing was written yet: the first replica to ask leads
         may_lead = header.broker_id in found.replicas
         if header.designate_elect:
             may_lead = may_lead and now.is_alive(found, header.broker_id)
@@ -54,8 +54,8 @@ def elect_master(now: Situation, header: ElectMasterHeader) -> ControllerDecisio
 
 
 def _least_epoch(now: Situation, found: BrokerSet, chosen: int) -> int:
-    """Of a set that is new here, and has a log: the controller that knew it was lost. Its master leads in no epoch that
-    is older than its log."""
+    """The least epoch for a set that is new here but has a log, because the controller that knew it was lost: its
+    master must not lead in an epoch older than its log."""
     standing = now.alive.get((found.broker_name, chosen))
     if found.master_epoch or standing is None or standing.epoch < 1:
         return 0
@@ -63,8 +63,9 @@ def _least_epoch(now: Situation, found: BrokerSet, chosen: int) -> int:
 
 
 def master_lost(now: Situation, found: BrokerSet) -> tuple[MasterElected, ...]:
-    """The master is dead, or has begun a new life and may have lost the end of its log: the next term begins, of
-    another one if there is one that may lead. Nothing, if there is neither a master nor one that could be."""
+    """The event that ends the term of a master that is dead, or was restarted and may have lost the end of its log.
+    Another replica leads the next term if one may. No event if there is neither a master nor a replica that may
+    lead."""
     chosen = choose(now, found, None) if now.is_settled and found.master_epoch else None
     if chosen is None and found.master_broker_id is None:
         return ()
@@ -72,7 +73,7 @@ def master_lost(now: Situation, found: BrokerSet) -> tuple[MasterElected, ...]:
 
 
 def sets_to_elect(now: Situation) -> list[BrokerSet]:
-    """Whose master is dead or missing, while one of the others lives; none before it is known who lives."""
+    """Sets whose master is dead or missing while another replica lives; none before it is known which brokers live."""
     if not now.is_settled:
         return []
     return [
@@ -83,8 +84,8 @@ def sets_to_elect(now: Situation) -> list[BrokerSet]:
 
 
 def choose(now: Situation, found: BrokerSet, designated: int | None) -> int | None:
-    """The master that there is to be: one that lives and is in sync. Only if there is none, and unclean elections are
-    on, one that lives."""
+    """The replica that should be master: one that is alive and in sync. If there is none and unclean elections are on,
+    one that is alive."""
     chosen = _best(now, found, found.sync_state_set, designated)
     if chosen is None and now.elects_unclean:
         chosen = _best(now, found, found.replicas, designated)
@@ -92,8 +93,8 @@ def choose(now: Situation, found: BrokerSet, designated: int | None) -> int | No
 
 
 def _best(now: Situation, found: BrokerSet, candidates: Collection[int], designated: int | None) -> int | None:
-    """The present master, if nobody else is designated; then who is designated, and nobody else; then who has the
-    longest log of the last epoch, and of several the one that goes first."""
+    """The present master, unless another replica is designated. A designated replica, or none if it is not a living
+    candidate. Otherwise the replica with the highest epoch, then the longest log, then the lowest priority number."""
     living = [broker_id for broker_id in candidates if now.is_alive(found, broker_id)]
     if found.master_broker_id in living and designated in (None, found.master_broker_id):
         return found.master_broker_id

@@ -1,8 +1,8 @@
-"""Keeps a controller's state: a log of events, each on the device before it is answered, begun anew with a snapshot
-when it has grown. Ours alone: Apache's controllers keep theirs in the files of DLedger or JRaft.
+"""Keeps a controller's state as a log of events. Each is on the device before it is answered, and a grown log is
+replaced by one that begins with a snapshot. The format is ours: Apache's controllers use the files of DLedger or JRaft.
 
-A record is written at once and synced before the next one is, so a crash can tear the last one only. One that is bad
-in the middle is damage, and nothing is cut off behind it.
+Each record is synced before the next is written, so a crash can tear only the last one. A bad record in the middle is
+damage, and nothing after it is cut off.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FILE_NAME = "controller.log"
 LOCK_NAME = "lock"
 SNAPSHOT_AFTER_RECORDS = 1000
 
-# The file is a row of records, of which the first has a snapshot:
+# The file is a sequence of records; the first holds a snapshot:
 # +-------------------+-----------------------------+----------------------------+----------------------------------+
 # | u32 size of body  | u32 CRC-32 of number, body  | u64 number, one more       | body: JSON, a list of the events |
 # |                   |                             | than the record before     | of one decision, tagged by type  |
@@ -39,8 +39,8 @@ _BODY = msgspec.json.Decoder(list[ControllerEvent])
 
 
 class EventLog:
-    """A ``ControllerStore`` in a directory of its own, for one controller, which always leads. After a StorageError of
-    ``append`` nothing is known of the device: never append again."""
+    """A ``ControllerStore`` in its own directory, for a single controller, which always leads. After a StorageError of
+    ``append`` the state of the device is unknown: never append again."""
 
     is_leading = True
     leader: ControllerName | None = None
@@ -57,7 +57,8 @@ class EventLog:
         self._record_count = 0
 
     def open(self) -> BrokerSets:
-        """Makes what is missing; returns the state. StorageError for a file that is damaged, or another's."""
+        """Creates missing files and returns the state. Raises StorageError if the file is damaged, or another process
+        holds the directory."""
         try:
             make_directory(self._disk, self._directory)
             self._lock = self._disk.lock(f"{self._directory}/{LOCK_NAME}")
@@ -78,11 +79,11 @@ class EventLog:
             raise storage_error(error, "cannot open the controller's log", self._path) from error
 
     async def run(self, me: ControllerName, lead: Callable[[BrokerSets], None], follow: Callable[[], None]) -> None:
-        """It has led since ``open``."""
+        """Does nothing: the controller has led since ``open``."""
         await trio.sleep_forever()
 
     def append(self, events: Iterable[ControllerEvent], after: BrokerSets, kept: Kept) -> None:
-        """At return the events are on the device, or ``kept`` has got the StorageError."""
+        """On return the events are on the device, or ``kept`` has got a StorageError."""
         try:
             self._append(events, after)
         except OSError as error:
@@ -108,8 +109,8 @@ class EventLog:
         self._file = self._lock = None
 
     def _begin_anew(self, sets: BrokerSets) -> None:
-        """A new file takes the old one's place whole, or not at all: the state is the same in both, and nothing is
-        written to the new one before its name is there for good."""
+        """Replaces the file atomically: both files hold the same state, and nothing is appended to the new one before
+        its rename is on the device."""
         record = _record(self._next_number, [StateSnapshot(tuple(sets.values()))])
         new = self._disk.open(f"{self._path}.new", create_size_bytes=0)
         new.pwrite(record, 0)
@@ -141,7 +142,7 @@ class EventLog:
         return sets
 
     def _cut_off(self, file: File, data: bytes) -> None:
-        """What a crash has left of a record that nobody was answered."""
+        """Cuts off what a crash has left of a record that was never answered."""
         if self._end == len(data):
             return
         for at in range(self._end + 1, len(data)):
@@ -165,7 +166,7 @@ def _record(number: int, events: Iterable[ControllerEvent]) -> bytes:
 
 
 def _read(data: bytes, at: int) -> tuple[int, list[ControllerEvent], int] | None:
-    """Number, events and end of the record there; None if there is no good one."""
+    """Number, events and end of the record at that position; None if there is no good one."""
     if at + _HEAD.size > len(data):
         return None
     size, crc, number = _HEAD.unpack_from(data, at)

@@ -1,5 +1,5 @@
-"""A master wants another in-sync set (1001), and who asks about sets (1004, 1006), as ``ReplicasInfoManager`` of 5.5.0
-answers."""
+"""Requests of a master to change its in-sync set (1001), and questions about sets (1004, 1006), answered as by
+``ReplicasInfoManager`` of 5.5.0."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _UNKNOWN = "Broker metadata is not existed"
 
 
 def alter_sync_state_set(now: Situation, header: AlterSyncStateSetHeader, wanted: SyncStateSet) -> ControllerDecision:
-    """1001, from the master of this epoch, who knows the present set."""
+    """1001, from the master of the present epoch, which knows the present set."""
     found = now.sets.get(header.broker_name)
     if found is None:
         return _rejected(ResponseCode.CONTROLLER_ALTER_SYNC_STATE_SET_FAILED, _UNKNOWN)
@@ -40,9 +40,9 @@ def alter_sync_state_set(now: Situation, header: AlterSyncStateSetHeader, wanted
 def _refusal(
     now: Situation, found: BrokerSet, header: AlterSyncStateSetHeader, set_epoch: int, new: tuple[int, ...]
 ) -> tuple[int, str] | None:
-    """In Apache's order. Numbers in braces are as Apache's text has them. Who joins must live; who stays need not, as
-    it must at Apache's controller: a slave that is cut off from us alone has all that is acknowledged, and a set that
-    names it may be the one without another that is lost."""
+    """Checks in Apache's order, with numbers in braces as in Apache's texts. A replica that joins must be alive. Unlike
+    at Apache's controller, one that stays need not be: a slave that only the controller cannot reach has every
+    acknowledged message, and the proposal may be the one that drops a lost slave."""
     master = found.master_broker_id
     if header.master_broker_id != master:
         current = "" if master is None else master
@@ -78,7 +78,7 @@ def _rejected(code: int, remark: str) -> ControllerDecision:
 
 
 def replica_info(now: Situation, broker_name: str) -> ControllerDecision:
-    """1004: who is the master, by name, also if it is not alive."""
+    """1004: the master of a broker name, even if it is not alive."""
     found = now.sets.get(broker_name)
     if found is None:
         return ControllerDecision(ResponseCode.CONTROLLER_BROKER_METADATA_NOT_EXIST, _UNKNOWN)
@@ -89,8 +89,8 @@ def replica_info(now: Situation, broker_name: str) -> ControllerDecision:
 
 
 def sync_state_data(now: Situation, broker_names: Iterable[str]) -> ControllerDecision:
-    """1006. Unknown names are left out. No name at all stands for every set, as brokers that nobody elects are not
-    registered anywhere else; Apache's controller refuses that."""
+    """1006. Unknown names are left out. An empty list asks for every set, since brokers of a set without a master are
+    registered nowhere else; Apache's controller refuses it."""
     wanted = dict.fromkeys(broker_names) or now.sets
     table = {name: _replica_set(now, now.sets[name]) for name in wanted if name in now.sets}
     return ControllerDecision(body=fastjson.dumps(ReplicaSets(replicas_info_table=table)))

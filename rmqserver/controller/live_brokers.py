@@ -1,5 +1,6 @@
-"""Who is alive: heartbeats of brokers (904), and the connections on which they came (``BrokerHeartbeatManager`` of
-5.5.0). In memory alone: after a start nobody is known to live until he has been heard of."""
+"""Which brokers are alive, by their heartbeats (904) and the connections on which these came
+(``BrokerHeartbeatManager`` of 5.5.0). Kept only in memory: after a start no broker is known to live until its first
+heartbeat."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from rmqproto.headers.nameserver import BrokerHeartbeatHeader
 from rmqserver.controller.decision import Standing
 
 HEARTBEAT_TIMEOUT_MS = 10_000
-"""Of a broker that does not say its own, and of Apache's brokers unless they are told otherwise."""
+"""For a broker that does not name its own; also the default of Apache's brokers."""
 
 _TIMEOUT_MIN_MS, _TIMEOUT_MAX_MS = 100, 600_000
 
@@ -19,7 +20,7 @@ ReplicaKey = tuple[str, int]
 
 
 class _Life(NamedTuple):
-    """A heartbeat, when it is too old, and on what it came."""
+    """A heartbeat, the time when it expires, and the connection on which it came."""
 
     standing: Standing
     ends_s: float
@@ -33,17 +34,17 @@ class LiveBrokers:
         self.settle_anew()
 
     def settle_anew(self) -> None:
-        """Whoever is not heard of may live all the same, for one heartbeat time-out from now."""
+        """For one heartbeat time-out from now, a broker without a heartbeat may still be alive."""
         self._settles_s = self._clock_s() + HEARTBEAT_TIMEOUT_MS / 1000
 
     @property
     def is_settled(self) -> bool:
-        """Whoever lives has been heard of: one heartbeat time-out has passed since the start, or since we stood
-        still."""
+        """Whether every living broker has been heard from: one heartbeat time-out has passed since the start, or since
+        a standstill of the controller."""
         return self._clock_s() >= self._settles_s
 
     def heard(self, broker_id: int, beat: BrokerHeartbeatHeader, connection: object) -> None:
-        """What is newer counts, also if the log has become shorter."""
+        """The newest heartbeat counts, even if the log has become shorter."""
         timeout_ms = min(max(beat.heartbeat_timeout_mills or HEARTBEAT_TIMEOUT_MS, _TIMEOUT_MIN_MS), _TIMEOUT_MAX_MS)
         usual = Standing()
         standing = Standing(
@@ -54,20 +55,20 @@ class LiveBrokers:
         self._lives[beat.broker_name, broker_id] = _Life(standing, self._clock_s() + timeout_ms / 1000, connection)
 
     def forget(self, key: ReplicaKey) -> None:
-        """It is dead, or begins another life."""
+        """Forgets a broker that is dead, or is starting again."""
         self._lives.pop(key, None)
 
     def heard_on(self, connection: object) -> list[ReplicaKey]:
-        """Whose newest heartbeats came on that connection."""
+        """Brokers whose newest heartbeat came on that connection."""
         return [key for key, life in self._lives.items() if life.connection is connection]
 
     def is_heard_on(self, key: ReplicaKey, connection: object) -> bool:
-        """False if it is dead by now, too."""
+        """Whether the broker's newest heartbeat came on that connection. False also if the broker is dead."""
         life = self._lives.get(key)
         return life is not None and life.connection is connection
 
     def expired(self) -> list[ReplicaKey]:
-        """Who has not been heard of for too long is dead, and is returned once."""
+        """Returns, only once, each broker whose newest heartbeat has expired: it is dead."""
         now_s = self._clock_s()
         return self._remove([key for key, life in self._lives.items() if life.ends_s < now_s])
 

@@ -1,9 +1,9 @@
-"""Whether a broker is dead whose connection has ended.
+"""Finds out whether a broker whose connection has ended is dead.
 
-It may have been killed: then its machine refuses whoever connects to its port. Or a proxy, a translated address, or a
-reset between us ended the connection, and it lives, and acts as the master as long as its lease lasts. So a refusal is
-its death, and nothing else: no answer, a frozen one, a proxy that takes connections in its place, and another program
-on its port say nothing. Then its next heartbeat, or the end of the heartbeat time-out, says what is so."""
+It may have been killed: then its machine refuses connections to its port. Or a proxy, a translated address or a reset
+has ended the connection, and the broker lives, and acts as the master while its lease lasts. So only a refusal counts
+as its death. No answer, a frozen broker, a proxy that takes connections in its place, or another program on its port
+prove nothing. In those cases its next heartbeat, or the heartbeat time-out, decides."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import trio
 from rmqserver.remoting.outward import open_stream
 
 AGAIN_AFTER_S = 0.02
-"""Who is being killed may still have its port for a moment."""
+"""A broker that is being killed may still have its port for a moment."""
 
 AGAIN_AFTER_MAX_S = 1.0
 
@@ -34,8 +34,8 @@ class LostConnections:
             self._nursery = None
 
     def look_after(self, where: Callable[[], str | None], on_dead: Callable[[], None]) -> None:
-        """Has the broker looked for from now on. ``where``: its address; None as soon as it is known otherwise whether
-        it lives. ``on_dead`` is called if nobody is there."""
+        """Starts probing the broker. ``where`` returns its address, or None once it is known in another way whether it
+        lives. ``on_dead`` is called if its machine refuses the connection."""
         if self._nursery is not None:
             self._nursery.start_soon(self._look_after, where, on_dead)
 
@@ -50,19 +50,19 @@ class LostConnections:
 
 
 async def is_refused(address: str) -> bool:
-    """Whether the machine there says that nobody listens. False where it says nothing, or cannot be reached."""
+    """Whether the machine refuses connections to that address. False if it is silent or cannot be reached."""
     try:
         stream = await open_stream(address)
     except OSError as error:
         return _is_refusal(error) or (error.__cause__ is not None and _is_refusal(error.__cause__))
-    except ValueError:  # it is no address
+    except ValueError:  # not an address
         return False
     await stream.aclose()
     return False
 
 
 def _is_refusal(error: BaseException) -> bool:
-    """Of all addresses that a name has."""
+    """Whether this is a refusal, from every address of the name if there are several."""
     if isinstance(error, BaseExceptionGroup):
         return all(map(_is_refusal, error.exceptions))
     return isinstance(error, ConnectionRefusedError)

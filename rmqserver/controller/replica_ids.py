@@ -1,5 +1,5 @@
-"""Replicas get their ids (1012, 1013), come with them (1003), and are forgotten (1011), as ``ReplicasInfoManager`` of
-5.5.0 answers."""
+"""Requests by which replicas get their ids (1012, 1013), register with them (1003), and are forgotten (1011), answered
+as by ``ReplicasInfoManager`` of 5.5.0."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from rmqserver.controller.decision import STARTED_LATELY, ControllerDecision, Si
 from rmqserver.controller.elections import master_lost
 
 TEXT_CHARS_MAX = 255
-"""Of names and addresses: all of them are kept."""
+"""Limit for names and addresses, since all of them are stored."""
 
 SETS_MAX, REPLICAS_MAX = 10_000, 1000
 
@@ -42,8 +42,7 @@ def next_broker_id(now: Situation, header: NextBrokerIdHeader) -> ControllerDeci
 
 
 def apply_broker_id(now: Situation, header: ApplyBrokerIdHeader) -> ControllerDecision:
-    """1013. Apache's controller gives away any id that is free; here it is the next one. So none stands for a replica
-    that never was."""
+    """1013. Apache's controller grants any free id; ours grants only the next one, so every id up to it was granted."""
     name, broker_id, check_code = header.broker_name, header.applied_broker_id, header.register_check_code
     asked = BrokerSetAnswer(cluster_name=header.cluster_name, broker_name=name)
     found = now.sets.get(name)
@@ -54,7 +53,7 @@ def apply_broker_id(now: Situation, header: ApplyBrokerIdHeader) -> ControllerDe
             asked,
         )
     if found is not None and broker_id in found.replicas:
-        if found.replicas[broker_id].register_check_code == check_code:  # its answer was lost
+        if found.replicas[broker_id].register_check_code == check_code:  # the first answer was lost
             return ControllerDecision(header=asked)
     elif found is None or broker_id == found.next_broker_id:
         refusal = _cannot_keep(now, found, header.cluster_name, name, check_code)
@@ -78,8 +77,8 @@ def _cannot_keep(now: Situation, found: BrokerSet | None, *texts: str) -> str | 
 
 
 def register_broker(now: Situation, header: RegisterToControllerHeader) -> ControllerDecision:
-    """1003: a replica begins its life. If it is the master, its log may have lost the end that it had in its life
-    before, so that term is over. Apache's controller lets it go on in it."""
+    """1003: a replica has started. If it is the master, its log may have lost its end since its last run, so its term
+    is over. Apache's controller lets it go on in that term."""
     name, broker_id = header.broker_name, header.broker_id
     found = now.sets.get(name)
     if found is None or broker_id not in found.replicas:
@@ -109,8 +108,8 @@ def register_broker(now: Situation, header: RegisterToControllerHeader) -> Contr
 
 
 def clean_broker_data(now: Situation, header: CleanBrokerDataHeader) -> ControllerDecision:
-    """1011. Nothing that lives is forgotten, whatever is asked for: a replica that is could never register again.
-    ``is_clean_living_broker`` means here: all of them although the set has a master, which is dead."""
+    """1011. Never forgets a living replica, since it could not register again. ``is_clean_living_broker`` only means
+    that all replicas may be forgotten although the set has a master, which must be dead."""
     name = header.broker_name
     try:
         ids = _ids_untrusted(header.broker_controller_ids_to_clean)
@@ -138,7 +137,7 @@ def clean_broker_data(now: Situation, header: CleanBrokerDataHeader) -> Controll
 
 
 def _ids_untrusted(text: str | None) -> tuple[int, ...] | None:
-    """None for all. ValueError for what is not a list of ids."""
+    """Returns None for all ids. Raises ValueError for a text that is not a list of ids."""
     if text is None or not text.strip():
         return None
     return tuple(int(part) for part in text.split(";") if part.strip())

@@ -1,4 +1,4 @@
-"""Tells brokers who their master is (1008). They also ask, every few seconds (1004)."""
+"""Tells brokers which broker their master is (1008). They also ask for it every few seconds (1004)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class RoleNotices:
         await self._notices.run()
 
     def tell(self, found: BrokerSet, addresses: list[str]) -> None:
-        """Who is master of the set, soon. Does not wait."""
+        """Queues notices of the set's master, and does not wait for them."""
         header = RoleChangeHeader(
             master_broker_id=found.master_broker_id,
             master_address=found.master_address,

@@ -1,4 +1,4 @@
-"""What is asked of etcd (its API v3), whoever answers it."""
+"""The interface to etcd (its API v3), independent of the transport."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from rmqproto.errors import RocketMQError
 
 
 class EtcdError(RocketMQError):
-    """etcd did not answer, or refused. Whether it has acted is not known."""
+    """etcd did not answer, or refused. It may have acted or not."""
 
 
 class KeyValue(NamedTuple):
-    """Both revisions are of the whole etcd, which counts its changes: when this key was made, and last written."""
+    """A revision counts the changes of the whole etcd. The two say when this key was made, and when it was last
+    written."""
 
     key: str
     value: bytes
@@ -28,7 +29,7 @@ class Revision(Enum):
 
 
 class KeyCondition(NamedTuple):
-    """That revision of the key is this one; 0 for a key that is not there."""
+    """Holds if the key's ``target`` revision is ``revision``; 0 stands for a key that does not exist."""
 
     key: str
     target: Revision
@@ -36,7 +37,7 @@ class KeyCondition(NamedTuple):
 
 
 class KeyPut(NamedTuple):
-    """With a ``lease``, the key goes when the lease ends. 0: it stays."""
+    """With a ``lease``, the key is deleted when the lease ends. With 0 it stays."""
 
     key: str
     value: bytes
@@ -44,8 +45,8 @@ class KeyPut(NamedTuple):
 
 
 class TxnResult(NamedTuple):
-    """``is_done``: all conditions held, and everything is written, at ``revision``. If not, nothing is, and ``found``
-    has the keys that were to be read then; None for one that is not there."""
+    """If ``is_done``, all conditions held, and everything was written at ``revision``. If not, nothing was, and
+    ``found`` has the keys to read in that case; None for one that does not exist."""
 
     is_done: bool
     revision: int
@@ -53,24 +54,24 @@ class TxnResult(NamedTuple):
 
 
 class Etcd(Protocol):
-    """Every call may raise EtcdError, and answers for the majority, not for one member."""
+    """Every call may raise EtcdError. Answers are those of the majority, not of one member."""
 
     async def grant(self, ttl_s: int) -> int:
-        """A new lease."""
+        """Returns a new lease."""
         ...
 
     async def keep_alive(self, lease: int) -> int:
-        """For how many seconds more; 0 if the lease has ended."""
+        """Renews the lease; returns how many seconds it lasts from now, 0 if it has ended."""
         ...
 
     async def revoke(self, lease: int) -> None:
-        """Its keys go at once."""
+        """Ends the lease; its keys are deleted at once."""
         ...
 
     async def get(self, key: str) -> KeyValue | None: ...
 
     async def get_all(self, prefix: str) -> list[KeyValue]:
-        """In the order of their keys, all as of one moment."""
+        """Sorted by key, all as of one moment."""
         ...
 
     async def txn(
@@ -80,10 +81,10 @@ class Etcd(Protocol):
         deletes: Sequence[str] = (),
         otherwise: Sequence[str] = (),
     ) -> TxnResult:
-        """All or nothing. ``otherwise``: keys that are read if a condition does not hold."""
+        """Writes all or nothing. The keys in ``otherwise`` are read if a condition does not hold."""
         ...
 
     async def changed(self, key: str, revision: int, most_s: float) -> None:
-        """Returns as soon as that key was written, or has gone, since that revision; after so many seconds in any case.
-        A member that is cut off from the others says nothing."""
+        """Returns once the key was written or deleted after that revision, and after ``most_s`` seconds in any case. A
+        member that is cut off from the others reports nothing."""
         ...

@@ -1,4 +1,4 @@
-"""What a controller shows to etcd - a user and its password, a certificate - and whose certificates it trusts."""
+"""A controller's credentials for etcd - user and password, or a certificate - and the certificates that it trusts."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from rmqproto.errors import UsageError
 
 
 class EtcdAccess(NamedTuple):
-    """Each may be empty. The password is in a file, so that no list of settings or processes shows it."""
+    """Each field may be empty. The password is in a file, so that no list of settings or processes shows it."""
 
     user_name: str = ""
     password_path: str = ""
     ca_path: str = ""
-    """PEM; empty: what the system trusts."""
+    """A PEM file; if empty, the system's certificates are trusted."""
     cert_path: str = ""
     key_path: str = ""
 
     def password(self) -> str:
-        """Read each time, since it may be another one. UsageError."""
+        """Reads the password each time, since it may change. Raises UsageError."""
         try:
             return Path(self.password_path).read_text("utf-8").removesuffix("\n")
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"etcdPasswordPath={self.password_path}: {error}") from None
 
     def context(self) -> ssl.SSLContext:
-        """UsageError for files that cannot be used."""
+        """Raises UsageError for files that cannot be used."""
         try:
             context = ssl.create_default_context(cafile=self.ca_path or None)
         except (OSError, ValueError) as error:
@@ -40,7 +40,7 @@ class EtcdAccess(NamedTuple):
         return context
 
     def check(self, urls: tuple[str, ...]) -> None:
-        """UsageError for what cannot have an effect, and for files that cannot be used."""
+        """Raises UsageError for settings without effect, and for files that cannot be used."""
         if bool(self.user_name) is not bool(self.password_path):
             raise UsageError(
                 "etcdUserName and etcdPasswordPath belong together: the latter is a file with its password"

@@ -1,6 +1,6 @@
-"""etcd over its JSON gateway: POST requests whose bodies are its messages as JSON, with keys and values in base64 and
-64-bit numbers as text (``/v3/...``, 3.4 and newer). A call is one connection, in a thread of its own, because the
-standard library's client for HTTP blocks; there are about two a second."""
+"""etcd over its JSON gateway (``/v3/...``, 3.4 and newer): POST requests whose bodies are its messages as JSON, with
+keys and values in base64 and 64-bit numbers as text. Each call is one connection in its own thread, because the HTTP
+client of the standard library blocks; there are about two a second."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rmqserver.controller.quorum.etcd_access import EtcdAccess
 from rmqserver.controller.quorum.etcd_member import EtcdMember
 
 PAGE_KEYS = 500
-"""Of a range. A key holds up to half a megabyte."""
+"""Keys in one page of a range. A key's value may take half a megabyte."""
 
 _REASON_CHARS_MAX = 200
 _TOKEN_REFUSED = re.compile(rb"invalid auth token|auth store is old")
@@ -33,7 +33,7 @@ class _Header(msgspec.Struct):
 
 
 class _KeyValue(msgspec.Struct):
-    """What is 0 or empty is left out, here and below."""
+    """etcd leaves out fields that are 0 or empty, here and below."""
 
     key: str = ""
     value: str = ""
@@ -88,11 +88,10 @@ Ask = Callable[[EtcdMember, str, bytes, str, float], tuple[int, bytes]]
 
 
 class EtcdGateway:
-    """The members of one etcd, by the URLs of their clients' ports. The one that answered last is asked next, until it
-    fails."""
+    """The members of one etcd, by their client URLs. The same member is asked until it fails."""
 
     def __init__(self, urls: Sequence[str], timeout_s: float, access: EtcdAccess | None = None):
-        """UsageError for what is no such URL, and for files of ``access`` that cannot be used."""
+        """Raises UsageError for an invalid URL, and for files of ``access`` that cannot be used."""
         access = access or EtcdAccess()
         access.check(tuple(urls))
         self._members = [EtcdMember(url, access) for url in urls]
@@ -100,7 +99,7 @@ class EtcdGateway:
         self._timeout_s = timeout_s
         self._access = access
         self._token = ""
-        """Of the user, until etcd does not take it any more."""
+        """The user's token, until etcd refuses it."""
 
     async def grant(self, ttl_s: int) -> int:
         return (await self._call("/v3/lease/grant", {"TTL": ttl_s}, _Lease)).id
@@ -184,7 +183,8 @@ class EtcdGateway:
         return self._decoded(path, status, data, answer)
 
     async def _authenticate(self) -> None:
-        """Tokens end after some minutes without a call, with a start of etcd, and when its users change."""
+        """Gets a new token. Tokens expire after some minutes without a call, when etcd starts, and when its users
+        change."""
         self._token = ""
         path = "/v3/auth/authenticate"
         try:
@@ -241,7 +241,7 @@ def _only(found: _Range) -> KeyValue | None:
 
 
 def _reason(data: bytes) -> str:
-    """What a refusal says: JSON, and behind it maybe a trailer of gRPC."""
+    """The message of a refusal, which is JSON, maybe followed by a gRPC trailer."""
     text = data.decode(errors="replace").strip()
     body, brace, _ = text.rpartition("}")
     with contextlib.suppress(msgspec.MsgspecError):

@@ -1,4 +1,4 @@
-"""One member of an etcd, by the URL of its clients' port."""
+"""One member of an etcd, by its client URL."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ANSWER_MAX_BYTES = 64 << 20
 
 class EtcdMember:
     def __init__(self, url: str, access: EtcdAccess):
-        """UsageError for what is no such URL, and for files of ``access`` that cannot be used."""
+        """Raises UsageError for an invalid URL, and for files of ``access`` that cannot be used."""
         try:
             parts = urlsplit(url)
             port = parts.port
@@ -32,11 +32,12 @@ class EtcdMember:
         self._context = access.context() if parts.scheme == "https" else None
 
     def post(self, path: str, body: bytes, token: str, timeout_s: float) -> tuple[int, bytes]:
-        """Status and body of the answer. Blocks; OSError or HTTPException without one."""
+        """Status and body of the answer. Blocks. Raises OSError or HTTPException if there is no answer."""
         return self._asked(path, body, token, timeout_s, _whole)
 
     def watch(self, path: str, body: bytes, token: str, timeout_s: float) -> tuple[int, bytes]:
-        """As ``post``; of an answer that goes on without end, the first line that says more than that it has begun."""
+        """Like ``post``, but returns the first line of an endless answer that says more than that the watch was
+        created."""
         return self._asked(path, body, token, timeout_s, _first_news)
 
     def _asked(

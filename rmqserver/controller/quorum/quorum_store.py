@@ -1,19 +1,19 @@
-"""The state of several controllers in one etcd, which a majority of its members keeps. The controller that holds the
-key of the leader decides. The key hangs on a lease, and goes when its holder is no longer heard of.
+"""The state of several controllers in one etcd, which stores it on a majority of its members. The controller that holds
+the leader key decides. The key is bound to a lease, and goes when its holder falls silent.
 
-A decision is one transaction: it is written only if the key of the leader is still that which this controller made, and
-nothing was written since the decision before. So no two controllers can decide from the same state, whatever their
-clocks say; and one that does not know what became of a transaction may send it again.
+A decision is one transaction: it is written only if the leader key is still the one that this controller made, and
+nothing was written since the previous decision. So no two controllers can decide from the same state, whatever their
+clocks say; and a controller that does not know the outcome of a transaction may send it again.
 
 Keys, below ``/rmqserver/GROUP/``; values are JSON:
 
-    leader              who leads: id, address, and the lease by which it knows its own
-    head                number of the last decision, and the form of all this
+    leader              the leading controller: its id, its address, and its lease
+    head                number of the last decision, and the version of this layout
     sets/BROKER_NAME    the set as the decisions up to the head have left it
     events/NUMBER       the events of a decision, tagged by type, in 20 digits; the last HISTORY_DECISIONS of them
 
-A start reads the sets, and so is as quick after a million decisions as after one. The events are for people: who became
-master, and when.
+A start reads only the sets, so it is as quick after a million decisions as after one. The events are for people, who
+can see which broker became master, and when.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ log = logging.getLogger(__name__)
 LAYOUT = 1
 HISTORY_DECISIONS = 1000
 AGAIN_S = 0.1
-"""Until a transaction of which nothing was heard is sent again."""
+"""How long to wait before a transaction without an answer is sent again."""
 
 LOOKS_PER_LEASE = 5
-"""How often in the time of a lease the leader renews it, and the others look whether there is one, although etcd tells
-them as soon as there is none."""
+"""How often within a lease's duration the leader renews it, and the other controllers look for a leader, although etcd
+tells them at once when there is none."""
 
 
 class _Leader(msgspec.Struct, frozen=True):
@@ -66,7 +66,7 @@ class QuorumStore:
         history_decisions: int = HISTORY_DECISIONS,
         clock_ms: Callable[[], int] = boot_ms,
     ):
-        """``clock_ms``: of the lease."""
+        """``clock_ms`` is the clock for the lease."""
         self._etcd = etcd
         self._clock_ms = clock_ms
         self._ttl_s = lease_ttl_s
@@ -81,14 +81,15 @@ class QuorumStore:
 
     @property
     def is_leading(self) -> bool:
-        """A term ends by itself, but a process that was frozen, or slept, runs on before that."""
+        """Also checks the clock: a process that was frozen, or whose machine slept, may run on before the end of its
+        term is handled."""
         return self._term is not None and self._term.is_running
 
     def open(self) -> None:
-        """Nobody leads yet."""
+        """Does nothing: ``run`` finds the leader."""
 
     def close(self) -> None:
-        """Nothing is held: ``run`` has given the lease back."""
+        """Does nothing: ``run`` has given the lease back."""
 
     async def run(self, me: ControllerName, lead: Callable[[BrokerSets], None], follow: Callable[[], None]) -> None:
         while True:
@@ -102,8 +103,8 @@ class QuorumStore:
                 await trio.sleep(self._look_s)
 
     async def _look(self, me: ControllerName, lead: Callable[[BrokerSets], None], follow: Callable[[], None]) -> None:
-        """Whether somebody leads; then returns when that may have changed. If nobody does, tries to, and leads as long
-        as it may."""
+        """Looks for a leader. If another controller leads, returns when that may have changed. If none does, tries to
+        lead, and leads as long as it may."""
         nobody = KeyCondition(self._leader_key, Revision.CREATE, 0)
         seen = await self._etcd.txn([nobody], [], otherwise=[self._leader_key])
         if seen.found and seen.found[0] is not None:
@@ -121,17 +122,17 @@ class QuorumStore:
             with trio.move_on_after(self._look_s, shield=True):
                 await self._give_back(lease)
         if revision:
-            await trio.sleep(self._look_s)  # another one's turn
+            await trio.sleep(self._look_s)  # gives another controller a turn
 
     def _follow(self, other: _Leader, me: ControllerName) -> None:
         name = ControllerName(other.id, other.address)
-        if name != me:  # that would be our life before, whose lease has not ended yet
+        if name != me:  # that would be this controller's last run, whose lease has not ended yet
             if name != self.leader:
                 log.info("event=controller-follows id=%s addr=%s", *name)
             self.leader = name
 
     async def _until_changed(self, revision: int) -> None:
-        """Or until it is time to look again, since a watch may say nothing for ever."""
+        """Waits until the leader key has changed or it is time to look again, since a watch may stay silent forever."""
         try:
             await self._etcd.changed(self._leader_key, revision, self._look_s)
         except EtcdError as error:
@@ -139,7 +140,7 @@ class QuorumStore:
             await trio.sleep(self._look_s)
 
     async def _take_lead(self, me: ControllerName, lease: int) -> int:
-        """The revision at which the key of the leader became ours; 0 if another one was first."""
+        """Returns the revision at which the leader key became this controller's; 0 if another was first."""
         value = msgspec.json.encode(_Leader(me.id, me.address, lease))
         result = await self._etcd.txn(
             [KeyCondition(self._leader_key, Revision.CREATE, 0)], [KeyPut(self._leader_key, value, lease)]
@@ -149,7 +150,7 @@ class QuorumStore:
     async def _lead(
         self, lease: int, revision: int, asked_ms: int, lead: Callable[[BrokerSets], None], follow: Callable[[], None]
     ) -> None:
-        """The lease was asked for at ``asked_ms``."""
+        """Leads until the lease ends. The lease was requested at ``asked_ms``."""
         term = _Term(self._etcd, self._root, lease, revision, self._ttl_s, self._history_decisions, self._clock_ms)
         failure: EtcdError | StorageError | None = None
         try:
@@ -174,14 +175,15 @@ class QuorumStore:
             raise failure
 
     async def _give_back(self, lease: int) -> None:
-        """So that another one can lead at once. If it does not arrive, the lease ends by itself."""
+        """Revokes the lease, so that another controller can lead at once. If that fails, the lease ends by itself."""
         try:
             await self._etcd.revoke(lease)
         except EtcdError as error:
             log.debug("event=lease-not-revoked reason=%r", str(error))
 
     async def _read_state(self, term: _Term) -> BrokerSets:
-        """All that was decided. The key of the leader is ours, so whoever was it can add nothing any more."""
+        """Reads all that was decided. This controller holds the leader key, so the former leader can add nothing
+        more."""
         head = await self._etcd.get(self._head_key)
         rows = await self._etcd.get_all(f"{self._root}sets/")
         sets = {}
@@ -208,8 +210,8 @@ class QuorumStore:
 
 
 class _Term:
-    """From the moment when the key of the leader became ours until the lease ends. Then ``scope`` is cancelled, and
-    with it what is still under way."""
+    """Lasts from when this controller got the leader key until the lease ends. Then ``scope`` is cancelled, and
+    everything still under way with it."""
 
     scope: trio.CancelScope
     nursery: trio.Nursery
@@ -239,13 +241,14 @@ class _Term:
         return not self.scope.cancel_called and self._clock_ms() < self._ends_ms
 
     def lasts(self, asked_ms: int, seconds: int) -> None:
-        """From when the lease was asked for. The scope ends later where the machine sleeps meanwhile: trio's clock
-        stands still then."""
+        """Makes the term last ``seconds`` from ``asked_ms``, when the lease was requested or renewed. The scope ends
+        later if the machine sleeps meanwhile, since trio's clock then stands still."""
         self._ends_ms = asked_ms + seconds * 1000
         self.scope.deadline = trio.current_time() + (self._ends_ms - self._clock_ms()) / 1000
 
     async def keep_alive(self, interval_s: float) -> None:
-        """The lease lasts as long as etcd said, from before it was asked: so ours never lasts longer than etcd's."""
+        """Renews the lease. Counts its duration from before etcd was asked, so that the term never outlasts etcd's
+        lease."""
         await trio.sleep(interval_s)
         while True:
             asked_ms = self._clock_ms()
@@ -266,7 +269,7 @@ class _Term:
             "this controller ceased to lead while it kept a decision; whether it is kept is not known"
         )
         try:
-            with trio.move_on_after(self._ttl_s):  # it may refuse every decision, and renew the lease
+            with trio.move_on_after(self._ttl_s):  # etcd may refuse every decision, and still renew the lease
                 if await self._is_kept(events, after):
                     error = None
             if error is not None:
@@ -275,7 +278,7 @@ class _Term:
             kept(error)
 
     async def _is_kept(self, events: Sequence[ControllerEvent], after: BrokerSets) -> bool:
-        """False if another controller may decide. Tries until it knows."""
+        """Returns False if another controller may decide. Tries until the outcome is known."""
         number = self.head_number + 1
         leader, head = f"{self._root}leader", f"{self._root}head"
         conditions = [
@@ -305,7 +308,7 @@ class _Term:
             found_leader, found_head = result.found
             if found_leader is None or found_leader.create_revision != self._revision:
                 return False
-            # Nobody else writes while the key is ours: what was sent before has arrived.
+            # No other controller writes while this one has the key: an earlier try has arrived.
             if found_head is None or found_head.mod_revision == self.head_revision:
                 return False
             self.head_number, self.head_revision = number, found_head.mod_revision
