@@ -1,5 +1,5 @@
 """The nameserver's key-value table: namespaces of settings that tools put there, such as the queues of ordered topics.
-Kept in Apache's file (``kvConfig.json``), written at every change."""
+It is kept in Apache's file (``kvConfig.json``), which is written at every change."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.disk.disk import OsDisk
 
 KV_MAX_CHARS = 16 << 20
-"""Of namespaces, keys and values together. The whole table is written at every change."""
+"""Limit for namespaces, keys and values together, since the whole table is written at every change."""
 
 _MEMBER = "configTable"
 
 
 class KvConfig:
-    """Values by namespace and key, in the file ``path``, or only in memory if that is None. ``close`` it."""
+    """Values by namespace and key, in the file ``path``, or only in memory if that is None. The caller closes it."""
 
     def __init__(self, path: Path | None = None):
         self._path = path or Path()
@@ -30,7 +30,7 @@ class KvConfig:
         self._size_chars = 0
 
     def load(self) -> None:
-        """Loads the file, if there is one. StorageError if it is not a table of namespaces."""
+        """Loads the file, if there is one. Raises StorageError if it is not a table of namespaces."""
         document = self._files.load(self._path.name) if self._files else {}
         try:
             self._namespaces = msgspec.convert(document.get(_MEMBER) or {}, dict[str, dict[str, str]])
@@ -40,7 +40,7 @@ class KvConfig:
             self._size_chars += len(namespace) + sum(len(key) + len(value) for key, value in pairs.items())
 
     def close(self) -> bool:
-        """Writes what is still unwritten. False if any write since the start has failed."""
+        """Writes pending changes. Returns False if any write since the start has failed."""
         if self._files is not None:
             self._files.close()
         return self._is_all_saved
@@ -49,11 +49,11 @@ class KvConfig:
         return self._namespaces.get(namespace, {}).get(key)
 
     def all(self, namespace: str) -> dict[str, str] | None:
-        """Keys and values. None for a namespace into which nothing was ever put."""
+        """Keys and values of a namespace; None if nothing was ever put into it."""
         return self._namespaces.get(namespace)
 
     def put(self, namespace: str, key: str, value: str) -> None:
-        """Refused if there is no room for it."""
+        """Raises Refused if there is no room."""
         before = self.get(namespace, key)
         added_chars = len(value) - len(before) if before is not None else len(key) + len(value)
         if namespace not in self._namespaces:
@@ -72,7 +72,7 @@ class KvConfig:
             self._save()
 
     def _save(self) -> None:
-        """A change is answered next, and a killed process keeps it."""
+        """Writes the file before the change is answered, so a killed process keeps it."""
         if self._files is not None:
             self._files.save_now(self._path.name, {_MEMBER: self._namespaces})
 

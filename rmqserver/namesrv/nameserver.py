@@ -61,14 +61,14 @@ log = logging.getLogger(__name__)
 
 
 class OwnBroker(NamedTuple):
-    """A broker of this process: the address that it registers, and its port."""
+    """The broker in this process: the address that it registers, and its port."""
 
     addr: str
     port: int
 
 
 class Nameserver(Service):
-    """Handlers over the two tables. ``run`` watches the brokers' time."""
+    """Request handlers over the two tables. ``run`` expires brokers."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Nameserver(Service):
         clock_s: Callable[[], float] = time.monotonic,
         notices: Notices | None = None,
     ):
-        """``notices`` go to brokers; without, none do."""
+        """``notices`` sends notices to brokers; None: none are sent."""
         self.config = config
         self.kv = kv
         self.routes = RouteTable(config, clock_s)
@@ -95,7 +95,7 @@ class Nameserver(Service):
         self.routes.connection_closed(connection)
 
     async def run(self) -> None:
-        """Forgets brokers that are no longer heard of. Never returns."""
+        """Forgets brokers that have fallen silent. Never returns."""
         async with trio.open_nursery() as nursery:
             if self._notices is not None:
                 nursery.start_soon(self._notices.run)
@@ -132,7 +132,7 @@ class Nameserver(Service):
         }
 
     def _tell_min_id(self, change: MinIdChange) -> None:
-        """Brokers also look themselves who has the smallest id, every second."""
+        """Notifies brokers of the smallest id. They also ask for it themselves, every second."""
         if self._notices is None or not self.config.notify_min_broker_id_changed:
             return
         header = MinBrokerIdHeader(
@@ -146,8 +146,8 @@ class Nameserver(Service):
             self._notices.post(addr, RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE, header)
 
     def tell_each_peers_own(self, broker: OwnBroker) -> None:
-        """A broker of this process, which listens on every address of the machine: where clients ask for it, each is
-        told the address on which it has reached us."""
+        """Registers the broker of this process, which listens on every address of the machine: each client that asks
+        for it is told the address on which it has reached the nameserver."""
         self._own_broker = broker
 
     def _as_reached(self, brokers: Iterable[BrokerData], connection: Connection) -> None:

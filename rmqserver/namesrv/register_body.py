@@ -15,7 +15,7 @@ FIRST_VERSION_WITH_MAPPINGS = 413
 """Peers from this version on (5.0.0) end the compressed form with their static topics."""
 
 INFLATED_SIZE_MAX_BYTES = 64 << 20
-"""The largest size of a compressed body after inflation: four frames, some 500,000 topics."""
+"""Maximum size of a compressed body after inflation: four frames, some 500,000 topics."""
 
 _ZLIB_MARK = b"\x78"
 
@@ -23,11 +23,11 @@ TOPIC_SIZE_MIN_BYTES = 4 + len("T 1 1 6 SINGLE_TAG")
 
 
 def decode_untrusted(body: bytes, compressed: bool, version: int) -> RegisterBrokerBody:
-    """The body in either form. An empty one has no topics. ``version`` is the sender's. ProtocolError for anything
-    else.
+    """Decodes a body in either form. An empty one has no topics. ``version`` is the sender's. Raises ProtocolError for
+    anything else.
 
-    5.5.0 also says ``compressed=false`` of a compressed body (which its own nameserver then refuses). So the body's
-    first byte counts too: no JSON begins with it.
+    5.5.0 may also send ``compressed=false`` with a compressed body (which its own nameserver then refuses). So this
+    also checks the body's first byte: no JSON begins with it.
     """
     if not body:
         return RegisterBrokerBody()

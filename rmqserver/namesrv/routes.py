@@ -1,8 +1,8 @@
-"""What the nameserver knows: brokers, clusters and topics, as brokers register them (``RouteInfoManager``, 5.5.0).
+"""The nameserver's tables of brokers, clusters and topics, as brokers register them (``RouteInfoManager``, 5.5.0).
 
-Plain tables and the rules by which they change; no sockets. A broker stays if it registers, or says that it is alive,
-before its time is up, and if the connection by which it registered last stays open. Lists are in the order in which
-their members came.
+Plain tables and the rules by which they change; no sockets. A broker stays as long as it registers or sends a heartbeat
+before its time is up, and the connection by which it last registered stays open. Lists keep the order in which their
+members came.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ LIVE_DEFAULT_S = 120.0
 """How long a broker counts as alive if it does not say how long (``DEFAULT_BROKER_CHANNEL_EXPIRED_TIME``)."""
 
 BROKERS_MAX = 10_000
-"""Brokers known by name. This limit and the next are ours, because anybody may register."""
+"""Limit of broker names. Apache has neither this limit nor the next; we do because anyone may register."""
 
 ROUTES_MAX = 1_000_000
-"""Topics of all brokers. A topic counts once for each broker that has it."""
+"""Limit of topics of all brokers. A topic counts once for each broker that has it."""
 
 
 class BrokerKey(NamedTuple):
@@ -84,8 +84,9 @@ class Master(NamedTuple):
 
 
 class MinIdChange(NamedTuple):
-    """Another broker has the smallest id of a name whose slaves may act as masters: because one has gone, or because it
-    has come, and then ``ha_addr`` is where its slaves connect. ``members``: addresses by id, at least one."""
+    """Another broker now has the smallest id of a name whose slaves may act as masters: either a broker has gone, or
+    this one has come, and then ``ha_addr`` is where its slaves connect. ``members`` has addresses by id, at least
+    one."""
 
     name: str
     members: dict[int, str]
@@ -98,7 +99,7 @@ class MinIdChange(NamedTuple):
 
     @property
     def told_addrs(self) -> list[str]:
-        """Who is to hear of it: all that are left, or all but the one that has come."""
+        """Brokers to notify: all that are left, or all but the one that has come."""
         return [addr for id, addr in self.members.items() if self.gone_addr is not None or id != self.min_id]
 
 
@@ -110,7 +111,7 @@ class RouteTable:
         self._clock_s = clock_s
         self._topics: dict[str, dict[str, QueueData]] = {}  # topic, broker name
         self._route_count = 0
-        """Entries of ``_topics`` and ``_mappings``: to count them for each new topic would be quadratic."""
+        """Number of entries of ``_topics`` and ``_mappings``: counting them for each new topic would be quadratic."""
         self._brokers: dict[str, BrokerData] = {}
         self._clusters: dict[str, list[str]] = {}  # broker names
         self._live: dict[BrokerKey, Live] = {}
@@ -121,8 +122,8 @@ class RouteTable:
     # --- registration ------------------------------------------------------------------------------------------------
 
     def register(self, new: RegisteredBroker, peer: Peer | None) -> Master | None:
-        """Takes a registration. None if it is refused: because the tables are full, or because it is a broker's first
-        and holds exactly one topic. That is the update of one topic by a broker that this nameserver does not know."""
+        """Takes a registration. Returns None if it is refused: because the tables are full, or because it is a broker's
+        first and has exactly one topic, which means that a broker unknown to this nameserver updates one topic."""
         if self._is_full(new):
             log.warning("event=register-refused broker=%s addr=%s reason=full", new.name, new.addr)
             return None
@@ -185,8 +186,8 @@ class RouteTable:
         return held is not None and held.data_version.state_version > new.topics.data_version.state_version
 
     def _warn_of_displaced(self, new: RegisteredBroker, held_by: str | None) -> None:
-        """Two brokers of one name and id take each other's place with each registration. A newer state version says
-        that this is a master elected in the other's place."""
+        """Warns if two brokers with the same name and id replace each other with each registration. A newer state
+        version means that this broker is a master elected in the other's place."""
         held = None if held_by in (None, new.addr) else self._live.get(BrokerKey(new.cluster, held_by or ""))
         if held is not None and held.data_version.state_version == new.topics.data_version.state_version:
             log.warning(
@@ -196,8 +197,8 @@ class RouteTable:
             )  # fmt: skip
 
     def _take_topics(self, new: RegisteredBroker, broker: BrokerData, is_first: bool) -> None:
-        """Only the master says which topics there are; without one, the smallest id where brokers know acting
-        masters."""
+        """Takes the topics only from the master; without one, from the broker with the smallest id, if it supports
+        acting masters."""
         is_master = new.broker_id == MASTER_ID
         is_smallest = new.enable_acting_master is not None and new.broker_id == min(broker.broker_addrs)
         if not is_master and not is_smallest:
@@ -227,7 +228,7 @@ class RouteTable:
         return Master(live.ha_addr, master_addr) if live else Master()
 
     def unregister(self, key: BrokerKey, name: str) -> None:
-        """Forgets a broker, and what only it had. Nothing happens if it is not known."""
+        """Forgets a broker, and everything that only it had. Does nothing if the broker is not known."""
         self._live.pop(key, None)
         self._filter_servers.pop(key, None)
         broker = self._brokers.get(name)
@@ -259,13 +260,13 @@ class RouteTable:
     # --- liveness ----------------------------------------------------------------------------------------------------
 
     def touch(self, key: BrokerKey) -> None:
-        """The broker says that it is alive."""
+        """Records a sign of life of a broker."""
         live = self._live.get(key)
         if live is not None:
             live.last_update_s = self._clock_s()
 
     def connection_closed(self, peer: Peer) -> None:
-        """Forgets the brokers that registered by this connection and by no other since."""
+        """Forgets the brokers whose last registration came by this connection."""
         for key, live in list(self._live.items()):
             if live.peer is peer:
                 self.unregister(key, live.name)
@@ -291,7 +292,7 @@ class RouteTable:
     # --- topics ------------------------------------------------------------------------------------------------------
 
     def add_topic(self, topic: str, queue_datas: Iterable[QueueData]) -> None:
-        """Adds a topic to known brokers. Stops at the first that is not known, as Apache does."""
+        """Adds a topic to known brokers. Stops at the first unknown broker, as Apache does."""
         for queue_data in queue_datas:
             if queue_data.broker_name not in self._brokers:
                 log.warning("event=topic-of-unknown-broker topic=%s broker=%s", topic, queue_data.broker_name)
@@ -367,7 +368,7 @@ class RouteTable:
         )
 
     def displaced(self) -> list[BrokerData]:
-        """Brokers that are alive, and whose name and id another one has, as it registered later."""
+        """Living brokers whose name and id belong to another broker that registered later."""
         return [
             BrokerData(broker_addrs={live.broker_id: key.addr}, broker_name=live.name, cluster=key.cluster)
             for key, live in self._live.items()
