@@ -1,5 +1,5 @@
-"""The gate that asks every request who it is and whether it may (``AuthenticationPipeline`` and
-``AuthorizationPipeline``, 5.5.0): before anything else, in whatever codec it came, oneway or not."""
+"""The gate that authenticates and authorizes every request (``AuthenticationPipeline`` and ``AuthorizationPipeline``,
+5.5.0), before anything else, whatever its codec, oneway or not."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NAME_SHOWN_MAX_CHARS = 64
 
 
 class AuthGate:
-    """Of one service. ``settings`` say that it authenticates."""
+    """The gate of one service, whose ``settings`` must enable authentication."""
 
     wants_ext = True
 
@@ -41,7 +41,7 @@ class AuthGate:
         self._seldom = Seldom()
 
     def admit(self, request: Request[Any], ext: Mapping[str, str], connection: Connection) -> TakeOver | None:
-        """Never takes a request over. Each user's refusals are logged seldom."""
+        """Never takes a request over. Logs refusals at a limited rate for each user."""
         try:
             self._check(request, ext, connection)
         except Refused as refused:

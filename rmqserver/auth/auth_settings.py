@@ -1,8 +1,9 @@
-"""Who is asked who they are, and what they may do: the settings of Apache RocketMQ 5.5.0's ``AuthConfig``, taken when
-the server starts. What would guard less than it says is refused.
+"""Settings of authentication and authorization, as in ``AuthConfig`` of Apache RocketMQ 5.5.0, read when the server
+starts. Settings that would guard less than they say are refused.
 
-Two keys are ours: ``authorizationStrictEnabled`` asks for a right where Apache asks only for a name (``needs.py``), and
-``namesrvAuthEnabled`` has the nameserver of the same process ask as the broker does. Apache's nameserver asks nobody.
+Two keys are ours: ``authorizationStrictEnabled`` requires a permission where Apache requires only a known user
+(``needs.py``), and ``namesrvAuthEnabled`` makes the nameserver of the same process check requests as the broker does.
+Apache's nameserver checks none.
 """
 
 from __future__ import annotations
@@ -41,10 +42,11 @@ _CLASSES = {
         f"{_ROOM}.authorization.strategy.StatefulAuthorizationStrategy",
     ),
 }  # fmt: skip
-"""What each may be: Apache's own classes, whose rules are ours. The last of a strategy is the cached one."""
+"""Allowed values of each key: Apache's own classes, whose rules this server follows. The last of a strategy is the
+cached one."""
 
 SECRET_KEYS = frozenset({_INIT_USER, _INNER})
-"""Settings that hold a password: never listed, never shown in an error."""
+"""Settings that contain a password: never listed, never shown in an error."""
 
 OWN_KEYS = frozenset({_STRICT, NAMESRV_AUTHENTICATION})
 
@@ -56,7 +58,8 @@ AUTH_KEYS = frozenset({
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class AuthSettings:
-    """``inner_client``: for whom the broker speaks to its nameservers. It is also a super user of its own."""
+    """``inner_client``: the user as which the broker talks to its nameservers. It is also one of its own super
+    users."""
 
     is_authenticating: bool = False
     is_authorizing: bool = False
@@ -67,24 +70,24 @@ class AuthSettings:
     authentication_whitelist: frozenset[int] = frozenset()
     authorization_whitelist: frozenset[int] = frozenset()
     cached_connections_max: int | None = None
-    """Connections that stay known once they were, or None: every request is checked."""
+    """How many connections stay known once they are; None: every request is checked."""
     cached_s: int = 60
     plain_home: str = ""
-    """Below which ``conf/plain_acl.yml`` is, of ACL 1.0."""
+    """The home directory for ACL 1.0, with ``conf/plain_acl.yml``."""
     enforces_plain: bool = False
-    """ACL 1.0."""
+    """Whether ACL 1.0 is enforced."""
     migrates_plain: bool = False
-    """Accounts of ACL 1.0 become users, at the start."""
+    """Whether accounts of ACL 1.0 become users at the start."""
 
     @property
     def asks(self) -> bool:
-        """Whether requests must be signed, of whichever kind."""
+        """Whether requests must be signed, by users or by accounts of ACL 1.0."""
         return self.is_authenticating or self.enforces_plain
 
 
 def auth_settings(given: Mapping[str, str]) -> AuthSettings:
-    """From all settings, of which others than AUTH_KEYS are ignored. UsageError, which shows no secret, for a bad value
-    and for a combination that would guard less than it says."""
+    """Reads the AUTH_KEYS among all settings. Raises UsageError, which shows no secret, for a bad value and for a
+    combination that would guard less than it says."""
     pairs = {key: text.strip() for key, text in given.items() if key in AUTH_KEYS}
     for key, known in _CLASSES.items():
         if pairs.get(key, "") not in known:
@@ -140,7 +143,8 @@ def _check_plain(settings: AuthSettings) -> None:
 
 
 def check_namesrv(settings: AuthSettings, *, has_broker: bool) -> None:
-    """UsageError for a nameserver that is to ask, and that nobody could use."""
+    """Raises UsageError for settings with which no client could use the nameserver, and for those it does not
+    support."""
     if has_broker and settings.guards_namesrv and settings.inner_client is None:
         raise UsageError(
             f"{NAMESRV_AUTHENTICATION}=true: the broker could not register with a nameserver that asks who it is",

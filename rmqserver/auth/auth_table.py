@@ -1,12 +1,12 @@
 """Users and their policies, and the file that holds them (``AuthenticationMetadataManagerImpl`` and
 ``AuthorizationMetadataManagerImpl``, 5.5.0). Apache keeps them in RocksDB (``config/users``, ``config/acls``), which
-cannot be shared; here they are one JSON table in the form of the others, ``config/auth.json``:
+cannot be shared; here they are one JSON table like the others, ``config/auth.json``:
 
     {"acls": {"User:alice": {"policies": […], "subject": "User:alice"}},
      "users": {"alice": {"password": "…", "userStatus": "enable", "userType": "Normal", "username": "alice"}}}
 
-Passwords are in clear: a signature is checked with the password itself. So the file is its owner's alone (0600).
-When a change returns, the kernel has it: a killed process loses none.
+Passwords are in clear text, since a signature is checked with the password itself. So only the owner may read the file
+(0600). When a change returns, the kernel has it: a killed process loses none.
 """
 
 from __future__ import annotations
@@ -28,18 +28,19 @@ FILE_NAME = "auth.json"
 
 USERS_MAX = 10_000
 NAME_MAX_CHARS = 255
-"""Of a name or a password. Apache has neither limit."""
+"""Limit for a name or a password. Apache has neither this limit nor that of users."""
 
 
 class AuthRefused(RocketMQError):
-    """A change that the rules of users and policies do not allow, in Apache's words. It is answered with code 16."""
+    """A change that the rules for users and policies do not allow, in Apache's words. The answer has code 16."""
 
 
 class AuthTable:
-    """``on_change`` are called after every change. Names of users are as Apache's: any text that is not blank."""
+    """The functions in ``on_change`` are called after every change. As in Apache, a user's name is any text that is not
+    blank."""
 
     def __init__(self, files: ConfigFiles | None):
-        """Without ``files`` it is kept nowhere."""
+        """Without ``files`` the table is only in memory."""
         self.on_change: list[Callable[[], None]] = []
         self._files = files
         self._users: dict[str, User] = {}
@@ -47,7 +48,7 @@ class AuthTable:
         """By subject."""
 
     def load(self) -> None:
-        """StorageError, which names no secret, for a file that is none of ours."""
+        """Loads the file. Raises StorageError, which shows no secret, for one that is not a valid table."""
         if self._files is None:
             return
         document = self._files.load(FILE_NAME)
@@ -60,7 +61,7 @@ class AuthTable:
             ) from None
 
     def init_super_user(self, credentials: Credentials | None) -> None:
-        """Creates it, unless there is a user of that name."""
+        """Creates the super user, unless there is a user of that name."""
         if credentials is not None and credentials.access_key not in self._users:
             self._put_user(User(credentials.access_key, credentials.secret_key, UserType.SUPER))
 
@@ -70,11 +71,12 @@ class AuthTable:
         return self._users.get(name)
 
     def users(self, name_filter: str) -> list[User]:
-        """Those with the filter in their names, sorted."""
+        """Users whose names contain the filter, sorted."""
         return [self._users[name] for name in _sorted(self._users) if name_filter in name]
 
     def create_user(self, account: UserAccount) -> None:
-        """AuthRefused if there is one, or something is missing. Of an unknown type: Normal."""
+        """Creates a user; an unknown type counts as Normal. Raises AuthRefused if the user exists, the name or password
+        is blank, or a limit is reached."""
         _check_name(account.username)
         if not account.password or not account.password.strip():
             raise AuthRefused("password can not be blank")
@@ -92,7 +94,7 @@ class AuthTable:
         )
 
     def update_user(self, account: UserAccount) -> None:
-        """Changes what is given. AuthRefused if there is no such user."""
+        """Changes the given fields. Raises AuthRefused if there is no such user."""
         _check_name(account.username)
         old = self._users.get(account.username)
         if old is None:
@@ -108,7 +110,7 @@ class AuthTable:
         )
 
     def delete_user(self, name: str) -> None:
-        """With its policies. An unknown one is no error."""
+        """Deletes a user and its policies. An unknown user is no error."""
         _check_name(name)
         if self._users.pop(name, None) is not None:
             self._acls.pop(SUBJECT_PREFIX + name, None)
@@ -117,7 +119,7 @@ class AuthTable:
     # -- policies
 
     def acl(self, subject: str) -> Acl | None:
-        """AuthRefused for a subject that is no user."""
+        """Raises AuthRefused for a subject that is not a user."""
         self._check_subject(subject, "The subject is not exist.")
         return self._acls.get(subject)
 
@@ -125,12 +127,12 @@ class AuthTable:
         return self._acls.get(SUBJECT_PREFIX + user)
 
     def acls(self, subject_filter: str) -> list[tuple[str, Acl]]:
-        """By subject, of those with the filter in their subjects, sorted."""
+        """Subjects that contain the filter, with their policies, sorted."""
         return [(subject, self._acls[subject]) for subject in _sorted(self._acls) if subject_filter in subject]
 
     def put_acl(self, subject: str, info: AclInfo) -> None:
-        """Adds entries to the subject's policies; one of the same resource is replaced. AuthRefused for what is no
-        policy, and for a subject that is no user."""
+        """Adds entries to the subject's policies, and replaces those of the same resource. Raises AuthRefused for an
+        invalid policy, and for a subject that is not a user."""
         try:
             changes = Acl(info.policies)
             self._check_subject(subject, f"The subject of {subject} is not exist.")
@@ -141,7 +143,8 @@ class AuthTable:
         self._changed()
 
     def delete_acl(self, subject: str, policy_type: str | None, resource: str | None) -> None:
-        """The entry of one resource, or without one all policies of the subject. AuthRefused if it has none."""
+        """Deletes the entry of one resource, or without one, all policies of the subject. Raises AuthRefused if the
+        subject has none."""
         self._check_subject(subject, "The subject is not exist.")
         old = self._acls.get(subject)
         if old is None:
@@ -176,7 +179,7 @@ class AuthTable:
 
 
 def _sorted(names: Iterable[str]) -> list[str]:
-    """As RocksDB orders its keys."""
+    """Sorts names as RocksDB orders its keys."""
     return sorted(names, key=lambda name: name.encode(errors="replace"))
 
 

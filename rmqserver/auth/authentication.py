@@ -1,4 +1,4 @@
-"""Whose request it is: the access key names a user, and the signature proves that its sender has the user's password
+"""Authentication: the access key names a user, and the signature proves that the sender has the user's password
 (``DefaultAuthenticationHandler``, ``StatelessAuthenticationStrategy``, ``StatefulAuthenticationStrategy``, 5.5.0)."""
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from rmqserver.remoting.answer import Refused, Request
 from rmqserver.remoting.connection import Connection
 
 _NAMES_MAX = 16
-"""Users of one connection that stay known. Real clients have one."""
+"""How many users of one connection stay known. Real clients have one."""
 
 
 class Authentication:
-    """With the cached strategy a connection that was known as a user stays known, or refused, for ``cached_s`` without
-    a look at its signatures, as with Apache's. A change of any user ends that at once, here."""
+    """With the cached strategy, a user stays admitted or refused on a connection for ``cached_s`` without a check of
+    signatures, as with Apache's. Here, a change of any user ends that at once."""
 
     def __init__(self, settings: AuthSettings, table: AuthTable):
         self._table = table
@@ -31,11 +31,11 @@ class Authentication:
         self._signers: dict[str, tuple[User, SigningKey]] = {}
         """Users that may sign, by name, from when they first asked."""
         self._known: dict[Connection, dict[str, tuple[float, User | str]]] = {}
-        """By the name that it gives: until when, and the user or the refusal."""
+        """For each connection and user name: an expiry time, and the user or the refusal."""
         table.on_change.append(self._forget)
 
     def user(self, request: Request[Any], ext: Mapping[str, str], connection: Connection) -> User:
-        """Refused with 16 if it is nobody's."""
+        """The user who sent the request. Raises Refused with code 16 if that is not proven."""
         name = ext.get(ACCESS_KEY, "")
         if self._cached_max is None:
             signer = self._signers.get(name)
@@ -49,17 +49,18 @@ class Authentication:
         return found
 
     def user_if_signed(self, request: Request[Any], ext: Mapping[str, str]) -> User | None:
-        """Of a request that need not be signed: who sent it, if that is proven all the same."""
+        """The user who sent a request that need not be signed; None if that is not proven."""
         found = self._look(ext.get(ACCESS_KEY, ""), request, ext)
         return None if isinstance(found, str) else found
 
     def key(self, user: User) -> SigningKey | None:
-        """With which each signature of his is to be checked: None if some are not, or if he has not asked yet."""
+        """The key to check each of the user's signatures with; None if some are not checked, or the user has not sent
+        anything yet."""
         signer = self._signers.get(user.name)
         return signer[1] if signer is not None and self._cached_max is None else None
 
     def _look(self, name: str, request: Request[Any], ext: Mapping[str, str]) -> User | str:
-        """The user, or why it is none."""
+        """The user, or the reason of the refusal."""
         if not name:
             return "username cannot be null."
         user = self._table.user(name)

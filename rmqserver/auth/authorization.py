@@ -1,4 +1,4 @@
-"""Whether a user may: what a request needs, against the user's policies (``UserAuthorizationHandler`` and
+"""Authorization: checks what a request needs against the user's policies (``UserAuthorizationHandler`` and
 ``AclAuthorizationHandler``, 5.5.0)."""
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NO_USER = "Authorization failed. Please verify your access rights and try again
 _UNREADABLE = "parse authorization context error."
 
 _Question = tuple[str, Pair, str]
-"""User, what is needed, and the address it comes from."""
+"""User, needed pair, and source address."""
 
 
 class Authorization:
@@ -34,16 +34,16 @@ class Authorization:
         self._served = served
         self._is_strict = settings.is_strict
         self._decisions: dict[_Question, str] = {}
-        """Why not; empty if it may. Both strategies of Apache show the same as this: a change of users or policies
-        counts from the next request on."""
+        """The reason of a refusal; empty if the user may. As with both of Apache's strategies, a change of users or
+        policies counts from the next request on."""
         table.on_change.append(self._decisions.clear)
         self._allowed: dict[tuple[str, int, str], set[object]] = {}
-        """Hot requests that may: the names in their headers, by user, request code and address."""
+        """Hot requests that are allowed: the names in their headers, by user, request code and address."""
         self._allowed_count = 0
         table.on_change.append(self._forget_allowed)
 
     def check(self, request: Request[Any], user: User | None, peer: str) -> None:
-        """Refused with 16 if ``user`` may not. ``user`` is None for a request that nobody signed."""
+        """Raises Refused with code 16 if ``user`` may not. ``user`` is None for an unsigned request."""
         if user is not None:
             if user.is_super:
                 return
@@ -57,8 +57,8 @@ class Authorization:
         self._judge(request, user, peer)
 
     def allowed(self, user: User, code: int, peer: str) -> Container[object]:
-        """What the HotNames of a hot code may give, as far as it was judged already. It grows, and is emptied when it
-        no longer holds."""
+        """The values of the code's HotNames that were judged and allowed so far. The container grows, and is emptied
+        when its content is no longer valid."""
         return self._allowed.get((user.name, code, peer.rpartition(":")[0]), ())
 
     def _allow(self, user: User, code: int, peer: str, asked: object) -> None:
@@ -99,7 +99,7 @@ class Authorization:
                 raise Refused(ResponseCode.NO_PERMISSION, refusal)
 
     def _pairs_of(self, request: Request[Any]) -> PairsOf | None:
-        """None for a code that the service does not know either, and says so."""
+        """Returns None for a code that the service does not serve and will refuse itself."""
         code = request.code
         need = NEEDS.get(code)
         if need is None:

@@ -1,9 +1,9 @@
-"""The gate's short way for hot requests: sends, pulls, pops and acknowledgements of a user whom this connection has
-already sent one of the same kind, with the same ext fields by name.
+"""The gate's fast path for hot requests: sends, pulls, pops and acknowledgements of a user, on a connection that has
+already carried a request of this user with the same code and the same names of ext fields.
 
-Nothing is taken for granted that the full way asks. Every signature is computed and compared. What is remembered is how
-to ask faster: for which user and key, in which order the fields are signed, and which topics and groups the user may
-use from this address. A change of users or policies forgets all of it.
+The fast path checks everything that the full one does: every signature is computed and compared. It only remembers how
+to check faster: the user and key, the order in which the fields are signed, and the topics and groups that the user may
+use from this address. A change of users or policies clears all of it.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from rmqserver.remoting.answer import Request
 from rmqserver.remoting.connection import Connection
 
 _SHAPES_MAX = 256
-"""Sets of names for which there is a decoder. Real clients have some twenty. Further ones take the full way."""
+"""Limit of sets of names with a decoder. Real clients use about twenty. Further ones take the full path."""
 
 _MISSES_MAX = 100
-"""Of one code on one connection: a client whose requests are not alike takes the full way from then on."""
+"""Limit for one code on one connection: a client whose requests differ so often takes the full path from then on."""
 
 
 class _Known(NamedTuple):
-    """Of one request code on one connection."""
+    """What is known of one request code on one connection."""
 
     cut: Cut
     read: Callable[[bytes], tuple[str, bytes, bytes]]
@@ -34,12 +34,12 @@ class _Known(NamedTuple):
     has_signed: Callable[..., bool]
     names: Callable[[Any], object]
     allowed: Container[object] | None
-    """What ``names`` may give; None if that does not matter."""
+    """The results of ``names`` that are allowed; None if all are."""
 
 
 class GateShortcut:
-    """``hot`` has, for each request code that may come this way, what its judgement depends on beside user and address:
-    fields of the header."""
+    """``hot`` has, for each request code that may take the fast path, the header fields on which the decision depends
+    besides user and address."""
 
     def __init__(self, hot: Mapping[int, HotNames]):
         self._hot = hot
@@ -48,7 +48,7 @@ class GateShortcut:
         self._misses: dict[Connection, dict[int, int]] = {}
 
     def admits(self, request: Request[Any], header: bytes, connection: Connection) -> bool:
-        """Whether the request, of a JSON ``header``, may pass. If not, the full way says whether it may."""
+        """Whether a request with this JSON ``header`` may pass. If False, the full path decides."""
         try:
             cut, read, user, has_signed, names, allowed = self._known[connection][request.code]
         except KeyError:
@@ -77,7 +77,7 @@ class GateShortcut:
         key: SigningKey,
         allowed: Container[object] | None,
     ) -> None:
-        """The full way has just let the request pass, as the user's."""
+        """Remembers a request of ``user`` that the full path has just admitted."""
         code = request.code
         if code not in self._hot or request.codec != HeaderCodec.JSON:
             return
@@ -85,14 +85,14 @@ class GateShortcut:
             return
         fields, hot = self._fields(tuple(ext)), self._hot[code]
         judged = {name: ext.get(name, "") for name in hot.ext_names}
-        # Empty text is absent for some decoders.
+        # Some decoders take an empty text as absent.
         if fields is not None and all(judged.values()) and hot.of(request.header) == tuple(judged.values()):
             cut = fields.cutter(user, judged)
             known = _Known(cut, fields.read, user, key.has_signed_content, hot.of, allowed)
             self._known.setdefault(connection, {})[code] = known
 
     def _fields(self, names: tuple[str, ...]) -> SignedFields | None:
-        """Only who has signed a request gets a decoder made."""
+        """Makes a decoder only for names that include a signature's fields."""
         found = self._shapes.get(names)
         if found is None and len(self._shapes) < _SHAPES_MAX and has_signed_fields(names):
             found = self._shapes[names] = SignedFields(names)
@@ -108,5 +108,5 @@ class GateShortcut:
         self._misses.pop(connection, None)
 
     def forget(self) -> None:
-        """Users or policies are not what they were."""
+        """Forgets everything, after a change of users or policies."""
         self._known.clear()

@@ -1,11 +1,11 @@
-"""What each request code needs: the one table of who may do what (``DefaultAuthorizationContextBuilder`` and the
+"""The permissions that each request code needs, in one table (``DefaultAuthorizationContextBuilder`` and the
 ``RocketMQAction`` and ``RocketMQResource`` of the request headers, 5.5.0).
 
-A request needs pairs of a resource and actions; a pair is met if one of its actions is allowed. Of a code that needs
-nothing, it is enough that a user is known. A code that is not in the table is nobody's but a super user's.
+A request needs pairs of a resource and actions; a pair is met if one of its actions is allowed. For a code that needs
+nothing, any known user will do. A code that is not in the table is for super users only.
 
-A row is written as what it takes the names from: fields of the typed header (the one that the handler acts on), or its
-body. A topic that is a retry topic stands for its group.
+Each row says where the names come from: fields of the typed header (the one that the handler acts on), or the body. A
+retry topic stands for its group.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ class Pair(NamedTuple):
 
 Pairs = Iterator[Pair]
 PairsOf = Callable[[Request[Any], str], Pairs]
-"""Of a request, and the name of the broker's cluster. ProtocolError for a body that cannot be read."""
+"""Takes a request and the name of the broker's cluster. Raises ProtocolError for a body that cannot be read."""
 
 
 class Need(NamedTuple):
     pairs: PairsOf
     strict: PairsOf | None = None
-    """In place of ``pairs`` with authorizationStrictEnabled: for codes of which Apache asks nothing, or too little."""
+    """Replaces ``pairs`` with authorizationStrictEnabled, for codes that need nothing, or too little, at Apache's."""
     names: tuple[str, ...] = ()
-    """Of a hot request: the fields of its header that the pairs depend on, and on nothing else."""
+    """Only for a hot request: the header fields on which alone the pairs depend."""
     plain: PairsOf | None = None
-    """What ACL 1.0 asks of an account (``PlainAccessResource.parse``, 5.3.2), each with PUB or SUB; None: it is enough
-    to be one."""
+    """What ACL 1.0 requires of an account (``PlainAccessResource.parse``, 5.3.2), each with PUB or SUB; None: any
+    account will do."""
     is_admins: bool = False
-    """Whether ACL 1.0 asks for an administrator's account."""
+    """Whether ACL 1.0 requires an administrator's account."""
 
 
 # --- what names are taken from ---------------------------------------------------------------------------------------
@@ -81,8 +81,8 @@ _RESOURCES = {"topic": topic_resource, "group": group_resource}
 
 
 def _fields(*actions: Action, split: str = "", **fields: str) -> PairsOf:
-    """``topic`` and ``group`` name fields of the header, in the order of judging. One that is absent needs nothing.
-    ``split`` is what stands between several names in one field."""
+    """``topic`` and ``group`` name fields of the header, in the order of judging. An absent field needs nothing.
+    ``split`` separates several names in one field."""
 
     def pairs(request: Request[Any], cluster: str) -> Pairs:
         for kind, field in fields.items():
@@ -111,7 +111,7 @@ def _send(request: Request[Any], cluster: str) -> Pairs:
 
 
 def _plain_send(request: Request[Any], cluster: str) -> Pairs:
-    """To a retry topic: its own group, whatever group the request names."""
+    """A send to a retry topic needs that topic's group, whatever group the request names."""
     topic = request.header.topic
     yield Pair(topic_resource(topic), (SUB,) if topic.startswith(RETRY_PREFIX) else (PUB,))
 
@@ -123,7 +123,7 @@ def _end_transaction(request: Request[Any], cluster: str) -> Pairs:
 
 
 def _group_and_topic(*actions: Action) -> PairsOf:
-    """A retry topic needs nothing beside the group, whichever group's it is: as Apache's own switch has it."""
+    """With a retry topic, of any group, only the request's group is needed, as in Apache."""
 
     def pairs(request: Request[Any], cluster: str) -> Pairs:
         topic, group = request.header.topic or "", request.header.consumer_group or ""
@@ -141,7 +141,7 @@ def _unregister(request: Request[Any], cluster: str) -> Pairs:
 
 
 def _plain_heartbeat(request: Request[Any], cluster: str) -> Pairs:
-    """Also retry topics, of whatever group."""
+    """Unlike ``_heartbeat``, includes retry topics, of any group."""
     for data in fastjson.loads_untrusted(request.body, Heartbeat).consumer_data_set:
         yield Pair(group_resource(data.group_name), (SUB,))
         for subscription in data.subscription_data_set:
@@ -184,7 +184,7 @@ def _route(request: Request[Any], cluster: str) -> Pairs:
 
 
 def _view_message_strict(request: Request[Any], cluster: str) -> Pairs:
-    """Without a topic, the id of any message will do."""
+    """Without a topic, a message of any topic can be asked for by its id, so the cluster is needed."""
     topic = request.header.topic
     yield Pair(topic_resource(topic) if topic else Resource(ResourceType.CLUSTER, cluster), (GET,))
 
@@ -200,11 +200,11 @@ _TOPIC_GET = _fields(GET, topic="topic")
 _CLUSTER_GET, _CLUSTER_UPDATE = _cluster(GET), _cluster(UPDATE)
 
 _KNOWN = Need(nothing)
-"""Anybody with a name."""
+"""Any known user may."""
 _READS = Need(nothing, _CLUSTER_GET)
-"""Apache asks for no more than a name; strictly, it tells of the whole broker."""
+"""Apache requires only a known user; in strict mode this counts as reading the whole broker."""
 _CHANGES = Need(nothing, _CLUSTER_UPDATE, is_admins=True)
-"""Apache asks for no more than a name; strictly, it changes the whole broker."""
+"""Apache requires only a known user; in strict mode this counts as changing the whole broker."""
 _ADMIN = Need(_CLUSTER_UPDATE, is_admins=True)
 
 NEEDS: dict[int, Need] = {
@@ -217,8 +217,8 @@ NEEDS: dict[int, Need] = {
     R.CONSUMER_SEND_MSG_BACK: Need(_fields(SUB, group="group"), plain=_fields(SUB, group="group")),
     R.END_TRANSACTION: Need(_end_transaction),
     R.RECALL_MESSAGE: Need(_fields(PUB, topic="topic"), plain=_fields(PUB, topic="topic")),
-    # Messages out. Of 361, 200070, 200071 and 200151 Apache asks nothing; here they need what their siblings need, and
-    # what the heartbeats of whoever sends them needs anyway.
+    # Messages out. Apache requires nothing for 361, 200070, 200071 and 200151. Here they need what similar codes need,
+    # which their senders' heartbeats need anyway.
     R.PULL_MESSAGE: _PULL,
     R.LITE_PULL_MESSAGE: _PULL,
     R.POP_MESSAGE: _POP,
@@ -232,7 +232,7 @@ NEEDS: dict[int, Need] = {
     R.LITE_SUBSCRIPTION_CTL: Need(_lite_subscriptions, plain=_lite_subscriptions),
     R.QUERY_MESSAGE: Need(_fields(SUB, GET, topic="topic"), plain=_fields(SUB, topic="topic")),
     R.VIEW_MESSAGE_BY_ID: Need(_TOPIC_GET, _view_message_strict),
-    # Who takes part, and where groups are.
+    # Members of groups, and the groups' offsets.
     R.HEART_BEAT: Need(_heartbeat, plain=_plain_heartbeat),
     R.UNREGISTER_CLIENT: Need(_unregister, plain=_unregister),
     R.CHECK_CLIENT_CONFIG: _KNOWN,
@@ -244,7 +244,7 @@ NEEDS: dict[int, Need] = {
     ),
     R.QUERY_CONSUMER_OFFSET: Need(_group_and_topic(SUB, GET)),
     R.UPDATE_CONSUMER_OFFSET: Need(_group_and_topic(SUB, UPDATE), plain=_SUB_BOTH),
-    # What the broker asks and tells its clients; it serves none of them.
+    # Requests that the broker sends to its clients; it serves none of them.
     R.CHECK_TRANSACTION_STATE: Need(_fields(PUB, topic="topic")),
     R.NOTIFY_CONSUMER_IDS_CHANGED: Need(_fields(SUB, group="consumer_group")),
     R.RESET_CONSUMER_CLIENT_OFFSET: _KNOWN,
@@ -349,7 +349,7 @@ NEEDS: dict[int, Need] = {
     **dict.fromkeys((R.AUTH_CREATE_USER, R.AUTH_UPDATE_USER, R.AUTH_DELETE_USER), _ADMIN),
     **dict.fromkeys((R.AUTH_CREATE_ACL, R.AUTH_UPDATE_ACL, R.AUTH_DELETE_ACL), _ADMIN),
     **dict.fromkeys((R.AUTH_GET_USER, R.AUTH_LIST_USER, R.AUTH_GET_ACL, R.AUTH_LIST_ACL), Need(_CLUSTER_GET)),
-    # The nameserver. Apache's checks nobody; these are the annotations of its requests.
+    # The nameserver. Apache's checks nothing; these follow the annotations of its requests.
     R.GET_ROUTEINFO_BY_TOPIC: Need(_route),
     R.GET_BROKER_CLUSTER_INFO: _KNOWN,
     R.REGISTER_BROKER: Need(_named_cluster("cluster_name", UPDATE)),
@@ -380,8 +380,8 @@ NEEDS: dict[int, Need] = {
 
 
 class HotNames:
-    """What the judgement of a hot request depends on beside user and address: ``of`` its typed header, and what
-    ``ext_names`` these are written as, in the same order."""
+    """The header fields on which the decision about a hot request depends besides user and address: ``of`` reads them
+    from the typed header; ``ext_names`` are their names on the wire, in the same order."""
 
     def __init__(self, code: int, fields: tuple[str, ...]):
         written = {field: name for name, field in ext_names(REQUEST_HEADERS[code])}

@@ -1,5 +1,5 @@
-"""Accounts of ACL 1.0 and what each may do (``PlainAccessResource``, ``Permission`` and ``PlainPermissionChecker``,
-5.3.2: the last release of Apache's that enforces them)."""
+"""Accounts of ACL 1.0 and their permissions (``PlainAccessResource``, ``Permission`` and ``PlainPermissionChecker``,
+5.3.2, the last Apache release that enforces them)."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ class Perm(Flag):
 PERMS = {
     "DENY": Perm.DENY, "PUB": Perm.PUB, "SUB": Perm.SUB, "PUB|SUB": Perm.PUB | Perm.SUB, "SUB|PUB": Perm.PUB | Perm.SUB,
 }  # fmt: skip
-"""As files write them."""
+"""Permissions by their names in the files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """``perms`` come before the defaults, of topics and of groups. An administrator may do everything."""
+    """``perms`` take precedence over the defaults for topics and groups. An administrator may do everything."""
 
     access_key: str
     secret_key: str = field(repr=False)
     white_addresses: WhiteAddresses
     is_admin: bool
     default_topic_perm: Perm | None
-    """None if the file names none: then it denies."""
+    """None if the file names none, which denies."""
     default_group_perm: Perm | None
     perms: Mapping[Resource, Perm]
     signing_key: SigningKey = field(repr=False)
 
     def refusal(self, resource: Resource, needed: Perm) -> str | None:
-        """Why it may not, in Apache's words; None if it may."""
+        """Why the account may not use the resource, in Apache's words; None if it may."""
         what = f"{resource.type.value.lower()}:{resource.name}"
         perm = self.perms.get(resource)
         if perm is not None:

@@ -1,5 +1,5 @@
-"""Accounts of ACL 1.0 become users and policies (``AuthMigrator``, 5.5.0), as ``migrateAuthFromV1Enabled`` asks: at
-each start, those of which there is no user yet. White addresses become nothing, as with Apache's; the log says so."""
+"""Turns accounts of ACL 1.0 into users and policies (``AuthMigrator``, 5.5.0) if ``migrateAuthFromV1Enabled`` is set:
+at each start, those accounts that have no user yet. White addresses are dropped, as by Apache, and logged."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 def migrate(home: str, table: AuthTable) -> None:
-    """UsageError, with nothing migrated, for files that cannot be used."""
+    """Raises UsageError, and migrates nothing, if the files cannot be used."""
     acl = PlainFiles(home).read()
     made = []
     for account in acl.accounts.values():

@@ -1,5 +1,5 @@
-"""The files of ACL 1.0 (``PlainAccessData`` and ``PlainPermissionManager``, 5.3.2): ``conf/plain_acl.yml`` and what
-lies below ``conf/acl/``, in the home of an Apache broker.
+"""The files of ACL 1.0 (``PlainAccessData`` and ``PlainPermissionManager``, 5.3.2): ``conf/plain_acl.yml`` and the
+files below ``conf/acl/``, in the home directory of an Apache broker.
 
     globalWhiteRemoteAddresses:
       - 10.10.103.*
@@ -15,7 +15,7 @@ lies below ``conf/acl/``, in the home of an Apache broker.
         groupPerms:
           - orders-reader=SUB
 
-What is not understood is refused, with file and place. A permission that Apache cannot read is a DENY there.
+Anything unknown is refused, with file and place. Apache takes a permission that it cannot read as DENY.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 FILE_MAX_BYTES = 16 << 20
 KEY_MIN_CHARS = 7
-"""Of access keys and secret keys (``AclConstants``: longer than 6)."""
+"""Minimum length of access keys and secret keys (``AclConstants``: longer than 6)."""
 
 _TOP_MEMBERS = frozenset({"globalWhiteRemoteAddresses", "accounts", "dataVersion"})
 _ACCOUNT_MEMBERS = frozenset({
@@ -49,30 +49,30 @@ _BOOLS = {"": False, "false": False, "no": False, "off": False, "true": True, "y
 
 @dataclass(frozen=True, slots=True)
 class PlainAcl:
-    """What all files say together: accounts by access key, and addresses whose requests all pass."""
+    """The content of all files: accounts by access key, and addresses whose requests all pass."""
 
     accounts: Mapping[str, Account]
     global_white: tuple[WhiteAddresses, ...]
 
 
 class PlainFiles:
-    """Those of one home directory."""
+    """The files of one home directory."""
 
     def __init__(self, home: str):
         self._home = Path(home)
 
     def paths(self) -> list[str]:
-        """Those that are there, in the order of reading: ``conf/acl/``, sorted, then ``conf/plain_acl.yml``."""
+        """Existing files in reading order: those in ``conf/acl/``, sorted, then ``conf/plain_acl.yml``."""
         conf = self._home / "conf"
         inside = (path for path in (conf / "acl").rglob("*") if path.suffix in (".yml", ".yaml"))
         return [str(path) for path in (*sorted(inside), conf / "plain_acl.yml") if path.is_file()]
 
     def stamps(self) -> Stamps:
-        """Change when a file does, comes or goes."""
+        """Stamps that differ when a file has changed, come or gone."""
         return stamps(self.paths())
 
     def read(self) -> PlainAcl:
-        """UsageError, which shows no secret, if there is no file, or one cannot be used."""
+        """Reads all files. Raises UsageError, which shows no secret, if there is no file, or one cannot be used."""
         paths = self.paths()
         if not paths:
             conf = self._home / "conf"
@@ -94,7 +94,7 @@ class PlainFiles:
 
 
 class _Reader:
-    """Of one file. Scalars are texts as they stand there: a secret of digits is no number."""
+    """Reads one file. Scalars stay texts as written: a secret of digits is not a number."""
 
     def __init__(self, path: str):
         import yaml  # 12 ms

@@ -1,8 +1,8 @@
-"""The gate of ACL 1.0 (``PlainPermissionManager.validate``, 5.3.2): an address that is white, or an account, its
-signature and its permissions. What a request needs is in ``needs.py``, as for users and policies.
+"""The gate of ACL 1.0 (``PlainPermissionManager.validate``, 5.3.2). It admits a white address, or else checks the
+account, its signature and its permissions. What a request needs is in ``needs.py``, as for users and policies.
 
-A refusal is 1 SYSTEM_ERROR with the words of Apache's ``AclException``, in front of which Apache has the class and
-behind which the line of its source.
+A refusal is 1 SYSTEM_ERROR with the class and text of Apache's ``AclException``; Apache also adds the line of its
+source.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ DROPPED_CODES = {
     50: "updateAclConfig", 51: "deleteAclConfig", 52: "clusterAclConfigVersion", 53: "updateGlobalWhiteAddr",
     54: "getAclConfig",
 }  # fmt: skip
-"""Requests that changed and read these files; 5.5.0 knows none of them."""
+"""Former requests that changed and read these files; 5.5.0 knows none of them."""
 
 _INSTEAD = "edit conf/plain_acl.yml or conf/acl/*.yml, which are watched, or take users and policies (3001 to 3010)"
 
@@ -45,12 +45,12 @@ _NAME_SHOWN_MAX_CHARS = 64
 
 
 class PlainGate:
-    """Of one service. ``watch`` is a task."""
+    """The gate of one service. ``watch`` is a task."""
 
     wants_ext = True
 
     def __init__(self, home: str, cluster: str, served: Container[int]):
-        """UsageError for files that cannot be used."""
+        """Raises UsageError for files that cannot be used."""
         self._files = PlainFiles(home)
         self._seen = self._files.stamps()
         self._acl = self._files.read()
@@ -59,7 +59,8 @@ class PlainGate:
         self._seldom = Seldom()
 
     async def watch(self) -> None:
-        """Takes changed files, for the next request on. While they cannot be used, what was read before holds."""
+        """Reloads changed files, which count from the next request on. While they cannot be used, the content read
+        before stays in force."""
         while True:
             await trio.sleep(WATCH_INTERVAL_S)
             found = self._files.stamps()
@@ -74,7 +75,7 @@ class PlainGate:
                 log.info("event=accounts-loaded accounts=%d files=%s", len(self._acl.accounts), ",".join(found))
 
     def admit(self, request: Request[Any], ext: Mapping[str, str], connection: Connection) -> TakeOver | None:
-        """Never takes a request over. Each account's refusals are logged seldom."""
+        """Never takes a request over. Logs refusals at a limited rate for each account."""
         why = self._refusal(request, ext, connection.peer.rpartition(":")[0])
         if why is None:
             if request.code in DROPPED_CODES:
@@ -92,7 +93,7 @@ class PlainGate:
         raise Refused(ResponseCode.SYSTEM_ERROR, _EXCEPTION + why)
 
     def _refusal(self, request: Request[Any], ext: Mapping[str, str], host: str) -> str | None:
-        """Why it may not pass; None if it may."""
+        """Why the request may not pass; None if it may."""
         if any(white.has(host) for white in self._acl.global_white):
             return None
         name = ext.get(ACCESS_KEY)
@@ -124,7 +125,7 @@ class PlainGate:
         for resource, actions in pairs:
             perm = next(_PERM_OF[action] for action in actions if action in _PERM_OF)
             if resource.name == TRACE_TOPIC and perm is Perm.PUB:
-                continue  # every producer that traces sends there
+                continue  # every producer with tracing sends there
             why = account.refusal(resource, perm)
             if why is not None:
                 return why

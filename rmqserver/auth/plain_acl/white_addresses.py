@@ -1,13 +1,13 @@
 """Addresses that need no signature: the patterns of ACL 1.0 (``RemoteAddressStrategyFactory``, 5.3.2).
 
-    *                        every address, as *.*.*.* and *:*:*:*:*:*:*:*
+    *                        every address, like *.*.*.* and *:*:*:*:*:*:*:*
     10.0.0.5                 one
     10.0.0.5,10.0.1.7        several
     10.0.0.{5,7}             several that differ in their last part, also 5::7:{1,ac}
-    10.0.*, 10.0.*.*         every part that is not written, or is *
-    10.0.1-20.*, 10.0.0.1-9  parts from and to; those of IPv6 are hexadecimal: 5::7:1-200:*
+    10.0.*, 10.0.*.*         any value for parts that are * or missing at the end
+    10.0.1-20.*, 10.0.0.1-9  ranges of parts; those of IPv6 are hexadecimal: 5::7:1-200:*
 
-Every part counts, where Apache looks at no part behind the first that is a range.
+Every part is checked. Apache ignores the parts after the first range.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _V4 = _Kind(".", 4, 10, 255)
 _V6 = _Kind(":", 8, 16, 0xFFFF)
 
 _Ranges = tuple[tuple[int, int], ...]
-"""Of each part the first and the last number."""
+"""The first and the last number of each part."""
 
 
 class WhiteAddresses:
-    """What one text says; a blank one matches nothing."""
+    """The addresses that one text matches; a blank one matches none."""
 
     def __init__(self, text: str):
-        """ValueError, which says what is wrong, for a text that is no such pattern."""
+        """Raises ValueError, which says what is wrong, for an invalid pattern."""
         text = text.strip()
         self._is_every = text in _EVERY
         self._patterns: list[_Ranges] = [] if self._is_every or not text else [_ranges(one) for one in _split(text)]
@@ -49,7 +49,7 @@ class WhiteAddresses:
         return self._is_every or bool(self._patterns)
 
     def has(self, address: str) -> bool:
-        """``address`` is a plain one: no port, no zone, and IPv4 if it can be."""
+        """``address`` has no port and no zone, and is written as IPv4 if possible."""
         if self._is_every:
             return True
         if not self._patterns:
@@ -63,7 +63,7 @@ class WhiteAddresses:
 
 
 def _split(text: str) -> list[str]:
-    """Single patterns."""
+    """Splits a text into single patterns."""
     head, brace, rest = text.partition("{")
     if brace and text.endswith("}"):
         return [head + last.strip() for last in rest[:-1].split(",")]
@@ -91,7 +91,7 @@ def _ranges(text: str) -> _Ranges:
 
 
 def _without_dots(text: str) -> str:
-    """``::ffff:10.0.0.5`` as ``::ffff:a00:5``."""
+    """Turns ``::ffff:10.0.0.5`` into ``::ffff:a00:5``."""
     head, _, tail = text.rpartition(":")
     try:
         high, low = struct.unpack(">2H", ipaddress.IPv4Address(tail).packed)
