@@ -1,18 +1,18 @@
-"""One seed of a master whose slaves act for it: producers, and consumers that read and commit wherever the nameserver
-sends them, while machines fail. Then everything is mended, and must be well again.
+"""Runs one seed of a master whose slaves act for it: producers, and consumers that read and commit wherever the
+nameserver sends them, while machines fail. Then everything is mended, and the brokers must recover.
 
-What must be true:
+Invariants:
 
-- Consumers never lose their place: what a broker has answered to be committed is known to the master in the end,
-  unless that broker was killed before it had saved it. When a master tells the nameserver that it is back, it has asked
-  all slaves that are known there, and has what they had.
+- Consumers never lose their place: in the end the master knows every offset whose commit was answered, unless the
+  broker that answered was killed before it had saved it. When a master tells the nameserver that it is back, it has
+  asked all slaves known there, and has their offsets.
 - Offsets are monotone: consumers here never go back, so no broker's table does while it runs.
-- Nobody reads what is not confirmed: at one place of the queue all readers see one message, at any broker and at any
-  time. So nobody but the master takes messages, and none while a slave that it has asked has more than it.
-- A slave that has found out that its log is another than its master's is not read.
-- What was acknowledged is there in the end.
+- Only confirmed messages are read: all readers see the same message at each queue offset, at any broker and at any
+  time. So only the master takes messages, and not while a slave that it has asked has a longer log.
+- A slave that knows that its log differs from its master's is not read.
+- All acknowledged messages are there in the end.
 
-What a power cut took from a log before it was on the device is let off, as in ``ledger.py``."""
+A message that a power cut took from a log before it was on the device is excused, as in ``ledger.py``."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ KINDS: tuple[faults.Fault, ...] = (
 
 
 class ActingSimulation:
-    """``check`` it once."""
+    """Call ``check`` once."""
 
     def __init__(self, seed: int, of: Any = None, *, kinds: Sequence[faults.Fault] = KINDS, is_recorded: bool = False):
         self.world = world = World(seed)
@@ -83,9 +83,9 @@ class ActingSimulation:
         self._let_off: set[int] = set()
         self._has_lost = False
         self._unlike: set[ActingBroker] = set()
-        """Slaves whose logs are not how their master's begins."""
+        """Slaves whose logs are not the beginning of their master's."""
         self._told: set[ActingBroker] = set()
-        """Those of them that have said so, and so know it until a power cut."""
+        """Slaves of ``_unlike`` that have reported it; they know it until a power cut."""
 
     def note(self, who: str, text: str) -> None:
         self.world.note(who, text)
@@ -97,7 +97,7 @@ class ActingSimulation:
     # --- the run -----------------------------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Violation, or what the product raised."""
+        """Raises Violation, or what the product raised."""
         tasks.running.world = self.world
         with logged_to(self.world):
             for machine in self.machines:
@@ -145,7 +145,8 @@ class ActingSimulation:
     # --- clients -----------------------------------------------------------------------------------------------------
 
     def ask(self, machine: Any, question: Callable[[], Any], on_answer: Callable[[Any], None]) -> None:
-        """A request of a client's; no answer is None, after a while, and what is still on its way then never comes."""
+        """Makes a client's request. Without an answer in time, ``on_answer`` gets None, and the request or its answer
+        never arrives."""
         is_open = True
 
         def answered(answer: Any) -> None:
@@ -178,7 +179,7 @@ class ActingSimulation:
             if answer.code:
                 self.note(broker.name, f"answers {message} with {answer.code}")
 
-        is_careless = self.random.random() < 0.1  # as a tool may be, that is told whom to ask
+        is_careless = self.random.random() < 0.1  # like a tool that is told which broker to ask
         if broker is not None and (self._producer.may_write or is_careless):
             self.ask(broker, put, lambda is_there: self._producer.failed() if is_there is None else None)
         burst = self.random.random() < 0.7
@@ -209,7 +210,7 @@ class ActingSimulation:
     # --- what must be true -------------------------------------------------------------------------------------------
 
     def _look_at_offsets(self) -> None:
-        """A power cut takes consumers back, and what they have committed."""
+        """Checks that offsets do not go back; not after a power cut, which sets consumers and their commits back."""
         for broker in self.brokers:
             if broker in self._unlike and broker.is_up and WHAT_TO_DO in broker.slave.log._problem:
                 self._told.add(broker)
@@ -243,8 +244,8 @@ class ActingSimulation:
         self.world.after(0.2, self._look_whether_well)
 
     def _operate(self, broker: ActingBroker) -> None:
-        """What the logs tell an operator to do: a slave that has more than its master takes its place, here by its log;
-        one that has another log loses it."""
+        """Does what the logs tell an operator to do. If a slave's log is longer than its master's, the master gets that
+        log, as if the slave had taken its place; a slave with another log is emptied."""
         if not broker.is_up:
             return
         if broker.slave is None and "make the slave the master" in broker.pre_online._problem:
@@ -254,9 +255,9 @@ class ActingSimulation:
             self._empty(broker)
 
     def pull(self, broker: ActingBroker, queue_offset: int) -> tuple[int, list[int]] | None:
-        """A slave that was away has what a power cut took from its master. It does not follow, and nobody reads there.
-        One that could not compare its log, since its master is away now, would act for it with what it has; that is
-        left out here (docs/replication.md)."""
+        """A slave that was away may have messages that a power cut took from its master. It does not follow, and must
+        not be read. A slave that could not compare its log, since its master is away now, would act for it with that
+        log; this case is left out here (docs/replication.md)."""
         if broker in self._unlike and broker not in self._told:
             self.world.after(0, lambda: self._empty(broker))
             return None
@@ -325,7 +326,7 @@ class ActingSimulation:
 
 
 class _Route:
-    """What a client knows of the topic. It asks again from time to time, and soon when a broker fails."""
+    """A client's knowledge of the topic's route. It asks again from time to time, and soon after a broker fails."""
 
     def __init__(self, run: ActingSimulation):
         self.broker: ActingBroker | None = None
@@ -349,18 +350,19 @@ class _Route:
 
 
 class _Consumer:
-    """Of one group, alone. It goes on where it is, wherever it is sent, and commits until all is mended."""
+    """The only consumer of its group. It goes on at its own position wherever it is sent, and commits until everything
+    is mended."""
 
     def __init__(self, run: ActingSimulation, group: str):
         self.group = group
         self._kept: list[tuple[Kept, float]] = []
-        """What was answered, and when."""
+        """Answered commits, and when each was answered."""
         self._run = run
         self._route = _Route(run)
         self._next = 0
         self._is_waiting = False
         self._seen: dict[str, tuple[int, int, float]] = {}
-        """By broker: its life, the offset that it had, and when."""
+        """For each broker: its life, the offset that it had, and when."""
 
     def step(self) -> None:
         run, broker = self._run, self._route.broker
@@ -379,7 +381,7 @@ class _Consumer:
                 self._route.failed()
             else:
                 self._next, found = answer
-                if self._next < first:  # what it had read is not there any more
+                if self._next < first:  # messages that it had read are gone
                     self._kept.clear()
                 self._run.read(broker, first, found)
 
@@ -406,8 +408,8 @@ class _Consumer:
         self._seen[broker.name] = broker.life, offset, now_s
 
     def lose_what_was_handed_over(self) -> None:
-        """The master is killed, maybe before it has saved what slaves have told it, and forgotten then: that is back by
-        the time between two saves."""
+        """The master is killed, maybe before it has saved the offsets that slaves have handed over and then forgotten:
+        these commits no longer count."""
         self._kept = [
             (kept, answered_s)
             for kept, answered_s in self._kept
@@ -415,7 +417,7 @@ class _Consumer:
         ]
 
     def hold_back(self, broker: ActingBroker) -> None:
-        """Its log is shorter, and so are the offsets that it has."""
+        """The broker's log is shorter now, and limits the offsets committed there."""
         count = len(broker.log_on_disk.data) // RECORD_BYTES
         self._kept = [
             (kept._replace(queue_offset=min(kept.queue_offset, count)) if kept.broker is broker else kept, answered_s)
@@ -423,16 +425,17 @@ class _Consumer:
         ]
 
     def forget(self, broker: ActingBroker) -> None:
-        """What was read there is not what its master has."""
+        """Drops commits at a broker whose messages are not those of its master."""
         self._kept = [each for each in self._kept if each[0].broker is not broker]
 
     def _kept_until(self, brokers: list[ActingBroker], when_s: float) -> int:
-        """How far these have answered until then, but for what was lost with them."""
+        """The furthest offset that these brokers have answered before ``when_s`` and have not lost."""
         kept = [each for each, answered_s in self._kept if answered_s < when_s and each.broker in brokers]
         return max((each.queue_offset for each in kept if not each.is_lost), default=0)
 
     def check(self, master: ActingBroker, asked: list[ActingBroker], until_s: float) -> int:
-        """That it has what these brokers have answered until then; returns it."""
+        """Checks that the master knows the furthest offset answered by the ``asked`` brokers before ``until_s``, and
+        returns that offset."""
         wanted = min(self._kept_until(asked, until_s), master.store.max_offset(TOPIC, 0))
         if (known := master.committed(self.group) or 0) < wanted:
             self._run.violated(f"{master.name} is online, and knows {known} for {self.group}, where {wanted} was kept")

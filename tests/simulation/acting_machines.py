@@ -1,7 +1,7 @@
 """A master and its slaves without controllers, and their nameserver: the product's ``Slave`` with ``HaSlave``,
 ``MetadataCopy`` and ``SlaveOffsets``, the master's ``HaMaster`` and ``PreOnline``, ``KnownMembers`` and
-``Registration`` of both, and ``Nameserver`` with its ``RouteTable``; requests and answers are real frames. What is
-modelled is what ``__init__.py`` says, and the tables of topics and groups, which have one entry for good."""
+``Registration`` of both, and ``Nameserver`` with its ``RouteTable``; requests and answers are real frames. Modelled are
+the parts that ``__init__.py`` names, and the tables of topics and groups, which never change."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ def settings(name: str, text: str) -> BrokerConfig:
 
 
 class SimulatedNameserver(Served):
-    """It forgets everything when it ends."""
+    """Forgets everything when it ends."""
 
     def __init__(self, world: World, network: Network, product: Any):
         super().__init__(world, network, NAMESERVER)
         self.known_since_s: dict[str, float] = {}
-        """When each address was registered that has been known ever since."""
+        """For each known address, when it was registered first."""
         self._product = product
 
     def start(self) -> None:
@@ -100,16 +100,16 @@ class _Notices:
         await tasks.sleep_forever()
 
     def post(self, addr: str, code: int, header: object) -> None:
-        """It asks itself, whatever is said."""
+        """The broker asks the nameserver itself, whatever the notice says."""
         network = self._nameserver.network
         broker = network.machines[addr.partition(":")[0]]
         network.post(self._nameserver, broker, lambda: broker.members.look_again())
 
 
 class ActingBroker(Served):
-    """``on_acknowledged`` is told of each message that is answered with 0, with its log offset; ``on_online`` when a
-    master tells the nameservers of itself, and of when it began to ask its slaves; ``on_lost`` of what a power cut took
-    of the log."""
+    """``on_acknowledged`` is called with each message that is answered with 0, and its log offset; ``on_online`` when a
+    master is about to register with the nameservers, with the time when it began to ask its slaves; ``on_lost`` with
+    the messages that a power cut took from the log."""
 
     def __init__(
         self, world: World, network: Network, product: Any, name: str, broker_id: int, settings_text: str,
@@ -123,9 +123,9 @@ class ActingBroker(Served):
         self.log_on_disk = LogOnDisk()
         self.streams: dict[Stream, None] = {}
         self.snapshots = self.saved_snapshot = 0
-        """Of the offsets: how many were begun, and the newest that is on the device."""
+        """Snapshots of the offsets: how many were begun, and the number of the newest on the device."""
         self.saved_in: dict[int, int] = {}
-        """The newest, by lives that have ended."""
+        """The newest snapshot on the device, for each life that has ended."""
         self.on_acknowledged: Callable[[ActingBroker, int, int], None] = lambda broker, message, offset: None
         self.on_online: Callable[[ActingBroker, float], None] = lambda broker, begin_s: None
         self.on_lost: Callable[[list[int]], None] = lambda messages: None
@@ -247,7 +247,7 @@ class ActingBroker(Served):
             self.offsets.save()
 
     def _save_soon(self, name: str, document: Any) -> None:
-        """As the thread of ``ConfigFiles`` does it."""
+        """Saves with a delay, like the thread of ``ConfigFiles``."""
         ConfigFiles.save(self.files, name, document)
         self.snapshots += 1
         snapshot = self.snapshots
@@ -283,7 +283,7 @@ class ActingBroker(Served):
         return (await self.network.reach(self, addr)).connected(self, service)
 
     async def open_stream(self, addr: str) -> Stream:
-        """To a master, as its slave."""
+        """Connects to a master, as its slave."""
         master: ActingBroker = await self.network.reach(self, addr)
         near, far = connected(self.network, self, master)
         self.streams[near] = None
@@ -321,7 +321,7 @@ class ActingBroker(Served):
             self.pending.expire(self.monotonic_s(), *(timeout / 1000 for timeout in timeouts_ms))
 
     def pull(self, queue_offset: int) -> tuple[int, list[int]] | None:
-        """Where the next pull begins, and the messages; None if it is refused."""
+        """Returns where the next pull begins, and the messages; None if the pull is refused."""
         try:
             header = SimpleNamespace(queue_offset=queue_offset)
             return self._pull(SimpleNamespace(header=header), None)  # type: ignore[arg-type, return-value]
@@ -329,7 +329,7 @@ class ActingBroker(Served):
             return None
 
     def _read(self, request: Any, connection: None) -> tuple[int, list[int]]:
-        """Behind the end a master takes readers back, and a slave has them wait for what only its master has."""
+        """Past the end, a master sets readers back; a slave lets them wait for messages that only its master has."""
         queue_offset = request.header.queue_offset
         end = self.store.max_offset(TOPIC, 0)
         if queue_offset > end:
@@ -339,7 +339,7 @@ class ActingBroker(Served):
         return queue_offset + len(found[:PULL_COUNT]), found[:PULL_COUNT]
 
     def committed(self, group: str) -> int | None:
-        """None where the group has no offset."""
+        """Returns None if the group has no offset."""
         header = QueryConsumerOffsetHeader(consumer_group=group, topic=TOPIC, queue_id=0, set_zero_if_not_found=False)
         try:
             found: int = self.offset_handlers.query(header)
@@ -348,7 +348,7 @@ class ActingBroker(Served):
         return found
 
     def commit(self, group: str, queue_offset: int) -> Kept | None:
-        """None if it is refused."""
+        """Returns None if the commit is refused."""
         header = UpdateConsumerOffsetHeader(consumer_group=group, topic=TOPIC, queue_id=0, commit_offset=queue_offset)
         try:
             is_kept = self.offset_handlers.commit(header)
@@ -366,8 +366,8 @@ class ActingBroker(Served):
 
 
 class Kept(NamedTuple):
-    """A commit that a broker has answered, in that life, after so many snapshots. A slave hands over what it has the
-    messages of: of the others it does not know that they are still the same."""
+    """A commit that a broker has answered in the given life, after that number of snapshots. A slave hands over offsets
+    only as far as it has the messages: it cannot know that later ones are still the same."""
 
     broker: ActingBroker
     queue_offset: int
@@ -376,7 +376,7 @@ class Kept(NamedTuple):
 
     @property
     def is_lost(self) -> bool:
-        """With the process, before it was saved."""
+        """Whether the commit was lost with the process, before it was saved."""
         return self.broker.life != self.life and self.broker.saved_in[self.life] <= self.snapshots
 
 

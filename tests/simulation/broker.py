@@ -1,6 +1,6 @@
 """A broker of a set: the product's ``SetMember`` with all of its tasks, and the broker that it opens in each role -
-``SetMaster`` and ``SetSlave``, what waits for copies, what refuses puts - around a modelled log and modelled requests.
-It stands where ``broker_host.py`` and ``broker.py`` stand in a real one."""
+``SetMaster`` and ``SetSlave``, the puts that wait for copies, the refusals of puts - around a modelled log and modelled
+requests. It replaces ``broker_host.py`` and ``broker.py`` of a real broker."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TOLD_TO_EMPTY = "empty this broker's store"
 
 @functools.cache
 def settings(machine_name: str, text: str) -> BrokerConfig:
-    """Parsing takes longer than a hundred simulated seconds, so each broker keeps them from seed to seed."""
+    """Cached for all seeds, since parsing takes longer than simulating a hundred seconds."""
     return BrokerConfig.from_properties(
         f"enableControllerMode=true\nbrokerClusterName={CLUSTER}\nbrokerName={NAME}\nstorePathRootDir={ROOT}\n"
         f"slaveReadEnable=true\n{text}"
@@ -36,7 +36,7 @@ def settings(machine_name: str, text: str) -> BrokerConfig:
 
 
 class Answered(NamedTuple):
-    """What became of a put: a code, and whether it was refused before anything was stored."""
+    """The outcome of a put: a code, and whether it was refused before anything was stored."""
 
     code: int
     is_refused: bool
@@ -46,8 +46,8 @@ OnAnswer = Callable[[Answered], None]
 
 
 class SimulatedBroker(Machine):
-    """``on_opened`` is told of each role, ``on_acknowledged`` of each message that is answered with 0, before the
-    producer is: with the log offset."""
+    """``on_opened`` is called when it has opened a role; ``on_acknowledged``, with the message and its log offset,
+    before a producer is answered with 0."""
 
     def __init__(self, world: World, network: Network, product: Any, name: str, settings_text: str, flush: FlushMode):
         super().__init__(world, name)
@@ -97,7 +97,8 @@ class SimulatedBroker(Machine):
         tasks.kill(self)
 
     def empty_if_told(self) -> None:
-        """An operator does what the log says: of a broker whose log has no epoch in common with its master's."""
+        """Does what the log tells an operator to do with a broker whose log has no epoch in common with its
+        master's."""
         if not self.is_up or self.opened.slave is None or TOLD_TO_EMPTY not in self.opened.slave.log._problem:
             return
         self.world.note("operator", f"empties the store of {self.name}")
@@ -108,7 +109,7 @@ class SimulatedBroker(Machine):
         self.start()
 
     controllers: tuple[Any, ...] = ()
-    """All that may have a connection from it."""
+    """All controllers that may have a connection from this broker."""
 
     # --- Host --------------------------------------------------------------------------------------------------------
 
@@ -162,12 +163,12 @@ class SimulatedBroker(Machine):
     # --- connections -------------------------------------------------------------------------------------------------
 
     async def connect(self, service: Any, addr: str) -> Any:
-        """To a controller."""
+        """Connects to a controller."""
         controller = await self.network.reach(self, addr)
         return controller.connected(self, service)
 
     async def open_stream(self, addr: str) -> Stream:
-        """To a master, as its slave."""
+        """Connects to a master, as its slave."""
         master: SimulatedBroker = await self.network.reach(self, addr)
         near, far = connected(self.network, self, master)
         self.streams[near] = None
@@ -189,7 +190,7 @@ class SimulatedBroker(Machine):
 
     @property
     def shown_end(self) -> int:
-        """Log offset up to which readers see it."""
+        """Log offset up to which readers see its log."""
         opened = self.opened
         may_be_read = opened.slave is None or opened.slave.log.may_be_read
         return opened.store.confirmed_offset if may_be_read else 0
@@ -263,7 +264,7 @@ class OpenBroker:
 
 
 class _Slave:
-    """What ``SetMember`` asks of a ``Slave``."""
+    """The parts of ``Slave`` that ``SetMember`` uses."""
 
     def __init__(self, host: SimulatedBroker, log: Any):
         self.log = log

@@ -1,4 +1,4 @@
-"""What the product's modules ask of ``time``, by the clocks of the machine that runs them."""
+"""The functions of ``time`` that the product's modules use, by the clocks of the machine that runs them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """A controller: the product's ``Controller`` with its decider, its decisions and its event log, on the file system of
-``tests/crash``, which knows what a crash may leave of it."""
+``tests/crash``, which knows what a crash may leave."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class SimulatedController(Served):
         tasks.spawn(self, self._run)
 
     async def open_stream(self, addr: str) -> Stream:
-        """To a broker that may be dead. Nothing is said."""
+        """Connects to a broker that may be dead, and sends nothing."""
         near, _ = connected(self.network, self, await self.network.reach(self, addr))
         return near
 
@@ -69,7 +69,7 @@ class SimulatedController(Served):
     # --- operators ---------------------------------------------------------------------------------------------------
 
     def designate(self, broker_id: int) -> None:
-        """A planned handover."""
+        """Requests a planned handover."""
         header = ElectMasterHeader(
             cluster_name=CLUSTER, broker_name=NAME, broker_id=broker_id, designate_elect=True, invoke_time=1
         )
@@ -82,7 +82,7 @@ class SimulatedController(Served):
 
 
 class _Notices:
-    """``RoleNotices``: the receiver asks us, whatever they say."""
+    """``RoleNotices``: a broker that gets a notice asks the controller, whatever it says."""
 
     def __init__(self, controller: SimulatedController):
         self._controller = controller

@@ -1,7 +1,7 @@
-"""etcd, as controllers see it who share their state in it: one machine that keeps what it has written, ends leases by
-its own clock, and may be out of reach, frozen, or away for a while - as a real one is without its majority. Requests
-and answers are pieces of the network: they are lost, late, and come when their sender has long asked again. What a
-watch has to tell may be lost as well, and then that is all of it."""
+"""etcd, as seen by controllers that share their state in it: one machine that keeps what it has written, ends leases by
+its own clock, and may be out of reach, frozen, or away for a while, like a real etcd without its majority. The network
+may lose or delay requests and answers, so that they come long after their sender has asked again. It may also lose a
+watch's news, which are not repeated."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _EVENTS = msgspec.json.Decoder(list[ControllerEvent])
 
 
 class SimulatedEtcd(Machine):
-    """``on_decided`` is told of each decision when it is kept, ``on_violation`` of one that was not made from the state
-    that the one before it has left."""
+    """``on_decided`` is called when a decision is stored, ``on_violation`` if one was not made from the state that the
+    previous one left."""
 
     def __init__(self, world: World, network: Network, product: Any, lease_ttl_s: int):
         super().__init__(world, "etcd")
@@ -47,13 +47,13 @@ class SimulatedEtcd(Machine):
         return _Sharing(self, name)
 
     def start(self) -> None:
-        """Leases begin anew when somebody leads the members again."""
+        """Leases begin anew when etcd's members have a leader again."""
         self.is_up = True
         for lease in self._kept.lease_ends_s:
             self._kept.keep_alive(lease)
 
     def kill(self, *, is_power_cut: bool) -> None:
-        """It has synced what it answered."""
+        """Loses nothing: it has synced what it answered."""
         self.life += 1
         self.is_up = self.is_frozen = False
         self._kept.watches.clear()
@@ -64,7 +64,7 @@ class SimulatedEtcd(Machine):
         return msgspec.json.decode(row.value, type=BrokerSet) if row is not None else None
 
     def serve(self, call: str, args: tuple[Any, ...]) -> Any:
-        """EtcdError."""
+        """Raises EtcdError."""
         self._kept.end_leases()
         answer = getattr(self._kept, call)(*args)
         if call == "txn" and answer.is_done and any(put.key == f"{ROOT}head" for put in args[1]):
@@ -91,7 +91,7 @@ class SimulatedEtcd(Machine):
 
 
 class _Sharing(SimulatedController):
-    """One of several."""
+    """One of several controllers."""
 
     def __init__(self, etcd: SimulatedEtcd, name: str):
         super().__init__(etcd.world, etcd.network, etcd.product, name)

@@ -1,7 +1,7 @@
-"""What goes wrong, and when: each seed draws which kinds of faults it has, how many, and how long they last. The fault
-model is that of docs/replication.md: machines stop, freeze, sleep, lose their power and come back; the network delays,
-cuts, resets and loses; wall clocks jump, those of timers stand still where a machine sleeps, all of them where it is
-stopped with them, and they go up to four percent wrong. Nothing lies, and no device forgets what it has synced."""
+"""Faults: each seed draws which kinds it has, how many, and how long they last. The fault model is that of
+docs/replication.md. Machines stop, freeze, sleep, lose power and come back; the network delays, cuts, resets and loses.
+Wall clocks jump, timer clocks stand still while a machine sleeps, all clocks stand still while a machine is stopped
+with them, and clocks run up to four percent wrong. Nothing lies, and no device forgets what it has synced."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Run(Protocol):
-    """What happens to whom. ``start``: of a machine that is not up."""
+    """The simulation, as faults see it. ``start`` starts a machine that is not up."""
 
     world: World
     random: Random
@@ -32,7 +32,7 @@ class Run(Protocol):
 
 
 Fault = Callable[[Any, float], None]
-"""Of a ``Run``: begins at once, and lasts so many seconds."""
+"""Takes a ``Run`` and a duration in seconds, and begins at once."""
 
 
 def kill(run: Run, seconds: float) -> None:
@@ -56,7 +56,7 @@ def freeze(run: Run, seconds: float) -> None:
 
 
 def sleep(run: Run, seconds: float) -> None:
-    """A whole lease may end in it, and a controller's settling."""
+    """Long enough for a whole lease, or a controller's settling, to end meanwhile."""
     _freeze(run, seconds * run.random.choice([1, 3]), Freeze.SLEEP, "sleeps")
 
 
@@ -111,7 +111,7 @@ def reset(run: Run, seconds: float) -> None:
 
 
 def reset_controller(run: Simulation, seconds: float) -> None:
-    """By somebody between it and its brokers, who live."""
+    """Something between the controller and its brokers ends connections, and the brokers live on."""
     for connection in [connection for each in run.controllers for connection in each.connections]:
         if run.random.random() < 0.5:
             run.note(connection.caller.name, "loses its connection to the controller")
@@ -120,7 +120,7 @@ def reset_controller(run: Simulation, seconds: float) -> None:
 
 
 def kill_controller(run: Simulation, seconds: float) -> None:
-    """``kill`` draws it seldom."""
+    """A kind of its own, since ``kill`` seldom draws a controller."""
     controller = run.random.choice(run.controllers)
     if controller.is_up:
         run.note(controller.name, f"is killed for {seconds:.2f} s")
@@ -135,7 +135,7 @@ def set_clock(run: Run, seconds: float) -> None:
 
 
 def hand_over(run: Simulation, seconds: float) -> None:
-    """Those that do not lead refuse it."""
+    """Asks every controller; those that do not lead refuse."""
     present = [each for each in run.controllers if each.is_up and not each.is_frozen]
     if present:
         broker_id = run.random.randint(1, len(run.brokers))
@@ -149,21 +149,21 @@ KINDS: tuple[Fault, ...] = (
     hand_over,
 )  # fmt: skip
 NOT_COVERED_BY_LEASES = frozenset({hand_over, stop_with_clocks})
-"""Of the former the master hears a moment later; see docs/replication.md."""
+"""The master hears of a handover only a moment later; see docs/replication.md."""
 
 _SECONDS = ((0.01, 0.2), (0.2, 2), (2, 6))
 AT_DECISIONS_MAX = 5
 
 
 def plan(run: Simulation, begin_s: float, end_s: float) -> None:
-    """Faults come alone, or several in the same second: most of what goes wrong needs two at once."""
+    """Plans faults that come alone, or several in the same second: most problems need two at once."""
     allowed = [kind for kind in run.kinds if run.promises_in_sync or kind not in NOT_COVERED_BY_LEASES]
     kinds = plan_of(run, allowed, begin_s, end_s)
     run.world.at(begin_s, lambda: _watch_decisions(run, kinds, run.random.choice([0, 0.3, 0.8])))
 
 
 def plan_of(run: Run, allowed: Sequence[Fault], begin_s: float, end_s: float) -> list[Fault]:
-    """Returns the kinds that were drawn."""
+    """Plans faults, and returns the kinds that were drawn."""
     random = run.random
     kinds = random.sample(allowed, random.randint(1, len(allowed)))
     left = random.choice([1, 4, 10])
@@ -176,7 +176,7 @@ def plan_of(run: Run, allowed: Sequence[Fault], begin_s: float, end_s: float) ->
 
 
 def _watch_decisions(run: Simulation, kinds: list[Fault], likelihood: float) -> None:
-    """The moment in which a controller has decided, and nobody has heard of it yet, is the worst one."""
+    """Begins faults right after decisions: the worst moment is when no broker has heard of one yet."""
     left = AT_DECISIONS_MAX
 
     def decided() -> None:
@@ -195,6 +195,6 @@ def _begin(run: Run, kinds: list[Fault]) -> None:
 
 
 def _victim(run: Run) -> Any:
-    """A master more often than all others."""
+    """Picks a machine, most often a master."""
     masters = [broker for broker in run.brokers if broker.is_master]
     return run.random.choice(masters if masters and run.random.random() < 0.6 else run.machines)

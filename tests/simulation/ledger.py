@@ -1,17 +1,17 @@
-"""What producers were told and readers saw, and what must be true of it.
+"""Records what producers were told and readers saw, and checks the invariants:
 
-- Nothing that was acknowledged by the in-sync promise is lost: whoever is elected has all of it, and so have all
+- No message acknowledged under the in-sync promise is lost: each elected master has all of them, and so have all
   brokers at the end.
-- Of what is acknowledged with ``minInSyncReplicas=2``, two have it at that moment.
-- One master acknowledges in each epoch, and none that knows of a later one.
-- Logs are equal as far as readers may see them, at every broker and at any time: so readers are monotone, and nobody
-  sees what is not there later.
-- What was refused with "nothing is stored" never comes.
-- In the end, when nothing fails any more, there is a master, all are in sync, and a put is acknowledged.
+- With ``minInSyncReplicas=2``, two brokers have a message at the moment when it is acknowledged.
+- Only one master acknowledges in each epoch, and none that knows of a later one.
+- As far as readers may see them, logs are equal at every broker and at any time: so readers never go back, and see
+  nothing that is missing later.
+- A message that was refused with "nothing is stored" never appears.
+- At the end, when nothing fails any more, there is a master, all brokers are in sync, and a put is acknowledged.
 
-What a power cut took from a log before it was on the device is let off, by message: "what a slave has is written, and
-maybe not on its device" (docs/replication.md). Without ``allAckInSyncStateSet`` the promise is the lease's: nothing is
-acknowledged once another master is elected; what is acknowledged may be lost, and what is seen, too.
+A message that a power cut took from a log before it was on the device is excused: "what a slave has is written, and
+maybe not on its device" (docs/replication.md). Without ``allAckInSyncStateSet`` only the lease's promise holds: nothing
+is acknowledged once another master is elected, but messages that were acknowledged or seen may be lost.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Violation(AssertionError):
 
 
 class Decided(Protocol):
-    """Where it is known what was decided last, while it is up."""
+    """Knows the last decision, while it is up."""
 
     world: World
     is_up: bool
@@ -42,7 +42,7 @@ class Decided(Protocol):
 
 class Ledger:
     def __init__(self, decided: Decided, brokers: list[SimulatedBroker], copies: int, *, promises_in_sync: bool):
-        """``copies``: how many logs have a message that is acknowledged."""
+        """``copies`` is how many logs must have a message when it is acknowledged."""
         self.acknowledged: dict[int, int] = {}
         """Log offset by message."""
         self.refused: set[int] = set()
@@ -58,7 +58,7 @@ class Ledger:
         self._checked: dict[str, tuple[object, int]] = {}
 
     def violated(self, what: str) -> None:
-        """Not raised at once: it happens in the middle of the product, which goes on after what it does not expect."""
+        """Records a violation and stops the world. Raises nothing, since the product's code would catch it."""
         self.violation = self.violation or what
         self._decided.world.stop()
 
@@ -81,7 +81,7 @@ class Ledger:
         self.acknowledged[message] = log_offset
 
     def opened(self, broker: SimulatedBroker) -> None:
-        """In a new role."""
+        """Checks a broker that was opened in a new role."""
         self._checked.pop(broker.name, None)
         if broker.member.state.sync_set is not None and self._promises_in_sync:
             self.check_has_all(broker)
@@ -96,7 +96,7 @@ class Ledger:
                 )
 
     def look(self, broker: SimulatedBroker) -> None:
-        """At all that readers may see there and was not looked at before."""
+        """Checks everything that readers may see at the broker and that was not checked before."""
         if not self._promises_in_sync:
             return
         store = broker.opened.store

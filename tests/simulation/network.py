@@ -1,6 +1,6 @@
-"""The network between the machines: connections as TCP gives them - in order, each byte once, until they end - of which
-every piece takes its own time, and comes when a cut is over; requests and their answers, which may be lost or come
-late, and so come twice where somebody asks again; and notices, which may be lost, doubled and overtaken."""
+"""The network between the machines. Connections are like TCP's: in order, each byte once, until they end. Every piece
+takes its own time, and comes after a cut is over. Requests and answers may be lost or late, and so come twice if the
+sender asks again. Notices may be lost, doubled and overtaken."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ HA_PORT = 1
 
 
 class Network:
-    """``addresses``: which machine is where. ``slowness_s``: the mean time of a piece."""
+    """``machines`` has the machines by name. ``slowness_s`` is the mean time that a piece takes."""
 
     def __init__(self, world: World):
         self.world = world
         self.machines: dict[str, Any] = {}
         self.slowness_s = NORMAL_S
         self.loss = 0.0
-        """How likely a notice, or a request whose connection ends by it, is lost."""
+        """Probability that a notice is lost; also decides how often a request is, which ends its connection."""
         self._cuts: set[tuple[str, str]] = set()
         self._held: list[tuple[Machine, Machine, Callable[[], None]]] = []
         self._streams = 0
@@ -68,7 +68,7 @@ class Network:
         return delay * 50 if random.random() < 0.02 else delay
 
     def send(self, sender: Machine, receiver: Machine, arrive: Callable[[], None], not_before_s: float = 0) -> float:
-        """Returns when it arrives, if nothing is cut then."""
+        """Returns the time when the piece arrives, unless the connection is cut then."""
         when_s = max(self.world.now_s + self.delay_s(), not_before_s)
         self.world.at(when_s, lambda: self._arrive_or_hold(sender, receiver, arrive))
         return when_s
@@ -80,13 +80,13 @@ class Network:
             arrive()
 
     def post(self, sender: Machine, receiver: Machine, handle: Callable[[], None]) -> None:
-        """A notice."""
+        """Sends a notice."""
         for _ in range(1 + (self.world.random.random() < self.loss)):
             if self.world.random.random() >= self.loss:
                 self.send(sender, receiver, lambda: receiver.soon(handle) if receiver.is_up else None)
 
     async def reach(self, sender: Machine, addr: str) -> Any:
-        """The machine there, when a connection is open. OSError."""
+        """Returns the machine at that address once a connection is open. Raises OSError."""
         receiver = self.machines[addr.partition(":")[0]]
         arrived = tasks.Event()
         self.send(sender, receiver, lambda: self.send(receiver, sender, lambda: sender.soon(arrived.set)))
@@ -100,7 +100,7 @@ class Network:
 
 
 class Stream:
-    """One end of a connection, as trio's streams and their sockets are used."""
+    """One end of a connection, with the interface of trio's streams and their sockets."""
 
     def __init__(self, network: Network, machine: Machine, peer_name: str):
         self._network = network
@@ -130,7 +130,7 @@ class Stream:
         self.end()
 
     def end(self) -> None:
-        """What has been sent arrives before it."""
+        """Ends the connection; data sent before still arrives first."""
         if not self._is_closed and self._life == self._machine.life:
             self._is_closed = True
             self._news.set()
@@ -148,7 +148,7 @@ class Stream:
         await tasks.checkpoint()
 
     async def write_all(self, parts: Sequence[bytes | memoryview]) -> None:
-        """In pieces, as a socket takes them."""
+        """Writes in pieces, like a socket."""
         data = b"".join(parts)
         while data:
             if self._is_closed or self._is_reset:
@@ -157,7 +157,7 @@ class Stream:
             await tasks.checkpoint()
 
     def write_now(self, parts: Sequence[bytes | memoryview], at_least: int = 0) -> int:
-        """As ``sendmsg``, but none where the socket is full, or broken."""
+        """Like ``sendmsg``, but returns 0 if the socket is full or broken."""
         data = b"".join(parts)
         if self._is_closed or self._is_reset or not data:
             return 0
@@ -191,7 +191,7 @@ class Stream:
         machine = peer._machine
         if peer._life == machine.life and machine.is_up:
             machine.soon(lambda: peer._take(data))
-        elif machine.is_up:  # it knows nothing of that connection
+        elif machine.is_up:  # the restarted machine does not know the connection
             self._network.send(machine, self._machine, self.reset)
 
     def _take(self, data: bytes | None) -> None:
@@ -214,7 +214,7 @@ def connected(network: Network, caller: Machine, called: Machine) -> tuple[Strea
 
 
 class _Seat(Seat):
-    """What is answered later - when etcd has kept it - goes to ``on_late``."""
+    """Passes answers that come later, once etcd has stored a decision, to ``on_late``."""
 
     def __init__(self, service: Any, on_late: Callable[[Command], None], on_close: Callable[[], None]):
         super().__init__(service)
@@ -239,7 +239,8 @@ class _Seat(Seat):
 
 
 class Served(Machine):
-    """One that answers requests: a controller, a nameserver, a broker. ``service`` is the product's, in this life."""
+    """A machine that answers requests: a controller, a nameserver, or a broker. ``service`` is the product's service in
+    the present life."""
 
     service: Any
 
@@ -253,7 +254,7 @@ class Served(Machine):
         return Connection(self.network, service, caller, self)
 
     def end_connections(self, *, is_silent: bool) -> None:
-        """It dies; of a machine without power nobody is told."""
+        """Ends all connections of a machine that dies. If its power was cut (``is_silent``), its peers hear nothing."""
         if not is_silent:
             for connection in self.connections:
                 connection.called_died()
@@ -269,7 +270,7 @@ class Served(Machine):
 
 
 class Connection:
-    """One on which requests are made, at the caller."""
+    """The caller's end of a connection for requests."""
 
     def __init__(self, network: Network, service: Any, caller: Machine, called: Served):
         self.closed = False
@@ -315,7 +316,7 @@ class Connection:
     def _answer(self, answer: Command) -> None:
         if self._called.life != self._called_life:
             return
-        if self._network.world.random.random() < self._network.loss / 2:  # it has acted, and its answer is lost
+        if self._network.world.random.random() < self._network.loss / 2:  # it has acted, but its answer is lost
             self.hang_up_there()
             self._network.send(self._called, self._caller, lambda: self._caller.soon(self._ended))
             return
@@ -334,7 +335,7 @@ class Connection:
             self._ended()
 
     def _ended(self) -> None:
-        """At the caller."""
+        """The connection has ended at the caller."""
         if self.closed or self._life != self._caller.life:
             return
         self.closed = True
@@ -347,7 +348,7 @@ class Connection:
         self.called_died()
 
     def hang_up_there(self) -> None:
-        """Who is called notices that the connection has ended."""
+        """Lets the called machine notice that the connection has ended."""
         called = self._called
         if self._seat_is_taken and called.life == self._called_life:
             self._seat_is_taken = False

@@ -1,6 +1,6 @@
-"""The product's own modules, loaded a second time: in this copy ``trio`` and ``time`` are the simulation's, and what
-opens connections is left out. The modules that everybody else in this process imports stay as they are, so a broker
-that runs in another thread notices nothing, and a broken variant (``variants.py``) changes its copy alone."""
+"""The product's own modules, loaded a second time: in this copy, ``trio``, ``time`` and the functions that open
+connections are the simulation's. The modules that the rest of the process imports stay unchanged, so a broker that runs
+in another thread is not affected, and a broken variant (``variants.py``) changes only its copy."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ MODULES = (
     f"{_REPLICAS}.slave",
     f"{_REPLICAS}.members", f"{_REPLICAS}.pre_online",
 )  # fmt: skip
-"""Those that decide, wait, or ask a clock, in the order of their imports. Others - headers, bodies, codes, settings,
-events of the controller, errors - are the ones of everybody."""
+"""The modules that decide, wait, or read a clock, in the order of their imports. Others - headers, bodies, codes,
+settings, events of the controller, errors - are shared with the rest of the process."""
 
 Change = Callable[["Product"], None]
 
@@ -50,7 +50,7 @@ class Product:
     """Modules by the last part of their names: ``product.set_master.SetMaster``."""
 
     def __init__(self, change: Change | None = None) -> None:
-        """``change`` makes a rule of it wrong."""
+        """``change`` breaks one of its rules."""
         self._modules: dict[str, ModuleType] = {}
         for name in MODULES:
             self._modules[name] = self._load(name)
@@ -60,7 +60,7 @@ class Product:
             elif name == "rmqserver.remoting.write_now":
                 self.write_now.write_now, self.write_now.write_all = _write_now, _write_all
         self.member.cut_back = _cut_back
-        # A master wakes its links in the order of a set, which would be that of addresses in memory.
+        # A master wakes its links in the order of a set, which would otherwise depend on memory addresses.
         self.ha_link.HaLink.__hash__ = lambda link: link._stream.number
         if change is not None:
             change(self)
@@ -69,7 +69,7 @@ class Product:
         raise AttributeError(f"{name} is none of the simulated modules")
 
     def _load(self, name: str) -> ModuleType:
-        importlib.import_module(name)  # dataclasses look their module up by its name
+        importlib.import_module(name)  # dataclasses look up their module by name
         module = ModuleType(name)
         module.__dict__["__builtins__"] = {**builtins.__dict__, "__import__": self._import}
         exec(_code(name), module.__dict__)
@@ -93,7 +93,7 @@ class Product:
         own = {part: self._modules[f"{name}.{part}"] for part in fromlist or () if f"{name}.{part}" in self._modules}
         if not own:
             return found
-        view = ModuleType(name)  # `from rmqserver.controller import elections`: that of this copy
+        view = ModuleType(name)  # `from rmqserver.controller import elections` gets the one of this copy
         view.__dict__.update({part: getattr(found, part) for part in fromlist or ()} | own)
         return view
 

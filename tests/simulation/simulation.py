@@ -1,5 +1,5 @@
-"""One seed: two or three brokers under a controller, producers, readers, faults; then everything is mended, and must be
-well again."""
+"""Runs one seed: two or three brokers under a controller, producers, readers and faults. Then everything is mended, and
+the set must recover."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tests.simulation.network import Network
 from tests.simulation.world import Machine, World
 
 SETTLED_S = 10.0
-"""A controller that has just started elects nobody but the first master; brokers start then, most of the time."""
+"""How long a controller that has just started elects only a first master. Most runs start their brokers after it."""
 
 FAULTS_S = (3.0, 8.0)
-"""In so many seconds they begin, and so many later all is mended."""
+"""How long faults may begin after the brokers' start, one of these; LATER_S later everything is mended."""
 
 FAULTS_OF_A_QUORUM_S = (3.0, 8.0, 25.0)
-"""A controller that leads anew elects nobody in its first ten."""
+"""Longer, since a new leader elects nobody in its first ten seconds."""
 
 LATER_S = 3.0
 MENDED_WITHIN_S = 120.0
@@ -42,7 +42,7 @@ _MODES = {
 
 
 class Simulation:
-    """``check`` it once."""
+    """Call ``check`` once."""
 
     def __init__(
         self,
@@ -54,8 +54,8 @@ class Simulation:
         kinds: Sequence[faults.Fault] = faults.KINDS,
         is_recorded: bool = False,
     ):
-        """``of``: the product, or a broken variant. Several ``controllers`` stand behind one etcd. The seed draws one
-        of the modes, if none is given, and which of the ``kinds`` of faults there are."""
+        """``of`` is the product, or a broken variant. Several ``controllers`` share one etcd. The seed draws the mode,
+        unless one is given, and some of the ``kinds`` of faults."""
         self.world = world = World(seed)
         if is_recorded:
             world.lines = []
@@ -102,7 +102,7 @@ class Simulation:
     # --- the run -----------------------------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Violation, or what the product raised."""
+        """Raises Violation, or what the product raised."""
         random = self.random
         tasks.running.world = self.world
         with logged_to(self.world):
@@ -150,7 +150,7 @@ class Simulation:
     # --- clients -----------------------------------------------------------------------------------------------------
 
     def _produce(self) -> None:
-        """One message, and in a while the next. Who does not take it is not asked next time."""
+        """Sends one message, and later the next. After a broker has refused one, another broker is asked."""
         self._message += 1
         message, broker = self._message, self._target
 
@@ -244,7 +244,7 @@ class _ToHistory(logging.Handler):
 
 @contextmanager
 def logged_to(world: World) -> Iterator[None]:
-    """What the product logs is part of the history."""
+    """Adds what the product logs to the history."""
     logger = logging.getLogger("rmqserver")
     before = logger.level, logger.propagate, logger.handlers
     logger.propagate = False

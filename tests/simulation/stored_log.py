@@ -1,6 +1,6 @@
-"""A broker's commit log, and the store around it, as the product's replication sees them. Modelled: a record is 24
-bytes with a checksum, the log is one file, nothing expires, and a start finds the end as the real recovery does: where
-no whole record follows. The real store's crash images are ``tests/crash``'s."""
+"""A model of a broker's commit log and the store around it, as the product's replication sees them. A record is 24
+bytes with a checksum, the log is one file, and nothing expires. Like the real recovery, a start takes the end of the
+last complete record as the end of the log. The real store's crash images are tested in ``tests/crash``."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def record(log_offset: int, message: int) -> bytes:
 
 
 def message_at(data: bytes | bytearray, log_offset: int) -> int | None:
-    """The message whose record begins there; None if there is no whole one."""
+    """The message whose record begins there; None if there is no complete one."""
     found = bytes(data[log_offset : log_offset + RECORD_BYTES])
     if len(found) < RECORD_BYTES or zlib.crc32(found[4:]) != int.from_bytes(found[:4], "big"):
         return None
@@ -40,7 +40,7 @@ def message_at(data: bytes | bytearray, log_offset: int) -> int | None:
 
 
 def messages(data: bytes | bytearray, start: int, end: int | None = None) -> Iterator[tuple[int, int]]:
-    """Log offset and message of each record from there on, up to the first place that holds none, or to ``end``."""
+    """Log offset and message of each record from ``start`` on, up to the first place without one, or to ``end``."""
     at = start
     while (end is None or at + RECORD_BYTES <= end) and (found := message_at(data, at)) is not None:
         yield at, found
@@ -48,7 +48,7 @@ def messages(data: bytes | bytearray, start: int, end: int | None = None) -> Ite
 
 
 class LogOnDisk:
-    """What outlives processes. Up to ``synced_bytes`` also power cuts."""
+    """The log as it outlives processes. Up to ``synced_bytes`` it also outlives power cuts."""
 
     def __init__(self) -> None:
         self.data = bytearray()
@@ -56,7 +56,7 @@ class LogOnDisk:
         self.was_closed = True
 
     def cut_power(self, random: Random) -> list[int]:
-        """Of what was not synced any first part stays, or none; returns the messages that are lost."""
+        """Keeps some first part of the data that was not synced, or none; returns the messages that are lost."""
         kept = random.choice([self.synced_bytes, random.randint(self.synced_bytes, len(self.data))])
         lost = [found for _, found in messages(self.data, kept - kept % RECORD_BYTES)]
         del self.data[kept:]
@@ -71,7 +71,7 @@ class LogOnDisk:
 
 
 class _Segments:
-    """``SegmentedFile`` of one file."""
+    """A ``SegmentedFile`` of one file."""
 
     file_size_bytes = FILE_BYTES
     min_offset = 0
@@ -115,8 +115,8 @@ class _Options:
 
 
 class OpenStore:
-    """``MessageStore``, ``Appender`` and ``Flusher`` of an open log. ``on_grown``: the log is longer, or readers see
-    more; ``on_flushed``: a flush has ended."""
+    """``MessageStore``, ``Appender`` and ``Flusher`` of an open log. ``on_grown`` is called when the log is longer, or
+    readers see more; ``on_flushed`` when a flush has ended."""
 
     directory = _Directory()
     flags = _Flags()
@@ -133,7 +133,7 @@ class OpenStore:
         *,
         waits_for_copies: bool = True,
     ):
-        """``waits_for_copies``: readers see what brokers that are in sync have."""
+        """With ``waits_for_copies`` readers see only what the in-sync brokers have."""
         self.waits_for_copies = waits_for_copies
         self.log_on_disk = disk
         self.log = _Log(disk)
@@ -176,7 +176,7 @@ class OpenStore:
         return bytes(data[log_offset : log_offset + RECORD_BYTES]) if is_there else None
 
     def max_offset(self, topic: str, queue_id: int) -> int:
-        """All messages are of one queue."""
+        """All messages are in one queue."""
         return self.confirmed_offset // RECORD_BYTES
 
     def copied(self, log_offset: int) -> None:
@@ -239,7 +239,7 @@ class OpenStore:
 
 
 class _Copy:
-    """``LogCopy``, of these records."""
+    """A ``LogCopy`` of these records."""
 
     def __init__(self, store: OpenStore):
         self._store = store

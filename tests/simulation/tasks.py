@@ -1,9 +1,10 @@
-"""Tasks on the simulated machines: what the product's modules use of trio, with the same names, on ``world.py``'s time.
+"""Tasks on the simulated machines: the parts of trio that the product's modules use, with the same names, on
+``world.py``'s time.
 
-Not trio itself: its tasks run in an order that it draws by itself, and all of them by one clock, so that none of its
-processes could freeze, or have a clock that goes faster. What is kept of it is the meaning: a nursery waits for its
-children, and one that fails cancels the others; a cancelled scope raises at every wait in it; a wait that has ended
-before it was cancelled counts.
+Trio itself would not do: it draws the order of its tasks by itself, and has one clock for all of them, so no simulated
+process could freeze, or have a faster clock. The semantics are trio's: a nursery waits for its children, and one that
+fails cancels the others; a cancelled scope raises at every wait in it; a wait that has ended before it was cancelled
+counts.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class Cancelled(BaseException):
 
 
 class _Running:
-    """``world`` is the one that runs; ``task`` its task. One simulation runs at a time."""
+    """``world`` is the world that runs, ``task`` its running task. Only one simulation runs at a time."""
 
     world: World
     task: Task
@@ -49,14 +50,14 @@ class Task:
         machine.soon(self._step)
 
     def park(self, *, is_shielded: bool) -> int:
-        if self not in self.machine.tasks:  # killed: what it waits for at its end is not
+        if self not in self.machine.tasks:  # killed: it cannot wait for anything while it ends
             raise GeneratorExit
         self._parkings += 1
         self.parking = -self._parkings if is_shielded else self._parkings
         return self.parking
 
     def wake(self, parking: int, error: BaseException | None = None) -> None:
-        """Ends that wait, if it has not ended."""
+        """Ends that wait, unless it has ended already."""
         if self.is_parked and parking == self.parking:
             self.is_parked = False
             self.machine.soon(lambda: self._step(error))
@@ -76,7 +77,7 @@ class Task:
                 self.coro.throw(error)
         except StopIteration:
             self._ended(None)
-        except BaseException as problem:  # the nursery's, or it ends the simulation
+        except BaseException as problem:  # goes to the nursery, or ends the simulation
             self._ended(problem)
         else:
             self.is_parked = True
@@ -93,12 +94,12 @@ def _raise(problem: BaseException | None) -> None:
 
 
 def spawn(machine: Machine, function: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
-    """A task of the machine; what it raises ends the simulation."""
+    """Starts a task of the machine; an exception of it ends the simulation."""
     Task(machine, function(*args), None)
 
 
 def kill(machine: Machine) -> None:
-    """Its tasks are no more; nothing that they do at their end counts, for ``machine.life`` is another by then."""
+    """Ends the machine's tasks. What they do while they end has no effect, since ``machine.life`` has changed."""
     tasks, machine.tasks = list(machine.tasks), {}
     for task in tasks:
         running.task = task
@@ -130,7 +131,7 @@ async def sleep_forever() -> None:
 
 
 def current_time() -> float:
-    """By the clock of the machine whose event this is, be it a task's or not."""
+    """Time by the clock of the machine whose event runs, whether it is a task's or not."""
     machine = running.world.machine
     assert machine is not None
     return machine.monotonic_s()
@@ -224,7 +225,7 @@ class CancelScope:
             self._task.machine.after(deadline - current_time(), self._has_come)
 
     def _has_come(self) -> None:
-        """A deadline, which may have been moved since."""
+        """Cancels at a deadline, unless it has been moved since."""
         if self._task is not None and current_time() >= self._deadline - 1e-9:
             self.cancel()
 

@@ -1,4 +1,4 @@
-"""Histories of a master whose slaves act for it, and broken rules that show in them."""
+"""Histories of a master whose slaves act for it, and broken rules that they reveal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.simulation.variants import (
 QUICK_SEEDS = 20
 SLOW_SEEDS = 250
 SEEDS_OF_A_VARIANT = 400
-"""Each is seen in the first 120."""
+"""Each variant is detected within the first 120."""
 
 
 def first_caught(variant: Variant, seeds: int) -> int | None:
@@ -53,8 +53,8 @@ def test_nothing_is_lost_in_hundreds_of_histories() -> None:
 
 
 def test_a_slave_with_another_log_is_not_read_where_it_would_act() -> None:
-    """Its master loses the end of its log while it is away, and writes other messages there. It hears of them, and the
-    master is lost."""
+    """The master loses the end of its log while the slave is away, and writes other messages there. The slave learns of
+    them, and then the master goes away."""
     told = sum(_tells_of_another_log(seed, product.as_it_is()) for seed in range(QUICK_SEEDS))
     assert told > 1
     broken = Product(slave_shows_another_log)
@@ -63,7 +63,7 @@ def test_a_slave_with_another_log_is_not_read_where_it_would_act() -> None:
 
 
 def _tells_of_another_log(seed: int, of: Product) -> bool:
-    """False where nothing was lost."""
+    """Returns False if nothing was lost."""
     run = ActingSimulation(seed, of, kinds=[lambda run, seconds: None])
     run._faults_end_s, told = 22.0, []
     master, slave = run.brokers[:2]
@@ -74,7 +74,7 @@ def _tells_of_another_log(seed: int, of: Product) -> bool:
     at(11.0, lambda: run.start(slave))
     at(15.0, lambda: told.append(slave in run._told))
     at(15.0, lambda: master.kill(is_power_cut=False))
-    at(17.0, lambda: run.pull(slave, 0))  # who is far behind
+    at(17.0, lambda: run.pull(slave, 0))  # by a consumer that is far behind
     at(20.0, lambda: run.start(master))
     run.check()
     return told == [True]

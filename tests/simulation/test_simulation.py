@@ -1,4 +1,4 @@
-"""Histories of sets of brokers, and broken rules that show in them."""
+"""Histories of sets of brokers, and broken rules that they reveal."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.simulation.variants import (
 QUICK_SEEDS = 40
 SLOW_SEEDS = 3000
 SEEDS_OF_A_VARIANT = 400
-"""Each is seen in the first 70."""
+"""Each variant is detected within the first 70."""
 
 QUICK_SEEDS_OF_A_QUORUM = 20
 
@@ -71,8 +71,9 @@ def test_nothing_is_lost_in_thousands_of_histories(controllers: int, seeds: int)
 
 
 def test_who_hears_no_controller_keeps_no_lost_one_in_the_set() -> None:
-    """A slave that only the controller takes for dead has all that is acknowledged, and its master another one to leave
-    out: it named both in what it proposed, was refused, and answered each send with 12 until the slave was heard."""
+    """A slave that only the controller takes for dead has all acknowledged messages, and its master wants to drop
+    another slave. The master's proposal named the first slave and was refused, so the master answered each send with 12
+    until the controller heard that slave."""
     told = 0
     for seed in range(12):
         run = Simulation(seed, mode="all in sync", kinds=[lambda run, seconds: None])
@@ -83,8 +84,8 @@ def test_who_hears_no_controller_keeps_no_lost_one_in_the_set() -> None:
 
 
 def _acknowledged_without_one(run: Simulation, *, leaves: bool = False) -> int:
-    """Messages acknowledged behind the second in which a slave is killed, while the other one hears no controller, and
-    has left the set for a moment."""
+    """Messages acknowledged after a slave is killed while the other one hears no controller, and with ``leaves`` has
+    left the set for a moment."""
     run._begin_s, run._faults_end_s = 10.0, 22.0
     seen: list[int] = []
 
@@ -111,7 +112,7 @@ def _acknowledged_without_one(run: Simulation, *, leaves: bool = False) -> int:
 
 
 def test_nor_does_one_that_would_join() -> None:
-    """It follows its master, and the controller does not hear it."""
+    """A slave follows its master, and the controller does not hear it."""
     told = 0
     for seed in range(12):
         run = Simulation(seed, mode="all in sync", kinds=[lambda run, seconds: None])

@@ -1,5 +1,5 @@
-"""The product with one rule made wrong, each in a copy of its modules: what the simulation is for is to see every one
-of them. Each is a mistake that somebody could make, and several are what other brokers do."""
+"""Broken variants of the product, each with one wrong rule in a copy of its modules. The simulation must detect every
+one of them. Each is a mistake that a developer could make, and several are what other brokers do."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ Variant = Callable[[Product], None]
 
 
 def acknowledges_without_lease(product: Product) -> None:
-    """As Apache's master: until somebody tells it."""
+    """Like Apache's master, which acknowledges until it is told of another one."""
     product.set_master.SetMaster.may_acknowledge = True
 
 
 def lease_outlasts_the_controller(product: Product) -> None:
-    """It is counted from the answer to a heartbeat, and lasts longer than the controller waits."""
+    """The lease lasts longer than the controller waits for a heartbeat."""
     product.lease.LEASE_PERCENT = 130
 
 
 def lease_by_a_clock_that_sleeps(product: Product) -> None:
-    """As trio's, and ``time.monotonic``."""
+    """Counts the lease by a clock like trio's and ``time.monotonic``."""
     set_state = product.set_state
     begin = set_state.SetState.__init__
     set_state.SetState.__init__ = lambda state, epochs: begin(state, epochs, set_state.monotonic_ms)
 
 
 def elects_at_once_after_a_start(product: Product) -> None:
-    """Who was not heard of yet is taken for dead."""
+    """A broker without a heartbeat so far is taken for dead."""
     product.live_brokers.LiveBrokers.is_settled = True
 
 
 def takes_the_end_of_a_connection_for_death(product: Product) -> None:
-    """As Apache's controller. Who lives has its lease all the same."""
+    """Like Apache's controller. A broker that lives still has its lease."""
 
     async def is_refused(address: str) -> bool:
         return True
@@ -45,7 +45,7 @@ def takes_the_end_of_a_connection_for_death(product: Product) -> None:
 
 
 def shrinks_before_it_is_agreed(product: Product) -> None:
-    """As Apache's master: who is proposed to leave is not waited for any more."""
+    """Like Apache's master, which no longer waits for a broker once it has proposed that it leaves."""
 
     def required(sync_set: Any) -> frozenset[int]:
         members: frozenset[int] = sync_set.proposed or sync_set.members
@@ -65,7 +65,7 @@ def elects_outside_of_the_set(product: Product) -> None:
 
 
 def cuts_by_length_alone(product: Product) -> None:
-    """Two logs are taken for equal as far as the shorter goes."""
+    """Two logs are taken for equal up to the end of the shorter one."""
 
     def parting(epochs: Any, log_end: int, theirs: Any, their_end: int) -> int:
         return min(log_end, their_end)
@@ -74,7 +74,7 @@ def cuts_by_length_alone(product: Product) -> None:
 
 
 def begins_no_epoch(product: Product) -> None:
-    """What a new master writes is said to be of the epoch before."""
+    """Messages of a new master are attributed to the epoch before."""
     product.set_state.SetState.opened = lambda state, recovered, log_start: None
     begin = product.epoch_list.EpochList.begin
 
@@ -130,7 +130,7 @@ def slave_reports_before_it_writes(product: Product) -> None:
 
 
 def takes_messages_with_too_few(product: Product) -> None:
-    """minInSyncReplicas is not looked at."""
+    """minInSyncReplicas is ignored."""
     product.set_master.SetMaster.is_short = False
 
 
@@ -163,7 +163,7 @@ class _Unsynced:
 
 
 def _asked_otherwise(product: Product, txn: Callable[..., Any]) -> None:
-    """``txn(etcd, conditions, *rest)`` is how a leader's decisions are kept."""
+    """Makes a leader store its decisions with ``txn(etcd, conditions, *rest)``."""
     term = product.quorum_store._Term
     begin = term.__init__
 
@@ -186,7 +186,7 @@ class _Asked:
 
 
 def decides_without_looking_who_leads(product: Product) -> None:
-    """It believes its own clock."""
+    """The leader trusts its own clock alone."""
 
     async def txn(etcd: Any, conditions: Any, *rest: Any, **more: Any) -> Any:
         return await etcd.txn([], *rest, **more)
@@ -195,7 +195,7 @@ def decides_without_looking_who_leads(product: Product) -> None:
 
 
 def sends_again_without_looking_what_came(product: Product) -> None:
-    """The head is not compared: what comes late takes back what was decided since."""
+    """The head is not compared, so a late transaction undoes later decisions."""
 
     async def txn(etcd: Any, conditions: Any, *rest: Any, **more: Any) -> Any:
         return await etcd.txn(conditions[:1], *rest, **more)
@@ -225,7 +225,7 @@ def answers_before_etcd_has_it(product: Product) -> None:
 
 
 def leads_from_what_it_knew(product: Product) -> None:
-    """What another controller has decided since it led the last time is not read."""
+    """A new leader does not read what other controllers have decided since it last led."""
     store = product.quorum_store.QuorumStore
     read = store._read_state
 
@@ -258,8 +258,8 @@ VARIANTS: tuple[Variant, ...] = (
 
 
 class Aim(NamedTuple):
-    """Histories in which a broken rule is seen often enough. Among all of them those of leases alone, with few faults
-    of just these kinds, are rare."""
+    """Narrows the histories to those that show a broken rule often enough. Among all histories, those that rely on
+    leases and have only these kinds of faults are rare."""
 
     mode: str | None = None
     kinds: tuple[faults.Fault, ...] = faults.KINDS
@@ -278,7 +278,7 @@ AIMS: dict[Variant, Aim] = {
 
 
 def comes_back_without_asking(product: Product) -> None:
-    """As Apache's master, where ``totalReplicas`` is not set."""
+    """Like Apache's master if ``totalReplicas`` is not set."""
 
     async def tried(pre_online: Any) -> bool:
         return True
@@ -287,7 +287,7 @@ def comes_back_without_asking(product: Product) -> None:
 
 
 def comes_back_with_less_than_its_slave(product: Product) -> None:
-    """As Apache's master: how long the slave's log is does not matter."""
+    """Like Apache's master, which ignores the length of the slave's log."""
 
     async def unchecked(pre_online: Any, link: Any, addr: str) -> None: ...
 
@@ -303,7 +303,7 @@ def takes_the_slave_s_offsets_as_they_are(product: Product) -> None:
 
 
 def slave_forgets_what_was_committed_to_it(product: Product) -> None:
-    """As Apache's slave: its master's table takes the place of its own."""
+    """Like Apache's slave, which replaces its table by its master's."""
     slave_offsets, offsets = product.slave_offsets.SlaveOffsets, product.offsets.ConsumerOffsets
     slave_offsets.take_over = offsets.take_over
     slave_offsets.ahead_of = lambda own, others, max_offset: iter(())
@@ -320,7 +320,7 @@ def acting_slave_takes_messages(product: Product) -> None:
 
 
 def slave_shows_another_log(product: Product) -> None:
-    """It may be read whatever it has found out."""
+    """The slave may be read although it knows that its log is another."""
     product.slave_note.SlaveNote.compared = lambda note, *, is_other_log: None
     product.slave_note.SlaveNote.is_other_log = property(lambda note: False, lambda note, value: None)
 

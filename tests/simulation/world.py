@@ -1,5 +1,5 @@
 """Time, chance, and the machines of a simulation. Everything that happens is an event in one heap, all chance is drawn
-from one seed, and no real clock is asked: a seed is a history."""
+from one seed, and no real clock is read: a seed determines a history."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from random import Random
 from typing import Any
 
 EPOCH_S = 1_700_000_000.0
-"""What wall clocks say at the begin."""
+"""The wall-clock time at the start."""
 
 
 class Freeze(Enum):
     PROCESS = auto()
     SLEEP = auto()
-    """The clock of timers stands still, and that of the time since the machine's start goes on."""
+    """The machine sleeps: the clock of timers stands still, but the clock of the time since boot goes on."""
     CLOCKS = auto()
-    """A virtual machine that is stopped with all of its clocks: it sees nothing of it."""
+    """A virtual machine is stopped with all of its clocks, so it cannot notice."""
 
 
 class Machine:
-    """One process on a machine of its own. ``life`` counts its starts: what was to happen in an earlier one does not.
-    A frozen one does nothing, and all of it when it is woken. Its clocks go on, unless it sleeps, or is stopped with
-    all of its clocks."""
+    """One process on its own machine. ``life`` counts its lives: events that were due in an earlier life do not happen.
+    A frozen machine handles no events until it is woken, and then handles all of them. Its clocks go on, unless it
+    sleeps, or is stopped with all of its clocks."""
 
     def __init__(self, world: World, name: str):
         self.world = world
@@ -33,17 +33,17 @@ class Machine:
         self.is_up = False
         self.is_frozen = False
         self.rate = 1.0
-        """Of its clocks and its timers, to the true time."""
+        """Speed of its clocks and timers, relative to true time."""
         self.wall_offset_s = 0.0
         self.slept_s = 0.0
-        """By how much the clock of its timers is behind, which stands still while it sleeps."""
+        """How far the clock of its timers is behind, because it stands still while the machine sleeps."""
         self.stopped_s = 0.0
-        """The same of all of its clocks. A timer that ran then is so much later."""
+        """How far all of its clocks are behind, because they were stopped; running timers were delayed by as much."""
         self._frozen_s = 0.0
-        """Since when."""
+        """When it was frozen."""
         self._freeze = Freeze.PROCESS
         self.tasks: dict[Any, None] = {}
-        """Of ``tasks.py``, in the order of their beginning."""
+        """Tasks of ``tasks.py``, in the order in which they began."""
         self._held: list[tuple[int, Callable[[], None]]] = []
 
     def monotonic_s(self) -> float:
@@ -56,7 +56,7 @@ class Machine:
         return EPOCH_S + self.world.now_s * self.rate - self.stopped_s + self.wall_offset_s
 
     def after(self, seconds: float, call: Callable[[], None]) -> None:
-        """By its own clock, in this life of it."""
+        """Calls ``call`` after ``seconds`` of the machine's own clock, if it is still in the same life."""
         stood_s = self.slept_s + self.stopped_s
 
         def come() -> None:
@@ -95,15 +95,15 @@ class World:
         self.random = Random(seed)
         self.now_s = 0.0
         self.machine: Machine | None = None
-        """Whose event runs; None for what no machine does."""
+        """The machine whose event runs; None for an event of no machine."""
         self.lines: list[str] | None = None
-        """The history, if somebody wants to read it."""
+        """The history, if it is recorded."""
         self._heap: list[tuple[float, int, Machine | None, int, Callable[[], None]]] = []
         self._count = 0
         self._is_stopped = False
 
     def at(self, when_s: float, call: Callable[[], None], machine: Machine | None = None) -> None:
-        """What is at one time is in the order in which it was said."""
+        """Events at the same time run in the order in which they were added."""
         self._count += 1
         heapq.heappush(self._heap, (when_s, self._count, machine, machine.life if machine else 0, call))
 
@@ -111,7 +111,7 @@ class World:
         self.at(self.now_s + seconds, call)
 
     def stop(self) -> None:
-        """``run_until`` ends with the event that calls this."""
+        """Ends ``run_until`` after the present event."""
         self._is_stopped = True
 
     def run_until(self, end_s: float) -> None:
