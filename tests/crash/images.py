@@ -1,5 +1,5 @@
-"""Runs a workload and checks, at every moment that leaves something new on the disk, images of a crash at that moment;
-some of them are crashed again while they recover."""
+"""Runs a workload, and after every change of the disk checks images of a crash at that moment. Some of them are crashed
+again while they recover."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from .workload import ROOT, Workload, options_for
 
 STEPS_PER_RUN = 8
 CRASHED_AGAIN = 0.1
-"""Part of the images whose recovery is crashed too."""
+"""Share of the images whose recovery is crashed, too."""
 
 QUEUES_REMOVED = 0.03
-"""Part of the steps after which somebody removes ``consumequeue/``."""
+"""Share of the steps after which ``consumequeue/`` is removed."""
 
 LOSSES = (Loss.NOTHING, Loss.EVERYTHING, Loss.TORN, Loss.NAMES, Loss.DATA, Loss.SOME)
 WEIGHTS = (1, 1, 3, 1, 1, 5)
@@ -29,7 +29,7 @@ WEIGHTS = (1, 1, 3, 1, 1, 5)
 
 @dataclasses.dataclass(slots=True)
 class Run:
-    """One workload of one seed. ``image_count`` counts what was checked."""
+    """One workload of one seed. ``image_count`` is the number of images checked."""
 
     mode: FlushMode
     seed: int
@@ -42,7 +42,7 @@ class Run:
     violation: Violation | None = None
 
     def check(self) -> int:
-        """Returns how many images were checked. Violation, with what is needed to see it again."""
+        """Returns how many images were checked. Raises Violation, which says how to reproduce it."""
         workload = Workload(self.mode, self.seed, self.disk, self.parts, self.tables)
         rng, removal_rng = Random(self.seed), Random(self.seed + 1)
 
@@ -84,14 +84,14 @@ class Run:
 
 
 def crashed_again(image: RecordingDisk, mode: FlushMode, rng: Random) -> RecordingDisk:
-    """What is left if a power cut or a kill also cuts off the recovery of ``image``, or the work that it leaves, after
-    any of its changes."""
+    """The image left if a power cut or a kill interrupts the recovery of ``image``, or the work that recovery defers,
+    after any of its changes."""
     found = image
     moments = itertools.count(1)
 
     def crash() -> None:
         nonlocal found
-        if rng.random() < 1 / next(moments):  # each of them as likely as the others
+        if rng.random() < 1 / next(moments):  # each moment is equally likely
             found = image.image(rng.choice((Loss.NOTHING, Loss.EVERYTHING, Loss.SOME, Loss.TORN)), rng)
 
     image.on_change = crash

@@ -1,5 +1,5 @@
-"""What must be true of every image that a crash left, once the store was opened on it. ``check`` raises ``Violation``
-with a sentence; it trusts nothing but the ledger and the bytes that were handed to the file system."""
+"""Invariants of every image that a crash has left, once the store was opened on it. ``check`` raises ``Violation`` with
+a sentence; it trusts only the ledger and the bytes that were handed to the file system."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .workload import GROUP, QUEUES, ROOT, Ledger, Sent, Table, Topics, options_
 
 
 class Violation(AssertionError):
-    """After the recovery of an image a promise did not hold."""
+    """A promise did not hold after the recovery of an image."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -31,17 +31,18 @@ class Promise:
     log: dict[str, bytes]
     """Commit log files as they were handed to the kernel."""
     kept_offset: int
-    """Everything before it must be there."""
+    """Log offset before which everything must be there."""
     tables: list[Table]
     saved_count: int
-    """So many versions of the table were reported as saved."""
+    """How many versions of the table were reported as saved."""
     topics: list[Topics]
-    """The topics are one of these; ``is_killed``: a power cut may leave each topic as it is in another one of these."""
+    """Versions of the topics, one of which must be there; after a power cut each topic may be from another version."""
     is_killed: bool
+    """Whether the process was killed, without a power cut."""
 
 
 def promise(ledger: Ledger, disk: RecordingDisk, mode: FlushMode, loss: Loss) -> Promise:
-    """What was seen is kept if the process was killed. In async mode, a power cut takes what was not flushed."""
+    """Messages that were seen survive a kill. In async mode, a power cut may take those that were not flushed."""
     is_seen_kept = mode is FlushMode.SYNC or loss is Loss.NOTHING
     kept = max(ledger.flushed_offset, ledger.seen_offset if is_seen_kept else 0)
     kept_topics = ledger.answered_topics if loss is Loss.NOTHING else ledger.synced_topics
@@ -60,19 +61,19 @@ def node_at(disk: RecordingDisk, path: str) -> Node | None:
 
 
 def check(image: RecordingDisk, promised: Promise, mode: FlushMode, rng: Random) -> int:
-    """Recovers the image, looks at everything, recovers it again. Returns where the log ends."""
+    """Recovers the image, checks everything, and recovers it again. Returns where the log ends."""
     clock = Clock()
     store, recovered = _opened(image, mode, clock)
     end = _check_log(store, promised)
     found = _check_queues(store, promised, end)
-    if rng.random() < 0.5:  # else it ends while its index still lacks what recovery left to it
+    if rng.random() < 0.5:  # else it ends before the index has the entries that recovery has put off
         _check_index(store, promised, end, rng)
     _check_offsets(image, store, promised, mode, was_clean=recovered.was_clean)
     _check_topics(image, store, promised)
     if rng.random() < 0.5:
         if not store.close():
             raise Violation(f"the recovered store cannot be closed: {store.unwriteable_reason}")
-    else:  # killed again, before anything was written
+    else:  # as if killed again, before anything was written
         store.abandon()
     before = image.tree()
     again, _ = _opened(image, mode, clock)
@@ -102,7 +103,7 @@ def _check_unchanged(before: dict[str, bytes], after: dict[str, bytes]) -> None:
 
 
 def _check_log(store: MessageStore, promised: Promise) -> int:
-    """The log is the beginning of what was written, at least as long as promised, and ends with a message."""
+    """The log is the beginning of the written one, at least as long as promised, and ends with a whole message."""
     end = store.written_offset
     if end < promised.kept_offset:
         raise Violation(f"the log ends at {end}; messages up to {promised.kept_offset} were acknowledged")
@@ -124,8 +125,8 @@ def _check_log(store: MessageStore, promised: Promise) -> int:
 
 
 def _without_size(data: bytes, blank_at: int) -> bytes:
-    """A sector may end within the blank that ends a file, so that the blank's size is torn. Nobody reads that size: a
-    blank is known by its magic number (``CommitLog.checkMessageAndReturnSize``, 5.5.0)."""
+    """Masks the size of the blank at the end of a file, which is torn if a sector ends within it. Readers do not use
+    that size: they know a blank by its magic number (``CommitLog.checkMessageAndReturnSize``, 5.5.0)."""
     return data[:blank_at] + bytes(4) + data[blank_at + 4 :]
 
 
@@ -164,7 +165,7 @@ def _check_queues(store: MessageStore, promised: Promise, end: int) -> list[tupl
 
 
 def _check_index(store: MessageStore, promised: Promise, end: int, rng: Random) -> None:
-    """Every entry once, in log order, and found by its key, once the work put off is done."""
+    """The index has every entry once, in log order, and finds it by its key, once pending work is done."""
     while store.dispatch_some():
         pass
     index = store.index
@@ -196,8 +197,8 @@ def _hash(topic: str, key: str) -> int:
 
 
 def _check_topics(image: RecordingDisk, store: MessageStore, promised: Promise) -> None:
-    """The topics are a version at least as new as the last that was answered. After a power cut each of them is as in
-    one that is at least as new as the last that was synced."""
+    """The topics are a version at least as new as the last one that was answered. After a power cut, each topic is from
+    some version at least as new as the last one that was synced."""
     table = topic_table(ConfigFiles(store.directory.config, image), Clock())
     try:
         table.load()
@@ -217,7 +218,7 @@ def _check_offsets(
     image: RecordingDisk, store: MessageStore, promised: Promise, mode: FlushMode, *, was_clean: bool
 ) -> None:
     """The consumer's offsets are at least as new as the last saved version, and not ahead of the log once the broker
-    has read them."""
+    has loaded them."""
     offsets = ConsumerOffsets(ConfigFiles(store.directory.config, image), store.clock_ms)
     try:
         offsets.load()

@@ -1,5 +1,5 @@
-"""A real broker, killed again and again in the middle of its work, and a ledger that no kill reaches: a producer that
-sends numbers in order, a reader behind it, and the comparison of both with what the next process serves."""
+"""Kills a real broker again and again in the middle of its work. A producer sends numbers in order, a reader follows,
+and a ledger outside the broker compares both with what the next process serves."""
 
 from __future__ import annotations
 
@@ -27,23 +27,24 @@ from .invariants import Violation
 QUEUE = MessageQueue("KillTopic", "broker-a", 0)
 GROUP = "kill-group"
 ACKED_MAX = 60
-"""Messages of one process at most, before it is killed."""
+"""Upper limit for the messages of one process before it is killed."""
 
 READ_SUSPEND_MS = 1000
 
 
 class Ledger:
-    """The numbers of the messages, ascending. Each is sent once: a failed send is never repeated."""
+    """The numbers of the messages, in ascending order. Each is sent once: a failed send is never repeated."""
 
     def __init__(self) -> None:
         self.next_number = 0
         self.acked: dict[int, int] = {}
-        """Number by queue offset, as the broker answered."""
+        """Number by queue offset, as the broker has answered."""
         self.seen: dict[int, int] = {}
-        """Number by queue offset, as the reader was given it."""
+        """Number by queue offset, as the reader has got it."""
 
     def compare(self, served: dict[int, int]) -> None:
-        """``served``: every message of the queue now, number by queue offset. Violation if a promise was broken."""
+        """``served`` has all messages that are in the queue now, number by queue offset. Raises Violation if a promise
+        was broken."""
         for what, known in (("acknowledged", self.acked), ("seen", self.seen)):
             for offset, number in known.items():
                 if served.get(offset) != number:
@@ -58,7 +59,7 @@ class Ledger:
 
 
 class KillCycles:
-    """``run`` it. ``damage`` is called with the store directory after each kill (by a test of the harness)."""
+    """Call ``run``. ``damage`` is called with the store directory after each kill; a test of the harness uses it."""
 
     def __init__(self, directory: Path, flush: str, seed: int, damage: Callable[[Path], None] = lambda store: None):
         self.ledger = Ledger()
@@ -99,7 +100,7 @@ class KillCycles:
             thread.join()
 
     def _send(self, server: Server, ack_count: int, enough: Event) -> None:
-        """Sends until the broker is gone, which is soon after ``enough`` are acknowledged."""
+        """Sends until the broker is gone. Sets ``enough`` after ``ack_count`` answers; the broker is killed then."""
         sends = SendRequests(QUEUE, "kill-producers")
         with BlockingClient() as client:
             try:

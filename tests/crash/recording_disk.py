@@ -1,17 +1,17 @@
-"""A file system in memory that knows what a crash may leave of it. The fault model, which is the contract of every test
-in this directory:
+"""A file system in memory that knows what a crash may leave of it. Every test in this directory relies on its fault
+model:
 
 - A device writes sectors of 512 bytes whole or not at all. Between two syncs of a file it may have written any subset
   of the dirty sectors, each in any state it had since the last sync (a page may go to the device at any time). So a
-  write may be lost, kept, or torn at a sector, whatever became of writes before or after it.
-- ``fdatasync`` makes the data of a file durable, and its size. Until then the size is that of any moment since. A sync
-  of the file system does that for every file and every directory.
-- Names - new files, new directories, renames, removals - become durable with a sync of the directory that holds them.
-  Until then the first changes of a directory, any number of them, are there and the later ones are not: file systems
-  with a journal keep their order. A rename is whole or not at all. Syncing a file says nothing about its name.
+  write may be lost, kept, or torn at a sector, independently of earlier and later writes.
+- ``fdatasync`` makes a file's data and size durable. Until then a crash may leave any size that the file has had since
+  the last sync. A sync of the file system does this for every file and every directory.
+- Names - new files, new directories, renames, removals - become durable with a sync of their directory. Until then a
+  crash leaves the first changes of a directory, any number of them, and none of the later ones: file systems with a
+  journal keep their order. A rename is whole or not at all. Syncing a file does not sync its name.
 - Directories are independent of each other, and data is independent of names: a name may be there before its data.
-- After a sync that failed the data it should have covered is in the page cache only, and no later sync writes it.
-- What was synced stays as it is: no bit rot, no device that lies about a sync.
+- After a failed sync, the data that it should have covered is only in the page cache, and no later sync writes it.
+- Synced data stays unchanged: there is no bit rot, and no device lies about a sync.
 
 A process that is killed without a power cut loses nothing: that image is the file system as it is (``Loss.NOTHING``).
 """
@@ -30,22 +30,22 @@ SECTOR_BYTES = 512
 
 
 class Loss(enum.Enum):
-    """How much of what was not synced an image lacks."""
+    """Which unsynced changes an image lacks."""
 
     NOTHING = enum.auto()
     EVERYTHING = enum.auto()
     TORN = enum.auto()
-    """Sectors of the last write, from one on or up to one."""
+    """The first or the last sectors of the last write."""
     NAMES = enum.auto()
-    """Every name; the data is there."""
+    """All changes of names; the data is there."""
     DATA = enum.auto()
-    """Every byte; the names are there."""
+    """All data; the names are there."""
     SOME = enum.auto()
-    """Any subset of sectors, any first part of each directory's changes."""
+    """Any subset of sectors, and all but any first part of each directory's changes."""
 
 
 class Inode:
-    """A file's content: as it is, as it was synced, and the states of each dirty sector since."""
+    """A file's content: the present one, the synced one, and the states of each dirty sector since."""
 
     __slots__ = ("data", "dirty", "is_lossy", "sizes", "synced")
 
@@ -55,7 +55,7 @@ class Inode:
         self.dirty: dict[int, list[bytes]] = {}
         self.sizes: list[int] = []
         self.is_lossy = False
-        """A sync failed."""
+        """Whether a sync has failed."""
 
     def write(self, data: bytes | bytearray | memoryview, at: int) -> None:
         content, end = self.data, at + len(data)
@@ -83,13 +83,13 @@ class Inode:
         self.sizes.clear()
 
     def fail_sync(self) -> None:
-        """The pages are clean now, and their data is nowhere: no later sync brings them back."""
+        """Marks the pages as clean although their data is not on the device: no later sync writes them."""
         self.is_lossy = True
         self.dirty.clear()
         self.sizes.clear()
 
     def some(self, rng: Random) -> bytearray:
-        """The synced content with any of the sector states written since, and any of the sizes."""
+        """The synced content with a random choice of the sector states and sizes since."""
         content = bytearray(self.synced)
         size = len(content)
         if self.sizes:
@@ -104,7 +104,7 @@ class Inode:
         return content
 
     def torn(self, lost: range) -> bytearray:
-        """The content as it is, except those sectors, which are as they were before the last write."""
+        """The present content, but the ``lost`` sectors are as before the last write."""
         content = bytearray(self.data)
         for sector in lost:
             states = self.dirty.get(sector, ())
@@ -116,8 +116,8 @@ class Inode:
 
 
 class Directory:
-    """Names, and the changes to them that are not synced. Each change is a list of names and what they stand for
-    since."""
+    """Names, and the changes to them that are not synced. Each change is a list of names with their new nodes, None for
+    a removed one."""
 
     __slots__ = ("changes", "entries", "synced")
 
@@ -166,7 +166,7 @@ def _below(directory: Directory) -> Iterator[Node]:
 
 
 class RecordingFile:
-    """``File`` on an inode, which stays if its name is removed."""
+    """A ``File`` on an inode, which stays usable if its name is removed."""
 
     __slots__ = ("_disk", "inode", "path")
 
@@ -231,9 +231,9 @@ class RecordingFile:
 
 
 class RecordingDisk:
-    """``Disk`` in memory. ``on_call`` is asked, with operation and path, before every operation and may raise OSError;
-    ``on_change`` is called after every operation that changed something: at these moments a crash leaves something new.
-    """
+    """A ``Disk`` in memory. ``on_call`` is called with operation and path before every operation, and may raise
+    OSError; ``on_change`` is called after every operation that changed something, when a crash would leave something
+    new."""
 
     def __init__(self) -> None:
         self.root = Directory()
@@ -242,7 +242,7 @@ class RecordingDisk:
         self.on_call: Callable[[str, str], None] | None = None
         self.on_change: Callable[[], None] | None = None
         self._nodes: dict[str, Node] = {}
-        """Found before, by path; forgotten when a name goes."""
+        """Cache of nodes by path, cleared when a name goes."""
 
     def call(self, operation: str, path: str) -> None:
         if self.on_call is not None:
@@ -253,7 +253,7 @@ class RecordingDisk:
             self.on_change()
 
     def short_write_bytes(self, size_bytes: int) -> int:
-        """How much of a write that fails is written."""
+        """How much of a failing write is written."""
         return size_bytes // 2
 
     # -- Disk
@@ -336,7 +336,7 @@ class RecordingDisk:
             self.done()
 
     def remove_tree(self, path: str) -> None:
-        """As a user does, long before the next crash: all of it is gone from the device."""
+        """Removes a tree for good, as if a user had done so long before the next crash."""
         self._nodes.clear()
         parent, name = self._parent(path)
         _apply(parent.entries, [(name, None)])

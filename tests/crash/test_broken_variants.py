@@ -1,5 +1,5 @@
-"""The harness is of use only if it sees broken promises: each of these stores or disks breaks one, and some image must
-show it."""
+"""Tests that the harness detects broken promises: each of these stores or disks breaks one, and some image must show
+it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class FileWithoutSync(RecordingFile):
     __slots__ = ()
 
     def _sync(self) -> None:
-        """Leaves out fdatasync."""
+        """Skips fdatasync."""
 
 
 class LogWithoutSync(RecordingDisk):
@@ -50,7 +50,7 @@ class TablesWithoutSync(LogWithoutSync):
 
 class DiskWithoutDirectorySync(RecordingDisk):
     def sync_directory(self, path: str) -> None:
-        """Leaves names, and so renames, to the kernel."""
+        """Leaves changes of names to the kernel, except in the root directory."""
         if path == "/":
             super().sync_directory(path)
 
@@ -62,21 +62,21 @@ class DiskWhoseRenamesAreNotSynced(RecordingDisk):
 
 
 class DiskTrustedAfterPowerCut(RecordingDisk):
-    """Takes what was only in the page cache for kept."""
+    """Takes data that was only in the page cache for durable."""
 
     def kept_id(self, path: str) -> str:
         return f"{self.boot_number + 1}:{path}"
 
 
 class SeenTooEarly(Confirmation):
-    """Shows and answers messages of sync mode when they are written."""
+    """In sync mode, shows and answers messages as soon as they are written."""
 
     def written(self, round_: Round) -> None:
         self.confirm(round_)
 
 
 class CheckpointTooEarly(QueueFeed):
-    """The checkpoint vouches for queues that are not on the device."""
+    """The checkpoint counts queues as synced that are not on the device."""
 
     def prepare(self) -> Sync:
         super().prepare()
@@ -84,7 +84,7 @@ class CheckpointTooEarly(QueueFeed):
 
 
 class NotedTooEarly(QueueFeed):
-    """Says that units are in their files, which are only in memory."""
+    """Reports units as written that are only in memory."""
 
     def show(self, round_: Round) -> None:
         super().show(round_)
@@ -92,14 +92,14 @@ class NotedTooEarly(QueueFeed):
 
 
 class NotSyncedAfterKill(QueueFeed):
-    """The checkpoint vouches for queue files that a killed process has written."""
+    """The checkpoint counts queue files as synced that a killed process has written."""
 
     def recovered(self, start_offset: int, end_offset: int, synced_offset: int, *, was_clean: bool) -> None:
         super().recovered(start_offset, end_offset, end_offset, was_clean=True)
 
 
 class VouchedForTooEarly(QueueFeed):
-    """While queues are made anew the checkpoint goes on to say that they are whole."""
+    """While queues are being rebuilt, the checkpoint still says that they are complete."""
 
     def load(self, known_offset: int, *, clean: bool) -> bool:
         super().load(known_offset, clean=clean)
@@ -107,28 +107,28 @@ class VouchedForTooEarly(QueueFeed):
 
 
 class FlushTriedAgain(Flusher):
-    """The second try succeeds, without the pages of the first."""
+    """Retries a failed flush. The second try succeeds, but does not write the pages of the first."""
 
     def failed(self, error: OSError) -> None:
         pass
 
 
 class NoMarkOfAFailedFlush(FailedFlush):
-    """The next process reads the pages from the cache and takes them for kept."""
+    """The next process reads the pages from the cache and takes them for durable."""
 
     def flushed_offset(self) -> None:
         return None
 
 
 class AnsweredTooEarly(ConfigFiles):
-    """A change of topics is answered while the thread has still to write it."""
+    """Answers a change of topics before the thread has written it."""
 
     def write_now(self, name: str, data: bytes) -> None:
         self._hand_over(name, do=lambda: super(AnsweredTooEarly, self).write_now(name, data), again=lambda: None)
 
 
 class UnsyncedBackup(ConfigFiles):
-    """Each table has its predecessor for a copy, synced or not."""
+    """Keeps each table's predecessor as its backup, synced or not."""
 
     def _place(self, name: str, data: bytes, text: Callable[[], bytes] | None = None) -> None:
         path = f"{self.directory}/{name}"
@@ -138,7 +138,7 @@ class UnsyncedBackup(ConfigFiles):
 
 
 class NoFirstBackup(ConfigFiles):
-    """The copy that another process has left is trusted."""
+    """Trusts the backup that another process has left."""
 
     def _place(self, name: str, data: bytes, text: Callable[[], bytes] | None = None) -> None:
         self._backed_up.add(name)
@@ -146,14 +146,14 @@ class NoFirstBackup(ConfigFiles):
 
 
 class NeverSynced(ConfigFiles):
-    """Tables are left to the kernel, but for the first one."""
+    """Leaves tables to the kernel, except for the first one."""
 
     def _sync(self, name: str, file: File, data: bytes) -> None:
         pass
 
 
 class RowsNeverSynced(ConfigFiles):
-    """As ``NeverSynced``, of what is changed in place."""
+    """Like ``NeverSynced``, for tables that are changed in place."""
 
     def _sync_in_place(self, table: object) -> None:
         pass
@@ -237,7 +237,7 @@ def test_the_harness_sees_what_follows_a_kill(disk: type[RecordingDisk], parts: 
 
 
 def test_the_disk_forgets_what_was_not_synced_and_keeps_what_was() -> None:
-    """The harness's own disk, tried by hand: data, size and name each need a sync of their own."""
+    """Checks the harness's own disk: data and size need a sync of the file, and its name one of the directory."""
     disk = RecordingDisk()
     disk.mkdir("/a")
     disk.sync_directory("/")

@@ -1,5 +1,5 @@
-"""Whatever a crash leaves of a controller's log, by the fault model of ``recording_disk.py``: the state is that of the
-last answer, or of the event that was being kept, and it goes on from there."""
+"""Crashes of a controller's log, by the fault model of ``recording_disk.py``: the next start finds the state after the
+last answered event, or after the one that was being stored, and goes on from there."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SNAPSHOT_AFTER = 7
 
 
 def events(rng: Random) -> list[BrokerIdApplied | MasterElected | SyncStateSetAltered]:
-    """Any, for a set of three. Some are longer than a sector."""
+    """Random events for a set of three brokers. Some are longer than a sector."""
     name = "a" * rng.choice([1, 700])
     found: list[BrokerIdApplied | MasterElected | SyncStateSetAltered] = []
     found += [BrokerIdApplied("c", name, f"h:{broker_id}", broker_id, "x;1") for broker_id in (1, 2, 3)]
@@ -31,13 +31,13 @@ def events(rng: Random) -> list[BrokerIdApplied | MasterElected | SyncStateSetAl
 
 
 def raise_if_not(error: Exception | None) -> None:
-    """Kept."""
+    """A ``Kept`` callback."""
     if error is not None:
         raise error
 
 
 class Life:
-    """A log that is written to, and what it may hold at any moment."""
+    """Writes to a log, and knows what it may contain at any moment."""
 
     def __init__(self, seed: int, kind: type[EventLog] = EventLog):
         self.rng = Random(seed)
@@ -115,7 +115,7 @@ class WithoutName(EventLog):
 
 @pytest.mark.parametrize("broken", [WithoutSync, WithoutName])
 def test_broken_variants_are_caught(broken: type[EventLog]) -> None:
-    """By a wrong state, or a log that does not open."""
+    """Each leads to a wrong state, or to a log that does not open."""
 
     def check() -> None:
         for seed in range(5):

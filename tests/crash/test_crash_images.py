@@ -1,7 +1,7 @@
-"""Whatever a crash leaves of the disk, by the fault model of ``recording_disk.py``: every promise holds after recovery.
+"""Crashes of the store, by the fault model of ``recording_disk.py``: every promise holds after recovery.
 
 Each run is a workload of one seed. At every change of the disk, images are drawn and recovered. A failure names mode,
-seed and number of the image; ``Run(mode, seed).check()`` shows it again.
+seed and number of the image; ``Run(mode, seed).check()`` reproduces it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .images import Run
 
 IMAGES_QUICK = 300
 IMAGES = 10_000
-"""In each mode."""
+"""Images in each mode."""
 
 IMAGES_CRASH = 500_000
 PARTS = 20

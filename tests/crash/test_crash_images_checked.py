@@ -1,6 +1,6 @@
-"""What a crash leaves is also what ``store verify`` meets. Of every image, by the fault model of ``recording_disk.py``:
-the checks come to an end, what they call the log is what recovery keeps of it, whatever recovery cuts off was found,
-and of the store that recovery leaves nothing is damaged."""
+"""``store verify`` on crash images, by the fault model of ``recording_disk.py``. For every image, the checks finish,
+count at least the log that recovery keeps, report anything that recovery cuts off, and find no damage in the recovered
+store."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .workload import ROOT, Workload, options_for
 IMAGES_QUICK = 40
 IMAGES = 2_000
 IMAGE_EVERY = 53
-"""Changes of the disk."""
+"""How many changes of the disk lie between two images."""
 STEPS_PER_RUN = 8
 
 BLANK_MAGIC = MAGIC_BLANK.to_bytes(4, "big", signed=True)
@@ -39,7 +39,8 @@ LOG_KINDS = {
     FindingKind.FILE_MISSING,
 }
 OTHERS = {FindingKind.TABLE_OFFSET, FindingKind.TABLE_TOPIC, FindingKind.TABLE_DAMAGED, FindingKind.TOPIC_DELETED}
-"""The workload's topics are not those that its tables name, and no broker sets back what is committed."""
+"""Findings to ignore: the workload's topics are not those that its tables name, and no broker sets committed offsets
+back."""
 
 
 def checked(disk: RecordingDisk | OverlayDisk) -> CheckReport:
@@ -68,7 +69,7 @@ def check_image(image: RecordingDisk, mode: FlushMode) -> None:
 
 
 def _lost_bytes(image: RecordingDisk, above: OverlayDisk, path: str) -> bytes:
-    """What recovery has written over, but for zeros and the blank that leads from one file to the next."""
+    """The data that recovery has overwritten, apart from zeros and the blank at the end of a file."""
     data = image.read_bytes(path) if image.is_file(path) else b""
     lost = b"".join(data[slice(*span)] for span in above.written(path))
     return b"" if lost[4:].startswith(BLANK_MAGIC) else lost.strip(b"\0")

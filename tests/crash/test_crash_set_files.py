@@ -1,7 +1,6 @@
-"""Whatever a crash leaves of a broker's files of its set - which of them it is, and which part of its log was written
-under which master - by the fault model of ``recording_disk.py``: the next start finds them as they were before the
-change, or behind it, and goes on from there; never without both. Files that another program has left empty or half are
-refused in words."""
+"""Crashes of a broker's files about its set - its identity, and the epochs of its log - by the fault model of
+``recording_disk.py``. The next start finds them as they were before or after the change, never in another state, and
+goes on from there. Files that another program has left empty or half written are refused with an explanation."""
 
 from __future__ import annotations
 
@@ -38,7 +37,7 @@ class _NoSync(RecordingFile):
 
 
 class _Changed:
-    """The disk, but for what a broken variant leaves out."""
+    """The disk without the operation that a broken variant leaves out."""
 
     def __init__(self, disk: RecordingDisk):
         self._disk = disk
@@ -60,7 +59,7 @@ class WithoutNameSync(_Changed):
 
 
 class WithoutTemporary(_Changed):
-    """Writes into the file itself."""
+    """Writes to the file itself."""
 
     def open(self, path: str, **how: Any) -> RecordingFile:
         return self._disk.open(path.removesuffix(".tmp"), **how)
@@ -73,8 +72,8 @@ BROKEN = [WithoutDataSync, WithoutNameSync, WithoutTemporary]
 
 
 class Life:
-    """What may be found at any moment: what was there when the last change had returned, and, while one runs, what it
-    leads to."""
+    """Knows which states may be found at any moment: the one after the last change that returned, and while a change
+    runs, those that it leads to."""
 
     def __init__(self, seed: int, disks: Disks = as_it_is):
         self.rng = Random(seed)
@@ -93,7 +92,7 @@ class Life:
         self.disk.on_change = crash
 
     def step(self, change: Callable[[], None], *leads_to: object) -> None:
-        """``leads_to``: what may be found from now on; the last of them once it has returned."""
+        """``leads_to`` has the states that may be found while ``change`` runs; afterwards only the last may be."""
         self.allowed += leads_to
         change()
         self.allowed = [leads_to[-1]]
@@ -108,7 +107,7 @@ def epochs_at(disk: Any) -> list[Epoch]:
 
 
 def live_of_epochs(seed: int, disks: Disks = as_it_is) -> int:
-    """Begun, cut off at both ends, down to nothing, and begun again. Returns how many images were looked at."""
+    """Epochs begin, are cut at both ends, down to nothing, and begin again. Returns how many images were checked."""
     life = Life(seed, disks)
     rng, file = life.rng, EpochFile(EPOCHS, disks(life.disk))
     life.allowed = [[]]
@@ -118,7 +117,7 @@ def live_of_epochs(seed: int, disks: Disks = as_it_is) -> int:
         epochs = file.epochs
         match rng.choice(["begins", "begins", "begins", "is cut", "expires", "is cut to nothing"]):
             case "begins":
-                for _ in range(rng.choice([1, 1, 80])):  # longer than a sector, too
+                for _ in range(rng.choice([1, 1, 80])):  # 80 exceed a sector
                     end += rng.randrange(1, 1 << 30)
                     epochs.begin(epochs.last_epoch + rng.randrange(1, 5) + (epochs.last_epoch < 0), end)
             case "is cut":
@@ -142,7 +141,7 @@ def identity_at(disk: Any) -> tuple[int | None, tuple[int, str] | None]:
 
 
 def live_of_identity(seed: int, disks: Disks = as_it_is) -> int:
-    """An id is applied for, refused, applied for, and given: by whoever is asked when it is known on the device."""
+    """Ids are applied for and refused, until one is granted and saved. Returns how many images were checked."""
     life = Life(seed, disks)
     files = IdentityFiles(IDENTITY, "c", "a" * 700, disks(life.disk))
     life.allowed = [(None, None)]
@@ -191,7 +190,7 @@ def written(path: str, data: bytes) -> RecordingDisk:
 
 
 def test_a_file_of_epochs_that_is_half_is_refused_in_words() -> None:
-    """Each first part of it, as a program that writes in place may leave it, and one of zeros."""
+    """Tries each first part of the file, as a program that writes in place may leave it, and one of zeros."""
     text = EpochList([Epoch(1, 0), Epoch(5, 108808)]).to_text().encode()
     assert epochs_at(written(EPOCHS, text)) == [Epoch(1, 0), Epoch(5, 108808)]
     for left in [*(text[:size] for size in range(len(text) - 1)), bytes(len(text))]:
@@ -202,7 +201,7 @@ def test_a_file_of_epochs_that_is_half_is_refused_in_words() -> None:
 
 
 def test_an_identity_that_is_half_is_refused_in_words() -> None:
-    """One that has lost a part of its id cannot be told from another."""
+    """Otherwise one that has lost a part of its id would look like another broker's."""
     text = ("c#" + "a" * 700 + "#7").encode()
     assert identity_at(written(IDENTITY, text)) == (7, None)
     for left in [*(text[:size] for size in range(len(text) - 1)), bytes(len(text))]:
@@ -212,7 +211,8 @@ def test_an_identity_that_is_half_is_refused_in_words() -> None:
 
 
 def test_an_identity_that_was_applied_for_and_is_empty_is_applied_for_again() -> None:
-    """As an Apache broker may leave it, which writes in place: the controller knows the code, and gives the same id."""
+    """An Apache broker, which writes in place, may leave it so. The controller knows the code, and gives the same
+    id."""
     disk = written(IDENTITY, b"")
     disk.open(f"{IDENTITY}-temp", create_size_bytes=0).pwrite(("c#" + "a" * 700 + "#3#h:1;9").encode(), 0)
     assert identity_at(disk) == (None, (3, "h:1;9"))

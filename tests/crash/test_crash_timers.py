@@ -1,6 +1,6 @@
-"""Whatever a crash leaves of ``timerwheel``, ``timerlog``, ``timercheck`` and the log, by the fault model of
-``recording_disk.py``: no timer is lost. None comes twice after a kill; after a power cut, none of those that the
-checkpoint says are delivered."""
+"""Crashes of ``timerwheel``, ``timerlog``, ``timercheck`` and the log, by the fault model of ``recording_disk.py``. No
+timer is lost. After a kill none comes twice; after a power cut, none comes twice that the checkpoint counts as
+delivered."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SETTINGS = "timerFlushIntervalMs=1000\nmappedFileSizeTimerLog=1040"
 """A timer log file holds 19 units."""
 STEPS = 12
 IMAGE_EVERY = 3
-"""Changes of the disk: an image holds a wheel, which is 39 MB."""
+"""How many changes of the disk lie between two images: an image contains a wheel of 39 MB."""
 LOSSES = (Loss.NOTHING, Loss.EVERYTHING, Loss.TORN, Loss.SOME)
 
 
@@ -64,7 +64,7 @@ class TimerBroker:
         return is_busy
 
     async def deliver_all(self) -> Counter[int]:
-        """How often each came, once nothing is left."""
+        """Delivers all timers; returns how often each came."""
         while await self.step():
             pass
         found: list[bytes] = []
@@ -89,7 +89,7 @@ class Day:
         self._clock.now_ms = START_MS
         self._due_ms: dict[int, int] = {}
         self._kept_count = 0
-        """So many were acknowledged: a flush covered them."""
+        """How many timers were acknowledged, since a flush covered them."""
         self._change_count = 0
         self._violation: Violation | None = None
 
@@ -106,7 +106,7 @@ class Day:
             broker.store.flush()
             self._kept_count = len(self._due_ms)
             await broker.step()
-            time.jump(self._rng.choice((0, 2)))  # a checkpoint is saved, or not yet
+            time.jump(self._rng.choice((0, 2)))  # after a jump, a checkpoint is saved
             self._clock.now_ms += self._rng.choice((0, 0, 1000, 3000))
             await broker.step()
         self._disk.on_change = None
@@ -122,7 +122,7 @@ class Day:
         loss = self._image_rng.choice(LOSSES)
         image = self._disk.image(loss, Random(self._image_rng.getrandbits(32)))
         try:
-            with ThreadPoolExecutor(1) as thread:  # a run of its own
+            with ThreadPoolExecutor(1) as thread:  # trio.run cannot be nested
                 thread.submit(trio.run, self._check, image, loss).result()
         except Exception as error:
             about = f"[seed {self._seed}, change {self._change_count}, {loss.name}]"

@@ -1,6 +1,6 @@
-"""Whatever a crash leaves of half messages, op messages, commits and offsets, by the fault model of
-``recording_disk.py``: what was committed is there once, as soon as the producer has repeated it where it is asked, and
-what was rolled back, or never ended, is not."""
+"""Crashes of half messages, op messages, commits and offsets, by the fault model of ``recording_disk.py``. A committed
+message is there exactly once, as soon as its producer has answered any check with its decision again. A message that
+was rolled back, or never ended, is not there."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ROUNDS_MAX = 40
 LOSSES = (Loss.NOTHING, Loss.EVERYTHING, Loss.TORN, Loss.SOME)
 WEIGHTS = (1, 2, 2, 3)
 IMAGES = 0.2
-"""Part of the changes of the disk after which an image is checked."""
+"""Share of the changes of the disk after which an image is checked."""
 
 
 def opened(disk: RecordingDisk, clock: Clock) -> Bench:
@@ -49,9 +49,9 @@ class Day:
         self._clock = Clock()
         self._halves: list[Appended] = []
         self._decisions: dict[int, int] = {}
-        """By the transaction's number: what its producer has decided, and perhaps said."""
+        """By the transaction's number: what its producer has decided, and maybe already told the broker."""
         self._known_count = 0
-        """So many half messages were acknowledged: a flush covered them."""
+        """How many half messages were acknowledged, since a flush covered them."""
         self._change_count = 0
         self._violation: Violation | None = None
 
@@ -72,7 +72,7 @@ class Day:
                     self._answer(bench, asked)
             if self._rng.random() < 0.4:
                 bench.write_op_messages()
-            if self._rng.random() < 0.3:  # what has ended in this step is not flushed yet
+            if self._rng.random() < 0.3:  # transactions that ended in this step are not flushed yet
                 bench.transactions.state.save_when_kept()
                 bench.parts.offsets.save()
                 bench.files.wait_until_saved()
@@ -82,7 +82,7 @@ class Day:
             raise self._violation
 
     def _end_one(self, bench: Bench) -> None:
-        """A producer ends a transaction by itself once; what it says later are answers."""
+        """A producer ends a transaction on its own once; later it only answers checks."""
         is_open = [number for number in range(len(self._halves)) if number not in self._decisions]
         if is_open:
             number = self._rng.choice((is_open[0], is_open[0], self._rng.choice(is_open)))  # mostly in order
@@ -103,7 +103,7 @@ class Day:
         (loss,) = self._image_rng.choices(LOSSES, WEIGHTS)
         image = self._disk.image(loss, Random(self._image_rng.getrandbits(32)))
         try:
-            with ThreadPoolExecutor(1) as thread:  # a run of its own
+            with ThreadPoolExecutor(1) as thread:  # trio.run cannot be nested
                 thread.submit(self._check, image).result()
         except Exception as error:
             about = f"[seed {self._seed}, change {self._change_count}, {loss.name}]"

@@ -1,4 +1,4 @@
-"""kill -9 takes nothing back, in neither flush mode: what was acknowledged, and what a consumer saw, is there."""
+"""kill -9 loses nothing in either flush mode: all messages that were acknowledged or consumed are there afterwards."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_fifty_kills_lose_nothing(tmp_path: Path, flush: str) -> None:
 
 
 def cut_the_log(store: Path) -> None:
-    """Makes the store look as if the broker had answered before it wrote."""
+    """Makes the store look as if the broker had answered before writing."""
     for path in sorted((store / "commitlog").iterdir(), reverse=True):
         if content := path.read_bytes().rstrip(b"\0"):
             start = max(0, len(content) - TAIL_BYTES)

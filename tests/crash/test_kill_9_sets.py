@@ -1,6 +1,6 @@
-"""A set of three brokers and its controller, as processes: whoever is killed with -9 under load - master, slave,
-controller - each message that a producer was told to be stored is at its offset at all three afterwards, and no two of
-them were told one offset."""
+"""A set of three brokers and its controller, as processes. Master, slaves and controller are killed with -9 under load.
+Afterwards each acknowledged message is at its queue offset at all three brokers, and no two messages were acknowledged
+with the same offset."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ SENDERS = 2
 PAUSE_S = 0.02
 ANSWER_TIMEOUT_S = 2.0
 AT_LEAST = 20
-"""So many are stored after each kill."""
+"""Messages that must be stored after each kill."""
 
 SETTINGS = {"minInSyncReplicas": "2", "controllerHeartBeatTimeoutMills": "3000"}
 SCANS = ("--set", "scanNotActiveBrokerInterval=300", "--set", "scanInactiveMasterInterval=300")
 
 
 class KilledSet:
-    """``told``: bodies by the queue offset with which a producer was told that they are stored."""
+    """``told`` has the bodies of acknowledged messages, by the queue offsets in their answers."""
 
     def __init__(self, directory: Path, controller: Server, found: BrokerSet):
         self.found = found
@@ -54,7 +54,7 @@ class KilledSet:
         self.found.start(number, **SETTINGS)
 
     def send(self, client: int, has_ended: threading.Event) -> None:
-        """To the broker that took the last one; to another when it takes none."""
+        """Sends to the broker that took the last message; when it takes none, to another."""
         number = 0
         with AdminClient(self.found.namesrv.namesrv_addr, timeout_s=ANSWER_TIMEOUT_S) as admin:
             while not has_ended.wait(PAUSE_S):
@@ -72,7 +72,7 @@ class KilledSet:
 
     @property
     def known(self) -> ReplicaSet | None:
-        """None while nobody says."""
+        """The set as the controller knows it; None while it does not say."""
         try:
             table = self.found.admin.replica_sets(self.found.controller_addr, [BROKER_NAME]).replicas_info_table
         except RocketMQError:
@@ -148,6 +148,6 @@ def test_each_role_is_killed(killed: KilledSet) -> None:
 
 @pytest.mark.crash
 def test_a_thousand_kills(killed: KilledSet) -> None:
-    """An hour."""
+    """Takes an hour."""
     rng = Random(2)
     check(killed, [rng.choice(["master", "master", "slave", "slave", "controller"]) for _ in range(1000)], rng)

@@ -1,5 +1,5 @@
-"""kill -9 right after an answer takes no topic and no group back, however it was made: a tool, a send, a heartbeat, the
-broker for a message that nobody could consume."""
+"""kill -9 right after an answer loses no topic and no group, however it was made: by a tool, a send, a heartbeat, or by
+the broker for a dead letter."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ TABLES = {"topics.json": "topicConfigTable", "subscriptionGroup.json": "subscrip
 
 
 def left(store: Path) -> set[str]:
-    """The topics and groups that a process leaves which is killed at this moment: what the kernel has of its files."""
+    """The topics and groups that a process would leave if it were killed now: those in its files as the kernel has
+    them."""
     return {
         name
         for file, member in TABLES.items()
@@ -46,7 +47,7 @@ def served(wire: Wire) -> set[str]:
 
 
 def test_whatever_was_answered_is_there(tmp_path: Path) -> None:
-    """A kill at every answer would take a process each. Reading what it would leave does not."""
+    """Reads what a kill would leave after every answer, since a real kill each time would take too many processes."""
     made: set[str] = set()
     for kill in range(KILLS):
         with servers.standalone(tmp_path) as server, Wire(server.broker_addr) as wire:
@@ -61,7 +62,7 @@ def test_whatever_was_answered_is_there(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_whatever_was_answered_is_there_in_a_large_table_too(tmp_path: Path) -> None:
-    """It is changed in place."""
+    """A large table is changed in place."""
     configs = [TopicConfig(topic_name=f"T{number}") for number in range(10 * IN_PLACE_FROM_COUNT)]
     with servers.standalone(tmp_path) as server, Wire(server.broker_addr) as wire:
         table = server.store_dir / "config/topics.json"
@@ -80,7 +81,7 @@ def test_whatever_was_answered_is_there_in_a_large_table_too(tmp_path: Path) -> 
 
 
 def _change(wire: Wire, store: Path, suffix: str) -> set[str]:
-    """Makes topics and groups in each way; what must be there from then on."""
+    """Makes topics and groups in every way; returns those that must be there from then on."""
     topic, group, sent, joined, gone = (f"{what}-{suffix}" for what in ("topic", "group", "sent", "joined", "gone"))
     create_topic(wire, topic)
     assert topic in left(store)

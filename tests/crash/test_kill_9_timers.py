@@ -1,5 +1,5 @@
-"""A real broker is killed while it delivers what was due in one second. The next one delivers the rest: nothing is
-lost, and nothing comes twice."""
+"""A real broker is killed while it delivers timers. The next one delivers the rest: none is lost, and none comes
+twice."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOPIC = "KillTimers"
 
 
 def send_all(wire: Wire) -> None:
-    """Sends all; every third is due in another second."""
+    """Sends all messages, a third of them due in each of three seconds."""
     for number in range(COUNT):
         wire.send(encode_frame(Command(
             code=RequestCode.SEND_MESSAGE_V2, opaque=number, ext=to_ext(header(number)), body=b"%d" % number,

@@ -1,6 +1,6 @@
-"""Every call to the file system fails, once for a moment and once for good: the same scripted day is run with an error
-at call 1, at call 2, and so on to the last. Whatever fails, the store says so with a StorageError or a refusal, goes on
-reading, and keeps what it acknowledged, after a kill and after a power cut."""
+"""Makes every call to the file system fail, once and for good: the same scripted day runs with an error at call 1, at
+call 2, and so on to the last. Whichever call fails, the store reports it with a StorageError or a refusal, goes on
+serving reads, and keeps what it has acknowledged, after a kill and after a power cut."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from .recording_disk import Loss, RecordingDisk
 from .workload import HOST, OPTIONS, QUEUES, Workload
 
 SEED = 18
-"""Of a day in which every kind of file is made and rolled, and the store is closed and opened again."""
+"""Seed of a day in which every kind of file is made and rolled, and the store is closed and opened again."""
 
 STEPS = 10
 
 
 class Fault:
-    """Fails the ``at``-th call; if it lasts, also all that follow."""
+    """Makes the ``at``-th call fail, and if ``lasts``, all later ones."""
 
     def __init__(self, code: int, at: int, *, lasts: bool):
         self.count = 0
@@ -50,10 +50,10 @@ class Fault:
 
 
 class Day(Workload):
-    """A workload that goes on after refusals."""
+    """A workload that goes on after errors and refusals."""
 
     def attempt(self, what: str) -> None:
-        """Only these two errors may come out of the store."""
+        """Calls a method. Only these two errors may come out of the store."""
         with contextlib.suppress(StorageError, MessageRefused):
             getattr(self, what)()
 
@@ -69,7 +69,7 @@ class Day(Workload):
         self.start()
 
     def read_everything(self) -> None:
-        """Reads every visible message, unless the disk cannot give it."""
+        """Reads and checks every visible message."""
         for topic, queue_id in QUEUES:
             offset = 0
             while offset < self.store.max_offset(topic, queue_id):
@@ -119,7 +119,7 @@ FAULTS = [(code, lasts) for code in (errno.ENOSPC, errno.EIO, errno.EINTR) for l
 
 
 def check_every_call(mode: FlushMode, faults: list[tuple[int, bool]], parts: StoreParts = DEFAULT_PARTS) -> None:
-    """Call 1 fails with the first of ``faults``, and so on; after the last fault comes the first again."""
+    """Call 1 fails with the first of ``faults``, call 2 with the second, and so on, in a cycle."""
     for at, (code, lasts) in enumerate(itertools.cycle(faults), 1):
         fault = Fault(code, at, lasts=lasts)
         try:
@@ -147,7 +147,7 @@ def test_each_error_at_any_call_loses_nothing(mode: FlushMode, code: int, lasts:
 
 @pytest.mark.parametrize("step", [2, 7])
 def test_a_short_write_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int) -> None:
-    """The system call may always write less than it was given."""
+    """The system call may always write less than it was asked to."""
     real = os.pwrite
     monkeypatch.setattr(os, "pwrite", lambda fd, data, at: real(fd, bytes(data[: -(-len(data) // step)]), at))
     store = MessageStore(tmp_path / "store", OPTIONS, OsDisk(), background=False)

@@ -1,5 +1,6 @@
-"""A broker's day in small: a seeded sequence of sends, batches, flushes, commits of a consumer, work put off, clean
-stops and new starts, against a store on a ``RecordingDisk``. A ledger outside of the store notes what was promised."""
+"""A broker's day in miniature: a seeded sequence of sends, batches, flushes, commits of a consumer, deferred work,
+clean stops, kills and starts, against a store on a ``RecordingDisk``. A ledger outside the store records what was
+promised."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from tests.support.clock import Clock
 from .recording_disk import RecordingDisk
 
 USER_DIRECTORY = "/data"
-"""There before the store is, and on the device."""
+"""A directory that is on the device before the store is made."""
 ROOT = f"{USER_DIRECTORY}/stores/store"
 GROUP = "g"
 HOST = host_bytes("127.0.0.1", 10911)
@@ -40,15 +41,16 @@ OPTIONS = StoreOptions(
 """Small enough to roll every kind of file within a few messages."""
 
 CHANGES = 0.4
-"""How often a round changes the topics; MEANWHILE: how often it happens between two calls of a sync of tables."""
+"""How often a round changes the topics."""
 MEANWHILE = 0.1
+"""How often the topics change between two calls of a sync of tables."""
 
 Queue = tuple[str, int]
 Table = dict[str, dict[int, int]]
 """Committed offsets by ``topic@group`` and queue id."""
 
 Topics = dict[str, int]
-"""Permission by name."""
+"""Permissions by name."""
 
 
 def options_for(mode: FlushMode) -> StoreOptions:
@@ -57,7 +59,7 @@ def options_for(mode: FlushMode) -> StoreOptions:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Sent:
-    """A message as it must be found again."""
+    """A message as it must be found after a crash."""
 
     queue: Queue
     queue_offset: int
@@ -67,7 +69,7 @@ class Sent:
     properties: bytes
     tag: str
     keys: tuple[str, ...]
-    """Of the index: unique key, keys, ``T#tag``."""
+    """Its keys in the index: unique key, keys, ``T#tag``."""
 
     @property
     def unit(self) -> bytes:
@@ -75,27 +77,28 @@ class Sent:
 
 
 class Ledger:
-    """What was sent, in log order, and how far promises go."""
+    """The messages sent, in log order, and the promises made."""
 
     def __init__(self) -> None:
         self.sent: list[Sent] = []
         self.seen_offset = 0
         """Log offset up to which a consumer may have seen messages, and producers have their answers."""
         self.flushed_offset = 0
-        """Log offset up to which a flush had returned."""
+        """Log offset up to which a flush has returned."""
         self.tables: list[Table] = []
         """Every version of the consumer's committed offsets that was given to ``save``."""
         self.saved_count = 0
-        """Of those, how many were reported as saved."""
+        """How many of those were reported as saved."""
         self.topics: list[Topics] = [{}]
-        """Every version of the topics, the last of which may be on its way."""
+        """Every version of the topics; the last may not be written yet."""
         self.answered_topics = 0
-        """The version of which somebody may have been told; ``synced_topics``: that which a power cut leaves."""
+        """The newest version that was answered."""
         self.synced_topics = 0
+        """The newest version that survives a power cut."""
 
 
 def topic_table(files: ConfigFiles, clock: Clock) -> ConfigTable[TopicConfig]:
-    """Without those of Apache's that every broker has."""
+    """A table without Apache's system topics, which every broker has."""
     return ConfigTable(files, "topics.json", "topicConfigTable", TopicConfig, clock)
 
 
@@ -104,8 +107,8 @@ def topics_of(table: ConfigTable[TopicConfig]) -> Topics:
 
 
 class Workload:
-    """Call ``step`` again and again: the seed chooses each. ``disk`` is the store's; one of its ``parts``, or the way
-    in which ``tables`` are written, may be broken."""
+    """Call ``step`` repeatedly: the seed chooses what each does. ``disk`` is the store's. One of its ``parts``, or the
+    way in which ``tables`` are written, may be broken."""
 
     def __init__(
         self,
@@ -160,7 +163,7 @@ class Workload:
         return is_clean
 
     def step(self) -> None:
-        """One thing that a broker does."""
+        """Does one thing that a broker does."""
         self.clock.now_ms += self._rng.choice((0, 1, 40, 1500))
         (do,) = self._rng.choices(
             (self._some_rounds, self._flush, self._save, self.store.dispatch_some, self._restart, self._kill),
@@ -186,8 +189,8 @@ class Workload:
         self._note()
 
     def _flush(self) -> None:
-        """What the broker's loop does after the flush thread has rung; now and then with a checkpoint, which it makes
-        every minute."""
+        """Does what the broker's loop does after a flush of the log, or now and then a full flush with a checkpoint,
+        which a broker makes every minute."""
         if self._rng.random() < 0.3:
             self.store.flush()
         else:
@@ -196,7 +199,7 @@ class Workload:
         self._note()
 
     def _save(self) -> None:
-        """A consumer has consumed all that it can see, and its offsets are saved."""
+        """Saves the offsets of a consumer that has consumed all it can see."""
         for topic, queue_id in QUEUES:
             self.offsets.commit(GROUP, topic, queue_id, self.store.max_offset(topic, queue_id))
         self.ledger.tables.append({topic: dict(queues) for topic, queues in self.offsets.committed_table.items()})
@@ -205,7 +208,7 @@ class Workload:
             self.ledger.saved_count = len(self.ledger.tables)
 
     def _change_topics(self) -> None:
-        """Somebody makes, changes or deletes a topic."""
+        """Creates, changes or deletes a topic."""
         rng, ledger = self._topics_rng, self.ledger
         name, perm = f"T{rng.randrange(8)}", rng.choice((2, 4, 6))
         wanted = {**topics_of(self.topics), name: perm}
@@ -221,14 +224,15 @@ class Workload:
             ledger.answered_topics = len(ledger.topics) - 1
 
     def meanwhile(self) -> None:
-        """A call to the file system is done. The broker goes on while its thread syncs tables."""
+        """Called after each change of the disk. While a thread syncs tables, the broker goes on and may change
+        topics."""
         if self._is_syncing and self._topics_rng.random() < MEANWHILE:
             self._is_syncing = False
             self._change_topics()
             self._is_syncing = True
 
     def _sync_tables(self, sync: Callable[[], None]) -> bool:
-        """Whether everything that was handed over is on the device."""
+        """Syncs the tables; returns whether everything that was handed over is on the device."""
         answered = self.ledger.answered_topics
         self._is_syncing = True
         sync()
@@ -243,7 +247,7 @@ class Workload:
         self.start()
 
     def remove_queues(self) -> None:
-        """Somebody removes what can be made again from the log: after a stop, or after a kill."""
+        """After a stop or a kill, removes the consume queues, which can be rebuilt from the log."""
         if self._rng.random() < 0.5:
             assert self.stop()
         else:
@@ -254,7 +258,7 @@ class Workload:
         self.start()
 
     def _kill(self) -> None:
-        """The process ends as by kill -9. What it had handed to the kernel is there for the next one."""
+        """Ends the process as kill -9 does. Data that it has handed to the kernel is there for the next process."""
         self.is_open = False
         self.files.close()
         self.store.abandon()
