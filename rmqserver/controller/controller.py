@@ -52,7 +52,7 @@ TICK_S = 0.5
 
 
 class Controller(Service):
-    """Call ``open`` before it serves, run ``run`` as a task, and call ``close`` at the end. All of it is one thread."""
+    """Call ``open`` before it serves, run ``run`` as a task, and call ``close`` at the end. It uses one thread only."""
 
     def __init__(
         self,

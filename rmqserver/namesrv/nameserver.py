@@ -146,8 +146,8 @@ class Nameserver(Service):
             self._notices.post(addr, RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE, header)
 
     def tell_each_peers_own(self, broker: OwnBroker) -> None:
-        """Registers the broker of this process, which listens on every address of the machine: each client that asks
-        for it is told the address on which it has reached the nameserver."""
+        """Sets the broker of this process, which listens on every address of the machine: each client that asks for it
+        is told the address on which it has reached the nameserver."""
         self._own_broker = broker
 
     def _as_reached(self, brokers: Iterable[BrokerData], connection: Connection) -> None:

@@ -201,7 +201,7 @@ def test_a_file_of_epochs_that_is_half_is_refused_in_words() -> None:
 
 
 def test_an_identity_that_is_half_is_refused_in_words() -> None:
-    """Otherwise one that has lost a part of its id would look like another broker's."""
+    """Tries each first part of the file that lacks the id, and one of zeros. A part of the id looks like another id."""
     text = ("c#" + "a" * 700 + "#7").encode()
     assert identity_at(written(IDENTITY, text)) == (7, None)
     for left in [*(text[:size] for size in range(len(text) - 1)), bytes(len(text))]:

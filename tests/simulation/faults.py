@@ -56,7 +56,7 @@ def freeze(run: Run, seconds: float) -> None:
 
 
 def sleep(run: Run, seconds: float) -> None:
-    """Long enough for a whole lease, or a controller's settling, to end meanwhile."""
+    """May last longer than a whole lease, or a controller's settling."""
     _freeze(run, seconds * run.random.choice([1, 3]), Freeze.SLEEP, "sleeps")
 
 

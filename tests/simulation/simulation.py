@@ -150,7 +150,7 @@ class Simulation:
     # --- clients -----------------------------------------------------------------------------------------------------
 
     def _produce(self) -> None:
-        """Sends one message, and later the next. After a broker has refused one, another broker is asked."""
+        """Sends one message, and later the next. After a refusal, the next broker to ask is drawn."""
         self._message += 1
         message, broker = self._message, self._target
 

@@ -93,7 +93,7 @@ def begins_no_epoch(product: Product) -> None:
 
 
 def master_shows_what_it_has(product: Product) -> None:
-    """Its confirm offset is the end of its log."""
+    """A master's confirm offset is the end of its log."""
     set_master = product.set_master
     set_master.SetMaster.hold_back = lambda master: master.store.copied(set_master.OFFSET_MAX)
 
@@ -320,7 +320,7 @@ def acting_slave_takes_messages(product: Product) -> None:
 
 
 def slave_shows_another_log(product: Product) -> None:
-    """The slave may be read although it knows that its log is another."""
+    """The slave may be read although it knows that its log differs from its master's."""
     product.slave_note.SlaveNote.compared = lambda note, *, is_other_log: None
     product.slave_note.SlaveNote.is_other_log = property(lambda note: False, lambda note, value: None)
 

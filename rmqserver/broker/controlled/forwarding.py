@@ -6,8 +6,8 @@ The master's answer is the client's answer. This broker acknowledges nothing its
 it does not know with code 14, as a broker that has lost its disk does, and the client may send it again. It answers a
 pull with "retry at once", since clients rest for three seconds after a refused pull. A request is forwarded only once:
 a flag marks it, in case the receiver is no longer the master. The request keeps its client's signature, so the master
-checks it against its own users, after this broker's own gates have. With credentials of its own, this broker would let
-everyone whom it admits in at the master.
+checks it against its own users, after this broker's gates have checked it. If this broker signed it instead, everyone
+whom this broker admits would be admitted at the master, too.
 """
 
 from __future__ import annotations

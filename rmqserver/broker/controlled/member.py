@@ -40,7 +40,7 @@ START_AGAIN_AFTER_S = 1.0
 
 ASK_MASTER_EVERY_S = 0.5
 BEAT_AGAIN_AFTER_S = 0.1
-"""When a connection to a controller has ended."""
+"""How soon a heartbeat follows after a connection to a controller has ended."""
 
 
 class ServedBroker(Protocol):
@@ -121,7 +121,7 @@ class SetMember:
             self._nursery.start_soon(SetWatch(self._config, self._questions, self.state, self._master, self._fence).run)
 
     async def _join(self) -> None:
-        """Returns once the controller knows this broker and the set has a master."""
+        """Returns once the controller knows this broker and has given it a role."""
         while True:
             try:
                 if not self.state.own_id:
@@ -151,7 +151,7 @@ class SetMember:
         log.info("event=id-applied broker_id=%d", broker_id)
 
     async def _register(self) -> bool:
-        """Returns False while the set has no master."""
+        """Registers with the controller; returns whether this broker has a role now."""
         self._registered_addr = self._own_addr()
         found = await self._questions.register(self.state.own_id, self._registered_addr)
         await self._beat_once()  # a broker that the controller does not know to be alive is not elected

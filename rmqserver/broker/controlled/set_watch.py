@@ -101,8 +101,8 @@ class SetWatch:
         return True
 
     def _acked(self, sync_set: SyncSet, master: SetMaster) -> dict[int, int]:
-        """What each slave has. Members only, for a while after the controller has refused a broker as not alive: that
-        refusal also keeps lost members from leaving the set."""
+        """What each slave has; only members, for a while after the controller has refused a joining broker as not
+        alive: such a refusal also keeps lost members in the set."""
         acked = master.acked()
         if monotonic_ms() >= self._joins_from_ms:
             return acked

@@ -25,7 +25,7 @@ class SyncSet:
         self.proposed: frozenset[int] | None = None
         """The set that is on its way to the controller."""
         self._level_ms = dict.fromkeys(members - {own_id}, now_ms)
-        """For each slave, the newest time whose whole log it is known to have."""
+        """For each slave, a time: it is known to have the whole log as of then."""
         self._marks: dict[int, tuple[int, int]] = {}
         """For each slave that is behind: an end of the log, and the time when that was the end."""
 

@@ -66,7 +66,7 @@ class HaSlave:
         self._problem = ""
         self._last_read_ms = self._last_write_ms = 0
         self._reported_s = 0.0
-        """By trio's clock, since ``_last_write_ms`` goes back when the wall clock is set back."""
+        """When the last report was sent, by trio's clock: ``_last_write_ms`` may go back when the wall clock is set."""
         self._read_bytes = self._rate = 0
         self._second_began_s = 0.0
 

@@ -54,7 +54,7 @@ class KnownMembers:
         """Called with the answers of the nameservers, whenever at least one has answered."""
 
     def look_again(self) -> None:
-        """Asks at once, instead of within a second. The news that led here is not itself believed."""
+        """Asks at once, instead of within a second. The notice that prompted this is not trusted itself."""
         self._asked_to_look.set()
 
     async def run(self) -> None:

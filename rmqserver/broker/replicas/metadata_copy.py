@@ -4,8 +4,8 @@ progress of delays and timers.
 Offsets and delivery progress refer to a log: a delayed message counts as passed because its copy was put, a half
 message because its transaction has ended, a popped one because a check point says so. A slave whose log is shorter
 lacks those records. So it applies the master's progress only once its own log, as readers see it, has reached the point
-where the master's ended. An Apache slave applies it at once; in its master's place it then never delivers messages
-whose progress only the lost log justified."""
+where the master's ended. An Apache slave applies it at once; in its master's place it then never delivers the messages
+whose copies only the lost log had."""
 
 from __future__ import annotations
 

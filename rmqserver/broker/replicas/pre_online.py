@@ -81,8 +81,8 @@ class PreOnline:
 
     def handlers(self, table: Mapping[int, Handler]) -> dict[int, Handler]:
         """Handlers that refuse some requests until the slaves were asked. Otherwise clients that still know this
-        address would change queues before the master knows how far a slave is, and a slave would copy offsets that are
-        as old as their file, and forget its own, which are further."""
+        address could have messages stored at queue offsets where others were read at a slave. And a slave could copy
+        offsets that are as old as their file, and forget its own, which are further."""
         codes = (*WRITES, *ENDINGS, RequestCode.GET_ALL_CONSUMER_OFFSET)
         return {code: self._once_asked(table[code]) for code in codes if code in table}
 
