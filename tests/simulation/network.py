@@ -25,7 +25,7 @@ class Network:
         self.machines: dict[str, Any] = {}
         self.slowness_s = NORMAL_S
         self.loss = 0.0
-        """Probability that a notice is lost. A request or an answer is lost half as often, and its connection ends."""
+        """Probability that a notice is lost. A ``Connection`` loses a request or an answer half as often, and ends."""
         self._cuts: set[tuple[str, str]] = set()
         self._held: list[tuple[Machine, Machine, Callable[[], None]]] = []
         self._streams = 0
