@@ -1,4 +1,5 @@
 """Apache RocketMQ's files on disk: commit log, consume queues, index, checkpoint, configuration tables.
 
-Knows no trio and no socket: the broker, the offline commands and Spark's executors all open the same ``MessageStore``.
+It knows no trio and no socket: the broker, the offline commands and Spark's executors all open the same
+``MessageStore``.
 """

@@ -1,5 +1,5 @@
-"""How far the log is confirmed: what readers may see. One place decides it, by the flush mode, and by the copies that
-other brokers must have."""
+"""Decides how far the log is confirmed, that is, what readers may see: by the flush mode, and by the copies that other
+brokers must have."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Confirmation:
         waits_for_copies: bool = False,
         on_written: Callable[[], None] = lambda: None,
     ):
-        """``waits_for_copies``: nothing is confirmed behind the offset that ``copied`` names; ``on_written`` is called
-        then when the kernel has a round."""
+        """``waits_for_copies``: nothing behind the offset given to ``copied`` is confirmed, and ``on_written`` is
+        called whenever the kernel has a round."""
         self.last_record_offset = 0
         """Log offset of the newest confirmed record."""
         self._log = log
@@ -58,7 +58,7 @@ class Confirmation:
             self._confirm_waiting()
 
     def copied(self, log_offset: int) -> None:
-        """The log may be confirmed up to there, from now on, as far as copies go."""
+        """From now on, copies allow the log to be confirmed up to ``log_offset``."""
         self._copied_offset = log_offset
         self._confirm_waiting()
 

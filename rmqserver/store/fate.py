@@ -1,5 +1,5 @@
 """What a stored record enters, by its sysFlag and its topic (``ConsumeQueueStore``, ``IndexService``, 5.5.0). The
-append, recovery, the index and readers of bare files all ask here, so a message counts for the same when it is sent and
+append, recovery, the index and readers of bare files all ask here, so a message is treated alike when it is sent and
 when it is read back from the log."""
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ QUEUED = 0x1
 INDEXED = 0x2
 """It can be looked up by its unique key, its keys and its tag."""
 DUE_TIME = 0x4
-"""If it has a delay level, its unit holds the time when it is due instead of a tags code."""
+"""If it has a delay level, its unit holds its due time instead of a tags code."""
 BATCH_QUEUED = 0x8
-"""Its body is a batch, and it belongs in a batch consume queue: here it is passed over."""
+"""Its body is a batch, and it belongs in a batch consume queue; this store skips it."""
 
 FATE_MASK = 0xFF
-"""The part of a sysFlag that decides; the bits above it tell how a body is compressed."""
+"""The part of a sysFlag that decides; the bits above tell how a body is compressed."""
 
 
 def _fate(sys_flag: int, topic: str) -> int:
@@ -40,5 +40,5 @@ def fates(topic: str) -> bytes:
 
 
 def fate(sys_flag: int, topic: str) -> int:
-    """What a record enters: the bits above."""
+    """What a record enters, as the bits above."""
     return fates(topic)[sys_flag & FATE_MASK]

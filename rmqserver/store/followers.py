@@ -1,6 +1,6 @@
-"""Followers of the log: whatever is derived from its records and can be derived from them again. Consume queues and the
+"""Followers of the log: everything that is derived from its records and can be derived again. Consume queues and the
 index are followers; a timer wheel or a replica joins by one more entry in the store's list. Recovery, checkpoint and
-retention ask the list, and know no member of it by name."""
+retention ask the list, and know no member by name."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ if TYPE_CHECKING:
     from rmqserver.store.recovery.checkpoint import Checkpoint
 
 Mark = tuple["ConsumeQueue", int]
-"""A queue and the offset up to which everything of it was written."""
+"""A queue and the offset up to which all its messages were written."""
 
 
 class Round(msgspec.Struct, gc=False):
-    """What one round of the loop has written to the log, on its way from commit through the flush to the followers.
-    The records lie before ``end_offset``; the last one starts at ``last_record_offset``."""
+    """What one round of the loop has written to the log, on its way from commit through the flush to the followers. The
+    records lie before ``end_offset``; the last one starts at ``last_record_offset``."""
 
     end_offset: int
     last_record_offset: int
     marks: list[Mark]
     index_items: list[IndexItem]
     arrivals: list[Arrival] = []
-    """What readers now see of it; filled in by the consume queues."""
+    """What readers now see of the round; the consume queues fill it in."""
 
 
 Sync = Callable[["Checkpoint", Callable[[], None]], None]
-"""Runs in the flush thread: brings what a follower has written to the device, and notes in the checkpoint what only
-this follower knows. Its second argument writes the checkpoint at once, before a step that would make the checkpoint on
-the disk untrue."""
+"""Runs in the flush thread: brings the follower's writes to the device, and notes in the checkpoint what only this
+follower knows. Its second argument writes the checkpoint at once, before a step that would make the checkpoint on the
+disk untrue."""
 
 
 class Follower(Protocol):
@@ -47,8 +47,8 @@ class Follower(Protocol):
 
     @property
     def newest_record_offset(self) -> int | None:
-        """Start of the newest record that it has taken in and still knows; -1 if there is none. Recovery begins to read
-        there or before. None: after ``recovered`` it reads by itself from the log what it lacks."""
+        """Start of the newest record that it has taken in and still knows; -1 if there is none. Recovery starts reading
+        there or earlier. None: after ``recovered`` the follower itself reads from the log what it lacks."""
 
     def knows_behind(self, log_offset: int) -> bool:
         """Whether it knows a record that ends behind that offset."""
@@ -57,41 +57,42 @@ class Follower(Protocol):
         """Takes the next records that recovery has read, in log order. It may know them already. OSError."""
 
     def cut(self, end_offset: int) -> None:
-        """The log ends there: forgets what it knows of records behind. OSError."""
+        """Forgets all records behind ``end_offset``, where the log now ends. OSError."""
 
     def recovered(self, start_offset: int, end_offset: int, synced_offset: int, *, was_clean: bool) -> None:
-        """Recovery has replayed the records from ``start_offset`` to ``end_offset``. What it had written of records up
-        to ``synced_offset`` is on the device; its next ``prepare`` has to sync the rest. OSError."""
+        """Recovery has replayed the records from ``start_offset`` to ``end_offset``. The follower's writes for records
+        up to ``synced_offset`` are on the device; its next ``prepare`` has to sync the rest. OSError."""
 
     # While the store is open.
 
     @property
     def show(self) -> Callable[[Round], None] | None:
-        """Takes in a round: readers may see its records from now on. No follower may be slow here. None: it is told of
-        what is appended elsewhere, and is given records of a copied log (``replay``): all that have its ``mark`` in
-        their properties, maybe others."""
+        """Takes in a round: readers may see its records from now on. No follower may be slow here. None: the follower
+        learns of appended records elsewhere. From a copied log it gets (by ``replay``) all records with its ``mark`` in
+        their properties, and maybe others."""
 
     @property
     def mark(self) -> bytes | None:
-        """What it has to read in the properties of a copied record, beside keys and tags; None if nothing."""
+        """The property that it needs to read in copied records, besides keys and tags; None if it needs none."""
 
     @property
     def is_behind(self) -> bool:
-        """Whether it has put off work, and can do it."""
+        """Whether it has deferred work that it can do now."""
 
     def work(self) -> None:
         """Does a portion of that work: a fraction of a millisecond."""
 
     @property
     def wants_sync(self) -> bool:
-        """Whether it does not want to wait for the next checkpoint."""
+        """Whether it asks for a sync before the next checkpoint is due."""
 
     def prepare(self) -> Sync:
-        """The sync of all that was shown. Called when it is not behind. Syncs run in the order in which they were
+        """The sync of everything shown. Called when it is not behind. Syncs run in the order in which they were
         prepared."""
 
     def delete_below(self, log_offset: int) -> int:
-        """The log starts there now: removes the files that hold only what lies before; returns how many. OSError."""
+        """Removes the files that hold only what lies before ``log_offset``, where the log now starts; returns how many.
+        OSError."""
 
 
 class Followers:
@@ -102,8 +103,8 @@ class Followers:
 
     @property
     def newest_record_offset(self) -> int:
-        """Start of the newest record that is known to all followers, except those that read the log by themselves; -1
-        if there is none."""
+        """Start of the newest record that is known to all followers, except those that read the log themselves; -1 if
+        there is none."""
         known = [each.newest_record_offset for each in self.all]
         return min((offset for offset in known if offset is not None), default=-1)
 
@@ -120,7 +121,7 @@ class Followers:
         return any(each.is_behind for each in self.all)
 
     def work(self) -> bool:
-        """Does a portion of the work that each has put off; True if some is left."""
+        """Does a portion of each follower's deferred work; True if some is left."""
         for each in self.all:
             if each.is_behind:
                 each.work()

@@ -1,6 +1,6 @@
-"""The store as the broker sees it: append and commit, flush, visibility, reads, search, retention. One thread - the
-broker's loop - calls everything here but ``load``; the threads that flush and that make files ahead belong to the
-store, start with ``open`` and end with ``close``."""
+"""The store as the broker sees it: append and commit, flush, visibility, reads, search, retention. One thread, the
+broker's loop, calls everything here except ``load``. The store owns the threads that flush and that make files ahead:
+they start with ``open`` and end with ``close``."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ R = TypeVar("R")
 
 
 def says_what_failed(method: Callable[P, R]) -> Callable[P, R]:
-    """For methods that read or remove files for a caller: an error of the disk becomes a StorageError. It stops nothing
-    else, and the next call may succeed."""
+    """For methods that read or remove files for a caller: a disk error becomes a StorageError. It stops nothing else,
+    and the next call may succeed."""
 
     @functools.wraps(method)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -105,9 +105,9 @@ class MessageStore:
         background: bool = True,
         read_only: bool = False,
     ):
-        """``on_visible`` is called, within ``commit`` or ``on_flush_done``, with what readers see now: answer held
-        pulls there. ``on_written`` is called before, where copies are waited for. ``follow`` makes further followers of
-        the log, which are shown a round after those of the store."""
+        """``on_visible`` is called within ``commit`` or ``on_flush_done``, with what readers now see: answer held pulls
+        there. ``on_written`` is called before it, in a store that waits for copies. ``follow`` makes further followers
+        of the log, which are shown a round after the store's own."""
         self.disk = disk or OsDisk()
         self.directory = StoreDirectory(os.fspath(directory), self.disk)
         self.read_only = read_only
@@ -168,7 +168,7 @@ class MessageStore:
         """Readable when ``on_flush_done`` has something to do."""
 
     def _followers(self, more: Iterable[Callable[[MessageStore], Follower]]) -> Iterator[Follower]:
-        """The followers of the log are named here, and nowhere else."""
+        """The only place that names the followers of the log."""
         yield self._queue_feed
         if self._index_feed is not None:
             yield self._index_feed
@@ -178,11 +178,12 @@ class MessageStore:
     # -- life
 
     def open(self) -> Recovered:
-        """Lock, load, recover (``recovery.py``), start the threads, leave the ``abort`` mark; says what was found.
+        """Locks, loads and recovers (``recovery.py``), starts the threads, leaves the ``abort`` mark. Returns what it
+        found.
 
-        StorageError if another process holds the store, or something in it cannot be used; nothing stays open then.
-        A read-only store takes no lock, starts no thread and changes no file: what its queues lack is worked out from
-        the log in memory.
+        StorageError if another process holds the store, or something in it cannot be used; nothing stays open then. A
+        read-only store takes no lock, starts no thread and changes no file: it rebuilds what its queues lack from the
+        log, in memory.
         """
         try:
             if not self.read_only:
@@ -190,7 +191,7 @@ class MessageStore:
             recovered = self._load()
             if not self.read_only:
                 self.directory.mark_running(recovered.dispatched_offset)
-                if self._background:  # before the appender, which at once asks for space
+                if self._background:  # before the appender, which asks for space at once
                     self._maker.start()
                 self._appender.start_at(recovered.end_offset)
         except OSError as error:
@@ -224,7 +225,7 @@ class MessageStore:
         recovered = recovery.run(clean=clean)
         self._flusher.flushed_offset = recovered.end_offset
         if not clean and not self.read_only:
-            # What a killed process had only written is shown from here on, so it must be on the device as well.
+            # Readers see from here on what a killed process had only written, so it must be on the device too.
             synced_offset = min(recovered.start_offset, recovery.synced_offset)
             self._make_durable(synced_offset, recovered.end_offset, failed_flush_offset)
         self._checkpointer = Checkpointer(self.directory.checkpoint, checkpoint, self.followers, self.disk)
@@ -233,10 +234,10 @@ class MessageStore:
         return recovered
 
     def _load_queues(self, checkpoint: Checkpoint, dispatched_offset: int, *, clean: bool) -> bool:
-        """False where the queues are not as the process left them that has dispatched up to there."""
+        """False if the queues are not as left by the process that had dispatched up to ``dispatched_offset``."""
         if clean:
             known_offset = checkpoint.closed_offset(functools.partial(time_search.store_time_ms, self.log))
-        else:  # what a killed process has written, and nobody has synced, is synced without looking for it
+        else:  # unsynced writes of a killed process are synced with the whole file system
             known_offset = dispatched_offset if self.disk.can_sync_file_system else 0
         is_known = self._queue_feed.load(known_offset, clean=clean)
         if not is_known and not self.read_only:
@@ -244,8 +245,8 @@ class MessageStore:
         return is_known or not known_offset
 
     def _vouch_for_nothing(self, checkpoint: Checkpoint, *, clean: bool) -> None:
-        """Queues may be made anew now, from the start of the log on. Whoever is killed meanwhile leaves some with their
-        newest units, and others without any: nothing may say then that they are whole."""
+        """From here on, queues may be rebuilt from the start of the log. A process killed meanwhile leaves some queues
+        with their newest units and others with none, so no mark on the disk may call them whole."""
         lacks_some = max(self._queue_feed.newest_record_offset, 0) < checkpoint.queues_log_offset
         if lacks_some:
             checkpoint.without_queues().write(self.disk, self.directory.checkpoint)
@@ -263,9 +264,9 @@ class MessageStore:
             raise
 
     def close(self, *, keeps_mark: bool = False) -> bool:
-        """Flush everything, write the checkpoint, remove the ``abort`` mark, release the lock. False, and the mark
-        stays, if a write or a flush failed at any time: the exit status of the process should then not be 0. With
-        ``keeps_mark`` it stays in any case: the next start then does what is to be done after a crash."""
+        """Flushes everything, writes the checkpoint, removes the ``abort`` mark, releases the lock. Returns False, and
+        leaves the mark, if a write or a flush ever failed: the process should then exit with a status other than 0.
+        With ``keeps_mark`` the mark always stays, so that the next start recovers as after a crash."""
         if not self._is_open:
             return True
         self._is_open = False
@@ -284,7 +285,7 @@ class MessageStore:
         return is_clean
 
     def abandon(self) -> None:
-        """Lets go of everything as a killed process does: nothing is flushed, and the ``abort`` mark stays. For a store
+        """Lets go of everything, like a killed process: flushes nothing and leaves the ``abort`` mark. For a store
         without threads."""
         self._is_open = False
         self._release()
@@ -300,9 +301,9 @@ class MessageStore:
     # -- writing
 
     def put(self, message: NewMessage) -> Appended:
-        """Takes one message into this round, and into the light queues that it names. ``append`` is the shortcut
-        through it, for the hot path: both store the same bytes and refuse the same messages. The message says
-        afterwards at which offsets of light queues it is."""
+        """Takes one message into this round, and into the light queues that it names. The hot path uses the shortcut
+        ``append``: both store the same bytes and refuse the same messages. Afterwards the message's properties hold its
+        offsets in the light queues."""
         queues = self._light_queues(message) if self.options.light_queues_enabled else []
         appended = self.append(
             message.topic, message.queue_id, message.flag, message.sys_flag, message.born_timestamp_ms,
@@ -314,11 +315,11 @@ class MessageStore:
         return appended
 
     def _light_queues(self, message: NewMessage) -> list[ConsumeQueue]:
-        """The light queues in which a message is to have units. Its properties name their offsets."""
+        """The light queues in which the message will have units. Sets their offsets in its properties."""
         named = message.properties.get(MULTI_DISPATCH)
         if named is None:
             return []
-        message.properties.pop(MULTI_QUEUE_OFFSET, None)  # only the store says where it is
+        message.properties.pop(MULTI_QUEUE_OFFSET, None)  # only the store says what the offsets are
         names = light_names(message.topic, named)
         if not names or not fate(message.sys_flag, message.topic) & QUEUED:
             return []
@@ -328,7 +329,7 @@ class MessageStore:
         return queues
 
     def log_copy(self) -> LogCopy:
-        """Through which a slave takes its master's log. Nothing may be appended or put then."""
+        """A slave uses it to take in its master's log. Nothing may be appended or put then."""
         self._copy = LogCopy(
             self.log, self.queues, self._appender, self._queue_feed, self._confirmation, self._begin_at,
             [follower for follower in self.followers.all if follower.show is None],
@@ -337,14 +338,15 @@ class MessageStore:
         return self._copy
 
     def _begin_at(self, log_offset: int) -> None:
-        """Of an empty store: its log begins there."""
-        self._flusher.flushed_offset = log_offset  # first, or the flush thread would look for what is before
+        """Starts the log of an empty store at ``log_offset``."""
+        self._flusher.flushed_offset = log_offset  # first, or the flush thread would look for what lies before
         self.log.written_offset = self.log.confirmed_offset = log_offset
 
     # -- flush and visibility
 
     def on_flush_done(self) -> None:
-        """Takes note of finished flushes, makes records visible (sync mode), does a portion of the work put off."""
+        """Takes note of finished flushes, makes records visible (sync mode), and does a portion of the deferred
+        work."""
         self._bell.clear()
         self._note_flushed()
         self.followers.work()
@@ -352,11 +354,11 @@ class MessageStore:
             self._prepare_checkpoint()
 
     def copied(self, log_offset: int) -> None:
-        """With ``waits_for_copies``: those who must have the log have it up to there."""
+        """With ``waits_for_copies``: every broker that must have the log has it up to this log offset."""
         self._confirmation.copied(log_offset)
 
     def flush(self) -> None:
-        """Everything committed, and all that follows from it, is on the device and in the checkpoint at return - or
+        """At return, everything committed and everything derived from it is on the device and in the checkpoint, or
         ``is_writeable`` is False. For a store without threads, and for shutdown."""
         self.flush_log()
         self._prepare_checkpoint()
@@ -381,8 +383,7 @@ class MessageStore:
 
     @property
     def confirmed_offset(self) -> int:
-        """Log offset up to which records can be read. The flush mode promises that what lies before it is not taken
-        back."""
+        """Log offset up to which records can be read. What lies before it is as safe as the flush mode promises."""
         return self.log.confirmed_offset
 
     @property
@@ -407,8 +408,8 @@ class MessageStore:
 
     @property
     def kept_offset(self) -> int:
-        """Log offset up to which neither a power cut nor another master takes anything back: it is on the device, and
-        whoever must have it has it."""
+        """Log offset up to which neither a power cut nor a new master can take anything back: it is on the device, and
+        every broker that must have a copy has one."""
         return min(self.flushed_offset, self.confirmed_offset)
 
     @property
@@ -425,8 +426,8 @@ class MessageStore:
         return self.flags.reason
 
     def dispatch_some(self) -> bool:
-        """Does a portion, half a millisecond at most, of the work that the followers have put off (consume queue files,
-        index), for when the loop is idle; True if some is left."""
+        """Does a portion, half a millisecond at most, of the work that the followers have deferred (consume queue
+        files, index). For when the loop is idle. True if some is left."""
         return self.followers.work()
 
     def index_few(self) -> None:
@@ -436,12 +437,12 @@ class MessageStore:
 
     @property
     def dispatch_behind_bytes(self) -> int:
-        """Log bytes that the index does not cover yet, and those of a copied log that readers do not see yet."""
+        """Bytes of the log that the index does not cover yet, or that readers of a copied log do not see yet."""
         copied = self._copy.behind_bytes if self._copy is not None else 0
         return copied + (self._index_feed.behind_bytes if self._index_feed is not None else 0)
 
     def use_options(self, options: StoreOptions) -> None:
-        """Takes over what may change while running: limits, delay levels, retention. File sizes, index, light
+        """Takes over the options that may change at run time: limits, delay levels, retention. File sizes, index, light
         queues, flush mode and intervals stay as they were."""
         now = self.options
         self.options = options = replace(
@@ -474,17 +475,16 @@ class MessageStore:
         cached_only: bool = False,
     ) -> GetResult:
         """Messages of a queue from ``queue_offset`` on (``DefaultMessageStore.getMessage``, 5.5.0): at most 32 messages
-        and 256 KiB at a time, at least one if there is one. ``wanted`` is asked with each unit's tags code, and in its
-        second stage with the properties of the record. With ``cached_only`` the log is not read if that may wait:
-        ``result.is_loaded`` is then False, and ``load`` finishes it in any thread. The second stage is then asked in
-        that thread."""
+        and 256 KiB, but at least one if there is one. ``wanted`` gets each unit's tags code, and in its second stage
+        the record's properties. With ``cached_only`` the log is not read if that may wait: ``result.is_loaded`` is then
+        False, and ``load`` finishes the result in any thread, including the second stage."""
         queue = self.queues.find(topic, queue_id)
         return self._reader.get(queue, queue_offset, max_count, max_bytes, wanted, cached_only)
 
     @says_what_failed
     def load(self, result: GetResult) -> GetResult:
         """Finishes a ``cached_only`` result: its status may change from FOUND, and ``next_offset`` may move on. May
-        wait for the device; may run in any thread."""
+        wait for the device. Any thread."""
         return self._reader.load(result)
 
     def queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:
@@ -534,7 +534,7 @@ class MessageStore:
         if self.index is None:
             return QueryResult([], 0, 0)
         found: list[int] = []
-        if self.read_only:  # what no index file of this store holds, or holds only half, is looked for in the log
+        if self.read_only:  # the log is searched for what the index files of this store lack, or hold only in part
             start = max(self.index.end_log_offset, self.log.min_offset)
             found = search_log(self.log.segments, start, topic, key, kind, begin_ms, end_ms)[-max_count:]
         else:
@@ -549,22 +549,22 @@ class MessageStore:
 
     @says_what_failed
     def delete_topic(self, topic: str) -> None:
-        """Removes the topic's queues, at any time. Its records stay in the log until they expire; those that were not
-        visible yet never will be. A topic of the same name begins anew, at queue offset 0."""
+        """Removes the topic's queues. Its records stay in the log until they expire; those not visible yet never will
+        be. A new topic of the same name starts at queue offset 0."""
         self.queues.delete_topic(topic)
 
     @says_what_failed
     def clean_expired(self, at_ms: int | None = None, *, force: bool = False) -> CleanReport:
-        """Measures the disk, sets or clears the flags, removes what retention allows (``retention.py``). To be called
-        every ten seconds or so. ``force`` deletes expired files whatever the hour."""
+        """Measures the disk, sets or clears the flags, removes what retention allows (``retention.py``). Call it about
+        every ten seconds. ``force`` deletes expired files at any hour."""
         now_ms = self.clock_ms() if at_ms is None else at_ms
         return self._retention.clean(now_ms, self.flushed_offset, force=force)
 
 
 @says_what_failed
 def open_read_only(directory: str | os.PathLike[str], options: StoreOptions | None = None) -> MessageStore:
-    """Opens a store for looking at, also while a broker runs on it. File sizes are taken from the files themselves.
-    The caller closes it. StorageError if there is no store, or none that can be read here."""
+    """Opens a store for looking at, even while a broker runs on it. File sizes are taken from the files themselves. The
+    caller closes it. StorageError if there is no store, or none that can be read here."""
     disk = OsDisk()
     paths = StoreDirectory(os.fspath(directory), disk)
     if not disk.is_directory(paths.root):

@@ -1,5 +1,5 @@
 """A message on its way into the store, as one value. Producers, consumers that send back, delay levels, transactions
-and timers all hand over this."""
+and timers all pass it on."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from rmqproto.message.properties import joined
 
 
 class NewMessage(msgspec.Struct):
-    """Hosts are record host fields: 4 or 16 address bytes and the port as i32. The host bits of ``sys_flag`` are set by
-    the store. ``properties`` keep their order. ``prepared_offset`` is the log offset of the half message that a
-    commit or rollback is about; 0 elsewhere. Mutable: the rewrites of the put change it on its way."""
+    """Hosts are record host fields: 4 or 16 address bytes and the port as i32. The store sets the host bits of
+    ``sys_flag``. ``properties`` keep their order. ``prepared_offset`` is the log offset of the half message that a
+    commit or rollback is about; 0 elsewhere. Mutable: the put's rewrites change it on its way."""
 
     topic: str
     queue_id: int

@@ -1,5 +1,5 @@
-"""What a store can be told: file sizes, flushing, limits, retention. Defaults are those of Apache RocketMQ 5.5.0, so
-that a directory written with them opens there; the name in a comment is Apache's key in ``broker.conf``."""
+"""The store's options: file sizes, flushing, limits, retention. Defaults are those of Apache RocketMQ 5.5.0, so
+Apache's broker can open a directory written with them. The name in a comment is Apache's key in ``broker.conf``."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ DISK_PERCENT_BOUNDS = {
     "disk_used_percent_forcible": (30, 85),
     "disk_used_percent_full": (35, 90),
 }
-"""What Apache makes of limits of the disk that lie outside (5.5.0, ``MessageStoreConfig`` and ``DefaultMessageStore``):
-the nearest bound."""
+"""How Apache treats disk limits outside these bounds (5.5.0, ``MessageStoreConfig`` and ``DefaultMessageStore``): it
+takes the nearest bound."""
 
 
 def bounded_disk_percent(field: str, percent: int) -> int:
-    """A limit of the disk as brokers use it, by its field in ``StoreOptions``."""
+    """A disk limit as brokers apply it, by its field in ``StoreOptions``."""
     low, high = DISK_PERCENT_BOUNDS[field]
     return min(max(percent, low), high)
 
@@ -50,7 +50,7 @@ class StoreOptions:
     light_queues_enabled: bool = False  # enableLmq and enableMultiDispatch
     light_queue_count_max: int | None = None  # maxLmqConsumeQueueNum, with enableLmqQuota
 
-    waits_for_copies: bool = False  # enableControllerMode: readers see what the brokers in sync have
+    waits_for_copies: bool = False  # enableControllerMode: readers see only what all brokers in sync have
 
     message_size_max_bytes: int = 4 << 20  # maxMessageSize: the body, as stored
     delay_levels_ms: tuple[int, ...] = DEFAULT_DELAY_LEVELS_MS  # messageDelayLevel
@@ -63,7 +63,7 @@ class StoreOptions:
     transfer_count_on_disk_max: int = 8  # maxTransferCountOnMessageInDisk
     transfer_bytes_on_disk_max: int = 64 << 10  # maxTransferBytesOnMessageInDisk
     memory_percent_for_messages: int = 40  # accessMessageInMemoryMaxRatio
-    filter_scan_bytes_max: int = 16_000  # maxFilterMessageSize: consume queue bytes one pull may look at
+    filter_scan_bytes_max: int = 16_000  # maxFilterMessageSize: consume queue bytes that one pull may look at
 
     check_crc_on_recover: bool = True  # checkCRCOnRecover
 
@@ -76,10 +76,10 @@ class StoreOptions:
     disk_used_percent_full: int = 90  # diskSpaceWarningLevelRatio: above, nothing is written
 
     disk_free_min_bytes: int = 256 << 20
-    """If less is left, nothing is written, whatever the percentage says. Ours; Apache has only ratios."""
+    """Writes stop if less is left, whatever the percentage. This limit is ours; Apache has only ratios."""
 
     open_files_max: int = 256
-    """Consume queue and commit log files kept open at a time; others are opened when they are needed."""
+    """Consume queue and commit log files kept open; others are opened when needed."""
 
     def __post_init__(self) -> None:
         if self.consume_queue_file_size_bytes % UNIT_SIZE_BYTES:

@@ -1,5 +1,5 @@
-"""What the store answers: statuses by Apache's names (``PutMessageStatus``, ``GetMessageStatus``, 5.5.0), and the few
-records that carry an answer."""
+"""What the store answers: statuses under Apache's names (``PutMessageStatus``, ``GetMessageStatus``, 5.5.0), and the
+few records that carry an answer."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Boundary(enum.Enum):
 
 
 class Appended(msgspec.Struct, frozen=True, gc=False):
-    """Where a message went. A Struct, which costs a fifth of a NamedTuple to make."""
+    """Where a message went. A Struct costs a fifth of a NamedTuple to make."""
 
     log_offset: int
     size_bytes: int
@@ -75,11 +75,11 @@ class Arrival(msgspec.Struct, frozen=True, gc=False):
 
 
 LogRange = tuple[int, int]
-"""Log offset and size of bytes of the commit log, never across a file's end."""
+"""Log offset and size of some bytes of the commit log, all in one file."""
 
 
 class Walk(msgspec.Struct, frozen=True, gc=False):
-    """Units that a pull looks at one by one, from ``queue_offset`` on, and what it wants of them."""
+    """Units that a pull looks at one by one, from ``queue_offset`` on, and what the pull wants."""
 
     queue_offset: int
     units: bytes
@@ -89,8 +89,8 @@ class Walk(msgspec.Struct, frozen=True, gc=False):
 
 
 class GetResult(msgspec.Struct, gc=False):
-    """Answer to a pull. ``next_offset`` is the queue offset to ask for next. Until it ``is_loaded`` its status is
-    FOUND, and what it holds is not known yet."""
+    """Answer to a pull. ``next_offset`` is the queue offset to ask for next. Until it ``is_loaded``, its status is
+    FOUND and its content is not known yet."""
 
     status: GetStatus
     next_offset: int
@@ -101,10 +101,10 @@ class GetResult(msgspec.Struct, gc=False):
     sizes: list[int] = []
     """Size of each record, in order."""
     ranges: list[LogRange] = []
-    """Where the records lie; empty if the filter's second stage has read them. If ``cached_only`` was asked for and not
-    everything is in memory, ``chunks`` is empty until ``MessageStore.load`` reads them."""
+    """Where the records lie; empty if the filter's second stage has read them. With ``cached_only``, if not everything
+    is in memory, ``chunks`` is empty until ``MessageStore.load`` reads them."""
     walk: Walk | None = None
-    """What is still to be looked at, where the filter's second stage needs records that are not in memory."""
+    """Units not looked at yet, because the filter's second stage needs records that are not in memory."""
     suggest_slave: bool = False
     """The reader is further behind than this machine's memory reaches."""
 

@@ -1,5 +1,5 @@
-"""What goes when, and when nothing more is taken (``CleanCommitLogService``, 5.5.0): files go by age, oldest first,
-never the last one; a disk that fills up lowers the age, then stops writes before it is full."""
+"""Which files are removed when, and when writes stop (``CleanCommitLogService``, 5.5.0). Files go by age, oldest first,
+never the last one. A disk that fills up lowers the age, then stops writes before it is full."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class CleanReport:
     queue_disk_used_percent: int
     deleted_log_files: int = 0
     deleted_follower_files: int = 0
-    """Of consume queues, of the index, and of any other follower of the log."""
+    """Removed files of consume queues, of the index, and of any other follower of the log."""
 
 
 class Retention:
@@ -53,7 +53,7 @@ class Retention:
         self._options = options
 
     def clean(self, now_ms: int, flushed_offset: int, *, force: bool) -> CleanReport:
-        """What is not flushed yet stays."""
+        """Files that are not flushed yet stay."""
         report = self._measure()
         self._delete_log_files(report, now_ms, flushed_offset, force)
         if report.deleted_log_files:

@@ -1,4 +1,4 @@
-"""Why a store does not take messages (``RunningFlags``, 5.5.0): bits as Apache shows them, and a sentence for each."""
+"""Why a store refuses messages (``RunningFlags``, 5.5.0): bits as Apache shows them, and a sentence for each."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class RunningFlags:
         self._reasons: dict[int, str] = {}
 
     def set(self, bit: int, reason: str) -> None:
-        """The first reason of a bit is kept: later ones are its consequences."""
+        """Keeps the first reason of a bit: later ones are consequences of it."""
         self.bits |= bit
         if bit not in self._reasons:
             _log.error("event=store-flag-set bit=%d reason=%r", bit, reason)
@@ -40,7 +40,7 @@ class RunningFlags:
 
     @property
     def has_write_failed(self) -> bool:
-        """A write or flush failed: what is on the disk is unknown until the next start has recovered it."""
+        """A write or flush failed: the state of the disk is unknown until the next start has recovered it."""
         return bool(self.bits & (NOT_WRITEABLE | CONSUME_QUEUE_ERROR | INDEX_ERROR))
 
     @property

@@ -1,7 +1,7 @@
-"""The hot path: encodes records, gives them their offsets, and writes a round of them with one ``pwrite``. 80,000 sends
-a second leave 12 us a message for the whole broker, so this file spends no object, call or copy that it can save: a
+"""The hot path: encodes records, gives them their offsets, and writes a round of them with one ``pwrite``. At 80,000
+sends a second the whole broker has 12 us for a message, so this file avoids every object, call and copy that it can. A
 record is five parts in a list that is joined once a round, a consume queue unit is 20 bytes packed onto its queue, and
-what the index needs is six references kept for later."""
+the index gets six references kept for later."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ _INNER_BATCH_TEXT = "inner batches (sysFlag 0x80) are not served: no queue here 
 _HOSTS_V6 = BORN_HOST_V6 | STORE_HOST_V6
 _HOSTS_V4_SIZE = 16
 
-# Looked up once here, and not for every message.
+# Looked up once here, not for every message.
 _pack_record, _pack_unit = RECORD_V4.pack, UNIT.pack
 _SIZES_COUNT = 1024
 _SIZES = [size.to_bytes(2, "big") for size in range(_SIZES_COUNT)]
-"""The length of properties as a record holds it, for nearly all messages."""
+"""Packs the length of properties as a record holds it; covers nearly all messages."""
 
 # The fixed part of a record (RECORD_V4 in rmqproto.message.record) in pieces, for hosts that may be IPv6:
 # head | sysFlag i32, born time i64 | born host | store time i64 | store host | reconsume times i32, prepared offset i64
@@ -50,7 +50,7 @@ _HEAD = struct.Struct(">iiIiiqq")
 _BORN = struct.Struct(">iq")
 _REST = struct.Struct(">iq")
 _FIXED_PARTS = {size: struct.Struct(f"{_HEAD.format}{size}si") for size in (48, 60, 72)}
-"""The fixed part of a batch's records: head, middle of that size (none, one or both hosts are IPv6), body length."""
+"""The fixed part of a batch's records: head, middle of that size (no, one or both hosts are IPv6), body length."""
 
 
 class Appender:
@@ -88,7 +88,7 @@ class Appender:
         self.use_options(options)
 
     def start_at(self, end_offset: int) -> None:
-        """Goes on where recovery found the end of the log. OSError if that file cannot be opened."""
+        """Continues where recovery found the end of the log. OSError if that file cannot be opened."""
         segments = self._log.segments
         self.end_offset = self._parts_offset = end_offset
         if segments.bases:
@@ -121,8 +121,8 @@ class Appender:
         found_keys: MessageKeys | None = None,
     ) -> Appended:
         """Takes one message into this round. Hosts are 4 or 16 address bytes and the port as i32; the host bits of
-        ``sys_flag`` are set to fit them. ``body`` may be a view: it is copied at ``commit``. ``found_keys`` are
-        those of the properties, where the caller knows them. The message may not be acknowledged before ``commit`` has
+        ``sys_flag`` are set to fit them. ``body`` may be a view: it is copied at ``commit``. ``found_keys`` are the
+        keys of the properties, if the caller knows them. The message may not be acknowledged before ``commit`` has
         returned.
 
         MessageRefused if the message is too large or the store takes none; nothing has changed then.
@@ -186,8 +186,8 @@ class Appender:
         return Appended(log_offset, size, queue_offset)
 
     def light_queues(self, names: Iterable[str]) -> list[ConsumeQueue]:
-        """Light queues by name, made where they are not there. MessageRefused if one cannot be, or would be one too
-        many."""
+        """Light queues by name, created if missing. MessageRefused if one cannot be created, or would exceed the
+        limit."""
         found = []
         for name in names:
             entry = self._topics.get(name)
@@ -199,7 +199,7 @@ class Appender:
         return found
 
     def dispatch(self, appended: Appended, tags: bytes, queues: list[ConsumeQueue]) -> None:
-        """The message that was appended last also has the next unit of each of these queues."""
+        """Gives the message that was appended last the next unit of each of these queues, too."""
         for queue in queues:
             code, _ = self._topics[queue.topic].tag(tags)
             queue.next_offset += 1
@@ -219,9 +219,9 @@ class Appender:
         reconsume_times: int,
         batch: bytes,
     ) -> tuple[Appended, list[int]]:
-        """Takes the messages of one batch send, as the producer packed them, as records of their own, one behind the
-        other in one file. Returns where the first went, and all log offsets. ProtocolError if it is not a batch; as
-        ``append`` otherwise."""
+        """Takes the messages of one batch send, as the producer packed them, as records of their own: consecutive, in
+        one file. Returns where the first went, and all log offsets. ProtocolError if it is not a batch; otherwise as
+        ``append``."""
         entry = self._topics.get(topic) or self._topic(topic)
         messages = batch_parts_untrusted(batch)
         overhead = entry.overhead_bytes - 2 + len(born_host) + len(store_host) - _HOSTS_V4_SIZE
@@ -247,7 +247,8 @@ class Appender:
     def _append_messages(
         self, entry: Topic, queue_id: int, middle: bytes, messages: list[BatchPart], sizes: list[int]
     ) -> tuple[Appended, list[int]]:
-        """What ``append`` does, without its calls and choices: they would be most of the cost of a small message."""
+        """Does what ``append`` does, without its calls and branches: they would be most of the cost of a small
+        message."""
         queue = entry.queues.get(queue_id) or self._queue(entry, queue_id)
         now_ms, magic, topic_field, prefix_hash = self._now_ms, entry.magic, entry.field, entry.index_prefix_hash
         pack_fixed_part = _FIXED_PARTS[len(middle)].pack
@@ -266,7 +267,7 @@ class Appender:
                 body, topic_field, properties,
             )  # fmt: skip
             queue_offset += 1
-            # Neighbours in a batch mostly differ in nothing but their unique keys.
+            # Neighbours in a batch usually differ only in their unique keys.
             ahead, found, rest = properties.rpartition(b"UNIQ_KEY\x01")
             unique_key, _, behind = rest.partition(b"\x02")
             if behind != after or ahead != before or not found:
@@ -290,21 +291,21 @@ class Appender:
         return first, log_offsets
 
     def _topic(self, name: str) -> Topic:
-        """One that is not known yet."""
+        """Adds a topic that is not known yet."""
         try:
             return self._queues.topic(name)
         except StorageError as error:
             raise MessageRefused(PutStatus.SERVICE_NOT_AVAILABLE, str(error)) from error
 
     def _queue(self, topic: Topic, queue_id: int) -> ConsumeQueue:
-        """One that is not open yet."""
+        """Adds a queue that is not open yet."""
         try:
             return self._queues.add(topic, queue_id)
         except StorageError as error:
             raise MessageRefused(PutStatus.SERVICE_NOT_AVAILABLE, str(error)) from error
 
     def _check_batch(self, entry: Topic, sys_flag: int, messages: list[BatchPart], sizes: list[int]) -> int:
-        """The total size of records of these sizes. MessageRefused if one message, or all together, are too large for
+        """The total size of records of these sizes. MessageRefused if a message, or the whole batch, is too large for
         the store."""
         harmless_size = min(self._body_size_max, PROPERTIES_SIZE_MAX_BYTES)
         zeros = map(bytes.find, [properties for _, _, properties in messages], repeat(0), repeat(2))
@@ -323,12 +324,12 @@ class Appender:
         return total
 
     def _start_round(self) -> int:
-        # One clock reading a round: the loop's rounds are a millisecond long at most.
+        # One clock reading a round: a round of the loop takes a millisecond at most.
         self._now_ms = self.last_store_timestamp_ms = self._clock_ms()
         return self._now_ms
 
     def _check(self, entry: Topic, sys_flag: int, size: int, body_size: int, properties: bytes) -> None:
-        """MessageRefused if the store's rules say so (``MessageExtEncoder``, ``DefaultMessageStore``). Only ours
+        """MessageRefused if the store's rules say so (``MessageExtEncoder``, ``DefaultMessageStore``). Only our broker
         refuses zero bytes: recovery takes them for a torn record."""
         if self._flags.refuses_writes:
             raise MessageRefused(PutStatus.SERVICE_NOT_AVAILABLE, self._flags.reason)
@@ -350,8 +351,8 @@ class Appender:
         self, sys_flag: int, born_timestamp_ms: int, born_host: bytes, store_host: bytes, reconsume_times: int,
         prepared_offset: int,
     ) -> bytes:  # fmt: skip
-        """A record from its sysFlag to its prepared transaction offset: what the messages of a batch have in common,
-        and what is longer if hosts are IPv6."""
+        """A record from its sysFlag to its prepared transaction offset: the part that the messages of a batch share,
+        and that is longer if hosts are IPv6."""
         sys_flag &= ~_HOSTS_V6
         sys_flag |= BORN_HOST_V6 if len(born_host) == 20 else 0
         sys_flag |= STORE_HOST_V6 if len(store_host) == 20 else 0
@@ -362,8 +363,8 @@ class Appender:
     # -- a copied log
 
     def copy(self, log_offset: int, data: bytes | memoryview) -> None:
-        """Writes bytes of another broker's log, which go on where this one ends and do not pass the end of a file. Says
-        nothing to the followers. StorageError if they cannot be written; the store then refuses all that comes."""
+        """Writes bytes of another broker's log, which start where this one ends and do not pass the end of a file. Does
+        not tell the followers. StorageError if they cannot be written; the store then refuses everything."""
         if self._round_failed is not None:
             raise self._round_failed
         try:
@@ -387,7 +388,7 @@ class Appender:
     # -- files
 
     def _roll(self, size: int) -> None:
-        """Goes on in the next file. MessageRefused, with nothing changed, if it cannot be made."""
+        """Continues in the next file. MessageRefused, with nothing changed, if it cannot be made."""
         if size + BLANK_SIZE_BYTES > self._log.file_size_bytes:
             text = f"record of {size} bytes does not fit a commit log file of {self._log.file_size_bytes}"
             raise MessageRefused(PutStatus.MESSAGE_ILLEGAL, text)
@@ -433,10 +434,10 @@ class Appender:
     # -- the end of a round
 
     def commit(self) -> None:
-        """Writes the round. In async mode it is confirmed at return; in sync mode a flush has been asked for.
+        """Writes the round. In async mode it is confirmed at return; in sync mode a flush has been requested.
 
-        StorageError if a write of this round failed: nothing of it may be acknowledged, none of it becomes visible,
-        and the store refuses writes until it is opened anew.
+        StorageError if a write of this round failed: none of it may be acknowledged, none of it becomes visible, and
+        the store refuses writes until it is opened again.
         """
         if not self._parts and not self._touched and not self._index_items:
             return

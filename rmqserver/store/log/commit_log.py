@@ -1,4 +1,4 @@
-"""The commit log's files: reading records, rolling to the next file, flushing. ``appender.py`` appends; ``recovery.py``
+"""The commit log's files: reads records, rolls to the next file, flushes. ``appender.py`` appends; ``recovery.py``
 decides where the log ends after a crash."""
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ from rmqserver.store.disk.disk import Disk, File
 from rmqserver.store.disk.segments import FileCache, SegmentedFile
 from rmqserver.store.results import LogRange
 
-# End of a file (CommitLog, 5.5.0), big-endian: bytes left i32 | magic 0xCBD43194 i32; the rest stays as it is
+# The end of a file (CommitLog, 5.5.0), big-endian: bytes left i32 | magic 0xCBD43194 i32; the rest stays as it is
 BLANK = struct.Struct(">ii")
 BLANK_SIZE_BYTES = BLANK.size
 """At least this much stays free for the blank at the end of every file."""
 
 HOT_BYTES = 32 << 20
-"""The newest part of the log was written a moment ago and is taken to be in memory without asking."""
+"""The newest part of the log was written a moment ago, so it is taken to be in memory without asking."""
 
 _NOWHERE = 1 << 63
 
 RECORD_READ_BYTES = 1024
-"""What is read of a record whose size is not known: most have no more, and a system call costs more than the bytes."""
+"""Bytes read of a record of unknown size: most records are no larger, and a system call costs more than the bytes."""
 
 SPAN_MAX_BYTES = 1 << 20
 GAP_MAX_BYTES = 16 << 10
@@ -29,7 +29,7 @@ GAP_MAX_BYTES = 16 << 10
 
 
 class CommitLog:
-    """The stream of records. ``written_offset`` is the end of what is in the files; readers see nothing behind
+    """The stream of records. ``written_offset`` is the end of what is in the files; readers see only what lies before
     ``confirmed_offset``."""
 
     def __init__(self, directory: str, file_size_bytes: int, disk: Disk, cache: FileCache):
@@ -38,12 +38,12 @@ class CommitLog:
         self.written_offset = 0
         self.confirmed_offset = 0
         self.last_write: tuple[int, bytes] = (_NOWHERE, b"")
-        """Where the newest bytes were written, and the bytes: who waits for a message wants it in the round in which it
-        comes, and needs no system call to have it."""
+        """Log offset of the newest write, and its bytes. A consumer that waits for a message wants it in the same
+        round, and gets it without a system call."""
         self._newest: tuple[int, File | None] = (_NOWHERE, None)
 
     def use_newest(self, base: int, file: File) -> None:
-        """Keeps the file that is being written: most reads are of it, and need no look-up in the cache."""
+        """Keeps the file that is being written: most reads go to it, and need no look-up in the cache."""
         self._newest = (base, file)
 
     @property
@@ -54,7 +54,7 @@ class CommitLog:
         return self.segments.min_offset <= log_offset and log_offset + size_bytes <= self.confirmed_offset
 
     def read(self, log_offset: int, size_bytes: int) -> bytes:
-        """May wait for the device; any thread. Fewer bytes at the end of a file, none if there is no file."""
+        """May wait for the device. Any thread. Returns fewer bytes at the end of a file, none if there is no file."""
         start, data = self.last_write
         if log_offset >= start:
             return data[log_offset - start : log_offset - start + size_bytes]
@@ -77,9 +77,9 @@ class CommitLog:
         return file.pread_cached(size_bytes, log_offset - base)
 
     def read_ranges(self, ranges: list[LogRange], *, cached_only: bool = False) -> list[bytes] | None:
-        """The bytes of each range; ranges ascend, unless units are damaged. Near ones are read as one: records of one
-        queue lie among those of others, and a system call costs as much as 4 KiB. None if ``cached_only`` and it may
-        wait."""
+        """The bytes of each range; ranges ascend, unless units are damaged. Ranges near each other are read as one:
+        records of a queue lie among those of other queues, and a system call costs as much as 4 KiB. None if
+        ``cached_only`` and the read may wait."""
         read = self.read_cached if cached_only else self.read
         first, count = 0, len(ranges)
         if count == 1:
@@ -104,7 +104,7 @@ class CommitLog:
         return found
 
     def record(self, log_offset: int) -> bytes | None:
-        """The visible record that starts there; None if none does, as far as size and magic can tell."""
+        """The visible record that starts there; None if size and magic show that none does."""
         if not self.has(log_offset, RECORD_SIZE_MIN_BYTES):
             return None
         data = self.read(log_offset, RECORD_READ_BYTES)
@@ -118,7 +118,7 @@ class CommitLog:
         return data[:size] if len(data) >= size else None
 
     def flush(self, start: int, end: int) -> None:
-        """All bytes of [start, end) are on the device at return. Called by the flush thread. After an OSError, never
+        """All bytes of [start, end) are on the device at return. The flush thread calls it. After an OSError, never
         call it again."""
         base = self.segments.base_of(start)
         while base < end:

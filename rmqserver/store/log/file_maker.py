@@ -1,6 +1,6 @@
-"""Makes commit log files ahead of need, reserves their space, and removes old ones, in a thread: a new 1 GiB file in
-the loop would be a stall of 20 ms, its removal one of 100, and a page that has no block yet costs twice as much to
-write."""
+"""Makes commit log files ahead of need, reserves their space, and removes old ones, all in a thread. In the loop,
+making a 1 GiB file would be a stall of 20 ms and removing one a stall of 100 ms; writing a page that has no block yet
+costs twice as much."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from rmqserver.store.disk.disk import Disk, File
 from rmqserver.store.log.commit_log import CommitLog
 
 ALLOCATE_AHEAD_BYTES = 16 << 20
-"""Reserved at a time; the next piece is asked for when half of it is used."""
+"""Bytes reserved at a time; the next piece is requested when half of this one is used."""
 
 TASKS_MAX = 8
-"""Tasks that may wait for the thread. When so many wait, more work ahead of need is not worth it."""
+"""Tasks that may wait for the thread. If so many wait, work ahead of need is skipped."""
 
 NEVER = 1 << 62
-"""No log grows this far: nothing more is made ahead in this file."""
+"""No log grows this far: nothing more is reserved or made ahead."""
 
 _log = logging.getLogger(__name__)
 
 
 class FileMaker:
-    """Work ahead may fail: the write that needs it will meet the same error and report it. Without ``start`` nothing
-    is done ahead."""
+    """Work ahead of need may fail: the write that needs it meets the same error and reports it. Without ``start``
+    nothing is done ahead."""
 
     def __init__(self, log: CommitLog, disk: Disk):
         self.allocate_when_past = NEVER
@@ -50,14 +50,14 @@ class FileMaker:
             self._thread = None
 
     def take(self, base: int) -> None:
-        """The file that starts at ``base`` is there and durable at return, made here if the thread has not made it.
-        OSError."""
+        """At return the file that starts at ``base`` exists and is durable; it is made here if the thread has not made
+        it. OSError."""
         if self._made != base:
             self._log.segments.make_durable(base)
         self._log.segments.adopt(base)
 
     def started(self, base: int, file: File) -> None:
-        """The log goes on in this file: its space, and the next file, are prepared from now on."""
+        """The log continues in this file: from now on its space and the next file are prepared."""
         self._file, self._base = file, base
         self._allocated_to = base
         self.request(max(base, self._log.written_offset))
@@ -77,7 +77,8 @@ class FileMaker:
         self.allocate_when_past = stop - ALLOCATE_AHEAD_BYTES // 2 if stop < file_end else NEVER
 
     def remove(self, path: str) -> None:
-        """Removes a file that nothing refers to anymore; here, if the thread is too far behind. OSError then."""
+        """Removes a file that nothing refers to anymore. If the thread is too far behind, it is removed here; OSError
+        then."""
         if not self._submit(lambda: self._disk.unlink(path)):
             self._disk.unlink(path)
 
@@ -87,8 +88,8 @@ class FileMaker:
         self._allocate(file, 0, min(ALLOCATE_AHEAD_BYTES, self._log.file_size_bytes))
 
     def _allocate(self, file: File, at: int, size_bytes: int) -> None:
-        """Reserves nothing when a disk is nearly full: a call that cannot get all it asks for holds what there is until
-        it fails, and a write of the loop would meanwhile find the disk full before it is."""
+        """Reserves nothing when the disk is nearly full. A call that cannot get all the space holds what there is until
+        it fails, and meanwhile a write of the loop would find the disk full too early."""
         if self._disk.usage(self._log.segments.directory).usable_bytes >= 2 * size_bytes:
             file.allocate(at, size_bytes)
 

@@ -1,5 +1,5 @@
-"""The thread that makes things durable. While one fdatasync runs the next group of messages gathers, and one sync
-covers them all. Now and then it also brings consume queues, index and checkpoint to the device."""
+"""The thread that makes things durable. While one fdatasync runs, the next group of messages gathers, and one sync
+covers them all. From time to time it also brings consume queues, index and checkpoint to the device."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from rmqserver.store.log.commit_log import CommitLog
 
 
 class Flusher:
-    """The loop reads ``flushed_offset``, ``error`` and ``is_checkpoint_due`` after the bell has rung. A flush that
-    failed is never tried again: the kernel marks the pages clean, and a second try would succeed without them."""
+    """The loop reads ``flushed_offset``, ``error`` and ``is_checkpoint_due`` after the bell has rung. A failed flush is
+    never tried again: the kernel marks the pages clean, and a second try would succeed without them."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class Flusher:
         self._checkpoint_interval_s = checkpoint_interval_ms / 1000
         self._checkpoint_at = time.monotonic() + self._checkpoint_interval_s
         self._job: Callable[[], None] | None = None
-        # A lock as doorbell costs a tenth of an Event: released by ``request``, taken by the thread.
+        # A lock as doorbell costs a tenth of an Event. ``request`` releases it, the thread takes it.
         self._wanted = threading.Lock()
         self._wanted.acquire()
         self._is_stopping = False
@@ -47,7 +47,7 @@ class Flusher:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends the thread after what it is doing; what was written since is not flushed."""
+        """Ends the thread after its current work; later writes are not flushed."""
         if self._thread is not None:
             self._is_stopping = True
             self.request()
@@ -55,7 +55,7 @@ class Flusher:
             self._thread = None
 
     def request(self) -> None:
-        """Asks for a flush of what is written now. Called by the loop only."""
+        """Asks for a flush of everything written so far. Only the loop calls it."""
         if self._wanted.locked():
             self._wanted.release()
 
@@ -67,7 +67,7 @@ class Flusher:
         self.request()
 
     def flush(self) -> None:
-        """One flush, and the job if there is one. Also for the loop's own use when there is no thread (anymore)."""
+        """One flush, and the job if there is one. The loop also calls it when there is no thread."""
         if self.error is not None:
             return
         job, self._job = self._job, None
@@ -83,10 +83,10 @@ class Flusher:
             self.failed(error)
 
     def keep_first_file(self) -> StorageError | None:
-        """Called by the loop before the log goes on in another file; returns what went wrong, now or before. If a new
-        store grows past its first file before any flush, that file is flushed here, once in the store's life. So
-        recovery can tell damage from what a crash left of a new log: if later files hold records but the first record
-        cannot be read, the log is damaged."""
+        """Called by the loop before the log continues in another file; returns the error of this flush or of an earlier
+        one. If a new store grows past its first file before any flush, that file is flushed here, once in the store's
+        life. Recovery can then tell damage from what a crash left of a new log: if later files hold records but the
+        first record cannot be read, the log is damaged."""
         if self.error is None and not self.flushed_offset:
             try:
                 self._log.segments.file(self._log.segments.bases[0]).fdatasync()
@@ -95,7 +95,7 @@ class Flusher:
         return self.error
 
     def failed(self, error: OSError) -> None:
-        """A flush has failed: it is never tried again, and a mark tells the next start."""
+        """A flush failed. It is never tried again, and a mark tells the next start."""
         self._mark_failed(self.flushed_offset)
         self.error = storage_error(error, "cannot flush", error.filename or self._log.segments.directory)
         self._bell.ring()

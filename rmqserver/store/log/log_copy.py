@@ -1,5 +1,6 @@
-"""A log that is another broker's: its bytes come as they lie there, and are followed as the store's own rounds are.
-They are written first, and dispatched a portion at a time behind: who sends them waits for the log alone."""
+"""A copy of another broker's log: its bytes are stored as they come, and the followers take them in like the store's
+own rounds. The bytes are written first and dispatched later, a portion at a time, so the sender waits only for the
+log."""
 
 from __future__ import annotations
 
@@ -21,23 +22,23 @@ from rmqserver.store.queues.feed import QueueFeed
 
 try:
     from rmqserver.store.log._dispatch import plain_records
-except ImportError:  # it was installed without a C compiler
+except ImportError:  # installed without a C compiler
     plain_records = None  # type: ignore[assignment]
 
 PORTION_BYTES = 256 << 10
-"""Of the log, dispatched at a time: half a millisecond."""
+"""Log bytes dispatched at a time: half a millisecond."""
 
 FEW = 32
-"""Records that are not plain, taken at a time before plain ones are looked for again."""
+"""Unusual records taken at a time before the C code tries again."""
 
 _ANY_FATES = fates("")
 _log = logging.getLogger(__name__)
 
 
 class LogCopy:
-    """Of an open store to which nobody appends messages. ``end_offset`` is where the next bytes go; readers see the
-    records that are whole and dispatched. What a crash, or a close, leaves undispatched is found by the next start.
-    ``begin_at``: nothing lies before that log offset. ``readers`` are given the records that have their marks."""
+    """For an open store to which nobody appends messages. ``end_offset`` is where the next bytes go; readers see
+    records that are whole and dispatched. A crash or a close may leave records undispatched; the next start finds them.
+    ``begin_at`` sets the start of an empty log. ``readers`` get the records that have their marks."""
 
     def __init__(
         self,
@@ -62,7 +63,7 @@ class LogCopy:
         self._indexed = INDEXED if index_enabled else 0
         self._visible_max = OFFSET_MAX
         self._dispatched_offset = appender.end_offset
-        """Where the next record begins, of which maybe only a part is there."""
+        """Where the next record starts; it may be incomplete."""
         self._damaged_offset = -1
 
     @property
@@ -71,14 +72,14 @@ class LogCopy:
 
     @property
     def behind_bytes(self) -> int:
-        """What has come, may be seen, and is not dispatched: a part of a record, or more."""
+        """Bytes that have come, may be shown, and are not dispatched: part of a record, or more."""
         return max(min(self.end_offset, self._visible_max) - self._dispatched_offset, 0)
 
     def append(self, log_offset: int, data: bytes | memoryview) -> None:
-        """Takes the bytes that are at ``log_offset``; ``dispatch_some`` shows them. An empty store may begin at the
-        start of any file. ProtocolError, with nothing changed, if they do not go on where the log ends, or pass the end
-        of a file; StorageError if they cannot be written: then the store refuses all that comes until it is opened
-        anew."""
+        """Takes the bytes that belong at ``log_offset``; ``dispatch_some`` shows them. An empty store may begin at the
+        start of any file. ProtocolError, with nothing changed, if the bytes do not start where the log ends, or pass
+        the end of a file. StorageError if they cannot be written: the store then refuses everything until it is opened
+        again."""
         self._check(log_offset, len(data))
         if not self._log.segments.bases:
             self._begin_at(log_offset)
@@ -86,17 +87,17 @@ class LogCopy:
         self._appender.copy(log_offset, data)
 
     def show_until(self, log_offset: int) -> None:
-        """Nothing behind there is dispatched, until this is called anew. What readers see already stays."""
+        """Nothing behind ``log_offset`` is dispatched until the next call. What readers see already stays visible."""
         self._visible_max = log_offset
 
     def dispatch_some(self) -> bool:
-        """Readers see the next portion, as soon as it is confirmed. False if there is no whole record to show.
+        """Dispatches the next portion; readers see it once it is confirmed. False if there is no whole record to show.
         StorageError if a queue cannot be opened: the next call tries again."""
         end = min(self.end_offset, self._visible_max)
         start = max(self._dispatched_offset, self._log.min_offset)  # retention may have gone ahead
         if start >= end:
             return False
-        # A record whose properties have come in part looks whole: what is not there yet is zeros in the file.
+        # A record whose properties have come only in part looks whole: the missing part is zeros in the file.
         log_offset, data = read_records(self._log.segments, start, PORTION_BYTES, end)
         if not data:
             self._dispatched_offset = log_offset
@@ -137,7 +138,7 @@ class LogCopy:
         return items
 
     def _note_damage(self, log_offset: int, data: bytes, end: int) -> None:
-        """Not of a record of which a part is still to come."""
+        """Ignores a record of which a part is still to come."""
         size = int.from_bytes(data[:4], "big", signed=True)
         is_part = 0 < size <= self._log.file_size_bytes and log_offset + size > end
         if not is_part and log_offset != self._damaged_offset:

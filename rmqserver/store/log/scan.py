@@ -1,7 +1,7 @@
-"""Reading a commit log from a record on, as recovery does: what is a valid record, and where the log ends
-(``CommitLog.checkMessageAndReturnSize``, 5.5.0). A record's lengths must agree and its body must have its CRC; its
-properties have no checksum, so a record that was torn in them still counts, here as in Apache's broker. Unlike there,
-the log offset in it must be its place: old bytes that happen to lie where a record could begin are none."""
+"""Reads a commit log from a record on, as recovery does: which records are valid, and where the log ends
+(``CommitLog.checkMessageAndReturnSize``, 5.5.0). A record's lengths must agree and its body must match its CRC.
+Properties have no checksum, so a record torn there still counts, here as in Apache's broker. Unlike Apache's, ours
+requires that a record's own log offset is its place: old bytes that lie where a record could begin do not count."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from rmqserver.store.fate import INDEXED, fate
 from rmqserver.store.log.commit_log import BLANK, BLANK_SIZE_BYTES
 
 CHUNK_BYTES_MIN, CHUNK_BYTES_MAX = 64 << 10, 1 << 20
-"""Bytes read at a time, twice as many each time: a caller that wants one record does not pay for a thousand, and more
-than the maximum would not stay in the processor's cache until it is summed. A larger record is read on its own."""
+"""Bytes read at a time; they double each time, so that a caller that wants one record does not pay for a thousand. More
+than the maximum would leave the processor's cache before the CRC is computed. A larger record is read on its own."""
 
-# The fields of ``RECORD_V4`` that count here; a field that is made and not used costs as much as one that is.
+# The fields of ``RECORD_V4`` that are needed here; unpacking an unused field costs as much as a used one.
 # total size | magic | body CRC | queue id | - flag | queue offset | log offset | sysFlag | - born time, host
 # | store time | - store host, reconsume times, prepared transaction offset | body length
 _HEAD = struct.Struct(">iiIi4xqqi16xq20xi")
@@ -40,7 +40,7 @@ _HOSTS_V6 = BORN_HOST_V6 | STORE_HOST_V6
 
 
 class FoundRecord(msgspec.Struct, frozen=True, gc=False):
-    """What dispatching a record needs."""
+    """What is needed to dispatch a record."""
 
     log_offset: int
     size_bytes: int
@@ -53,18 +53,17 @@ class FoundRecord(msgspec.Struct, frozen=True, gc=False):
 
 
 def scan(segments: SegmentedFile, start: int, *, check_crc: bool = True) -> Iterator[FoundRecord]:
-    """Every record from ``start``, the offset of one, to the first place that holds none: the end of the last record
+    """Every record from ``start``, the offset of one, up to the first place without one: the end of the last record
     found. A blank leads to the next file."""
     for portion in scan_portions(segments, start, check_crc=check_crc):
         yield from portion
 
 
 def scan_portions(segments: SegmentedFile, start: int, *, check_crc: bool = True) -> Iterator[list[FoundRecord]]:
-    """The same in lists, none of them empty. A start after a crash may read a million messages, so this takes 1.3 us a
-    record of 1 KiB, half of it for the checksum. Only unusual records go through ``rmqproto.message.record``."""
+    """As ``scan``, in lists that are never empty. A start after a crash may read a million messages, so this takes 1.3
+    us a record of 1 KiB, half of it for the checksum. Only unusual records go through ``rmqproto.message.record``."""
     offset, chunk_bytes = start, CHUNK_BYTES_MIN
     while True:
-        # One chunk after the other, each from the start of a record.
         offset, chunk = read_records(segments, offset, chunk_bytes)
         portion = records_untrusted(chunk, offset, check_crc)
         if not portion:
@@ -75,8 +74,8 @@ def scan_portions(segments: SegmentedFile, start: int, *, check_crc: bool = True
 
 
 def read_records(segments: SegmentedFile, start: int, size_bytes: int, end: int | None = None) -> tuple[int, bytes]:
-    """Where the next record is, at ``start`` or behind a blank there, and what can be read from it on: ``size_bytes``,
-    or more if the record is larger. ``end``: nothing behind there is read. Empty if there is nothing."""
+    """The place of the next record (``start``, or behind a blank there) and the bytes from it on: ``size_bytes``, or
+    more if the record is larger. Nothing behind ``end`` is read. Empty if there is nothing."""
     while True:
         limit = size_bytes if end is None else min(size_bytes, end - start)
         chunk = segments.read(start, limit) if limit >= BLANK_SIZE_BYTES else b""
@@ -159,7 +158,7 @@ def is_record(segments: SegmentedFile, log_offset: int) -> bool:
 
 
 def first_record(segments: SegmentedFile, base: int) -> StoredMessage | None:
-    """The record at the start of a file, of which only the lengths are checked; None if there is none."""
+    """The record at the start of a file, with only its lengths checked; None if there is none."""
     size, _ = BLANK.unpack(segments.read(base, BLANK_SIZE_BYTES))
     if not RECORD_SIZE_MIN_BYTES <= size <= segments.file_size_bytes:
         return None
@@ -172,8 +171,8 @@ def first_record(segments: SegmentedFile, base: int) -> StoredMessage | None:
 def search_log(
     segments: SegmentedFile, start: int, topic: str, key: str, kind: str, begin_ms: int, end_ms: int
 ) -> list[int]:
-    """Log offsets of the records from ``start`` on that an index would find: by tag (kind ``T``), else by unique key
-    or one of the keys."""
+    """Log offsets of the records from ``start`` on that an index would find: by tag (kind ``T``), else by unique key or
+    keys."""
     found = []
     for record in scan(segments, start, check_crc=False):
         if record.topic != topic or not begin_ms <= record.store_timestamp_ms <= end_ms:
