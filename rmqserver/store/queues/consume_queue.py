@@ -1,5 +1,5 @@
-"""One queue of one topic: where its messages lie in the commit log. The newest units live in memory, where pulls find
-them at once; they reach their file in batches behind the log, which can always rebuild them."""
+"""One queue of one topic: where its messages lie in the commit log. The newest units are in memory, where pulls find
+them at once. They are written to the queue's file in batches, after the log, which can always rebuild them."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from rmqserver.store.options import UNIT_SIZE_BYTES
 UNIT = struct.Struct(">qiq")
 PRE_BLANK_SIZE = 0x7FFFFFFF
 PRE_BLANK = UNIT.pack(0, PRE_BLANK_SIZE, 0)
-"""Fills a first file up to a queue's first offset, if that is not the start of the file."""
+"""Fills a first file up to the queue's first offset, if that is not the start of the file."""
 
 RECORD_SIZE_MAX_BYTES = 64 << 20
-"""A unit with a larger size is damaged: what came in one frame is a quarter of it at most."""
+"""A unit with a larger size is damaged: a frame holds a quarter of it at most."""
 
 UNWRITTEN_UNITS_MAX = 128
 """A queue with more unwritten units is written in the same round."""
 
 TAIL_UNITS_KEPT = 256
-"""Units kept in memory after they were written: consumers that keep up need no read of the file."""
+"""Units kept in memory after they were written: consumers that keep up do not read the file."""
 
 GAP_UNITS_MAX = 1_000_000
-"""A larger jump of queue offsets in the log is taken for damage."""
+"""A larger jump of queue offsets in the log counts as damage."""
 
 QUEUE_OFFSET_MAX = LONG_MAX // UNIT_SIZE_BYTES
-"""Files are named by the byte at which they begin."""
+"""Files are named by their first byte."""
 
 FILES_RECOVERED = 3
-"""The last files, which are looked at when a queue is loaded; those before were flushed long ago."""
+"""Last files that are checked when a queue is loaded; earlier files were flushed long ago."""
 
 SECTOR_BYTES = 512
-"""Written by a device whole or not at all: a unit that lies in two may be torn."""
+"""A device writes a sector whole or not at all, so a unit that lies in two may be torn."""
 
 BLOCK_UNITS = 200
-"""Read at once when a queue's end is looked for: a page of the file. Most queues are shorter."""
+"""Units read at a time when a queue's end is searched: a page of the file. Most queues are shorter."""
 
 _SCAN_BYTES = UNIT_SIZE_BYTES * 50_000  # whole units
 
@@ -63,18 +63,18 @@ class ConsumeQueue:
         self.segments = segments
         self.min_offset = self.max_offset = self.next_offset = self.tail_first = self.written_offset = 0
         self.indexed_log_offset = 0
-        """End of the newest record that recovery knows to be in this queue (Apache's maxPhysicOffset)."""
+        """End of the newest record of this queue that recovery knows (Apache's maxPhysicOffset)."""
         self.tail = bytearray()
         self.is_touched = False
         """Whether the round that is being written has appended to it."""
         self.is_deleted = False
-        """Its topic is deleted; a round that was written before must not bring its files back."""
+        """Its topic is deleted; a round written before that must not bring its files back."""
 
     # -- reading
 
     def units(self, first: int, count: int) -> bytes:
-        """Raw units from ``first`` on: at most ``count``, only visible ones, and not across a file's end. Empty if
-        there are none."""
+        """Raw units from ``first`` on: at most ``count``, only visible ones, all from one file. Empty if there are
+        none."""
         end = min(first + count, self.max_offset)
         if first >= end:
             return b""
@@ -100,12 +100,13 @@ class ConsumeQueue:
         return found
 
     def forget_before(self, log_offset: int) -> None:
-        """``min_offset`` goes to the first unit whose record lies at ``log_offset``, the start of the log, or later."""
+        """Moves ``min_offset`` to the first unit whose record lies at ``log_offset``, the start of the log, or
+        later."""
         first = self.unit(self.min_offset)
         if first is not None and first[0] >= log_offset and first[1] != PRE_BLANK_SIZE:
             return
         found = self.first_at_or_after(log_offset)
-        # A damaged unit that points before the log may have led the search past whole messages.
+        # A damaged unit that points before the log may have led the search past intact messages.
         while found > self.min_offset and (before := self.unit(found - 1)) is not None and before[0] < 0:
             found = self.first_at_or_after(log_offset, found - 1)
         self.min_offset = found
@@ -126,8 +127,8 @@ class ConsumeQueue:
 
     def _behind_blanks(self, first: int, end: int) -> int:
         """The first queue offset from ``first`` on, below ``end``, that is not a pre-blank, else ``end``. Pre-blanks
-        fill gaps, and the start of a first file: they do not say where the records around them lie."""
-        count = 1  # mostly there is none
+        fill gaps and the start of a first file, so they do not tell where the records around them lie."""
+        count = 1  # usually there is none
         while first < end:
             data = self.units(first, min(count, end - first))
             whole = len(data) // UNIT_SIZE_BYTES
@@ -179,7 +180,7 @@ class ConsumeQueue:
             file.pwrite(PRE_BLANK * ((at - base) // UNIT_SIZE_BYTES), 0)
 
     def append_recovered(self, offset: int, log_offset: int, size_bytes: int, tags_code: int) -> None:
-        """A unit found in the log by recovery; one that the queue already has is passed over (Apache's
+        """Adds a unit that recovery found in the log, unless the queue has it already (Apache's
         ``putMessagePositionInfo``)."""
         end = log_offset + size_bytes
         unit = UNIT.pack(log_offset, size_bytes, tags_code)
@@ -196,7 +197,7 @@ class ConsumeQueue:
         self.next_offset = self.max_offset = offset + 1
 
     def append_run(self, first: int, units: bytes) -> None:
-        """As ``append_recovered`` of units that follow each other, the first of them at the queue offset ``first``."""
+        """As ``append_recovered``, for consecutive units, the first at queue offset ``first``."""
         log_offset, _, _ = UNIT.unpack_from(units)
         if first != self.next_offset or log_offset < self.indexed_log_offset:
             for offset, unit in enumerate(UNIT.iter_unpack(units), first):
@@ -208,12 +209,12 @@ class ConsumeQueue:
         self.next_offset = self.max_offset = first + len(units) // UNIT_SIZE_BYTES
 
     def _is_torn(self, offset: int, unit: bytes) -> bool:
-        """Whether the last unit, the one at ``offset``, was loaded without its end, which is ``unit``'s."""
+        """Whether the last unit, at ``offset``, was loaded without its end, which ``unit`` has."""
         is_last_loaded = offset == self.next_offset - 1 and not self.tail
         return is_last_loaded and _lies_in_two_sectors(offset) and self.units(offset, 1) != unit
 
     def _skip_to(self, offset: int) -> bool:
-        """Makes ``offset`` the next one. False if that cannot be meant: the record's header is damaged."""
+        """Makes ``offset`` the next one. False if the jump is implausible: the record's header is damaged."""
         if self.next_offset == 0 and not self.segments.bases and offset <= QUEUE_OFFSET_MAX:
             self.min_offset = self.tail_first = self.written_offset = self.max_offset = self.next_offset = offset
             return True
@@ -239,7 +240,7 @@ class ConsumeQueue:
         end = self._search_end(first)
         if not clean:
             end = self._first_hole(first, end)
-            while end > first and not self._is_valid(end - 1):  # torn: its second sector did not come to the device
+            while end > first and not self._is_valid(end - 1):  # torn: its second sector did not reach the device
                 end -= 1
         self.min_offset = self.segments.min_offset // UNIT_SIZE_BYTES
         self._set_end(end)
@@ -269,7 +270,7 @@ class ConsumeQueue:
         return _is_valid(self.segments.read(offset * UNIT_SIZE_BYTES, UNIT_SIZE_BYTES), 0)
 
     def _search_end(self, low: int) -> int:
-        """The first invalid unit from ``low`` on, by steps that double, then by halving."""
+        """The first invalid unit from ``low`` on: steps that double, then bisection."""
         high, step = self.segments.end_offset // UNIT_SIZE_BYTES, BLOCK_UNITS
         while low + step <= high and self._is_valid(low + step - 1):
             low += step
@@ -288,8 +289,8 @@ class ConsumeQueue:
         return low
 
     def _first_hole(self, start: int, end: int) -> int:
-        """The first all-zero unit in [start, end): a page that a power cut kept from the disk. Twenty zero bytes in a
-        row occur nowhere else: log offset or size interrupts every shorter run."""
+        """The first all-zero unit in [start, end): a page that a power cut kept from the disk. Twenty consecutive zero
+        bytes occur nowhere else: log offset or size interrupts every shorter run."""
         at, stop = start * UNIT_SIZE_BYTES, end * UNIT_SIZE_BYTES
         while at < stop:
             data = self.segments.read(at, min(_SCAN_BYTES, stop - at))

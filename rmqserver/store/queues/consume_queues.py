@@ -1,6 +1,6 @@
-"""Every topic and queue of a store, by name: the table that the hot path looks up, and the directory tree behind it
-(``consumequeue/<topic>/<queueId>``). A queue that no message has reached has no file. Of one that nobody has asked for
-since the start only the directory is known, so that a start takes no longer with more queues."""
+"""Every topic and queue of a store, by name: the table of the hot path, and the directory tree behind it
+(``consumequeue/<topic>/<queueId>``). A queue without messages has no file. Until a queue is first used after a start,
+only its directory is known, so a start takes no longer with more queues."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ NO_TAG = -1
 """Stands for the hash of a tag's index entry if a message has no tags."""
 
 TAGS_CACHED_MAX = 1000
-"""For each topic. There is a limit because tags come from clients."""
+"""Limit for each topic, because tags come from clients."""
 
 
 def can_be_directory(topic: str) -> bool:
-    """Whether a directory can have a topic's name."""
+    """Whether a topic's name can name a directory."""
     return topic not in ("", ".", "..") and "/" not in topic and "\0" not in topic
 
 
@@ -46,12 +46,12 @@ class Topic:
         self.fates = fates(name)
         self.queues: dict[int, ConsumeQueue] = {}
         self.unopened: set[int] = set()
-        """Queues that have a directory, and that nobody has asked for yet."""
+        """Queues that have a directory and were not used yet."""
         self.tags: dict[bytes, tuple[int, int]] = {}
-        """What ``tag`` has answered before."""
+        """Cached results of ``tag``."""
 
     def tag(self, tags: bytes) -> tuple[int, int]:
-        """What stands for a record's TAGS in its consume queue unit, and the hash of their index entry."""
+        """The code for a record's TAGS in its consume queue unit, and the hash of their index entry."""
         found = self.tags.get(tags)
         if found is None:
             if len(self.tags) >= TAGS_CACHED_MAX:
@@ -62,8 +62,8 @@ class Topic:
 
 
 class ConsumeQueues:
-    """``topics`` are those that were asked for, with the queues that were. StorageError, from whatever opens a queue,
-    where that cannot be read; it is tried again when it is asked for again."""
+    """``topics`` holds the topics used so far, with the queues used so far. Every method that opens a queue raises
+    StorageError if the queue cannot be read; the next use tries again."""
 
     def __init__(self, directory: str, file_size_bytes: int, disk: Disk, cache: FileCache):
         self.directory = directory
@@ -74,11 +74,11 @@ class ConsumeQueues:
         """Files written since the last ``take_changed_paths``."""
         self.log_min_offset = 0
         self.log_end_offset: int | None = None
-        """The log began there, and ended there when it was recovered: a queue that is opened knows of nothing else."""
+        """Where the log started and, after recovery, ended: a queue that is opened forgets everything outside."""
         self.light_count = 0
         """Light queues among the topics and directories."""
         self._unopened: set[str] = set()
-        """Directories of topics that nobody has asked for yet."""
+        """Directories of topics that were not used yet."""
         self._was_clean = True
         self._read_only = False
         self._file_size_bytes = file_size_bytes
@@ -86,8 +86,8 @@ class ConsumeQueues:
         self._cache = cache
 
     def look(self, *, clean: bool, read_only: bool) -> None:
-        """Looks which topics have a directory. Their queues are opened when they are asked for, and where they were not
-        stopped ``clean`` what a crash left of them is mended then. StorageError for a file where a topic's directory
+        """Finds out which topics have a directory. Their queues are opened on demand; if the store was not stopped
+        ``clean``, that also repairs what a crash left of them. StorageError if a file stands where a topic's directory
         should be: nothing could be sent to that topic."""
         self.topics.clear()
         self._unopened = set(self._disk.listdir(self.directory))
@@ -98,8 +98,8 @@ class ConsumeQueues:
         self._was_clean, self._read_only = clean, read_only
 
     def topic(self, name: str) -> Topic:
-        """The topic's entry, new if it was not there. MessageRefused if no directory can have the name: brokers check
-        names, but records come from files too."""
+        """The topic's entry, new if there was none. MessageRefused if no directory can have the name: brokers check
+        names, but records also come from files."""
         found = self.topics.get(name)
         if found is None:
             if not can_be_directory(name):
@@ -114,7 +114,7 @@ class ConsumeQueues:
         return found
 
     def _queue_ids(self, topic: str) -> set[int]:
-        """Every ``<topic>/<number>`` there is; other names are passed over."""
+        """Every ``<topic>/<number>`` there is; other names are skipped."""
         path = f"{self.directory}/{topic}"
         try:
             return {int(name) for name in self._disk.listdir(path) if name.isdecimal()}
@@ -122,7 +122,7 @@ class ConsumeQueues:
             raise storage_error(error, "cannot look into", path) from error
 
     def add(self, topic: Topic, queue_id: int) -> ConsumeQueue:
-        """The topic's queue, new and empty if it was not there."""
+        """The topic's queue, new and empty if there was none."""
         found = topic.queues.get(queue_id)
         if found is None:
             path = f"{self.directory}/{topic.name}/{queue_id}"
@@ -152,11 +152,11 @@ class ConsumeQueues:
         return entry.queues.get(queue_id) or (self.add(entry, queue_id) if queue_id in entry.unopened else None)
 
     def names(self) -> list[str]:
-        """The topics that have a queue, or a directory for some."""
+        """The topics that have a queue, or a directory for one."""
         return [*self.topics, *self._unopened]
 
     def of_topic(self, name: str) -> list[ConsumeQueue]:
-        """The topic's queues, by their number. Opens them."""
+        """The topic's queues, by number. Opens them."""
         return [self.add(self.topics[name], queue_id) for queue_id in self.ids_of(name)]
 
     def ids_of(self, name: str) -> list[int]:
@@ -165,7 +165,7 @@ class ConsumeQueues:
         return [] if entry is None else sorted({*entry.queues, *entry.unopened})
 
     def all(self) -> Iterator[ConsumeQueue]:
-        """Opens them, each when its turn comes: a millisecond for a dozen."""
+        """Opens each queue when its turn comes: a dozen take a millisecond."""
         for name in self.names():
             yield from self.of_topic(name)
 
@@ -212,7 +212,7 @@ class ConsumeQueues:
         self._disk.rmdir(path)
 
     def begin_anew(self, topic: Topic, queue: ConsumeQueue) -> ConsumeQueue:
-        """An empty queue in its place."""
+        """Replaces the queue by an empty one."""
         self.delete_queue(queue)
         del topic.queues[queue.queue_id]
         return self.add(topic, queue.queue_id)

@@ -1,5 +1,5 @@
-"""Consume queues as a follower of the log: a round's units are shown at once, their files are written behind, and
-recovery makes again what is missing."""
+"""Consume queues as a follower of the log. A round's units become visible at once, files are written later, and
+recovery rebuilds what is missing."""
 
 from __future__ import annotations
 
@@ -23,20 +23,21 @@ from rmqserver.store.results import Arrival, MessageRefused
 from rmqserver.store.running_flags import CONSUME_QUEUE_ERROR, RunningFlags
 
 Run = tuple[str, int, int, bytes]
-"""Topic, queue id, first queue offset, and units of a queue, one behind the other."""
+"""Topic, queue id, first queue offset, and consecutive units of a queue."""
 
 QUEUES_PER_PORTION = 32
 """Consume queues written at a time while the loop is idle."""
 
 SYNCED_FILES_MAX = 64
-"""With more to sync, the whole file system is: a device takes thousands of files together in the time of a few."""
+"""With more files to sync, the whole file system is synced: a device takes thousands of files together in the time of a
+few."""
 
 _log = logging.getLogger(__name__)
 
 
 class QueueFeed:
-    """``note_dispatched`` is called now and then with a record: its unit and those of all records before it are
-    written. With ``read_only``, missing units are only made in memory."""
+    """``note_dispatched`` is called from time to time with a record's log offset: the units of that record and of all
+    before it are written. With ``read_only``, missing units are made only in memory."""
 
     def __init__(
         self,
@@ -58,18 +59,18 @@ class QueueFeed:
         self._read_only = read_only
         self._last_record_offset = 0
         self._known_offset = 0
-        """As ``load`` was told, if queues are opened when they are asked for; else 0."""
+        """The offset given to ``load``, if queues are opened on demand; else 0."""
         self._syncs_everything = False
-        """Nobody knows which files a killed process has written."""
+        """Set if it is unknown which files a killed process has written."""
         self._touched: dict[ConsumeQueue, int] = {}
-        """Since ``replay`` began: queues that were given units, and what was visible of them before."""
+        """Queues that were given units since ``replay`` began, with what was visible of them before."""
 
     # -- at a start
 
     def load(self, known_offset: int, *, clean: bool) -> bool:
-        """Looks which queues there are. ``known_offset`` is that of a record, if there is one whose unit is known to be
-        in a file, with those of all before it: then queues are opened when somebody asks for them, and True is
-        returned. 0, or where its queue says otherwise: all are opened here, and what they hold decides."""
+        """Finds out which queues exist. ``known_offset`` is the log offset of a record whose unit, like those of all
+        records before it, is in a file; 0 if none is known. If the record's queue confirms it, queues are opened on
+        demand, and True is returned. Otherwise all queues are opened here, and their content decides."""
         self._queues.log_min_offset = self._log.min_offset
         self._queues.look(clean=True, read_only=self._read_only)
         if known_offset and self._has_unit_of(known_offset):
@@ -81,7 +82,7 @@ class QueueFeed:
         return False
 
     def _has_unit_of(self, record_offset: int) -> bool:
-        """Not where the queues were removed, or replaced, since."""
+        """False if the queues were removed or replaced since."""
         found = next(scan(self._log.segments, record_offset), None)
         if found is None or found.log_offset != record_offset:
             return False
@@ -113,7 +114,8 @@ class QueueFeed:
                     self._add_light_units(found)
 
     def take(self, records: list[FoundRecord]) -> list[Mark]:
-        """As ``replay``, of a log that is copied while the store is open; readers see it when it is shown."""
+        """As ``replay``, for a log that is copied while the store is open. Readers see the records once they are
+        shown."""
         try:
             self._replay(records)
         finally:
@@ -121,7 +123,7 @@ class QueueFeed:
         return marks
 
     def take_runs(self, runs: Iterable[Run]) -> list[Mark]:
-        """As ``take``, of records that ``plain_records`` has read."""
+        """As ``take``, for records that ``plain_records`` has read."""
         self._touched.clear()
         try:
             for name, queue_id, first, units in runs:
@@ -136,13 +138,13 @@ class QueueFeed:
         return marks
 
     def _marks(self) -> list[Mark]:
-        """What was replayed is not visible yet."""
+        """Hides the replayed units until they are shown."""
         for queue, max_offset in self._touched.items():
             queue.max_offset = max(min(max_offset, queue.max_offset), queue.min_offset)
         return [(queue, queue.next_offset) for queue in self._touched if queue.next_offset > queue.max_offset]
 
     def _topic(self, found: FoundRecord, name: str = "") -> Topic | None:
-        """The record's topic, or a light queue, that was not there; None if none can have the name."""
+        """Makes the entry of a topic or light queue that was not known; None if the name is impossible."""
         try:
             return self._queues.topic(name or found.topic)
         except MessageRefused as error:
@@ -176,23 +178,24 @@ class QueueFeed:
             self._queues.behind[queue] = None
 
     def _begun_anew(self, topic: Topic, queue: ConsumeQueue, log_offset: int) -> ConsumeQueue:
-        """The queue of a first message that lies there. Behind all that the queue has, it is that of a topic that was
-        deleted and made again: where the log was copied, or is read again, nobody has said so."""
+        """The queue for the first message of a queue, which lies at ``log_offset``. If it lies behind everything that
+        the queue knows, the topic was deleted and made again: a log that is copied or read again does not tell of the
+        deletion."""
         if self._read_only or not 0 < queue.indexed_log_offset <= log_offset:
             return queue
         _log.info("event=queue-begins-anew topic=%s queue=%d units=%d", topic.name, queue.queue_id, queue.next_offset)
         return self._queues.begin_anew(topic, queue)
 
     def cut(self, end_offset: int) -> None:
-        """A log that ends before what is known of it is damaged: then all queues may know too much."""
+        """A log that ends before ``_known_offset`` is damaged: then every queue may know too much."""
         is_damaged = end_offset <= self._known_offset
         for queue in list(self._queues.all() if is_damaged else self._queues.opened()):
             queue.truncate(end_offset, read_only=self._read_only)
         self._queues.log_end_offset = end_offset
 
     def recovered(self, start_offset: int, end_offset: int, synced_offset: int, *, was_clean: bool) -> None:
-        """What a killed process wrote to queue files since its last checkpoint is there, but not synced. The next
-        checkpoint vouches for it, so it has to sync it."""
+        """Units that a killed process wrote to queue files since its last checkpoint are there, but not synced. The
+        next checkpoint vouches for them, so it has to sync them."""
         self._syncs_everything = bool(self._known_offset) and not was_clean
         for queue in self._queues.opened():
             if queue.tail:
@@ -275,7 +278,7 @@ class QueueFeed:
         self._queues.log_min_offset = log_offset
         for queue in self._queues.all():
             queue.forget_before(log_offset)
-            # Files that lie wholly below the first readable unit go, never the last.
+            # Files that lie wholly below the first readable unit are removed, but never the last file.
             while len(queue.segments.bases) > 1 and queue.is_below_min(queue.segments.bases[1]):
                 queue.segments.delete_first()
                 count += 1
@@ -285,7 +288,7 @@ class QueueFeed:
 def deliver_time_ms(
     properties: bytes, store_timestamp_ms: int, tags_code: int, delay_levels_ms: tuple[int, ...]
 ) -> int:
-    """What a unit of the schedule topic holds in place of its tags code: when the message is due
+    """What a unit of the schedule topic holds instead of its tags code: the time when the message is due
     (``MessageExtBrokerInner.tagsString2tagsCode`` and ``ScheduleMessageService.computeDeliverTimestamp``, 5.5.0)."""
     text = find_bytes(properties, b"DELAY\x01")
     if not text.isdigit() or int(text) <= 0 or not delay_levels_ms:

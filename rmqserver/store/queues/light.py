@@ -1,6 +1,6 @@
-"""Light queues: further consume queues, with a number 0 and no topic of their own, that a message names and has a unit
-in (``LmqDispatch``, ``MultiDispatchUtils``, 5.5.0). The message says which (INNER_MULTI_DISPATCH), the store says at
-which offsets (INNER_MULTI_QUEUE_OFFSET), so that recovery finds the same units in the log."""
+"""Light queues: additional consume queues in which a message has a unit (``LmqDispatch``, ``MultiDispatchUtils``,
+5.5.0). They have the number 0 and no topic of their own. The message names its light queues (INNER_MULTI_DISPATCH), the
+store adds the offsets there (INNER_MULTI_QUEUE_OFFSET), so recovery finds the same units in the log."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from rmqproto.names import (
 )
 
 NAME_SIZE_MAX_BYTES = 255
-"""What a directory can be called."""
+"""The longest name of a directory."""
 
 _NAMES, _OFFSETS = f"{MULTI_DISPATCH}\x01".encode(), f"{MULTI_QUEUE_OFFSET}\x01".encode()
 
 _OFFSET_DIGITS_MAX = 19
-"""Of a Java long."""
+"""The digits of a Java long."""
 
 _NOT_DISPATCHED = frozenset({SCHEDULE_TOPIC, TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC})
-"""A message that waits there is dispatched when it comes to its own topic."""
+"""A message in one of these topics is dispatched when it comes to its real topic."""
 
 
 def is_dispatched(topic: str) -> bool:
@@ -42,15 +42,15 @@ def is_light(name: str) -> bool:
 
 
 def light_names(topic: str, named: str | None) -> list[str]:
-    """The light queues of a message by its INNER_MULTI_DISPATCH, each once."""
+    """The light queues that a message's INNER_MULTI_DISPATCH names, each once."""
     if not named or not is_dispatched(topic):
         return []
     return [name for name in dict.fromkeys(named.split(",")) if is_light(name)]
 
 
 def light_units_untrusted(topic: str, properties: bytes) -> list[tuple[str, int]]:
-    """Names and queue offsets of a stored message's light queues. None for a message that was not dispatched, or whose
-    two lists do not belong together."""
+    """Names and queue offsets of a stored message's light queues. Empty for a message that was not dispatched, or whose
+    two lists do not match."""
     offsets = find_bytes(properties, _OFFSETS)
     if not offsets or not is_dispatched(topic):
         return []
@@ -66,4 +66,4 @@ def light_units_untrusted(topic: str, properties: bytes) -> list[tuple[str, int]
 
 
 OFFSETS_MARK = _OFFSETS
-"""In the properties of every message that was dispatched."""
+"""Every message that was dispatched has it in its properties."""

@@ -1,6 +1,6 @@
-"""Reading a queue for a pull: which units, within which limits, with what status and next offset
-(``DefaultMessageStore.getMessage``, 5.5.0). Most pulls take neighbouring records that lie one behind the other in the
-log: those are one read, found by one sum."""
+"""Reads a queue for a pull: which units, within which limits, with what status and next offset
+(``DefaultMessageStore.getMessage``, 5.5.0). Most pulls take records that are consecutive in the log: one read returns
+them, and one sum of sizes shows that they are."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rmqserver.store.queues.walks import UnitWalk, WalkLimits, offsets_struct, s
 from rmqserver.store.results import GetResult, GetStatus, Walk
 
 TRANSFER_BYTES_MAX = 128 << 20
-"""What a pull may ask for at most; a first message is returned whatever its size."""
+"""Limits of any pull; a first message is returned whatever its size."""
 
 TRANSFER_BYTES_MIN = 100
 
@@ -68,8 +68,8 @@ class Reader:
     def _take_run(
         self, result: GetResult, queue: ConsumeQueue, queue_offset: int, max_count: int, max_bytes: int
     ) -> bool:
-        """The common case: everything asked for is there, in memory and within the limits. False, with nothing changed,
-        if it is not so simple."""
+        """The common case: all requested records exist, are in memory and are within the limits. False, with nothing
+        changed, in other cases."""
         options, log = self._options, self._log
         units = queue.units(queue_offset, min(max_count, options.transfer_count_in_memory_max))
         count = len(units) // UNIT_SIZE_BYTES
@@ -83,7 +83,7 @@ class Reader:
         if total > options.transfer_bytes_in_memory_max or total > max_bytes or min(sizes) <= 0:
             return False
         last_log_offset, last_size, _ = UNIT.unpack_from(units, len(units) - UNIT_SIZE_BYTES)
-        # Records do not overlap, so they fill the space between the first and the last exactly if nothing else does.
+        # Records do not overlap, so their sizes add up to the whole range exactly if nothing else lies between.
         if last_log_offset + last_size - first_log_offset == total:
             result.ranges = [(first_log_offset, total)]
         else:
@@ -96,7 +96,7 @@ class Reader:
         return max(self._options.filter_scan_bytes_max, max_count * UNIT_SIZE_BYTES) // UNIT_SIZE_BYTES
 
     def _without_units(self, result: GetResult, queue: ConsumeQueue, queue_offset: int) -> GetResult:
-        """A file of the queue cannot be read: the next one may be."""
+        """For a file of the queue that cannot be read: the next file may be readable."""
         result.status = GetStatus.OFFSET_FOUND_NULL
         units_per_file = queue.segments.file_size_bytes // UNIT_SIZE_BYTES
         result.next_offset = (queue_offset // units_per_file + 1) * units_per_file
@@ -144,8 +144,8 @@ class Reader:
             result.chunks = chunks
             return result
         if [len(data) for data in chunks] != [size for _, size in result.ranges]:
-            # Retention removed the file between the look at the unit and the read, or a damaged unit points nowhere.
-            if len(result.ranges) < len(result.sizes):  # read as one; the others of this run are whole
+            # Retention removed the file between finding the unit and the read, or a damaged unit points nowhere.
+            if len(result.ranges) < len(result.sizes):  # read as one; the other records in it are whole
                 starts = accumulate(result.sizes, initial=result.ranges[0][0])
                 result.ranges = list(zip(starts, result.sizes, strict=False))
                 return self.load(result, cached_only=cached_only)

@@ -1,5 +1,5 @@
-"""The second stage of a filter: it asks for a message's properties, so the record has to be read before it is known
-whether anybody wants it (``MessageFilter.isMatchedByCommitLog``, 5.5.0)."""
+"""The second stage of a filter. It asks for a message's properties, so the record has to be read before the store knows
+whether it is wanted (``MessageFilter.isMatchedByCommitLog``, 5.5.0)."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from rmqserver.store.results import GetStatus, LogRange, Walk
 
 try:
     from rmqserver.store.queues._properties import NAMES_MAX, take_wanted
-except ImportError:  # it was installed without a C compiler
+except ImportError:  # installed without a C compiler
     NAMES_MAX, take_wanted = 0, None  # type: ignore[assignment]
 
 IS_NATIVE = take_wanted is not None
-"""Whether records are looked at in C, where an ``AcceptsValues`` says what it asks for."""
+"""Whether C code checks the records of filters that are an ``AcceptsValues``."""
 
 PORTION_RECORDS = 64
 SMALL_RECORD_BYTES = 2 << 10
 PORTION_BYTES = 256 << 10
-"""Records read at a time, half as many if they are not small: neighbours share a system call, and what is read in vain
-stays small."""
+"""Records read at a time, half as many if they are not small: neighbours share a system call, and little is read in
+vain."""
 
 READ_BYTES_MAX = 4 << 20
-"""What one pull reads at most for its second stage, not counting the record that passes. Ours: Apache bounds only the
-units, and 800 units may stand for three gigabytes."""
+"""Bytes that one pull reads at most for its second stage, not counting the record that passes. This limit is ours:
+Apache limits only the units, and 800 units may stand for three gigabytes."""
 
 # Of a record with IPv4 hosts: 0 size i32 | 4 magic i32 | 36 sysFlag i32 | 84 body length i32 | 88 body.
 _HEAD = struct.Struct(">ii28xi44xi")
 _TOPIC_V1_AT = _HEAD.size + 1
-"""With an empty body, of a topic whose length is one byte."""
+"""Where the topic of a record with an empty body begins, if its length is one byte."""
 _unpack_head = _HEAD.unpack_from
 _I32 = struct.Struct(">i")
 _HOSTS_V6 = BORN_HOST_V6 | STORE_HOST_V6
@@ -45,8 +45,8 @@ _HOST_V6_MORE_BYTES = 12
 
 
 class RecordWalk(UnitWalk):
-    """By the tags codes and the properties of the records, which are read in portions; those that are wanted are in
-    ``records``. With ``cached_only`` nothing is read if that may wait."""
+    """Selects by tags codes and record properties; records are read in portions, and the wanted ones are in
+    ``records``. With ``cached_only`` it reads nothing if that may wait."""
 
     def __init__(
         self, log: CommitLog, walk: Walk, limits: WalkLimits, accepts: AcceptsRawProperties, *, cached_only: bool
@@ -80,8 +80,8 @@ class RecordWalk(UnitWalk):
     # --- a portion that is one read ----------------------------------------------------------------------------------
 
     def _near_bytes(self, units: bytes, log_offset: int) -> int:
-        """From the start of the first record to the end of the last in the common case: they lie near each other, all
-        are to be read, and only their number may be too much. 0 in others."""
+        """Bytes from the start of the first record to the end of the last, in the common case: the records lie near
+        each other, all are to be read, and only their number may exceed a limit. 0 in other cases."""
         limits = self._limits
         if self._accepts_code is not None or log_offset < limits.in_memory_from or log_offset < limits.log_min:
             return 0
@@ -97,8 +97,8 @@ class RecordWalk(UnitWalk):
         return self._log.read_cached(log_offset, size) if self._cached_only else self._log.read(log_offset, size)
 
     def _take_near(self, units: bytes, log_offset: int, data: bytes) -> int:
-        """Units looked at; 0, with nothing changed, if the records are not what ``data`` holds: at a file's end it is
-        shorter."""
+        """Returns the number of units looked at; 0, with nothing changed, if ``data`` does not hold exactly these
+        records (it is shorter at a file's end)."""
         by_values, records, count_max = self._accepts_values, self.records, max(1, self._limits.in_memory[0])
         if take_wanted is None or by_values is None or len(by_values.names) > NAMES_MAX:
             seen = take_wanted_untrusted(data, units, log_offset, self._accepts, records, count_max)
@@ -114,8 +114,8 @@ class RecordWalk(UnitWalk):
     # --- one by one --------------------------------------------------------------------------------------------------
 
     def _take_each(self, units: bytes) -> bool:
-        """Goes unit by unit, as Apache does. Only what the first stage takes is read. False, with nothing changed, if
-        that may wait."""
+        """Goes unit by unit, as Apache does, and reads only records that the first stage accepts. False, with nothing
+        changed, if a read may wait."""
         portion: list[tuple[int, int, GetStatus | None]] = []
         ranges: list[LogRange] = []
         size_bytes = 0
@@ -142,7 +142,7 @@ class RecordWalk(UnitWalk):
         return True
 
     def _second_stage(self, size: int, record: bytes) -> GetStatus | None:
-        """Why the record is not taken; None if it is."""
+        """Why the record is refused; None if it is taken."""
         if len(record) < size:
             return GetStatus.MESSAGE_WAS_REMOVING
         if not is_wanted_untrusted(record, self._accepts):
@@ -153,7 +153,7 @@ class RecordWalk(UnitWalk):
 
 
 def is_wanted_untrusted(record: bytes, accepts_properties: AcceptsRawProperties) -> bool:
-    """Whether the second stage takes a record. Nobody wants a damaged one."""
+    """Whether the second stage accepts a record. It never accepts a damaged one."""
     found: list[bytes] = []
     take_wanted_untrusted(record, UNIT.pack(0, len(record), 0), 0, accepts_properties, found, 1)
     return bool(found)
@@ -162,9 +162,9 @@ def is_wanted_untrusted(record: bytes, accepts_properties: AcceptsRawProperties)
 def take_wanted_untrusted(
     data: bytes, units: bytes, base: int, accepts: AcceptsRawProperties, records: list[bytes], count_max: int
 ) -> int:
-    """Looks at the records of ``units`` in ``data``, the log from ``base`` on, and adds to ``records`` what the second
-    stage takes, until there are ``count_max``. Returns how many it looked at; 0, with nothing added, if they are not
-    one behind the other in ``data``, or too small to be records. ``take_wanted`` does the same in C."""
+    """Checks the records of ``units`` in ``data``, the log from ``base`` on, and adds those that the second stage
+    accepts to ``records``, until there are ``count_max``. Returns how many it checked; 0, with nothing added, if the
+    records are not consecutive in ``data``, or too small to be records. ``take_wanted`` does the same in C."""
     count = len(units) // UNIT_SIZE_BYTES
     sizes = sizes_struct(count).unpack(units)
     starts = [log_offset - base for log_offset in offsets_struct(count).unpack(units)]
@@ -175,7 +175,7 @@ def take_wanted_untrusted(
     for seen, (at, end, (record_size, magic, sys_flag, body_size)) in enumerate(zip(starts, ends, heads, strict=False)):
         if len(records) >= count_max:
             return seen
-        if magic == MAGIC_V1 and not sys_flag & _HOSTS_V6:  # as nearly all
+        if magic == MAGIC_V1 and not sys_flag & _HOSTS_V6:  # nearly all records
             if not 0 <= body_size <= end - at - RECORD_SIZE_MIN_BYTES:
                 continue
             start = at + _TOPIC_V1_AT + body_size
@@ -188,8 +188,8 @@ def take_wanted_untrusted(
 
 
 def _unusual_start_untrusted(data: bytes, at: int, end: int) -> int:
-    """Where the properties of a record begin with a long topic or IPv6 hosts; behind its end if its lengths do not
-    fit."""
+    """Where the properties of a record with a long topic or IPv6 hosts begin; a place behind its end if its lengths do
+    not fit."""
     _, magic, sys_flag, _ = _unpack_head(data, at)
     body_at = at + _HEAD.size + _HOST_V6_MORE_BYTES * (sys_flag & _HOSTS_V6).bit_count()
     if end < body_at:

@@ -1,5 +1,5 @@
 """Queue offsets by time (``ConsumeQueue.getOffsetInQueueByTime``, 5.5.0): a binary search over the store times of the
-records that the units point to. As in Apache's search, store times are taken to rise along a queue; a clock that was
+records that the units point to. Like Apache's search, it assumes that store times rise along a queue; a clock that was
 set back may break that."""
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ def store_time_ms(log: CommitLog, log_offset: int) -> int | None:
 
 def offset_for_time(log: CommitLog, queue: ConsumeQueue, timestamp_ms: int, boundary: Boundary) -> int:
     """LOWER: the first message stored at or after the time, ``max_offset`` if there is none. UPPER: the last message
-    stored at or before it, ``min_offset`` if there is none. May read the log once for each halving."""
+    stored at or before it, ``min_offset`` if there is none. May read the log once in each step."""
     low, high = queue.min_offset, queue.max_offset
     while low < high:
         middle = (low + high) // 2
         found = _time_of(log, queue, middle)
-        # A unit whose record is gone lies before everything that is left.
+        # A unit whose record is gone lies before all that are left.
         if found is None or found < timestamp_ms or (boundary is Boundary.UPPER and found == timestamp_ms):
             low = middle + 1
         else:

@@ -1,5 +1,5 @@
-"""A walk over the units of a queue, for a pull that does not want everything
-(``DefaultMessageStore.getMessage``, 5.5.0)."""
+"""A walk over the units of a queue, for a pull that does not want every message (``DefaultMessageStore.getMessage``,
+5.5.0)."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def offsets_struct(count: int) -> struct.Struct:
 
 
 class WalkLimits(NamedTuple):
-    """Messages and bytes that a pull takes at most, of what is in memory (from a log offset on) and of what is not; and
-    where the log begins. A first message is taken whatever its size."""
+    """Messages and bytes that a pull takes at most, for records in memory (from a log offset on) and for others; and
+    where the log begins. The first message is taken whatever its size."""
 
     in_memory: tuple[int, int]
     on_disk: tuple[int, int]
@@ -38,8 +38,8 @@ class WalkLimits(NamedTuple):
 
 
 class UnitWalk:
-    """By the tags codes alone. What is wanted is in ``ranges``; ``seen`` units were looked at, the last one that of the
-    record at ``last_log_offset``; ``status`` says what became of the last that is not wanted."""
+    """Selects by tags codes alone. The wanted records are in ``ranges``. ``seen`` units were looked at, the last one
+    that of the record at ``last_log_offset``. ``status`` tells why the last unwanted one was refused."""
 
     def __init__(self, walk: Walk, limits: WalkLimits):
         self.ranges: list[LogRange] = []
@@ -52,7 +52,7 @@ class UnitWalk:
         self._total = 0
 
     def go(self) -> bool:
-        """Until a limit is reached, or there are no more units. False if that may wait."""
+        """Walks until a limit is reached or the units end. False if it would have to wait."""
         for log_offset, size, tags_code in UNIT.iter_unpack(self._units):
             if self.ranges and self._is_full(log_offset, size):
                 break
@@ -71,7 +71,7 @@ class UnitWalk:
         return len(self._taken) >= count_max or self._total + size > bytes_max
 
     def _first_stage(self, log_offset: int, size: int, tags_code: int) -> GetStatus | None:
-        """Why the record is not asked for; None if it is."""
+        """Why the record is refused; None if it is taken."""
         if log_offset < self._limits.log_min or not 0 < size <= RECORD_SIZE_MAX_BYTES:  # removed, a blank, or damaged
             return GetStatus.MESSAGE_WAS_REMOVING
         is_taken = self._accepts_code is None or self._accepts_code(tags_code)
