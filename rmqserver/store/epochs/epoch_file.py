@@ -18,8 +18,8 @@ class EpochFile:
         self._disk = disk
 
     def load(self) -> None:
-        """None if there is no file. StorageError if neither it nor its older copy can be read: a slave without epochs
-        takes its whole log for its master's."""
+        """Empty if there is no file. StorageError if neither the file nor its older copy can be read: a slave without
+        epochs would take its whole log for its master's."""
         problem = ""
         for path in (self._path, self._path + BACKUP):
             if not self._disk.is_file(path):
@@ -33,7 +33,8 @@ class EpochFile:
             raise StorageError(problem, hint="put back a copy of the file, or start this broker on an empty store")
 
     def save(self) -> None:
-        """StorageError if they cannot be written. An Apache broker leaves the file of a list that has become empty."""
+        """Removes the file if the list has become empty; an Apache broker would leave it. StorageError if the disk
+        refuses."""
         path, disk = self._path, self._disk
         try:
             if not self.epochs.entries:
@@ -48,9 +49,9 @@ class EpochFile:
 
 
 def epochs_in_untrusted(data: bytes) -> EpochList:
-    """What such a file holds. ProtocolError, as what is said of it."""
+    """The content of such a file. ProtocolError if it is damaged; its text says how."""
     if not data:
-        raise ProtocolError("is empty")  # an Apache broker was stopped as it wrote it
+        raise ProtocolError("is empty")  # an Apache broker was stopped while it wrote it
     try:
         return EpochList.of_text_untrusted(data.decode("ascii", "replace"))
     except ProtocolError as error:
@@ -58,8 +59,8 @@ def epochs_in_untrusted(data: bytes) -> EpochList:
 
 
 def write_safely(disk: Disk, path: str, data: bytes) -> None:
-    """The file is as before, or as now, whenever the process or the power goes; its ``.bak`` is what it was before.
-    OSError."""
+    """Writes the file so that it is the old or the new one, whenever the process or the power fails; ``.bak`` keeps the
+    previous version. OSError."""
     directory = path.rpartition("/")[0]
     make_directory(disk, directory)
     before = disk.read_bytes(path) if disk.is_file(path) else b""

@@ -1,4 +1,4 @@
-"""Which part of a log was written under which master, and where two logs part (``EpochFileCache``, 5.5.0)."""
+"""Which part of a log was written under which master, and where two logs diverge (``EpochFileCache``, 5.5.0)."""
 
 from __future__ import annotations
 
@@ -9,23 +9,24 @@ from zlib import crc32
 from rmqproto.errors import ProtocolError
 
 ENTRIES_MAX = 1000
-"""So many an Apache master can send."""
+"""As many as an Apache master can send."""
 
 _UNCHECKED = 0
 
 
 class Epoch(NamedTuple):
-    """What was written under one master: from ``start_offset``, a log offset, to where the next epoch begins."""
+    """The part of the log written under one master: from the log offset ``start_offset`` to where the next epoch
+    begins."""
 
     epoch: int
     start_offset: int
 
 
 class EpochList:
-    """Epochs and their log offsets ascend; epochs may be missing in between. The last one goes on to the log's end."""
+    """Epochs and their log offsets ascend; epochs may be missing in between. The last one lasts to the log's end."""
 
     def __init__(self, entries: Iterable[Epoch] = ()):
-        """ProtocolError if they do not ascend."""
+        """ProtocolError if the entries do not ascend."""
         self.entries: list[Epoch] = []
         for entry in entries:
             if self.entries and not (
@@ -40,9 +41,9 @@ class EpochList:
         return self.entries[-1].epoch if self.entries else -1
 
     def begin(self, epoch: int, start_offset: int) -> None:
-        """What comes from there on is of this epoch. One in which nothing was written gives way to it; Apache keeps
-        that one, and two logs that part there look the same afterwards. ProtocolError, with nothing changed, if a later
-        epoch has begun, or one behind that place."""
+        """Starts an epoch at ``start_offset``. It replaces one in which nothing was written; Apache keeps that one, so
+        two logs that diverge there then look alike. ProtocolError, with nothing changed, if the same or a later epoch
+        has begun, or one behind that offset."""
         entries = self.entries
         if entries and (epoch <= entries[-1].epoch or start_offset < entries[-1].start_offset):
             raise ProtocolError(f"epoch {epoch} at log offset {start_offset} cannot follow {entries[-1]}")
@@ -51,8 +52,8 @@ class EpochList:
         entries.append(Epoch(epoch, start_offset))
 
     def at(self, log_offset: int) -> Epoch | None:
-        """Whose byte lies there; None for what was written before the first."""
-        for entry in reversed(self.entries):  # asked for each transfer: a generator takes twice as long
+        """The epoch of the byte at ``log_offset``; None for what was written before the first."""
+        for entry in reversed(self.entries):  # called for each transfer: a generator takes twice as long
             if entry.start_offset <= log_offset:
                 return entry
         return None
@@ -63,25 +64,25 @@ class EpochList:
         return self.entries[i].start_offset if i < len(self.entries) else log_end
 
     def cut_behind(self, log_end: int) -> bool:
-        """The log ends there now: forgets the epochs that begin there or behind; whether there were some."""
+        """Forgets the epochs that begin at the log's new end or behind; returns whether there were any."""
         kept = [entry for entry in self.entries if entry.start_offset < log_end]
         was_longer, self.entries = len(kept) < len(self.entries), kept
         return was_longer
 
     def cut_before(self, log_start: int) -> bool:
-        """The log begins there now: forgets the epochs that end there or before; whether there were some."""
+        """Forgets the epochs that end at the log's new start or before; returns whether there were any."""
         kept = self.entries.index(begun) if (begun := self.at(log_start)) is not None else 0
         del self.entries[:kept]
         return bool(kept)
 
     def forget_from(self, epoch: int) -> None:
-        """That one and those behind it were not."""
+        """Forgets this epoch and all later ones."""
         self.entries = [entry for entry in self.entries if entry.epoch < epoch]
 
     def parting(self, log_end: int, theirs: EpochList, their_end: int) -> int | None:
-        """Log offset up to which this log and another are the same: of the last epoch that both lists name, what one
-        master has written of both. None if they share none; an empty log needs none. An Apache broker wants the same
-        begin, too; an epoch begins anew where its master came back with what a power cut has left."""
+        """Log offset up to which this log and another are the same: the end of what both have of the last epoch that
+        both lists name. None if they share no epoch; an empty log needs none. An Apache broker also requires the same
+        start of that epoch. An epoch has a new start after its master came back with what a power cut had left."""
         if log_end == 0:
             return 0
         for entry in reversed(self.entries):
@@ -92,15 +93,15 @@ class EpochList:
         return None
 
     def begin_again(self, log_end: int, *, is_whole: bool) -> None:
-        """The master of the last epoch has started anew, and its log ends there. Not ``is_whole``: it may have lost
-        what others have."""
+        """The master of the last epoch has restarted, and its log ends at ``log_end``. If not ``is_whole``, it may have
+        lost what others have."""
         if not is_whole:
             last_epoch = self.last_epoch
             self.entries = [entry for entry in self.entries[:-1] if entry.start_offset < log_end]
             self.entries.append(Epoch(last_epoch, log_end))
 
     # ``epochFileCheckpoint``, as text: the number of entries, the CRC-32 of their lines without its highest bit (0:
-    # none was taken), and for each entry ``epoch-startOffset``; every line ends with LF.
+    # there is none), and for each entry ``epoch-startOffset``; every line ends with LF.
 
     def to_text(self) -> str:
         lines = "".join(f"{entry.epoch}-{entry.start_offset}\n" for entry in self.entries)
@@ -108,7 +109,7 @@ class EpochList:
 
     @classmethod
     def of_text_untrusted(cls, text: str) -> EpochList:
-        """ProtocolError if it is not such a text, or was damaged."""
+        """ProtocolError if it is not such a text, or is damaged."""
         count, _, rest = text.partition("\n")
         crc, _, body = rest.partition("\n")
         lines = body.splitlines()

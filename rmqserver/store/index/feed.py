@@ -1,5 +1,5 @@
-"""The index as a follower of the log: what it still lacks, in log order. After a start it reads that from the log, and
-from then on takes what the rounds hand over. A broker that was killed serves again without waiting for its index."""
+"""The index as a follower of the log: the messages that it still lacks, in log order. After a start it reads them from
+the log, and then takes them from the rounds. So a killed broker serves again without waiting for its index."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from rmqserver.store.recovery.checkpoint import Checkpoint
 from rmqserver.store.running_flags import INDEX_ERROR, RunningFlags
 
 BACKLOG_MAX = 4096
-"""Messages that may wait for the index. If more wait, a round puts some of them into it before it ends."""
+"""Messages that may wait for the index. If more wait, a round indexes some of them before it ends."""
 
 PORTION = 128
-"""Messages put into the index at a time: large enough to share the cost of a call, small enough (a fifth of a
-millisecond) that no answer waits for it noticeably."""
+"""Messages indexed at a time: enough to share the cost of a call, few enough (a fifth of a millisecond) that no answer
+is noticeably late."""
 
 FEW = 5
-"""Messages put while a client makes its next request."""
+"""Messages indexed while a client makes its next request."""
 
 
 class IndexFeed:
-    """An index that cannot be written any more is fed nothing."""
+    """Feeds nothing to an index that can no longer be written."""
 
     def __init__(self, index: Index, log: CommitLog, queues: ConsumeQueues, disk: Disk, flags: RunningFlags):
         self._index = index
@@ -41,7 +41,7 @@ class IndexFeed:
         self._backlog_count = 0
         self._was_cut = False
         self._read_offset: int | None = None
-        """How far the log has been read; None when that is done."""
+        """How far the log has been read; None when that is finished."""
 
     # -- at a start
 
@@ -59,8 +59,8 @@ class IndexFeed:
         self._was_cut = self._index.drop_from(end_offset)
 
     def recovered(self, start_offset: int, end_offset: int, synced_offset: int, *, was_clean: bool) -> None:
-        """If index files were removed - now, by a crash, or by somebody - entries may be missing from before
-        ``start_offset`` on."""
+        """If index files are missing, because they were removed or a crash took them, entries may be missing from
+        before ``start_offset`` on."""
         is_complete = was_clean and not self._was_cut and bool(self._index.files)
         known = max(self._index.end_log_offset, self._log.min_offset)
         if is_complete or known >= start_offset:
@@ -77,7 +77,7 @@ class IndexFeed:
     def show(self, round_: Round) -> None:
         items = round_.index_items
         if not items or self._read_offset is not None:
-            return  # the log will be read that far
+            return  # reading the log will get there
         self._backlog.append(items)
         self._backlog_count += len(items)
         while self._backlog_count > BACKLOG_MAX:
@@ -95,7 +95,7 @@ class IndexFeed:
         return self._log.confirmed_offset - self._backlog[0][0][1] if self._backlog else 0
 
     def put_few(self) -> None:
-        """Puts a few messages, if that many wait; none while the log is still read."""
+        """Indexes a few messages, if that many wait; none while the log is still being read."""
         if self._backlog_count >= FEW:
             self.put_some(FEW)
 
@@ -103,7 +103,7 @@ class IndexFeed:
         self.put_some(PORTION)
 
     def put_some(self, portion: int) -> None:
-        """Puts a portion of what waits: at most that many messages, or those of one round."""
+        """Indexes a portion of the waiting messages: at most that many, or those of one round."""
         if self._flags.bits & INDEX_ERROR:
             self._read_offset, self._backlog_count = None, 0
             self._backlog.clear()
@@ -122,7 +122,8 @@ class IndexFeed:
         return items
 
     def _read_some(self) -> list[IndexItem]:
-        """The next records of the log, which recovery has checked. What is not visible yet comes by ``show``."""
+        """The next records of the log, which recovery has checked. Messages that are not visible yet come through
+        ``show``."""
         assert self._read_offset is not None
         start = max(self._read_offset, self._log.min_offset)  # retention may have gone ahead
         portion = next(scan_portions(self._log.segments, start, check_crc=False), [])
@@ -132,7 +133,7 @@ class IndexFeed:
             if found.log_offset >= end:
                 break
             topic = topics.get(found.topic)
-            if topic is None:  # a deleted topic is gone; its records stay until they expire
+            if topic is None:  # the topic was deleted, but its records stay until they expire
                 topic = topics[found.topic] = self._queues.topics.get(found.topic) or Topic(found.topic)
             if topic.fates[found.sys_flag & FATE_MASK] & INDEXED:
                 items.append(index_item(topic, found.log_offset, found.store_timestamp_ms, found.properties))
@@ -150,8 +151,8 @@ class IndexFeed:
         def sync(checkpoint: Checkpoint, write_checkpoint: Callable[[], None]) -> None:
             for snapshot in snapshots:
                 if snapshot.end_timestamp_ms <= checkpoint.index_timestamp_ms:
-                    # While a file is being written it must be younger than the checkpoint says, or a crash would leave
-                    # half of it trusted.
+                    # While a file is being written, the checkpoint must name an older time than the file's, or a crash
+                    # would leave a half-written file trusted.
                     checkpoint.index_timestamp_ms = snapshot.end_timestamp_ms - 1
                     write_checkpoint()
                 snapshot.write()

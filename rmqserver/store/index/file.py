@@ -1,6 +1,6 @@
 """One index file: a hash table from ``topic#key`` to log offsets. Full files are read from disk. The newest file has
 its slots in memory, because three random 4-byte writes a message would cost more than the message. It reaches the disk
-as a snapshot; a crash may tear that, but recovery knows it."""
+as a snapshot; a crash may tear that, but recovery notices."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rmqserver.store.queues.consume_queues import NO_TAG, Topic
 
 try:
     from rmqserver.store.index._index import index_units
-except ImportError:  # it was installed without a C compiler
+except ImportError:  # installed without a C compiler
     index_units = None  # type: ignore[assignment]
 
 # IndexHeader (5.5.0), 40 bytes, big-endian: begin time i64 | end time i64 | begin log offset i64 | end log offset i64
@@ -40,14 +40,14 @@ _SECONDS_MAX = 0x7FFFFFFF
 
 IndexItem = tuple[int, int, int, bytes, bytes, int]
 """What the index needs of a message: hash of its topic's prefix, log offset, store time in ms, UNIQ_KEY, KEYS, and the
-hash of its tag's entry (NO_TAG if it has none). Not a class: there is one for every message sent."""
+hash of its tag's entry (NO_TAG if it has none). A tuple, not a class: there is one for every message sent."""
 
 
 NAME_DIGITS = 17
 
 
 def is_index_name(name: str) -> bool:
-    """Whether a file of that name is one of an index: it says when it was made, in local time."""
+    """Whether an index file can have this name: it is the local time when the file was made."""
     return len(name) == NAME_DIGITS and name.isdecimal()
 
 
@@ -65,7 +65,7 @@ class IndexHeader:
     next_unit: int = 1
 
     def follow(self, full: IndexHeader) -> None:
-        """An empty file begins where the full one ended, so that a replay passes over what the full one holds."""
+        """Makes this empty file begin where the full one ended, so that a replay skips what the full one holds."""
         self.begin_timestamp_ms = self.end_timestamp_ms = full.end_timestamp_ms
         self.begin_log_offset = self.end_log_offset = full.end_log_offset
 
@@ -85,7 +85,7 @@ class IndexFile:
         self.slot_count = slot_count
         self.unit_count = unit_count
         self.header = IndexHeader(*HEADER.unpack(file.pread(HEADER.size, 0)))
-        self.header.next_unit = min(max(1, self.header.next_unit), unit_count)  # more cannot be meant
+        self.header.next_unit = min(max(1, self.header.next_unit), unit_count)  # a larger number is damage
         self._units_at = HEADER.size + 4 * slot_count
 
     @property
@@ -99,7 +99,7 @@ class IndexFile:
         return self.file.pread(INDEX_UNIT.size, self._units_at + INDEX_UNIT.size * number)
 
     def last_message_entry_count(self) -> int:
-        """How many entries the newest message in this file has here."""
+        """How many entries the newest message of this file has in it."""
         count = 0
         while (number := self.header.next_unit - 1 - count) > 0:
             if INDEX_UNIT.unpack(self.unit(number))[1] != self.header.end_log_offset:
@@ -118,7 +118,7 @@ class IndexFile:
         return found
 
     def _chain(self, key_hash: int) -> Iterator[tuple[int, int, int]]:
-        """(hash, log offset, time in ms) of every unit of the hash's slot, newest first. Damage ends it."""
+        """(hash, log offset, time in ms) of every unit in the hash's slot, newest first. Stops at damage."""
         number = self.slot(key_hash % self.slot_count)
         while 0 < number < self.header.next_unit:
             unit_hash, log_offset, seconds, previous = INDEX_UNIT.unpack(self.unit(number))
@@ -132,7 +132,7 @@ class IndexFile:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What brings a file on the disk up to date; may be written by another thread."""
+    """The changes that bring a file on the disk up to date; another thread may write them."""
 
     file: File
     header: bytes
@@ -140,11 +140,11 @@ class Snapshot:
     units: bytes
     units_at: int
     slots: list[tuple[int, bytes]]
-    """Where in the file, and the bytes."""
+    """Place in the file, and the bytes."""
 
     def write(self) -> None:
-        """On the device at return. The header goes first: until the checkpoint vouches for its end time, a crash
-        makes recovery drop the file and build it again."""
+        """The changes are on the device at return. The header goes first: until the checkpoint vouches for its end
+        time, recovery after a crash drops the file and rebuilds it."""
         self.file.pwrite(self.header, 0)
         if self.units:
             self.file.pwrite(self.units, self.units_at)
@@ -155,7 +155,8 @@ class Snapshot:
 
 
 class LiveIndexFile(IndexFile):
-    """The newest file. Its slots are in anonymous memory, touched as they are used; ``snapshot`` says what to write."""
+    """The newest file. Its slots are in anonymous memory, touched as they are used; ``snapshot`` returns what to
+    write."""
 
     def __init__(self, file: File, slot_count: int, unit_count: int):
         super().__init__(file, slot_count, unit_count)
@@ -172,7 +173,7 @@ class LiveIndexFile(IndexFile):
         at, end = 0, 4 * self.slot_count
         while at < end:
             data = self.file.pread(min(_LOAD_BYTES, end - at), HEADER.size + at)
-            if data.count(0) != len(data):  # what was never used stays untouched memory
+            if data.count(0) != len(data):  # unused slots stay untouched memory
                 self._memory[at : at + len(data)] = _swapped(data)
             at += len(data)
 
@@ -186,8 +187,8 @@ class LiveIndexFile(IndexFile):
         return super().unit(number)
 
     def put(self, items: list[IndexItem]) -> int:
-        """Adds the entries of messages in log order; returns how many messages found room. A message's entries are
-        never spread over two files, unless no file could hold them all."""
+        """Adds the entries of messages in log order; returns how many messages fit. The entries of a message are never
+        spread over two files, unless no file could hold them all."""
         header, done = self.header, len(items)
         room = self.unit_count - header.next_unit
         if self._put_natively(items, room):
@@ -227,7 +228,7 @@ class LiveIndexFile(IndexFile):
         return True
 
     def _chain_up(self, hashes: list[int], log_offsets: list[int], seconds: Iterable[int]) -> None:
-        """Does each step for all entries: one loop that does all steps for each entry costs a third more."""
+        """Does each step for all entries: a loop that does all steps for each entry takes a third longer."""
         header, slots, slot_count = self.header, self._slots, self.slot_count
         number = header.next_unit
         taken = [key_hash % slot_count for key_hash in hashes]
@@ -253,14 +254,14 @@ class LiveIndexFile(IndexFile):
         return [by_offset[log_offset] for log_offset in log_offsets]
 
     def write_ahead(self) -> None:
-        """Writes units once there are many; without the header's count they mean nothing yet. OSError."""
+        """Writes units once there are many; they count for nothing until the header counts them. OSError."""
         if len(self._behind) >= UNITS_BEHIND_MAX_BYTES:
             self.file.pwrite(self._behind, self._units_at + INDEX_UNIT.size * self._behind_first)
             self._behind.clear()
             self._behind_first = self.header.next_unit
 
     def snapshot(self) -> Snapshot | None:
-        """What changed since the last snapshot, None if nothing did. The caller has snapshots written in their
+        """The changes since the last snapshot, None if there are none. The caller has snapshots written in their
         order."""
         pages = [i for i, is_dirty in enumerate(self._dirty) if is_dirty]
         if not pages and not self._behind:
@@ -288,7 +289,8 @@ def index_item(topic: Topic, log_offset: int, store_timestamp_ms: int, propertie
 
 
 def entries(items: list[IndexItem]) -> tuple[list[int], list[int]]:
-    """Hashes and log offsets of the messages' entries, each message's in Apache's order: unique key, keys, tag."""
+    """Hashes and log offsets of the messages' entries; those of one message in Apache's order: unique key, keys,
+    tag."""
     hashes: list[int] = []
     log_offsets: list[int] = []
     ids = extend_hashes_id([item[0] for item in items], [item[3] for item in items])
@@ -309,7 +311,7 @@ def entries(items: list[IndexItem]) -> tuple[list[int], list[int]]:
 
 
 def _swapped(data: bytes) -> bytes:
-    """Slots in the other byte order: they are big-endian on disk, native in memory."""
+    """Slots in the other byte order: big-endian on disk, native in memory."""
     slots = array("i", data)
     assert slots.itemsize == 4
     if sys.byteorder == "little":
@@ -318,7 +320,7 @@ def _swapped(data: bytes) -> bytes:
 
 
 def _runs(pages: list[int]) -> Iterator[tuple[int, int]]:
-    """Neighbouring page numbers as (first, count)."""
+    """Runs of consecutive page numbers as (first, count)."""
     at = 0
     while at < len(pages):
         stop = at + 1

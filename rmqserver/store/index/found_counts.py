@@ -1,4 +1,4 @@
-"""How many slots and units the index files of a store have, as the files tell: one size stands for many pairs of
+"""How many slots and units the index files of a store have, worked out from the files: a size alone fits many pairs of
 counts."""
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ Counts = tuple[int, int]
 
 
 def found_counts(disk: Disk, paths: list[str], expected: Counts) -> Counts | None:
-    """The counts that files of this directory were made with: the expected ones where sizes allow them, else what one
-    of the files proves. None if none does."""
+    """The counts with which the files of this directory were made: the expected ones if the sizes allow them, else
+    those that one of the files proves. None if none does."""
     sizes = {disk.file_size(path) for path in paths} - {0}
     if not sizes or file_size_bytes(*expected) in sizes:
         return expected
@@ -29,8 +29,8 @@ def found_counts(disk: Disk, paths: list[str], expected: Counts) -> Counts | Non
 
 
 def _proven(file: File) -> Iterator[Counts]:
-    """The last unit is looked for by what the header says of it. It is the newest of its slot, and that is where a
-    slot must say so."""
+    """Searches for the last unit by the log offset in the header. The last unit is the newest of its slot, so the slot
+    must point to it."""
     size = file.size()
     data = file.pread(HEADER.size, 0)
     if len(data) < HEADER.size:
@@ -53,7 +53,7 @@ def _proven(file: File) -> Iterator[Counts]:
 
 
 def _places(file: File, wanted: bytes) -> Iterator[int]:
-    """Where those bytes are in a file behind the header; holes are not read."""
+    """Where these bytes occur in a file behind the header; holes are not read."""
     at, size, overlap = HEADER.size, file.size(), len(wanted) - 1
     while (at := file.next_data(at)) < size:
         data = file.pread(_READ_BYTES + overlap, at)

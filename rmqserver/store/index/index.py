@@ -1,5 +1,5 @@
-"""Look-up of messages by unique key, key and tag (``IndexService``, 5.5.0): which entries a message gets, which file
-takes them, and which files a query reads."""
+"""Finds messages by unique key, key and tag (``IndexService``, 5.5.0): which entries a message gets, which file takes
+them, and which files a query reads."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from rmqserver.store.index.file import (
 
 
 class Index:
-    """The files of one directory, oldest first; only the last takes entries, and only a writer makes it a
+    """The files of one directory, oldest first. Only the last takes entries; a writer opens it as a
     ``LiveIndexFile``."""
 
     def __init__(self, directory: str, slot_count: int, unit_count: int, disk: Disk, clock_ms: Callable[[], int]):
         self.directory = directory
         self.files: list[IndexFile] = []
         self.has_new_seal = False
-        """A file became full and waits for a snapshot."""
+        """Set when a file is full and waits for a snapshot."""
         self._slot_count = slot_count
         self._unit_count = unit_count
         self._disk = disk
@@ -37,8 +37,8 @@ class Index:
         self._sealed: list[LiveIndexFile] = []
 
     def load(self, *, trusted_until_ms: int | None, read_only: bool) -> None:
-        """Opens the files there are. After a crash ``trusted_until_ms`` is the checkpoint's time: younger files may
-        be torn and are removed (a reader only passes over them); the replay of the log makes them anew."""
+        """Opens the existing files. After a crash ``trusted_until_ms`` is the checkpoint's time: younger files may be
+        torn and are removed (a reader only skips them); the replay of the log rebuilds them."""
         expected = file_size_bytes(self._slot_count, self._unit_count)
         for name in self._disk.listdir(self.directory):
             if not is_index_name(name):
@@ -66,7 +66,7 @@ class Index:
 
     @property
     def end_log_offset(self) -> int:
-        """The newest message that has entries, 0 if none has."""
+        """Log offset of the newest message that has entries, 0 if none has."""
         return self.files[-1].header.end_log_offset if self.files else 0
 
     @property
@@ -76,8 +76,8 @@ class Index:
     # -- putting
 
     def put(self, items: list[IndexItem]) -> None:
-        """Entries for messages in log order. Messages up to the newest indexed one are passed over. OSError if a file
-        cannot be made or written."""
+        """Adds the entries of messages in log order. Messages up to the newest indexed one are skipped. OSError if a
+        file cannot be made or written."""
         live = self._live()
         start = live.header.end_log_offset + (not live.is_empty)
         if items and items[0][1] < start:
@@ -114,7 +114,7 @@ class Index:
         return live
 
     def _start_file(self) -> LiveIndexFile:
-        """Named by local time, as Apache does; later than any other whatever the clock says."""
+        """The name is the local time, as in Apache's broker, but always later than any other."""
         self._disk.mkdir(self.directory)
         now_ms = self._clock_ms()
         name = _file_name(now_ms)
@@ -127,7 +127,7 @@ class Index:
         return live
 
     def snapshots(self) -> list[Snapshot]:
-        """What must be written, in this order, to bring the disk up to date; files that are full are let go."""
+        """What must be written, in this order, to bring the disk up to date. Lets go of the full files."""
         changed = [*self._sealed, *self.files[-1:]]
         found = [live.snapshot() for live in changed if isinstance(live, LiveIndexFile)]
         self._sealed.clear()
@@ -137,8 +137,8 @@ class Index:
     # -- looking up
 
     def query(self, topic: str, key: str, count_max: int, begin_ms: int, end_ms: int) -> list[int]:
-        """Log offsets, each once, of messages whose key has the right hash and whose time, to the second, lies in the
-        range. ``key`` is ``T#<tag>`` for a tag."""
+        """Log offsets, each once, of messages whose key has the right hash and whose time, in whole seconds, lies in
+        the range. ``key`` is ``T#<tag>`` for a tag."""
         wanted = abs_hash(extend_hash(0, f"{topic}#{key}"))
         found: dict[int, None] = {}
         for file in reversed(self.files):
@@ -150,14 +150,14 @@ class Index:
         return list(found)
 
     def drop_from(self, log_offset: int) -> bool:
-        """Removes files that know of messages at ``log_offset`` or behind; True if there were any."""
+        """Removes files that hold entries of messages at ``log_offset`` or behind; True if there were any."""
         count = len(self.files)
         while self.files and self.files[-1].header.end_log_offset >= log_offset:
             self._disk.unlink(self.files.pop().path)
         return len(self.files) < count
 
     def delete_below(self, log_offset: int) -> int:
-        """Removes files, never the last, that hold nothing from ``log_offset`` on; returns how many."""
+        """Removes files, never the last, whose messages all lie before ``log_offset``; returns how many."""
         count = 0
         while len(self.files) > 1 and self.files[0].header.end_log_offset < log_offset:
             self._disk.unlink(self.files.pop(0).path)

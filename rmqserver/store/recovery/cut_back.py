@@ -1,4 +1,4 @@
-"""A log is cut off, of a store that is closed: what is behind was another master's, and nobody else has it."""
+"""Cuts the log of a closed store: a former master wrote what lies behind, and no other broker has it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ OPEN_FILES_MAX = 4
 
 
 def cut_back(root: str, file_size_bytes: int, log_offset: int, disk: Disk) -> None:
-    """The log below ``root`` ends there, and what is behind is zeros; the next start has queues and index follow.
-    StorageError if the store is open, or cannot be changed.
+    """Ends the log below ``root`` at ``log_offset`` and fills the rest with zeros; the next start cuts queues and index
+    to match. StorageError if the store is open, or cannot be changed.
 
-    The checkpoint goes first, and the files from the last one back: killed in between, the store is one of a broker
-    that was killed, with a longer log.
+    The checkpoint goes first, then the files from the last one back. A kill in between leaves the store of a killed
+    broker with a longer log.
     """
     paths = StoreDirectory(root, disk)
     lock = paths.lock()
@@ -37,7 +37,8 @@ def cut_back(root: str, file_size_bytes: int, log_offset: int, disk: Disk) -> No
 
 
 def _empty(paths: StoreDirectory, segments: SegmentedFile, disk: Disk) -> None:
-    """Of a log without a record nothing may tell of one. The log goes last: without it, the rest would be refused."""
+    """If the log has no record, nothing may refer to one. The log is removed last: without it, a start would refuse the
+    rest."""
     for directory in (paths.consume_queues, paths.index):
         _remove_below(directory, disk)
     if disk.is_file(paths.checkpoint):

@@ -1,6 +1,6 @@
-"""After a flush that failed the kernel takes the pages for clean: they can still be read, but no later flush brings
-them to the device. So the store leaves a mark, and the next start that reads those pages writes them anew before it
-trusts them. The mark need not survive a power cut: the pages do not either."""
+"""After a failed flush the kernel takes the pages for clean: they can still be read, but no later flush brings them to
+the device. So the store leaves a mark, and the next start that reads those pages writes them again before it trusts
+them. The mark need not survive a power cut: the pages do not either."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class FailedFlush:
         self._disk = disk
 
     def mark(self, flushed_offset: int) -> None:
-        """Leaves the mark: the log is on the device up to there. Any thread. If the disk refuses it, no mark is
-        left."""
+        """Leaves the mark: the log is on the device up to ``flushed_offset``. Any thread. There is no mark if the disk
+        refuses it."""
         with contextlib.suppress(OSError):
             self._disk.open(self._path, create_size_bytes=0).pwrite(b"%020d" % flushed_offset, 0)
 
@@ -33,8 +33,8 @@ class FailedFlush:
         return int(text) if text.isdigit() else 0
 
     def write_anew(self, log: SegmentedFile, start: int, end: int, queues: ConsumeQueues) -> None:
-        """The log from ``start`` to ``end`` and the newest files of all queues, on the device at return; the mark is
-        gone then. OSError: never in this process again."""
+        """Writes the log from ``start`` to ``end``, and the newest files of all queues, again: they are on the device
+        at return, and the mark is gone. After an OSError, never call it again in this process."""
         while start < end:
             start += _write_again(log, start, end)
         for queue in queues.all():
@@ -46,7 +46,7 @@ class FailedFlush:
 
 
 def _write_again(segments: SegmentedFile, start: int, end: int) -> int:
-    """The bytes from ``start`` on, at most up to ``end``, a chunk, or the end of the file; returns how many."""
+    """Writes the bytes from ``start`` on, at most up to ``end``, a chunk, or the end of the file; returns how many."""
     base = segments.base_of(start)
     file = segments.file(base)
     size = min(end - start, base + segments.file_size_bytes - start, _CHUNK_BYTES)

@@ -1,10 +1,10 @@
-"""What is true after a start: where the log ends, and what its followers lack or know too much
+"""Finds what is true after a start: where the log ends, and what its followers lack or know too much
 (``CommitLog.recoverNormally``, ``recoverAbnormally``, 5.5.0). The log decides; everything else follows it.
 
 Three deviations from Apache, all on the safe side. After a crash the replay starts early enough for the index, so that
-a look-up never misses a message that is there. And what lies behind the end of the log, of a queue or of an index file
-is zeroed, so that old bytes cannot line up with new ones and come back at the next crash. For the same reason a record
-of ours that lost a part of its properties ends the log: no checksum covers them, but zeros in them tell.
+a look-up never misses a message that is there. Everything behind the end of the log, of a queue or of an index file is
+zeroed, so that old bytes cannot line up with new ones and come back at the next crash. For the same reason, a record of
+ours that lost a part of its properties ends the log: they have no checksum, but zeros in them show the loss.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """``end_offset`` is where the log goes on; records were read from ``start_offset`` on, the last one at
-    ``last_record_offset`` (0: none). What the followers hold of all up to the one at ``dispatched_offset`` is in their
-    files. ``was_clean``: the store had been closed, not killed."""
+    """``end_offset`` is where the log continues. Records were read from ``start_offset`` on, the last one at
+    ``last_record_offset`` (0: none). The followers' files hold everything of the records up to ``dispatched_offset``.
+    ``was_clean``: the store had been closed, not killed."""
 
     start_offset: int
     end_offset: int
@@ -40,9 +40,9 @@ class Recovered:
 
 
 class Recovery:
-    """One run over a store whose files are loaded. No file is touched when ``read_only``. ``dispatched_offset``: what a
-    process that was killed in this run of the operating system had dispatched, as ``StoreDirectory`` knows it; 0 where
-    the queues are not as it left them."""
+    """One run over a store whose files are loaded. With ``read_only`` it touches no file. ``dispatched_offset`` is how
+    far a process that was killed in this run of the operating system had dispatched
+    (``StoreDirectory.dispatched_offset``); 0 if the queues are not as it left them."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Recovery:
 
     @property
     def synced_offset(self) -> int:
-        """Up to there the log, and what the followers have in files of it, is known to be on the device."""
+        """Up to this log offset, the log and the followers' files are known to be on the device."""
         return self._checkpoint.queues_log_offset if self._checkpoint.is_ours else self._log.min_offset
 
     def run(self, *, clean: bool) -> Recovered:
@@ -97,17 +97,17 @@ class Recovery:
     # -- where to start
 
     def _start_clean(self) -> int:
-        """The newest record that the followers know, if it is what they say: everything before it was flushed and
-        dispatched when the store was closed. Otherwise the last file that begins before it."""
+        """The newest record that the followers know, if the log confirms it: everything before it was flushed and
+        dispatched when the store was closed. Otherwise the start of the last file that begins before it."""
         newest = self._followers.newest_record_offset
         if newest >= self._log.min_offset and is_record(self._log.segments, newest):
             return newest
         return self._last_file(lambda first: first.log_offset <= newest)
 
     def _start_after_crash(self) -> int:
-        """The last record that a killed process had dispatched, if the page cache still has all of that; else the one
-        that our own checkpoint names: everything before it was flushed, log and followers. With Apache's checkpoint, as
-        Apache does, the start of the last file whose first record is known to be dispatched."""
+        """The last record that a killed process had dispatched, if the page cache still has all of that. Else the
+        record in our own checkpoint: log and followers were flushed up to there. With Apache's checkpoint, as Apache
+        does, the start of the last file whose first record is known to be dispatched."""
         checkpoint = self._checkpoint
         newest = self._followers.newest_record_offset
         for start in (self._dispatched_offset, checkpoint.queues_log_offset if checkpoint.is_ours else 0):
@@ -141,7 +141,7 @@ class Recovery:
         if clean and checkpoint.is_ours:
             portions = _without_torn_end(portions, self._followers.newest_record_offset)
         for portion in portions:
-            if is_own_log and not clean:  # what our appender writes has no zeros there: they never reached the device
+            if is_own_log and not clean:  # our appender writes no zeros there: these bytes never reached the device
                 torn = next((i for i, found in enumerate(portion) if 0 in found.properties), None)
                 if torn is not None:
                     if torn:
@@ -152,8 +152,8 @@ class Recovery:
     # -- what is too much
 
     def _refuse_damage(self, start: int, *, clean: bool) -> None:
-        """StorageError if no record can be read though there are some: going on would overwrite them all. A crash
-        before the very first flush may leave queue units and empty files; nothing is lost then."""
+        """StorageError if no record can be read though the store had some: going on would overwrite them all. A crash
+        before the first flush may leave queue units and empty files; nothing is lost then."""
         segments = self._log.segments
         is_flushed = clean or not self._checkpoint.is_blank
         if any(first_record(segments, base) for base in segments.bases[1:]) or (
@@ -166,8 +166,7 @@ class Recovery:
             )
 
     def _refuse_missing_log(self, *, clean: bool) -> None:
-        """StorageError if there is no message at all though there were some: going on would remove all traces of
-        them."""
+        """StorageError if there is no message though the store had some: going on would remove all traces of them."""
         is_flushed = clean or not self._checkpoint.is_blank
         if is_flushed and self._followers.know_behind(0):
             raise StorageError(
@@ -186,9 +185,9 @@ class Recovery:
 
 
 def _without_torn_end(portions: Iterator[list[FoundRecord]], dispatched: int) -> Iterator[list[FoundRecord]]:
-    """A slave may be stopped when a record has come in part. Where only properties lack, its checksum is right; and
-    what lacks is zeros. Its master sends it again from its begin. Those up to ``dispatched`` were whole, or are an
-    Apache broker's, which takes such a one for whole."""
+    """Drops an incomplete last record: a slave may be stopped when a record has come only in part. If only properties
+    are missing, its checksum is right, and the missing bytes are zeros. Its master sends it again from its start.
+    Records up to ``dispatched`` were complete, or come from an Apache broker, which takes such a record as complete."""
     held: list[FoundRecord] = []
     for portion in portions:
         if held:

@@ -1,9 +1,9 @@
-"""Producers' numbers as a follower of the log: whatever says where a message is that is sent again is derived from the
-records themselves. So a broker that was killed, a slave that has become the master and a store that was copied
-elsewhere know it; the file beside the log only spares the reading.
+"""Producers' numbers as a follower of the log: where a message that is sent again lies is derived from the records
+themselves. So a broker that was killed, a slave that became master and a copied store all know it; the file beside the
+log only saves reading the log.
 
-A master adds what it appends by itself (``added``), and asks before (``is_ready``). A copied log is read as it comes. A
-store in which no producer ever asked for this has no file, and is read only when the first one does.
+A master adds what it appends (``added``), after it has checked ``is_ready``. A copied log is read as it comes. A store
+in which no producer ever used this has no file, and is read only when the first producer does.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from rmqserver.store.recovery.checkpoint import Checkpoint
 
 READ_BACK_MAX_BYTES = 1 << 30
-"""So much of the log, or a file more, is read where no file says what is in it."""
+"""Log bytes, or up to a file more, that are read if no file covers them."""
 
 READ_AT_ONCE_BYTES = 16 << 20
-"""Ten milliseconds' worth. As far behind may the file be while no numbers come."""
+"""Read within one call: ten milliseconds' worth. The saved file may be this far behind while no numbers come."""
 
 _MARK = PRODUCER_SEQ.encode() + b"\x01"
 
@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 
 class SequenceFeed:
-    """``on_behind`` is called when a part of the log is to be read: ``work`` does it."""
+    """``on_behind`` is called when a part of the log has to be read, which ``work`` does."""
 
     show = None
     mark = _MARK
@@ -53,9 +53,9 @@ class SequenceFeed:
         self._path = store.directory.producer_sequences
         self._is_open = False
         self._is_used = False
-        """Somebody has asked for it: the table follows the log."""
+        """Set once a producer has used numbers: the table then follows the log."""
         self._read_offset: int | None = None
-        """The log is read from there to ``_read_end``; None when that is done."""
+        """The log is still to be read from here to ``_read_end``; None when that is finished."""
         self._read_end = 0
         self._is_changed = False
         self._saved_offset = -1
@@ -67,7 +67,7 @@ class SequenceFeed:
         return False
 
     def replay(self, records: list[FoundRecord]) -> None:
-        """Recovery's are read again from where the file ends; those of a copied log are taken in here."""
+        """Recovery's records are read again from the end of the saved file; those of a copied log are taken in here."""
         if not self._is_open:
             return
         end = records[-1].log_offset + records[-1].size_bytes
@@ -100,7 +100,7 @@ class SequenceFeed:
         if saved.log_offset > end_offset:
             return False
         if saved.log_offset < self._store.log.min_offset:
-            return True  # what it knows is gone, and so are those who could contradict
+            return True  # its records have expired, and so has everything that could contradict it
         record = self._store.log.record(saved.mark_offset)
         return saved.log_offset == 0 or (record is not None and crc32(record) == saved.mark_crc)
 
@@ -115,13 +115,13 @@ class SequenceFeed:
 
     @property
     def is_ready(self) -> bool:
-        """Whether all is known that the log says. The first one who asks begins it."""
+        """Whether everything in the log is known. The first call starts the reading."""
         if not self._is_used:
             self._begin(self._store.written_offset)
         return self._read_offset is None
 
     def _begin(self, end_offset: int) -> None:
-        """Reads what is there of the log, or its newest part."""
+        """Reads the log, or its newest part."""
         self._is_used = True
         self.table.lines.clear()
         segments = self._store.log.segments
@@ -141,7 +141,7 @@ class SequenceFeed:
         return self._read_offset is not None
 
     def work(self) -> None:
-        """An error of the disk ends the reading, as if the log began behind it."""
+        """A disk error ends the reading, as if the log started behind it."""
         assert self._read_offset is not None
         start = max(self._read_offset, self._store.log.min_offset)  # retention may have gone ahead
         portion: list[FoundRecord] = []
@@ -168,7 +168,7 @@ class SequenceFeed:
     # -- while the store is open
 
     def added(self, key: LineKey, number: ProducerSequence, place: StoredPlace) -> None:
-        """The message was appended in this round."""
+        """A message was appended in this round."""
         self._add(key, number, place, self._store.clock_ms())
 
     def _add(self, key: LineKey, number: ProducerSequence, place: StoredPlace, stored_ms: int) -> None:
@@ -176,7 +176,7 @@ class SequenceFeed:
         self._is_changed = True
 
     def prepare(self) -> Sync:
-        """Of what is confirmed: what is behind may be cut off."""
+        """Covers only what is confirmed: the rest may be cut off."""
         store, log_offset = self._store, self._store.confirmed_offset
         is_late = log_offset - self._saved_offset > READ_AT_ONCE_BYTES
         if not self._is_used or self.is_behind or not (self._is_changed or is_late):
@@ -193,7 +193,7 @@ class SequenceFeed:
         def sync(checkpoint: Checkpoint, write_checkpoint: Callable[[], None]) -> None:
             try:
                 sequence_file.write(store.disk, self._path, saved)
-            except OSError as error:  # the older one stays, and is true; the log is read from there
+            except OSError as error:  # the older file stays, and is still true; the log is read from there
                 _log.error("event=producer-sequences-not-saved path=%s reason=%r", self._path, str(error))
 
         return sync

@@ -1,5 +1,5 @@
-"""The table of producers' numbers as a file (``producerSequences``, ours alone): what of it the log up to an offset
-says. It spares a start the reading of that part of the log, and says nothing that is not in the log."""
+"""The table of producers' numbers as a file (``producerSequences``, ours alone), as derived from the log up to an
+offset. It saves a start reading that part of the log, and holds nothing that is not in the log."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ SavedLine = tuple[str, str, int, int, int, int, bytes]
 
 
 class Saved(msgspec.Struct, array_like=True):
-    """``log_offset``: up to there the log was taken in. The record at ``mark_offset`` before it has the checksum
-    ``mark_crc``: in another log it has not."""
+    """The log was taken in up to ``log_offset``. The record at ``mark_offset`` before it has the checksum ``mark_crc``;
+    in another log it does not."""
 
     log_offset: int
     mark_offset: int
@@ -38,7 +38,7 @@ def saved_line(key: LineKey, line: SequencedMessages) -> SavedLine:
 
 
 def line_of(saved: SavedLine) -> tuple[LineKey, SequencedMessages]:
-    """ValueError for places that are not whole."""
+    """ValueError if the places are incomplete."""
     producer_id, topic, queue_id, epoch, last_sequence, last_stored_ms, raw = saved
     places = array("q")
     places.frombytes(raw)
@@ -63,7 +63,7 @@ def encode(saved: Saved) -> bytes:
 
 
 def decode_untrusted(data: bytes) -> Saved | None:
-    """None for anything that was not written so, whole."""
+    """None for anything but a complete file of this form."""
     if len(data) < _HEAD.size:
         return None
     magic, version, crc = _HEAD.unpack_from(data)

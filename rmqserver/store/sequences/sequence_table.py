@@ -1,5 +1,5 @@
-"""What is stored of producers that number their messages: where the newest ones of each queue are. So a message that is
-sent again is known. Nothing here asks a clock, a file or a socket."""
+"""Producers that number their messages, and where the newest messages of each in each queue are: so a message that is
+sent again is recognised. Nothing here asks a clock, a file or a socket."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import NamedTuple
 from rmqproto.message.producer_sequence import REPEATS_KNOWN, ProducerSequence
 
 LINES_MAX = 10_000
-"""Pairs of a producer and a queue. The one that was quiet for the longest time is forgotten for one more."""
+"""Pairs of a producer and a queue. One more replaces the pair that was quiet longest."""
 
 KEPT_MS = 24 * 3600 * 1000
-"""How long a pair is kept whose producer says nothing: by the store times of messages."""
+"""How long a pair is kept if the producer sends nothing, by the store times of messages."""
 
 _KEPT = 2 * REPEATS_KNOWN
-"""Numbers of a line's places."""
+"""Integers that a line's ``places`` keeps at least."""
 
 
 class StoredPlace(NamedTuple):
@@ -32,11 +32,11 @@ class LineKey(NamedTuple):
 
 
 class OutOfSequence(Exception):
-    """A message can be neither stored nor said to be stored; the text says why."""
+    """A message can neither be stored nor be acknowledged as stored; the text says why."""
 
 
 class SequencedMessages:
-    """One producer's messages of one queue, up to ``last_sequence``. ``places``: log offset and queue offset of each of
+    """One producer's messages in one queue, up to ``last_sequence``. ``places``: log offset and queue offset of each of
     the newest, oldest first."""
 
     __slots__ = ("epoch", "last_sequence", "last_stored_ms", "places")
@@ -48,12 +48,12 @@ class SequencedMessages:
         self.places = places
 
     def place(self, sequence: int) -> StoredPlace | None:
-        """None for one that is not known any more."""
+        """None if the place is no longer known."""
         at = len(self.places) - 2 * (self.last_sequence - sequence + 1)
         return StoredPlace(self.places[at], self.places[at + 1]) if at >= 0 else None
 
     def add(self, sequence: int, place: StoredPlace, stored_ms: int) -> None:
-        if sequence != self.last_sequence + 1:  # somebody stored it who does not ask for the order
+        if sequence != self.last_sequence + 1:  # stored by a broker that does not enforce the order
             del self.places[:]
         self.last_sequence, self.last_stored_ms = sequence, stored_ms
         self.places.extend(place)
@@ -61,7 +61,7 @@ class SequencedMessages:
             del self.places[:-_KEPT]
 
     def before(self, log_offset: int) -> SequencedMessages | None:
-        """As it was when the log ended there; None if nothing is known of that."""
+        """The state at the time when the log ended at ``log_offset``; None if that is not known."""
         count = len(self.places) // 2
         while count and self.places[2 * count - 2] >= log_offset:
             count -= 1
@@ -73,13 +73,13 @@ class SequencedMessages:
 
 
 class SequenceTable:
-    """``lines`` are in the order in which they were last added to, the quietest first."""
+    """``lines`` are in the order of their last additions, the quietest first."""
 
     def __init__(self) -> None:
         self.lines: dict[LineKey, SequencedMessages] = {}
 
     def find(self, key: LineKey, number: ProducerSequence) -> StoredPlace | None:
-        """Where the message is, if it is stored; None if it is to be stored now. OutOfSequence if neither."""
+        """Where the message is, if it is stored; None if it is to be stored now. OutOfSequence in other cases."""
         _, epoch, sequence = number
         line = self.lines.get(key)
         if line is None:
@@ -99,8 +99,8 @@ class SequenceTable:
         return place
 
     def add(self, key: LineKey, number: ProducerSequence, place: StoredPlace, stored_ms: int) -> None:
-        """The message is stored. What is in the log counts, whoever has put it there: one that is there already, or is
-        of an older epoch, changes nothing."""
+        """Takes note of a stored message. What is in the log counts, whichever broker put it there. A message that is
+        already known, or belongs to an older epoch, changes nothing."""
         _, epoch, sequence = number
         line = self.lines.pop(key, None)
         if line is None or epoch > line.epoch:
