@@ -1,10 +1,10 @@
-"""The JSON tables below ``config/`` (``ConfigManager``, 5.5.0): how they are read and written. What is in them is the
-broker's business; here is only the promise that a table is always there as it was before or as it is now, and that
-members which a newer broker put into it are still there afterwards.
+"""Reads and writes the JSON tables below ``config/`` (``ConfigManager``, 5.5.0). Their content is the broker's
+business. This file promises only that a table is always there, as it was before or as it is now, and that members which
+a newer broker added are kept.
 
-There are two ways to write one. A table whose changes are answered (topics, groups) is handed to the kernel at once, so
-that a killed process loses none of them. A thread syncs it behind, and makes what is then on the device its ``.bak``. A
-table that is written from time to time (offsets) is left to the thread altogether.
+There are two ways to write a table. If its changes are acknowledged (topics, groups), it is handed to the kernel at
+once, so that a killed process loses none of them. A thread syncs it later, and makes the synced version its ``.bak``. A
+table that is written from time to time (offsets) is left to the thread entirely.
 
 A large table of the first kind is changed in place, a sector at a time (``row_slots.py``).
 """
@@ -28,18 +28,18 @@ COMPACT = frozenset({"timermetrics", "transactionMetrics"})
 """The tables that Apache writes on one line."""
 
 PRIVATE = frozenset({"auth.json"})
-"""The tables that hold secrets. They and their copies are readable by their owner alone."""
+"""The tables that hold secrets. Only their owner can read them and their copies."""
 
 IN_PLACE_FROM_COUNT = 100
-"""Entries from which on a table is changed in place. A smaller one is soon written whole, and stays as Apache writes
-it."""
+"""Number of entries from which a table is changed in place. A smaller one is quickly written whole, and stays as Apache
+writes it."""
 
 Document = dict[Any, Any]
 """One table. As loaded, its keys are text; integer keys are written without quotes, as Apache does."""
 
 
 class _Job(NamedTuple):
-    """What the thread is to do for a table. If it fails, the caller's thread tries ``again``, from the beginning."""
+    """The thread's task for a table. If it fails, the caller's thread calls ``again`` to start over."""
 
     do: Callable[[], None]
     again: Callable[[], None]
@@ -52,12 +52,12 @@ class _InPlace:
     file: File
     text: Callable[[], bytes]
     is_name_synced: bool = False
-    """Only the thread asks."""
+    """Used only in the thread."""
 
 
 class ConfigFiles:
-    """Called by one thread; ``close`` it. A table goes one way, ``save`` or ``save_now``, never both. ``on_error`` is
-    called, in any thread, when a table could not be written or synced.
+    """One thread calls it; ``close`` it. Write a table either by ``save`` or by ``save_now``, never both. ``on_error``
+    is called, in any thread, when a table could not be written or synced.
 
     Without ``background`` there is no thread, and ``wait_until_saved`` does its work.
     """
@@ -78,11 +78,11 @@ class ConfigFiles:
         self._background = background
         self._documents: dict[str, Document] = {}
         self._jobs: dict[str, _Job] = {}
-        """What waits for the thread, by table. A newer job takes the place of an older one."""
+        """The thread's waiting jobs, by table. A newer job replaces an older one."""
         self._failed: dict[str, Callable[[], None]] = {}
-        """What could not be written; tried again with the next save, whatever its name, and at the end."""
+        """Tables that could not be written; tried again with the next save of any table, and at the end."""
         self._backed_up: set[str] = set()
-        """Tables whose ``.bak`` is one that this process has synced."""
+        """Tables whose ``.bak`` was synced by this process."""
         self._in_place: dict[str, _InPlace] = {}
         self._changed = threading.Condition()
         self._is_working = self._is_closed = self._is_directory_kept = False
@@ -92,7 +92,7 @@ class ConfigFiles:
 
     def load(self, name: str) -> Document:
         """The table ``name`` (``topics.json``); its ``.bak`` copy if it is missing or damaged; empty if there is
-        neither. StorageError if what is there is damaged: an empty table in its place would lose it for good."""
+        neither. StorageError if what is there is damaged: replacing it by an empty table would lose it for good."""
         if self._disk.is_file(self.directory):
             raise StorageError(f"{self.directory} is a file, not a directory", hint="move it away")
         damaged = None
@@ -125,34 +125,35 @@ class ConfigFiles:
     # -- writing
 
     def save(self, name: str, document: Document) -> None:
-        """Has ``document`` written soon; it must not be changed afterwards. Does not wait.
+        """Has ``document`` written soon, without waiting; it must not be changed afterwards.
 
-        Members that the last document of that name had, and this one lacks, stay. A member given as None goes.
+        Members that the last document of that name had and this one lacks stay. A member given as None is removed.
         """
         self._supersede(name)
         self._write_later(name, self._merged(name, document))
 
     def save_now(self, name: str, document: Document) -> None:
-        """As ``save``, but at return the kernel has the table: what a process does then, it can tell of."""
+        """As ``save``, but at return the kernel has the table, so a change can be acknowledged."""
         self.write_now(name, pretty(self._merged(name, document)))
 
     def write_now(self, name: str, data: bytes) -> None:
-        """As ``save_now``, of a file's whole content."""
+        """As ``save_now``, for a file's whole content."""
         self._supersede(name)
         self._place(name, data)
 
     def write_rows_now(self, name: str, data: bytes, text: Callable[[], bytes]) -> None:
-        """As ``write_now``, of a table that can be changed in place from then on. ``text`` gives its content at the
-        time of the call, for the case that something fails; it is called in the caller's thread.
+        """As ``write_now``, for a table that can be changed in place from then on. ``text`` returns its content at the
+        time of the call; if something fails, it is called in the caller's thread.
 
-        Waits for a sync, because its ``.bak`` is not made anew with the changes: only a whole file needs one."""
+        Waits for the sync of a new ``.bak``, because changes in place do not renew it.
+        """
         self._supersede(name)
         self._backed_up.discard(name)
         self._place(name, data, text)
 
     def change_rows_now(self, name: str, changes: Iterable[Change]) -> bool:
-        """Changes a table in its file, in this order: at return the kernel has it. False if the table has to be
-        written; the changes may then be there or not."""
+        """Changes a table in its file, in the given order; at return the kernel has it. False if the table has to be
+        written whole; the file may then hold some of the changes."""
         with self._changed:
             table = self._in_place.get(name) if name not in self._failed else None
         if table is None:
@@ -168,14 +169,14 @@ class ConfigFiles:
         return True
 
     def try_again(self) -> None:
-        """Writes what could not be written before."""
+        """Writes the tables that could not be written before."""
         with self._changed:
             failed, self._failed = self._failed, {}
         for again in failed.values():
             again()
 
     def wait_until_saved(self) -> None:
-        """Returns when everything given to be saved so far is on the device, or was reported as failed."""
+        """Returns when everything handed over so far is on the device, or was reported as failed."""
         if not self._background:
             while self._jobs:
                 self._work(*self._next_job())
@@ -199,7 +200,7 @@ class ConfigFiles:
         return merged
 
     def _supersede(self, name: str) -> None:
-        """There is a newer version of ``name``; tries what failed of others again."""
+        """Forgets a failed write of an older version of ``name``, and tries other failed tables again."""
         with self._changed:
             assert not self._is_closed
             self._failed.pop(name, None)
@@ -213,7 +214,7 @@ class ConfigFiles:
         )
 
     def _place(self, name: str, data: bytes, text: Callable[[], bytes] | None = None) -> None:
-        """Puts the table where it belongs. A reader of the name finds the version before, or this one."""
+        """Puts the table in its place. A reader finds the previous version or this one."""
         path = f"{self.directory}/{name}"
         self._in_place.pop(name, None)
 
@@ -222,7 +223,7 @@ class ConfigFiles:
 
         try:
             self._make_directory()
-            if name not in self._backed_up:  # what is there may be another broker's, torn, or not on the device
+            if name not in self._backed_up:  # the existing one may be another broker's, torn, or not on the device
                 self._back_up(name, data, ".bak.now")
                 self._backed_up.add(name)
             file = self._new_file(name, ".tmp", data)
@@ -272,12 +273,12 @@ class ConfigFiles:
             job.do()
         except OSError as error:
             with self._changed:
-                if name not in self._jobs:  # else there is a newer version by now
+                if name not in self._jobs:  # else a newer version waits
                     self._failed.setdefault(name, job.again)
             self._report(name, error)
 
     def _write(self, name: str, data: bytes) -> None:
-        """At every moment ``name``, or else ``name.bak``, is a whole table."""
+        """At every moment ``name``, or else ``name.bak``, is a complete table."""
         path = f"{self.directory}/{name}"
         self._make_directory()
         self._new_file(name, ".tmp", data).fdatasync()
@@ -304,8 +305,8 @@ class ConfigFiles:
             self._is_directory_kept = True
 
     def _back_up(self, name: str, data: bytes, temporary_suffix: str) -> None:
-        """Makes ``name.bak`` a version that is on the device. A power cut may leave half of one that is not, under a
-        name that was there before its bytes. Each thread has a temporary file of its own."""
+        """Makes ``name.bak`` a version that is on the device. If it were not synced first, a power cut could leave half
+        of it under that name. Each thread uses its own temporary file."""
         path = f"{self.directory}/{name}"
         self._new_file(name, temporary_suffix, data).fdatasync()
         self._disk.rename(path + temporary_suffix, path + ".bak")
@@ -327,26 +328,27 @@ class ConfigFiles:
 
 
 def _parse_untrusted(data: bytes) -> Any:
-    """ProtocolError also for zeros: a file whose size reached the device before its data did."""
+    """ProtocolError also for zeros: the size of such a file reached the device before its data."""
     if b"\0" in data:
         raise ProtocolError(f"zeros at byte {data.index(0)}")
     return parse_untrusted(data)
 
 
 def union(before: Document, now: Document) -> Document:
-    """``now`` with those members of ``before`` that it lacks, in the order of ``before``. Members given as None go."""
+    """``now`` with those members of ``before`` that it lacks, in the order of ``before``. Members given as None are
+    removed."""
     if before.keys() <= now.keys() and None not in now.values():
         return now
     return {key: value for key, value in {**before, **now}.items() if value is not None}
 
 
 def pretty(document: Document) -> bytes:
-    """As fastjson2's pretty form writes it: tabs, one member a line, lists of numbers on one line."""
+    """As fastjson2's pretty form: tabs, one member a line, lists of numbers on one line."""
     return pretty_value(document, 0)
 
 
 def pretty_value(value: Any, depth: int) -> bytes:
-    """A value inside ``depth`` others, from behind its key's colon on."""
+    """A value nested ``depth`` deep, starting behind its key's colon."""
     parts: list[str] = []
     _write_pretty(value, "\n" + "\t" * depth, parts)
     return "".join(parts).encode()

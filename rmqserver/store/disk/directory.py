@@ -1,4 +1,4 @@
-"""Where things are below a store's root, what kind of store it is, and the marks that say who uses it: ``lock`` and
+"""The layout below a store's root, the kind of store, and the marks that tell which process uses it: ``lock`` and
 ``abort`` (``StorePathConfigHelper``, ``DefaultMessageStore``, 5.5.0)."""
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class StoreDirectory:
         """The ``abort`` file, and the place in it where ``note_dispatched`` writes."""
 
     def lock(self) -> File:
-        """Makes the directory if it is missing, and holds its lock until the file is closed. StorageError if another
+        """Makes the directory if it is missing, and locks it until the returned file is closed. StorageError if another
         process has it."""
         make_directory(self._disk, self.root)
         try:
@@ -51,11 +51,11 @@ class StoreDirectory:
         return file
 
     def is_marked_running(self) -> bool:
-        """True while a broker runs on it, and after one that did not stop cleanly."""
+        """True while a broker runs on the store, and after one that did not stop cleanly."""
         return self._disk.is_file(self._abort)
 
-    # ``abort``, as text: the process id (all that Apache's has), then two lines of ours: the file's ``Disk.kept_id``,
-    # and 20 digits: a record's log offset. Apache's broker writes the file anew.
+    # ``abort``, as text: the process id (Apache's has nothing else), then two lines of ours: the file's
+    # ``Disk.kept_id``, and 20 digits, a record's log offset. Apache's broker rewrites the file.
 
     def mark_running(self, dispatched_offset: int) -> None:
         file = self._disk.open(self._abort, create_size_bytes=0)
@@ -81,15 +81,15 @@ class StoreDirectory:
         return int(record_offset) if is_kept and record_offset.isdecimal() else 0
 
     def owner_id(self) -> str:
-        """The process that runs on it, or has been killed; empty if there is none, or it cannot be told."""
+        """The process that runs on the store, or was killed there; empty if there is none, or it is not known."""
         return self._running_lines()[0]
 
     def is_marked_by_ours(self) -> bool:
-        """Whether the process that runs on it, or has been killed, is one of ours."""
+        """Whether the process that runs on the store, or was killed there, is one of ours."""
         return bool(self._running_lines()[1])
 
     def _running_lines(self) -> tuple[str, str, str]:
-        """The three lines of ``abort``; a missing one is empty."""
+        """The three lines of ``abort``; a missing line is empty."""
         text = self._disk.read_bytes(self._abort).decode("ascii", "replace") if self.is_marked_running() else ""
         first, second, third, *_ = [*text.split("\n"), "", "", ""]
         return first.strip(), second, third
@@ -100,7 +100,7 @@ class StoreDirectory:
         self._disk.sync_directory(self.root)
 
     def refuse_other_kinds(self) -> None:
-        """StorageError for stores whose queues are not files of this layout."""
+        """StorageError for a store whose queues are not files of this layout."""
         for directory in (self.consume_queues, f"{self.root}/consumequeue_r"):
             if self._disk.is_file(f"{directory}/CURRENT"):
                 raise StorageError(
@@ -119,7 +119,7 @@ class StoreDirectory:
                 raise StorageError(f"{self.root}/{name} is a DLedger log, which cannot be read here")
 
     def adopt_sizes(self, options: StoreOptions) -> StoreOptions:
-        """``options`` with the file sizes found here. The index is off if its files do not tell theirs."""
+        """``options`` with the file sizes found here. Turns the index off if its files do not tell their sizes."""
         disk = self._disk
         counts = found_counts(disk, self.index_paths(), (options.index_slot_count, options.index_unit_count))
         slot_count, unit_count = counts or (options.index_slot_count, options.index_unit_count)

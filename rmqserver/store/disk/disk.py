@@ -1,4 +1,4 @@
-"""The one door to the file system. Everything that must survive a crash is an explicit call here (``pwrite``,
+"""The only door to the file system. Everything that must survive a crash is an explicit call here (``pwrite``,
 ``fdatasync``, ``rename``, ``sync_directory``), so that a simulator with the same methods can build every image that a
 crash may leave. Writes never go through a mapping: a full disk must be an error, not a signal."""
 
@@ -21,11 +21,11 @@ _NOWAIT = getattr(os, "RWF_NOWAIT", 0)
 
 _LARGE_MIN_BYTES, _LARGE_MAX_BYTES = 64 << 10, 1 << 20
 _large_buffers: list[bytearray] = []
-"""For reads of such sizes, each in use by one at a time. A fresh one is set to zeros first, which takes as long as to
-read it."""
+"""Buffers for reads of these sizes, each used by one read at a time. A new buffer is zeroed first, which takes as long
+as the read."""
 # struct flock of 64-bit Linux: type i16 | whence i16 | start i64 | length i64 | pid i32
 _FLOCK = struct.Struct("hhqqi")
-# Locks of an open file description also hold within one process; Java's FileChannel lock and these see each other.
+# Locks of an open file description also exclude each other within a process, and Java's FileChannel lock.
 _SET_LOCK = getattr(fcntl, "F_OFD_SETLK", None)
 _GET_LOCK = getattr(fcntl, "F_OFD_GETLK", None)
 
@@ -33,7 +33,7 @@ _GET_LOCK = getattr(fcntl, "F_OFD_GETLK", None)
 _EMPTY_READ_BYTES = 1 << 20
 
 SYNCFS_TELLS_SINCE = (5, 8)
-"""Of Linux: before that version ``syncfs`` succeeded, whatever the device said."""
+"""Linux only: in earlier versions ``syncfs`` succeeded whatever the device reported."""
 
 
 class DiskUsage(NamedTuple):
@@ -48,8 +48,8 @@ class DiskUsage(NamedTuple):
 
 
 class File(Protocol):
-    """An open file. Dropping the last reference closes it, so a reader in another thread can never meet a reused
-    descriptor; ``close`` is for those who know that they are alone."""
+    """An open file. Dropping the last reference closes it, so a reader in another thread never meets a reused
+    descriptor. Call ``close`` only if nothing else uses the file."""
 
     path: str
 
@@ -59,21 +59,21 @@ class File(Protocol):
         """Up to ``size_bytes``; shorter only at the end of the file."""
 
     def pread_cached(self, size_bytes: int, at: int) -> bytes | None:
-        """As ``pread``, but None if that would wait for the device (or nothing can tell)."""
+        """As ``pread``, but None if that would wait for the device, or if the system cannot tell."""
 
     def next_data(self, at: int) -> int:
-        """The first place from ``at`` on that may hold anything but zeros; the file's size if there is none. Holes of
-        sparse files are skipped without being read."""
+        """The first place from ``at`` on that may hold anything but zeros; the file's size if there is none. Skips
+        holes of sparse files without reading them."""
 
     def pwrite(self, data: bytes | bytearray | memoryview, at: int) -> None:
-        """Writes all bytes, or raises OSError (some of them may then be written)."""
+        """Writes all bytes, or raises OSError (some of them may be written then)."""
 
     def fdatasync(self) -> None:
-        """Data, and the size if it grew, are on the device at return. After an OSError nothing is known: never try
+        """Data, and the size if it grew, are on the device at return. After an OSError the state is unknown: never try
         again."""
 
     def allocate(self, at: int, size_bytes: int) -> None:
-        """Reserve space without changing the size. OSError when the disk is full; a no-op where not supported."""
+        """Reserves space without changing the size. OSError when the disk is full; a no-op where not supported."""
 
     def truncate(self, size_bytes: int) -> None: ...
 
@@ -84,10 +84,10 @@ class Disk(Protocol):
     """A file system. Paths are absolute or relative to the working directory; errors are OSError."""
 
     def open(self, path: str, *, create_size_bytes: int | None = None, read_only: bool = False) -> File:
-        """An existing file; with ``create_size_bytes`` a missing one is made, sparse, at that size."""
+        """Opens an existing file; with ``create_size_bytes`` a missing one is made, sparse, at that size."""
 
     def create_private(self, path: str) -> File:
-        """A new and empty file that only its owner may read and write (0600). FileExistsError if there is one."""
+        """Makes a new, empty file that only its owner may read and write (0600). FileExistsError if it exists."""
 
     def listdir(self, path: str) -> list[str]:
         """Names in a directory, sorted; none if it does not exist."""
@@ -101,41 +101,42 @@ class Disk(Protocol):
     def modified_ms(self, path: str) -> int: ...
 
     def kept_id(self, path: str) -> str:
-        """Identifies this file within this run of the operating system. While it stays the same, everything written to
+        """Identifies this file within this run of the operating system. While the id is the same, everything written to
         the file system is still there, on the device or in the page cache. A copy has another id. Empty if the system
         cannot tell."""
 
     def mkdir(self, path: str) -> None:
-        """With parents; nothing if it is there. Durable once each parent was synced."""
+        """Makes a directory with its parents; does nothing if it exists. Durable once each parent was synced."""
 
     def rename(self, source: str, target: str) -> None: ...
 
     def unlink(self, path: str) -> None:
-        """Nothing if it is missing."""
+        """Does nothing if it is missing."""
 
     def rmdir(self, path: str) -> None:
-        """An empty directory; nothing if it is missing."""
+        """Removes an empty directory; does nothing if it is missing."""
 
     def sync_directory(self, path: str) -> None: ...
 
     @property
     def can_sync_file_system(self) -> bool:
-        """Whether there is such a call, and it tells of errors."""
+        """Whether the system has such a call that reports errors."""
 
     def sync_file_system(self, path: str) -> None:
-        """Everything that anybody has written to the file system of ``path``, and every name there, is on the device.
-        As with ``fdatasync``, never try again after an OSError."""
+        """Everything that any process has written to the file system of ``path``, and every name there, is on the
+        device. As with ``fdatasync``, never try again after an OSError."""
 
     def read_bytes(self, path: str) -> bytes: ...
 
     def usage(self, path: str) -> DiskUsage: ...
 
     def lock(self, path: str) -> File:
-        """The file, made if missing, with byte 0 locked until it is closed. BlockingIOError if another holds it."""
+        """Opens the file, made if missing, with byte 0 locked until it is closed. BlockingIOError if another holder has
+        the lock."""
 
     def lock_owner(self, path: str) -> int | None:
-        """The process that has byte 0 of a file locked, 0 if the system does not say which; None if there is none, no
-        such file, or nothing can tell. Takes no lock."""
+        """The process that has byte 0 of a file locked; 0 if the system does not say which. None if the byte is not
+        locked, the file is missing, or the system cannot tell. Takes no lock."""
 
 
 class OsFile:
@@ -154,7 +155,7 @@ class OsFile:
         data = os.pread(self._fd, size_bytes, at)
         if len(data) == size_bytes or not data:
             return data
-        parts = [data]  # a signal or the kernel's 2 GiB limit cut it short, or this is the end of the file
+        parts = [data]  # a signal or the kernel's 2 GiB limit cut it short, or the file ends here
         while data := os.pread(self._fd, size_bytes - sum(map(len, parts)), at + sum(map(len, parts))):
             parts.append(data)
         return b"".join(parts)
@@ -220,7 +221,7 @@ class OsDisk:
     """The operating system's files."""
 
     boot_id_path = "/proc/sys/kernel/random/boot_id"
-    """A file whose content is another one after each start of the machine."""
+    """A file whose content changes with each start of the machine."""
 
     def open(self, path: str, *, create_size_bytes: int | None = None, read_only: bool = False) -> OsFile:
         flags = (os.O_RDONLY if read_only else os.O_RDWR) | os.O_CLOEXEC
@@ -351,7 +352,7 @@ def make_directory(disk: Disk, path: str) -> None:
 
 
 def is_empty(file: File, start: int, end: int) -> bool:
-    """Whether a file has nothing but zeros there."""
+    """Whether this range of a file holds nothing but zeros."""
     while start < end and (start := file.next_data(start)) < end:
         data = file.pread(min(_EMPTY_READ_BYTES, end - start), start)
         if data.count(0) != len(data):
@@ -361,7 +362,7 @@ def is_empty(file: File, start: int, end: int) -> bool:
 
 
 def storage_error(error: OSError, doing: str, path: str) -> StorageError:
-    """An operating system error in the words of the store: what failed, where, and what to do about it."""
+    """An operating system error in the store's words: what failed, where, and what to do about it."""
     hints = {
         errno.ENOSPC: "free space on this disk, or move the store to a larger one",
         errno.EACCES: "run as the user that owns the store directory",
@@ -377,8 +378,8 @@ def storage_error(error: OSError, doing: str, path: str) -> StorageError:
 
 
 def _fallocate(fd: int, at: int, size_bytes: int) -> None:
-    # os.posix_fallocate will not do: where the file system has no such call, glibc writes zeros instead, into bytes
-    # that another thread may be writing at that moment. ctypes costs 10 ms once, in the thread that makes files.
+    # Not os.posix_fallocate: on a file system without such a call, glibc writes zeros instead, into bytes that another
+    # thread may be writing at that moment. ctypes costs 10 ms once, in the thread that makes files.
     call = _libc_fallocate()
     if call is not None and call(fd, _FALLOC_KEEP_SIZE, at, size_bytes):
         import ctypes
@@ -390,7 +391,7 @@ def _fallocate(fd: int, at: int, size_bytes: int) -> None:
 
 @functools.cache
 def _linux_version() -> tuple[int, ...]:
-    """The first two numbers of it."""
+    """The first two numbers of the version."""
     return tuple(int(part) for part in os.uname().release.split(".")[:2] if part.isdecimal())
 
 

@@ -1,4 +1,4 @@
-"""File sizes as the files of a store tell them: they are no part of what a store says about itself."""
+"""File sizes worked out from the files of a store, because the store does not record them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from rmqserver.store.disk.disk import Disk
 from rmqserver.store.disk.segments import NAME_DIGITS
 
 QUEUE_FILES_ASKED = 200
-"""Consume queue files whose size is looked at: a store may have a hundred thousand."""
+"""Consume queue files whose size is checked: a store may have a hundred thousand."""
 
 
 def file_size_in(disk: Disk, *directories: str) -> int:
-    """The size of the files of a stream, or of several of one size, in bytes; 0 if there are none. Where they differ,
-    damage is outvoted: by the number of files, then by their names, which are multiples of the size."""
+    """The size of the files of a stream, or of several streams with one size, in bytes; 0 if there are none. If sizes
+    differ, the majority wins: files vote by their size, and by their names, which are multiples of it."""
     names = [(directory, name) for directory in directories for name in stream_names(disk, directory)]
     sizes = Counter(size for directory, name in names if (size := disk.file_size(f"{directory}/{name}")))
     if not sizes:
@@ -28,7 +28,7 @@ def file_size_in(disk: Disk, *directories: str) -> int:
 
 
 def queue_file_size(disk: Disk, consume_queues: str) -> int:
-    """That of the consume queues, in bytes; 0 if there are none."""
+    """The size of consume queue files, in bytes; 0 if there are none."""
     return file_size_in(disk, *islice(_queue_directories(disk, consume_queues), QUEUE_FILES_ASKED))
 
 
@@ -42,11 +42,11 @@ def _queue_directories(disk: Disk, consume_queues: str) -> Iterable[str]:
 
 
 def stream_names(disk: Disk, directory: str) -> list[str]:
-    """The names in a directory that are those of a stream's files, in order."""
+    """The names in a directory that name files of a stream, in order."""
     found = disk.listdir(directory) if disk.is_directory(directory) else []
     return [name for name in found if is_stream_name(name)]
 
 
 def is_stream_name(name: str) -> bool:
-    """Whether it is that of a stream's file: the offset of its first byte."""
+    """Whether a stream's file can have the name, which is the offset of its first byte."""
     return len(name) == NAME_DIGITS and name.isdecimal()

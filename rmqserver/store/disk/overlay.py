@@ -1,5 +1,5 @@
-"""A disk that takes every change and makes none: what is written lies in a temporary file elsewhere, above the files of
-another disk, which are only read. What a start would do to a store can be tried on it."""
+"""A disk that takes every change and makes none. Writes go to a temporary file elsewhere; the files of another disk lie
+below and are only read. It serves to try what a start would do to a store."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ Range = tuple[int, int]
 
 
 class _Content:
-    """What a file holds: pages that were written, above ``below`` as far as that reaches, above zeros."""
+    """The content of a file: written pages, over ``below`` as far as that reaches, over zeros."""
 
     def __init__(self, below: File | None, size: int):
         self.below = below
         self.below_size = size if below is not None else 0
         self.size = size
         self.slots: dict[int, int] = {}
-        """Where in the temporary file each page that was written lies."""
+        """Where in the temporary file each written page lies."""
         self.written: list[Range] = []
         self.is_new = below is None
-        """Its name is not the one that it has below."""
+        """Whether the file was made here, or has another name than below."""
 
     def note(self, start: int, end: int) -> None:
         if self.written and self.written[-1][1] == start:
@@ -116,36 +116,36 @@ class OverlayFile:
 
 
 class OverlayDisk:
-    """``Disk`` above another one. Its temporary file is gone with it. Locks are not taken, and nothing is synced."""
+    """A ``Disk`` over another one. Its temporary file disappears with it. It takes no locks and syncs nothing."""
 
     can_sync_file_system = True
 
     def __init__(self, below: Disk):
         self._below = below
         self._contents: dict[str, _Content] = {}
-        """Files that were opened, as they are now."""
+        """Opened files, as they are now."""
         self._names: dict[str, dict[str, bool]] = {}
-        """By directory: names that came (True) or went (False)."""
+        """By directory: names that were added (True) or removed (False)."""
         self._made: set[str] = set()
-        """Directories that are there now and are not below."""
+        """Directories that exist here and not below."""
         self._gone: set[str] = set()
-        """Directories and files that are below and not here."""
+        """Directories and files that exist below and not here."""
         self._pages = tempfile.TemporaryFile()  # noqa: SIM115  closed when this object goes
         self._page_count = 0
 
     # -- what it would leave
 
     def written(self, path: str) -> list[Range]:
-        """The ranges of a file that were written, in order and apart."""
+        """The written ranges of a file, in order and merged."""
         content = self._contents.get(path)
         return _merged(content.written) if content is not None else []
 
     def changed_paths(self) -> list[str]:
-        """Files that were made or written and are still there."""
+        """Files that were made or written, and still exist."""
         return sorted(path for path, content in self._contents.items() if content.is_new or self.written(path))
 
     def removed_paths(self) -> list[str]:
-        """Files that are there below, and not here; of those that were made anew, too."""
+        """Files that exist below and were removed here, even if they were then made again."""
         return sorted(path for path in self._gone if self._below.is_file(path))
 
     # -- pages
@@ -154,7 +154,7 @@ class OverlayDisk:
         return os.pread(self._pages.fileno(), PAGE_BYTES, slot * PAGE_BYTES)
 
     def put_page(self, page: bytes | bytearray, slot: int | None) -> int:
-        """Where it lies."""
+        """Stores the page and returns its slot."""
         if slot is None:
             slot = self._page_count
             self._page_count += 1
@@ -212,7 +212,7 @@ class OverlayDisk:
         return self._below.modified_ms(path)
 
     def kept_id(self, path: str) -> str:
-        """That of the file below; none of a file that was made here."""
+        """The id of the file below; none for a file that was made here."""
         return "" if path in self._gone or not self._below.is_file(path) else self._below.kept_id(path)
 
     def mkdir(self, path: str) -> None:
@@ -279,7 +279,7 @@ class OverlayDisk:
         return self._below.lock_owner(path)
 
     def close(self) -> None:
-        """Nothing that was written can be read any more."""
+        """Nothing that was written can be read afterwards."""
         self._pages.close()
 
     __del__ = close

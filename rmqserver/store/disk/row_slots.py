@@ -1,8 +1,8 @@
-"""Where each row of a table lies in its file, so that a change of one row writes one row and not the table.
+"""Where each row of a table lies in its file, so that a change of one row writes only that row.
 
-The file is the same JSON as otherwise, with blanks in it: one row lies in one slot, and a slot is one sector. A sector
-is written whole or not at all, by a process that is killed as by a power cut, so the file is a whole table at every
-moment. No bytes are written here: this says which, and where.
+The file is the usual JSON with extra blanks: each row lies in a slot, and a slot is one sector. A sector is written
+whole or not at all, whether a process is killed or the power fails, so the file is a complete table at every moment.
+This file writes nothing itself: it tells what to write, and where.
 """
 
 from __future__ import annotations
@@ -11,24 +11,26 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 SLOT_BYTES = 512
-"""The least sector of any device. It divides a page: no write of one slot crosses pages, where a kill could stop it."""
+"""The smallest sector of any device. It divides a page: no write of one slot crosses pages, where a kill could
+interrupt it."""
 
 SPARE_SLOTS_MIN = 4
 ROWS_PER_SPARE_SLOT = 4
-"""A table that grows is written whole once for a quarter of it, so that creating rows one by one is linear."""
+"""A growing table is written whole each time that it has grown by a quarter, so creating rows one by one takes linear
+time."""
 
 
 class Change(NamedTuple):
-    """``data`` is to be written at this place of the file."""
+    """``data`` is to be written at byte ``at`` of the file."""
 
     at: int
     data: bytes
 
 
 class RowSlots:
-    """One file with ``rows``, which are ``"key":value`` by key, as it is laid out, and with the changes since. ``head``
-    is its text up to the first row, ``end`` from behind the last. A row that is longer than a slot lies before the end;
-    at least one must not be (``can_hold``)."""
+    """The layout of one file with ``rows`` (``"key":value`` by key), and its changes since. ``head`` is the text before
+    the first row, ``end`` the text behind the last. Rows that are longer than a slot lie just before ``end``; at least
+    one row must fit a slot (``can_hold``)."""
 
     #   head, blanks up to a whole sector | slots: row, or ,row, or blanks | long rows, each with a comma before it, end
     # The first slot has no comma, so it stays taken.
@@ -44,19 +46,19 @@ class RowSlots:
 
     @staticmethod
     def can_hold(rows: Mapping[str, bytes]) -> bool:
-        """Whether there is a row for the first slot."""
+        """Whether a row fits the first slot."""
         return any(map(_fits, rows.values()))
 
     def content(self, head: bytes, rows: Mapping[str, bytes]) -> bytes:
-        """The whole file, of the head and the rows that it was laid out for."""
+        """The whole file, with the head and the rows for which it was laid out."""
         taken = [_slot_text(slot, rows[key]) for key, slot in self._slots.items()]
         blank = b" " * (SLOT_BYTES * len(self._free))
         long = [b",\n" + rows[key] for key in rows if key in self._long]
         return b"".join([head.ljust(self._head_size_bytes), *taken, blank, *long, self._end])
 
     def changes(self, head: bytes, rows: Iterable[tuple[str, bytes | None]], end: bytes) -> list[Change] | None:
-        """What to write, in this order, so that the file has this head and these rows; None is a row that goes. None if
-        the file has to be laid out anew: then this object is of no more use."""
+        """What to write, in this order, so that the file has this head and these rows; a row of None is removed.
+        Returns None if the file has to be laid out again: this object is of no more use then."""
         if len(head) > SLOT_BYTES or end != self._end:
             return None
         changes = [Change(0, head.ljust(self._head_size_bytes))]

@@ -12,11 +12,11 @@ from rmqserver.store.disk.disk import Disk, File
 
 NAME_DIGITS = 20
 CLEAR_CHUNK_BYTES_MIN, CLEAR_CHUNK_BYTES_MAX = 4096, 1 << 20
-"""Read at a time, twice as much each time: behind the end of most files there is a hole, and the rest of a page."""
+"""Bytes read at a time, doubling each time: behind the end of most files lie the rest of a page and a hole."""
 
 
 class FileCache:
-    """Open files by path, the least recently used dropped first. Safe from any thread; a dropped file stays open for
+    """Open files by path; the least recently used is dropped first. Safe from any thread: a dropped file stays open for
     readers that still hold it."""
 
     def __init__(self, disk: Disk, open_files_max: int, *, read_only: bool = False):
@@ -61,9 +61,9 @@ class SegmentedFile:
         self.bases: list[int] = []
 
     def load(self, *, read_only: bool = False, is_derived: bool = False) -> None:
-        """Finds the files. An empty last file (left by a crash while it was made) is removed, as Apache does. In a
-        stream that is derived from the log, everything from the first empty file on is removed: the replay makes it
-        anew. StorageError if a file has another size, or one is missing in between."""
+        """Finds the files. Removes an empty last file (left by a crash while it was made), as Apache does. In a stream
+        that is derived from the log, removes everything from the first empty file on: the replay rebuilds it.
+        StorageError if a file has another size, or one is missing in between."""
         names = [name for name in self._disk.listdir(self.directory) if len(name) == NAME_DIGITS and name.isdecimal()]
         sizes = [self._disk.file_size(f"{self.directory}/{name}") for name in names]
         if 0 in (sizes if is_derived else sizes[-1:]):
@@ -107,11 +107,11 @@ class SegmentedFile:
         return offset - offset % self.file_size_bytes
 
     def file(self, base: int) -> File:
-        """OSError (FileNotFoundError) if it is not there."""
+        """OSError (FileNotFoundError) if it does not exist."""
         return self._cache.open(self.path(base))
 
     def read(self, offset: int, size_bytes: int) -> bytes:
-        """Bytes of one file; fewer at its end, none if there is no file."""
+        """Bytes of one file; fewer at its end, none if the file does not exist."""
         base = offset - offset % self.file_size_bytes
         if not self.bases or not self.bases[0] <= base <= self.bases[-1]:
             return b""
@@ -119,7 +119,7 @@ class SegmentedFile:
         return self.file(base).pread(min(size_bytes, self.file_size_bytes - inside), inside)
 
     def create(self, base: int) -> File:
-        """Makes the file, at full size, unless it is there. Durable once it, and the directories above, are synced."""
+        """Makes the file, at full size, unless it exists. Durable once it and the directories above are synced."""
         assert base % self.file_size_bytes == 0
         self._disk.mkdir(self.directory)
         file = self._cache.open(self.path(base), self.file_size_bytes)
@@ -127,8 +127,8 @@ class SegmentedFile:
         return file
 
     def make_durable(self, base: int) -> File:
-        """Makes the file without making it part of the stream; it is on the device at return. Any thread may do this
-        ahead of need."""
+        """Makes the file, but not as part of the stream; it is on the device at return. Any thread may call this ahead
+        of need."""
         self._disk.mkdir(self.directory)
         file = self._cache.open(self.path(base), self.file_size_bytes)
         file.fdatasync()
@@ -136,7 +136,7 @@ class SegmentedFile:
         return file
 
     def adopt(self, base: int) -> None:
-        """The file is there and part of the stream from now on."""
+        """Makes the existing file a part of the stream."""
         if not self.bases or base > self.bases[-1]:
             assert not self.bases or base == self.bases[-1] + self.file_size_bytes
             self.bases.append(base)
@@ -145,7 +145,7 @@ class SegmentedFile:
         self._disk.unlink(self.forget_first())
 
     def forget_first(self) -> str:
-        """The first file is no longer part of the stream; the caller removes it from the disk. Returns its path."""
+        """Takes the first file out of the stream and returns its path; the caller removes it from the disk."""
         path = self.path(self.bases.pop(0))
         self._cache.drop(path)
         return path
@@ -166,7 +166,7 @@ class SegmentedFile:
 
 
 def clear(segments: SegmentedFile, start: int) -> None:
-    """Writes zeros from ``start`` to the end of its file; they are on the device at return. Otherwise, what a crash
+    """Writes zeros from ``start`` to the end of its file; they are on the device at return. Without them, what a crash
     left there could look valid once new bytes reach it."""
     base = segments.base_of(start)
     if base not in segments.bases:

@@ -1,5 +1,6 @@
-"""One table of named entries below ``config/``, in Apache's form. Each entry is rendered when it changes and kept as
-text: a change of a table of ten thousand renders one entry. Of a large table it also writes one entry, in its place."""
+"""One table of named entries below ``config/``, in Apache's form. Each entry is rendered when it changes, and kept as
+text, so a change in a table of ten thousand renders one entry. In a large table it also writes only one entry, in its
+place."""
 
 from __future__ import annotations
 
@@ -8,30 +9,30 @@ from rmqserver.store.disk.config_files import ConfigFiles, Document, pretty_valu
 from rmqserver.store.disk.row_slots import RowSlots
 
 SPARE_SHARE = 10
-"""Room for so many times the rows from which on a table is changed in place: each time that it is written whole, the
-broker waits for the device."""
+"""Spare rows, as a multiple of the row count from which a table is changed in place. More room means fewer writes of
+the whole table, for which the broker waits on the device."""
 
 
 class TableFile:
-    """The file ``name``, whose member ``member`` holds the entries. Members that a newer broker put beside them or into
-    an entry stay as they are. ``close`` it before its files."""
+    """The file ``name``, whose member ``member`` holds the entries. Members that a newer broker added beside the
+    entries, or to one, stay as they are. ``close`` it before its files."""
 
     def __init__(self, files: ConfigFiles, name: str, member: str):
         self.name = name
         self.member = member
         self._files = files
         self._others: Document = {}
-        """What the file holds beside the entries, and an empty member in their place."""
+        """The file's other members, and an empty one in place of the entries."""
         self._entries: dict[str, Document] = {}
         self._texts: dict[str, bytes] = {}
         """The entries that were put, as Apache writes them."""
         self._changed: dict[str, None] = {}
-        """Keys of entries that the file has otherwise, in the order of their changes."""
+        """Keys of entries that the file does not have in their present form, in the order of their changes."""
         self._slots: RowSlots | None = None
-        """Where the entries lie in the file, if it is written in place."""
+        """Where the entries lie in the file, if it is changed in place."""
 
     def load(self) -> Document:
-        """The file's content, whose entries are still to be ``put``. StorageError as of ``ConfigFiles.load``."""
+        """The file's content; its entries still have to be ``put``. StorageError as from ``ConfigFiles.load``."""
         document = self._files.load(self.name)
         entries = document.get(self.member)
         self._others = {**document, self.member: {}} if document else {}
@@ -40,13 +41,14 @@ class TableFile:
         return document
 
     def put(self, key: str, entry: Document) -> None:
-        """Creates or replaces. Members that the entry had, and this one lacks, stay. A member given as None goes."""
+        """Creates or replaces an entry. Members that the old entry had and this one lacks stay. A member given as None
+        is removed."""
         entry = self._entries[key] = union(self._entries.get(key, {}), entry)
         self._texts[key] = b"\n\t\t" + dumps(key) + b":" + pretty_value(entry, 2)
         self._changed[key] = None
 
     def remove(self, key: str) -> None:
-        """The entry must be there."""
+        """The entry must exist."""
         del self._entries[key], self._texts[key]
         self._changed[key] = None
 
@@ -75,7 +77,7 @@ class TableFile:
             self._files.write_now(self.name, self._text())
 
     def _has_written_rows(self) -> bool:
-        """Whether the rows that changed could be written in their places."""
+        """Whether the changed rows could be written in place."""
         if self._slots is None:
             return False
         rows = [(key, self._row(key) if key in self._texts else None) for key in self._changed]
@@ -83,23 +85,23 @@ class TableFile:
         return changes is not None and self._files.change_rows_now(self.name, changes)
 
     def _row(self, key: str) -> bytes:
-        """As short as it can be: without the blanks of Apache's form."""
+        """The entry in its shortest form, without the blanks of Apache's form."""
         return dumps(key) + b":" + dumps(self._entries[key])
 
     # -- the file as text
 
     def _text(self) -> bytes:
-        """All of it, as Apache writes it."""
+        """The whole file, as Apache writes it."""
         entries = b",".join(self._texts.values())
         return self._head() + entries + (self._end() if entries else self._end().lstrip())
 
     def _head(self) -> bytes:
-        """Up to the first entry."""
+        """The text before the first entry."""
         before = list(self._others)[: list(self._others).index(self.member)]
         return b"{" + b"".join(self._member(name) + b"," for name in before) + b"\n\t" + dumps(self.member) + b":{"
 
     def _end(self) -> bytes:
-        """From behind the last entry."""
+        """The text behind the last entry."""
         after = list(self._others)[list(self._others).index(self.member) + 1 :]
         return b"\n\t}" + b"".join(b"," + self._member(name) for name in after) + b"\n}"
 
