@@ -1,4 +1,4 @@
-"""A slot of the wheel whose time has come: its units, taken portion by portion."""
+"""A slot of the wheel that is due: its units are taken a portion at a time."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from rmqserver.store.timers.log import TimerLog, Unit
 from rmqserver.store.timers.wheel import Slot
 
 WALK_UNITS = 1024
-"""Units of a slot's chain looked at in one step: a millisecond's work."""
+"""Units of a slot's chain read in one step: a millisecond's work."""
 
 
 class DueSlot:
-    """The chain is walked back first, ``walk`` by ``walk``; then its units are taken in the order in which they came.
-    Those before ``start_position`` were delivered before; a recall among them still counts."""
+    """First ``walk`` goes back along the chain, step by step; then the units are taken in the order in which they came.
+    Units before ``start_position`` were delivered earlier; a recall among them still counts."""
 
     def __init__(self, slot: Slot, log: TimerLog, start_position: int = 0):
         self.time = slot.time
@@ -28,7 +28,7 @@ class DueSlot:
         self._positions = array("q")
 
     def walk(self) -> None:
-        """Looks at some more units of the chain."""
+        """Reads some more units of the chain."""
         for _ in range(WALK_UNITS):
             unit = next(self._chain, None)
             if unit is None:
@@ -45,7 +45,7 @@ class DueSlot:
 
     @property
     def next_position(self) -> int:
-        """Timer log position of the first unit that was not passed yet."""
+        """Timer log position of the first unit that is not passed yet."""
         return self._positions[-1] if self.is_walked and self._positions else self._start_position
 
     def portion(self, count: int) -> list[Unit]:
@@ -58,6 +58,6 @@ class DueSlot:
         return []
 
     def passed(self, position: int) -> None:
-        """The units up to the one at ``position`` are dealt with."""
+        """Takes note that the units up to the one at ``position`` are dealt with."""
         while self._positions and self._positions[-1] <= position:
             self._start_position = self._positions.pop() + 1

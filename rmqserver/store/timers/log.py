@@ -1,5 +1,5 @@
-"""The ``timerlog`` directory: one unit for each message that waits, chained backwards from the slot of the wheel in
-which it is due (``TimerLog``, 5.5.0)."""
+"""The ``timerlog`` directory: one unit for each waiting message. The units of a slot of the wheel form a chain, from
+the newest back (``TimerLog``, 5.5.0)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BLANK = struct.Struct(">iqi")
 
 MAGIC_DEFAULT = 1
 MAGIC_ROLL = 2
-"""The message is not due yet: it is written once more, further around the wheel."""
+"""The message is not due yet: it gets another unit, further around the wheel."""
 MAGIC_DELETE = 4
 """The message recalls another one of the same slot."""
 _MAGIC_MAX = 0xF
@@ -35,11 +35,11 @@ _MAGIC_MAX = 0xF
 READ_SIZE_BYTES = 1 << 20
 NEAR_BYTES = 64 << 10
 READ_UNITS = 1024
-"""Units that one read of a chain brings: neighbours in a chain are mostly neighbours in the file."""
+"""Units of a chain read at once: neighbours in a chain are usually neighbours in the file."""
 
 
 class Unit(NamedTuple):
-    """``log_offset`` and ``message_size_bytes`` say which record of the commit log waits; ``slot_time_ms`` when it is
+    """``log_offset`` and ``message_size_bytes`` tell which record of the commit log waits; ``slot_time_ms`` when it is
     due, or will be rolled."""
 
     position: int
@@ -69,12 +69,12 @@ class Unit(NamedTuple):
 
     @property
     def is_recall(self) -> bool:
-        """Whether it recalls messages of this very slot; one that is rolled does so later."""
+        """Whether it recalls messages of its own slot; a recall that is rolled does so later."""
         return self.is_delete and not self.is_roll
 
 
 class TimerLog:
-    """``end_position`` is where the next unit goes; ``written_position`` where the files end."""
+    """``end_position`` is where the next unit goes; ``written_position`` is where the files end."""
 
     def __init__(self, directory: str, file_size_bytes: int, disk: Disk, cache: FileCache):
         self.segments = SegmentedFile(directory, file_size_bytes, disk, cache)
@@ -93,7 +93,7 @@ class TimerLog:
         message_size_bytes: int,
         topic_hash: int,
     ) -> int:
-        """The position of the new unit, which is in the file after ``write``."""
+        """Returns the position of the new unit, which is in the file after ``write``."""
         left = self.segments.file_size_bytes - self.end_position % self.segments.file_size_bytes
         if left < UNIT_SIZE_BYTES + BLANK.size:
             self._pending += BLANK.pack(left, 0, MAGIC_BLANK).ljust(left, b"\0")
@@ -107,7 +107,7 @@ class TimerLog:
         return position
 
     def write(self) -> None:
-        """Writes what was appended to the files. OSError; the next call tries again what was not written."""
+        """Writes appended units to the files. OSError; the next call then tries the rest again."""
         while self._pending:
             base = self.segments.base_of(self.written_position)
             inside = self.written_position - base
@@ -123,7 +123,7 @@ class TimerLog:
         return changed
 
     def sync(self, bases: list[int]) -> None:
-        """Those files are on the device at return, names included. Any thread."""
+        """These files are on the device at return, names included. Any thread."""
         for base in bases:
             if base in self.segments.bases:
                 self.segments.file(base).fdatasync()
@@ -131,8 +131,8 @@ class TimerLog:
             self._disk.sync_directory(self.segments.directory)
 
     def chain(self, last_position: int) -> Iterator[Unit]:
-        """A slot's units, the newest first, from the one at ``last_position`` back. Ends early if a unit is damaged
-        or its file is gone."""
+        """A slot's units, newest first, from the one at ``last_position`` back. Ends early if a unit is damaged or its
+        file is gone."""
         data, start = b"", 0
         position = last_position
         while position >= self.segments.min_offset:
@@ -147,7 +147,7 @@ class TimerLog:
             position = unit.previous_position
 
     def scan(self, start: int) -> Iterator[Unit]:
-        """The valid units from ``start`` on; ends at the first that is none."""
+        """The valid units from ``start`` on, up to the first invalid one."""
         position = start
         while True:
             base = self.segments.base_of(position)
@@ -164,7 +164,7 @@ class TimerLog:
                 return
 
     def end_at(self, position: int) -> None:
-        """The log goes on at ``position``, the end of the last valid unit; what lies behind is cut off."""
+        """The log continues at ``position``, the end of the last valid unit; the rest is cut off."""
         self.segments.delete_after(position)
         clear(self.segments, position)
         self._pending.clear()
@@ -175,7 +175,7 @@ class TimerLog:
         return _unit(self._read(position, UNIT_SIZE_BYTES), 0, position)
 
     def units(self, positions: Sequence[int]) -> list[Unit | None]:
-        """As ``unit``, of ascending positions: those that lie near each other are read as one."""
+        """As ``unit``, for ascending positions; units near each other are read at once."""
         first, size = positions[0], positions[-1] + UNIT_SIZE_BYTES - positions[0]
         if size > NEAR_BYTES or self.segments.base_of(first) != self.segments.base_of(positions[-1]):
             return [self.unit(position) for position in positions]
@@ -183,7 +183,7 @@ class TimerLog:
         return [_unit(data, position - first, position) for position in positions]
 
     def begin_chain_at(self, position: int) -> None:
-        """Cuts a slot's chain: the unit at ``position``, which is in its file, is the first one of it from now on."""
+        """Cuts a slot's chain: it now starts with the unit at ``position``, which must be in its file."""
         base = self.segments.base_of(position)
         self.segments.file(base).pwrite(_PREVIOUS.pack(NO_POSITION), position - base + _PREVIOUS_AT)
         self._changed_bases.add(base)
@@ -207,7 +207,7 @@ def _unit(data: bytes, at: int, position: int) -> Unit | None:
     if at < 0 or at + UNIT_SIZE_BYTES > len(data):
         return None
     size, previous, magic, write_ms, delay_ms, log_offset, message_size, topic_hash, _ = UNIT.unpack_from(data, at)
-    # A power cut tears units at multiples of four bytes. Of a torn unit the message size has not reached the device.
+    # A power cut tears units at multiples of four bytes. A torn unit's message size did not reach the device.
     if size != UNIT_SIZE_BYTES or not 0 < magic <= _MAGIC_MAX or message_size <= 0:
         return None
     return Unit(position, previous, magic, write_ms, delay_ms, log_offset, message_size, topic_hash)

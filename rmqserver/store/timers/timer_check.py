@@ -1,5 +1,5 @@
 """The ``config/timercheck`` file: how far timers are read into the wheel, and up to when they were delivered
-(``TimerCheckpoint``, 5.5.0), and behind that, in ours alone, how far a killed process came."""
+(``TimerCheckpoint``, 5.5.0). Behind that, in our broker only, it tells how far a killed process came."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ _NOTE_SLOT = struct.Struct(">qq")
 _NOTE_DELIVERY = struct.Struct(">qqq")
 NOTE_SIZE_MAX_BYTES = TIMER_CHECK_SIZE_BYTES - NOTE_AT
 NOTE_SLOTS_MAX = 128
-"""Slots that may be under delivery at a time: what a note has room for."""
+"""Slots that may be under delivery at a time: a note has room for this many."""
 NOTE_DELIVERIES_MAX = 32
 
 FROM_QUEUE = -1
-"""In place of a slot's time: the message was due when it was read, and never had a slot."""
+"""Replaces a slot's time: the message was due when it was read, and never had a slot."""
 
 
 @dataclass(slots=True)
 class TimerCheckpoint:
-    """Everything due before ``read_time_ms`` was delivered, and the copies were on the device. The queue of the timer
-    topic is in the wheel up to ``queue_offset``, and the timer log is on the device up to ``log_position``."""
+    """Everything due before ``read_time_ms`` was delivered, with its copies on the device. The timer topic's queue is
+    in the wheel up to ``queue_offset``, and the timer log is on the device up to ``log_position``."""
 
     read_time_ms: int = 0
     log_position: int = 0
@@ -58,17 +58,17 @@ class TimerCheckpoint:
 
     @classmethod
     def of_master_untrusted(cls, data: bytes) -> TimerCheckpoint:
-        """What a slave keeps of its master's answer to 60, of at least 56 bytes. It has no wheel and no timer log: when
-        it becomes a master it reads the queue of the timer topic from its start. What the master had taken in, before
-        ``master_queue_offset``, and was due before ``read_time_ms``, is delivered."""
+        """What a slave keeps of its master's answer to 60, of at least 56 bytes. The slave has no wheel and no timer
+        log: when it becomes master it reads the timer topic's queue from its start. Messages that the master had taken
+        in (before ``master_queue_offset``) and that were due before ``read_time_ms`` are delivered."""
         master = cls(*_LAYOUT.unpack_from(data))
         taken_in = max(master.queue_offset, master.master_queue_offset)
         return replace(master, log_position=0, queue_offset=0, master_queue_offset=taken_in)
 
     @property
     def delivered_of_master(self) -> tuple[int, int]:
-        """Messages before that queue offset that were due before that time, in ms, were delivered by a master, and are
-        in no wheel here; nothing for 0."""
+        """(queue offset, time in ms): a master delivered the messages before both, and no wheel here has them. Queue
+        offset 0: there are none."""
         behind = self.master_queue_offset if self.master_queue_offset > self.queue_offset else 0
         return behind, self.read_time_ms
 
@@ -80,22 +80,22 @@ class TimerCheckpoint:
         )  # fmt: skip
 
     def write(self, disk: Disk, path: str) -> None:
-        """On the device at return, the file's name excepted. In place: 56 bytes at the start of a sector are written
+        """On the device at return, except the file's name. In place: 56 bytes at the start of a sector are written
         whole or not at all."""
         file = disk.open(path, create_size_bytes=TIMER_CHECK_SIZE_BYTES)
         file.pwrite(self.packed(), 0)
         file.fdatasync()
 
     def write_alone(self, disk: Disk, path: str) -> None:
-        """As ``write``, and what was noted behind it goes."""
+        """As ``write``, and removes the note behind it."""
         file = disk.open(path, create_size_bytes=TIMER_CHECK_SIZE_BYTES)
         file.pwrite(self.packed().ljust(TIMER_CHECK_SIZE_BYTES, b"\0"), 0)
         file.fdatasync()
 
 
 class NotedCopy(NamedTuple):
-    """A copy that is put at ``log_offset``. When it is there, its slot is passed up to the timer log position
-    ``passed``; or, FROM_QUEUE, the queue of the timer topic up to that queue offset."""
+    """A copy put at ``log_offset``. Once it is in the log, its slot is passed up to the timer log position ``passed``;
+    or, for FROM_QUEUE, the timer topic's queue up to that queue offset."""
 
     log_offset: int
     slot_time: int
@@ -104,10 +104,10 @@ class NotedCopy(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DeliveryNote:
-    """How far a process has come, as the page cache knows it: true after kill -9 in the same run of the operating
-    system, worth nothing after a power cut. ``slots``: for each slot up to ``opened_time`` that still held something,
-    the timer log position from which on it was not delivered. The note is written before the log: ``deliveries`` say
-    what is different if their records are in the log."""
+    """How far a process has come, according to the page cache: true after kill -9 in the same run of the operating
+    system, worthless after a power cut. ``slots``: for each slot up to ``opened_time`` that still held something, the
+    timer log position from which on it was not delivered. The note is written before the log; ``deliveries`` tell what
+    changes if their records are in the log."""
 
     kept_id: str
     opened_time: int
@@ -129,12 +129,12 @@ class DeliveryNote:
         return crc32(checked).to_bytes(_CRC_SIZE_BYTES, "big") + checked
 
     def write(self, disk: Disk, path: str) -> None:
-        """To the page cache alone."""
+        """Writes to the page cache only."""
         disk.open(path, create_size_bytes=TIMER_CHECK_SIZE_BYTES).pwrite(self.packed(), NOTE_AT)
 
     @classmethod
     def read(cls, disk: Disk, path: str) -> DeliveryNote | None:
-        """None if there is none, or if it is damaged or of another run of the operating system."""
+        """None if there is none, or if it is damaged or from another run of the operating system."""
         if not disk.is_file(path):
             return None
         note = cls.unpack_untrusted(disk.read_bytes(path)[NOTE_AT:])
@@ -158,7 +158,7 @@ class DeliveryNote:
         return cls(kept_id, opened_time, queue_offset, slots, deliveries)
 
     def settled(self, log_end_offset: int) -> DeliveryNote:
-        """What it says of a log that ends there: the deliveries that are in it are done."""
+        """The note for a log that ends at ``log_end_offset``: the deliveries that are in it are done."""
         slots, queue_offset = dict(self.slots), self.queue_offset
         for log_offset, slot_time, passed in self.deliveries:
             if log_offset >= log_end_offset:

@@ -1,4 +1,4 @@
-"""How timers are stored, and where."""
+"""How and where timers are stored."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class TimerPaths:
 
     @classmethod
     def below(cls, root: str) -> TimerPaths:
-        """In a store directory, where Apache's broker has them."""
+        """Paths in a store directory, as Apache's broker has them."""
         return cls(f"{root}/timerwheel", f"{root}/timerlog", f"{root}/config/timercheck")
 
 

@@ -1,8 +1,8 @@
 """Which messages wait for their time, and which are due: the wheel, the timer log and ``timercheck`` together
-(``TimerMessageStore``, 5.5.0). It knows log offsets and times; to read the messages and to put them is for its user.
+(``TimerMessageStore``, 5.5.0). It knows log offsets and times; its user reads the messages and puts them.
 
-All of it follows from the commit log. The order in which things come to the device keeps it so: units and slots first,
-then the checkpoint that says how far they go; and a time counts as delivered when its copies are on the device.
+Everything here follows from the commit log. Two rules on the order of writes keep it so. Units and slots reach the
+device before the checkpoint that says how far they go. A time counts as delivered once its copies are on the device.
 """
 
 from __future__ import annotations
@@ -39,29 +39,29 @@ _log = logging.getLogger(__name__)
 DUE_SLOTS_MAX = NOTE_SLOTS_MAX
 """Slots under delivery at a time; the next one is opened when one of them is empty."""
 Announced = tuple[str, int]
-"""Of a message that was just put: its real topic, and the time of its slot, in ms."""
+"""Of a message just put: its real topic, and the time of its slot, in ms."""
 
 ANNOUNCED_MAX = 10_000
-"""What is not taken in soon will be read."""
+"""A message whose announcement is dropped is read instead."""
 
 BLANK_SLOTS = 60
 LATEST_SLOTS_KEPT = SLOTS_PER_TURN - BLANK_SLOTS
-"""A broker that was down for more slots than this delivers no older ones: their places are used again."""
+"""A broker that was down for more slots than this does not deliver older ones: their places are reused."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogState:
-    """What of the commit log a start has to know."""
+    """What a start has to know of the commit log."""
 
     end_offset: int
     """Log offset behind its last record."""
     offset_at: Callable[[int], int | None]
-    """The log offset of the record in the timer topic's queue at a queue offset, or of the first one behind it; None
+    """The log offset of the record at a queue offset of the timer topic's queue, or of the first record behind it; None
     if there is none."""
 
 
 def log_state(store: MessageStore) -> LogState:
-    """That of an open store."""
+    """The state of an open store's log."""
 
     def offset_at(queue_offset: int) -> int | None:
         queue = store.queue(TIMER_TOPIC, 0)
@@ -72,8 +72,8 @@ def log_state(store: MessageStore) -> LogState:
 
 
 class TimerStore:
-    """``load`` it, then: ``enqueue`` what waits; ``due`` gives the slots whose time has come; ``note`` is called with
-    what is put for them before the log is written; ``prepare_checkpoint`` now and then.
+    """``load`` it first. Then ``enqueue`` waiting messages; ``due`` returns the slots whose time has come; ``note``
+    gets the messages put for them, before the log is written; call ``prepare_checkpoint`` from time to time.
 
     The user sets ``queue_offset``: the timer topic's queue is taken in up to there.
     """
@@ -87,18 +87,18 @@ class TimerStore:
         self.precision_ms = options.precision_ms
         self._roll_window_slots = roll_window_slots(options.roll_window_slots)
         self._waiting_times: list[int] = []
-        """A heap of the times of slots that hold something and were not opened."""
+        """A heap of the times of slots that hold something and are not open yet."""
         self._due: dict[int, DueSlot] = {}
         self._opened_time = -1
-        """Slots up to here were opened, and take nothing more: a message that comes for one of them is due."""
+        """Slots up to here were opened and take nothing more: a message for one of them is due at once."""
         self._known: set[int] = set()
-        """Log offsets of messages that have their units already although the queue is read again from before them."""
+        """Log offsets of messages that have units already, though the queue is read again from a place before them."""
         self.saved = TimerCheckpoint()
         """What the file says, or will say once the prepared work has run."""
         self._saved_state: tuple[int, int, int] = (0, 0, 0)
         self._done_count = 0
         self._done_times: list[int] = []
-        """The times of slots that are done while one before them is not."""
+        """The times of slots that are done while an earlier one is not."""
         self._kept_id: str | None = None
         self._announced: dict[int, Announced] = {}
 
@@ -133,7 +133,8 @@ class TimerStore:
             self.note()
 
     def _check_no_snapshots(self) -> None:
-        """With timerWheelSnapshotFlush=true Apache's broker keeps the wheel in files of their own."""
+        """Refuses a store of an Apache broker with timerWheelSnapshotFlush=true: it keeps the wheel in separate
+        files."""
         directory, _, name = self._paths.wheel.rpartition("/")
         found = self._disk.listdir(directory) if self._disk.is_directory(directory) else []
         for each in found:
@@ -145,8 +146,8 @@ class TimerStore:
                 )
 
     def _set_slots_anew(self, log: LogState) -> None:
-        """The timer log ends at its first damaged unit, or where its messages are not in the log. Slots that point
-        behind that end, and units that no slot knows yet, are brought together again."""
+        """Ends the timer log at its first damaged unit, or where its messages are missing from the log. Rebuilds slots
+        that point behind that end, and links units that no slot knows yet."""
         segments = self.log.segments
         start = end = max(self.saved.log_position, segments.min_offset)
         next_log_offset = log.offset_at(self.queue_offset)
@@ -176,18 +177,18 @@ class TimerStore:
         return ms // self.precision_ms
 
     def announce(self, log_offset: int, topic: str, out_ms: int) -> None:
-        """The message that is put at that log offset waits for ``out_ms``, and is for the topic. Whoever takes it in
-        need not read it."""
+        """The message put at that log offset is for ``topic`` and waits for ``out_ms``. It then need not be read when
+        it is taken in."""
         if len(self._announced) >= ANNOUNCED_MAX:
             self._announced.clear()
         self._announced[log_offset] = topic, out_ms
 
     def announced(self, log_offset: int) -> Announced | None:
-        """What was announced of a message, once."""
+        """Returns what was announced of a message, and forgets it."""
         return self._announced.pop(log_offset, None)
 
     def is_known(self, log_offset: int) -> bool:
-        """Whether the message has its unit already: after a crash the queue is read from before some that have."""
+        """Whether the message already has a unit: after a crash, reading the queue starts before some that have."""
         if not self._known or log_offset not in self._known:
             return False
         self._known.discard(log_offset)
@@ -196,8 +197,8 @@ class TimerStore:
     def enqueue(
         self, log_offset: int, size_bytes: int, topic_hash: int, out_ms: int, now_ms: int, *, is_delete: bool = False
     ) -> bool:
-        """The message at that log offset waits in the slot of ``out_ms`` and is delivered after it. False, with nothing
-        done, if that time has passed already."""
+        """Makes the message at that log offset wait in the slot of ``out_ms``, to be delivered after it. False, with
+        nothing done, if that time has passed."""
         write_time = max(self.time_of(now_ms), self._opened_time + 1)
         due_time = self.time_of(out_ms)
         if due_time < write_time:
@@ -220,7 +221,7 @@ class TimerStore:
         return True
 
     def _link(self, slot: Slot, position: int, *, is_delete: bool) -> None:
-        """The unit at that position of the timer log is the slot's newest."""
+        """Makes the unit at that position of the timer log the slot's newest."""
         time, first, _, count = slot
         self.wheel.put(Slot(time, position if first == NOTHING else first, position, count + (-1 if is_delete else 1)))
 
@@ -249,7 +250,7 @@ class TimerStore:
 
     @property
     def read_time(self) -> int:
-        """Everything of the slots before was delivered."""
+        """Everything in earlier slots was delivered."""
         return min((time for time, slot in self._due.items() if not slot.is_done), default=self._opened_time + 1)
 
     @property
@@ -259,12 +260,12 @@ class TimerStore:
 
     @property
     def waiting_count(self) -> int:
-        """Messages that wait or are under delivery."""
+        """Messages that wait or are being delivered."""
         return self.wheel.count_since(self.read_time)
 
     def waiting_units(self) -> Iterator[Unit]:
-        """The units that were not passed; and each recall of a slot that is not done, for it still counts. For any
-        thread, while nothing is taken in or delivered. OSError."""
+        """The units not passed yet, and each recall of a slot that is not done, because it still counts. Any thread,
+        while nothing is taken in or delivered. OSError."""
         starts = {time: slot.next_position for time, slot in self._due.items() if not slot.is_done}
         slots = [slot for slot in self.wheel.slots_since(self.read_time) if slot.last_position != NOTHING]
         waiting = [slot for slot in slots if slot.time > self._opened_time or slot.time in starts]
@@ -280,9 +281,9 @@ class TimerStore:
     # -- to the device
 
     def note(self, deliveries: Sequence[NotedCopy] = ()) -> None:
-        """Call it when ``deliveries`` are appended to the log and not yet written. If this process is killed, before or
-        after the write, the next one knows which of them are there. A message that was due at once is noted before
-        ``queue_offset`` passes it. OSError."""
+        """Call it when ``deliveries`` are appended to the log and not written yet. If this process is killed, before or
+        after the write, the next one then knows which of them are in the log. A message that was due at once is noted
+        before ``queue_offset`` passes it. OSError."""
         self.log.write()
         self.wheel.write()
         if self._kept_id is None:
@@ -310,11 +311,11 @@ class TimerStore:
 
     @property
     def is_changed(self) -> bool:
-        """Whether there is anything for a checkpoint to say, other than that time has passed."""
+        """Whether a checkpoint would tell of anything but the passing of time."""
         return self._state != self._saved_state
 
     def checkpoint(self) -> TimerCheckpoint:
-        """As of now."""
+        """The checkpoint of the present state."""
         return replace(
             self.saved,
             read_time_ms=self.read_time * self.precision_ms,
@@ -324,8 +325,8 @@ class TimerStore:
         )
 
     def prepare_checkpoint(self, now_ms: int) -> Callable[[], None]:
-        """Writes units and slots; returns the work for a thread: brings them to the device, then the checkpoint. The
-        work may run when all that was delivered until now is on the device."""
+        """Writes units and slots; returns work for a thread, which brings them to the device, and then the checkpoint.
+        The work may run once everything delivered so far is on the device."""
         self.log.write()
         self.wheel.write()
         self._saved_state = self._state
@@ -345,8 +346,8 @@ class TimerStore:
         return work
 
     def stop(self) -> None:
-        """For a clean end, before the last checkpoint: what was delivered behind ``read_time`` is taken out of the
-        slots, so that the next broker, ours or Apache's, delivers the rest alone."""
+        """For a clean end, before the last checkpoint: removes delivered messages behind ``read_time`` from the slots,
+        so that the next broker, ours or Apache's, delivers only the rest."""
         rest = {time: due for time, due in self._due.items() if not due.is_done}
         for slot in self.wheel.slots_since(self.read_time):
             if slot.time <= self._opened_time and slot.last_position != NOTHING:
@@ -357,7 +358,7 @@ class TimerStore:
                     self._cut_slot(slot, due.next_position)
 
     def _cut_slot(self, slot: Slot, first_position: int) -> None:
-        """The slot begins at ``first_position``; recalls from before it are written once more, behind the rest."""
+        """Makes the slot begin at ``first_position``. Recalls before it are written again, behind the rest."""
         recalls = [
             unit for unit in self.log.chain(slot.last_position) if unit.position < first_position and unit.is_delete
         ]
@@ -374,7 +375,7 @@ class TimerStore:
             self._link(last, again, is_delete=unit.is_delete)
 
     def delete_expired(self, log_min_offset: int) -> int:
-        """Removes timer log files whose messages have all left the commit log; how many."""
+        """Removes timer log files whose messages have all left the commit log; returns how many."""
         count = 0
         segments = self.log.segments
         while len(segments.bases) > 1:
@@ -387,5 +388,5 @@ class TimerStore:
 
 
 def roll_window_slots(wanted: int) -> int:
-    """What the wheel has room for, as Apache clamps timerRollWindowSlot."""
+    """The roll window that the wheel has room for, as Apache clamps timerRollWindowSlot."""
     return wanted if 2 <= wanted <= LATEST_SLOTS_KEPT else LATEST_SLOTS_KEPT

@@ -1,8 +1,8 @@
-"""The ``timerwheel`` file: for each second to come, which units of the timer log are due then (``TimerWheel`` and
-``Slot``, 5.5.0). Slots that hold something are kept in memory; changed ones are written by ``write``. The file, 39 MB
-and sparse, is made with the first one: Apache's broker makes a missing one, too.
+"""The ``timerwheel`` file: for each second to come, the units of the timer log that are due then (``TimerWheel`` and
+``Slot``, 5.5.0). Slots that hold something are kept in memory; ``write`` writes the changed ones. The file, 39 MB and
+sparse, is made with the first one. Apache's broker also makes a missing file.
 
-The wheel is derived: the timer log, and behind it the commit log, decide. Recovery sets the slots anew.
+The wheel is derived from the timer log, and that from the commit log. Recovery rebuilds the slots.
 """
 
 from __future__ import annotations
@@ -16,26 +16,25 @@ from rmqproto.errors import StorageError
 from rmqserver.store.disk.disk import Disk, File
 
 SLOTS_PER_TURN = 7 * 24 * 3600
-"""Fixed, as in Apache's broker: TIMER_WHEEL_TTL_DAY days of seconds. A delay is rolled long before it makes a whole
+"""Fixed, as in Apache's broker: TIMER_WHEEL_TTL_DAY days of seconds. A delay is rolled long before it takes a whole
 turn."""
 
 # A slot, big-endian:
 #  0 time i64, in units of the precision | 8 first position i64 | 16 last position i64 | 24 count i32 | 28 magic i32 (0)
 SLOT = struct.Struct(">qqqii")
 NOTHING = -1
-"""The position of no unit."""
+"""A position where no unit can be."""
 
 READ_SIZE_BYTES = 1 << 20
 BLOCK_SIZE_BYTES = 4096
-"""Both a whole number of slots."""
+"""Both are a whole number of slots."""
 
 _EMPTY_BLOCK = bytes(BLOCK_SIZE_BYTES)
 
 
 class Slot(NamedTuple):
-    """The units due at one instant: the timer log offsets of the oldest and the newest one, and how many messages
-    wait. A recalled message counts until it is due; recalling it twice makes the count one too small, as in Apache's
-    broker."""
+    """The units due at one instant: timer log positions of the oldest and the newest one, and how many messages wait. A
+    recalled message counts until it is due; recalling it twice makes the count one too small, as in Apache's broker."""
 
     time: int
     first_position: int = NOTHING
@@ -44,7 +43,7 @@ class Slot(NamedTuple):
 
 
 class TimerWheel:
-    """``time`` is everywhere in units of the precision: ms since the epoch / ``precision_ms``."""
+    """Every ``time`` here is in units of the precision: ms since the epoch / ``precision_ms``."""
 
     def __init__(self, path: str, disk: Disk, precision_ms: int):
         self.path = path
@@ -60,8 +59,9 @@ class TimerWheel:
         return self.slot_count * SLOT.size
 
     def load(self, since: int, *, is_new: bool = False) -> None:
-        """Reads the slots from ``since`` on that hold something. StorageError for a file of another size. ``is_new``:
-        no checkpoint speaks of it yet, so an empty file is what a crash left when it was made, and is removed."""
+        """Reads the slots from ``since`` on that hold something. StorageError for a file of the wrong size. ``is_new``:
+        no checkpoint mentions the wheel yet, so an empty file is left from a crash while it was made, and is
+        removed."""
         self._slots.clear()
         self._changed.clear()
         self._file = None
@@ -93,12 +93,13 @@ class TimerWheel:
                 self._slots[index] = Slot(time, first, last, count)
 
     def slot(self, time: int) -> Slot:
-        """Empty if the wheel holds none of that time: the place may be another turn's."""
+        """The slot of that time; empty if the wheel holds nothing for it, because the place may belong to another
+        turn."""
         found = self._slots.get(time % self.slot_count)
         return found if found is not None and found.time == time else Slot(time)
 
     def put(self, slot: Slot) -> None:
-        """Replaces what was there, whatever its time."""
+        """Replaces what was in the slot's place, whatever its time."""
         index = slot.time % self.slot_count
         self._slots[index] = slot
         self._changed.add(index)
@@ -108,17 +109,17 @@ class TimerWheel:
         return sum(slot.message_count for slot in self._slots.values() if slot.time >= time)
 
     def slots_since(self, time: int) -> list[Slot]:
-        """What waits, by time."""
+        """The slots from ``time`` on, in order."""
         return sorted(slot for slot in self._slots.values() if slot.time >= time)
 
     def forget(self, time: int) -> None:
-        """A slot of the past needs no memory; the file keeps it until its place is used again."""
+        """Drops a past slot from memory; the file keeps it until its place is used again."""
         index = time % self.slot_count
         if index not in self._changed and self.slot(time).last_position != NOTHING:
             del self._slots[index]
 
     def write(self) -> None:
-        """Writes what changed to the file. OSError; the next call tries again what was not written."""
+        """Writes changed slots to the file. OSError; the next call then tries again."""
         if not self._changed:
             return
         if self._file is None:
@@ -134,13 +135,13 @@ class TimerWheel:
         self._changed.clear()
 
     def sync(self) -> None:
-        """What was written is on the device at return, the file's name excepted. Any thread."""
+        """Written slots are on the device at return, but not the file's name. Any thread."""
         if self._file is not None:
             self._file.fdatasync()
 
 
 def _newest_time(block: bytes) -> int:
-    """The greatest time of the slots: most of a wheel that has turned is past, and need not be taken apart."""
+    """The latest time of the slots. After a turn, most of a wheel is past and need not be unpacked."""
     numbers = array("q", block)
     if sys.byteorder == "little":
         numbers.byteswap()
