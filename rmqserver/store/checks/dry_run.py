@@ -1,5 +1,5 @@
-"""What a start would do to a store, tried above its files: the server's own recovery, on a disk that keeps every change
-to itself. Nothing is written, no lock is taken."""
+"""Finds out what a start would do to a store: runs the server's own recovery on a disk that keeps every change to
+itself. Writes nothing, takes no lock."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from rmqserver.store.timers.timer_options import TimerOptions, TimerPaths
 from rmqserver.store.timers.timer_store import TimerStore, log_state
 
 BREAKS = "the start breaks with"
-"""In the refusal, if it is a defect."""
+"""Begins the refusal if it is a defect."""
 
 _LOGGER = "rmqserver.store"
 
 
 class DryRun:
-    """A start of the store at ``root`` that came as far as it could, work put off included. Use with ``with``.
+    """A start of the store at ``root`` as far as it got, including deferred work. Use it with ``with``.
 
-    ``refusal`` is why a broker would not start; ``recovered`` is then None, or, where only the timers refuse, what was
+    ``refusal`` is why a broker would not start. ``recovered`` is then None or, if only the timers refuse, what was
     recovered before. ``said`` is what the log would say of damage. ``disk`` is the store as the start would leave it.
     """
 
@@ -41,13 +41,13 @@ class DryRun:
         *,
         on_work: Callable[[], None] = lambda: None,
     ):
-        """``on_work`` is called now and then."""
+        """``on_work`` is called from time to time."""
         self.disk = OverlayDisk(disk)
         self.said: list[str] = []
         self.recovered: Recovered | None = None
         self.refusal: StorageError | None = None
         self.timers: TimerStore | None = None
-        """None where the store has no timers, or they refuse."""
+        """None if the store has no timers, or they refuse."""
         self._clock_ms = clock_ms
         self.store = MessageStore(root, options, self.disk, clock_ms, background=False)
         with listening(self.said):
@@ -61,7 +61,7 @@ class DryRun:
                 self.refusal = error
             except OSError as error:
                 self.refusal = storage_error(error, "cannot use", error.filename or root)
-            except Exception as error:  # whoever asks about a damaged store must get an answer
+            except Exception as error:  # a check of a damaged store must give an answer
                 self.refusal = StorageError(f"{BREAKS} {error!r}", hint="this is a defect of rmqserver")
 
     def _load_timers(self, root: str, options: TimerOptions) -> None:
@@ -75,7 +75,7 @@ class DryRun:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if self.recovered is not None:  # a store that did not open has let go of everything
+        if self.recovered is not None:  # a store that failed to open has let go of everything
             self.store.abandon()
         self.disk.close()
 
@@ -91,7 +91,7 @@ class _Listener(logging.Handler):
 
 @contextlib.contextmanager
 def listening(said: list[str]) -> Iterator[None]:
-    """What the store logs goes to ``said`` alone."""
+    """Redirects the store's log messages to ``said``."""
     logger, listener = logging.getLogger(_LOGGER), _Listener(said)
     was_propagated = logger.propagate
     logger.addHandler(listener)

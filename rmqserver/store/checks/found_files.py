@@ -1,4 +1,4 @@
-"""The files of one stream as they are: what ``SegmentedFile`` would refuse is noted, and what is there can be read."""
+"""The files of one stream as they are: what ``SegmentedFile`` would refuse is noted, and the rest can be read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _READ_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class OddFile:
-    """A file that a broker would not expect. ``is_gap``: it is the one behind the missing one."""
+    """A file that a broker would not expect. ``is_gap``: the file before it is missing."""
 
     name: str
     size_bytes: int = 0
@@ -55,7 +55,7 @@ class FoundFiles(SegmentedFile):
             return b""
 
     def span(self, offset: int, size_bytes: int) -> bytes:
-        """As ``read``, across the ends of files; zeros where there is nothing."""
+        """As ``read``, but across the ends of files; zeros where there is nothing."""
         parts = []
         while size_bytes > 0:
             size = min(size_bytes, self.base_of(offset) + self.file_size_bytes - offset)
@@ -76,7 +76,7 @@ def commit_log_of(found: Survey) -> FoundFiles:
 
 
 def data_end(segments: SegmentedFile, start: int) -> int:
-    """Behind the last byte from ``start`` on that is not zero; ``start`` if there is none."""
+    """Offset behind the last byte from ``start`` on that is not zero; ``start`` if there is none."""
     found = start
     for base in segments.bases:
         if base + segments.file_size_bytes <= start:

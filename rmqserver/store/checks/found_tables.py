@@ -1,5 +1,5 @@
-"""The tables below ``config/`` as they are, and which file of each a broker would take. They have no checksum: what
-parses, has the right shape and agrees with itself is taken as it is."""
+"""The tables below ``config/`` as they are, and which file of each a broker would take. They have no checksum: a table
+counts as good if it parses, has the right form and agrees with itself."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _ENTRIES_COMPARED_MIN = 3
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """``member`` holds the entries. ``body``: the whole file's type; ``entry``: that of each entry, with the field that
-    repeats its key. ``check`` raises ProtocolError for what has not the shape."""
+    """``member`` holds the entries. ``body``: type of the whole file. ``entry``: type of each entry, with the field
+    that repeats its key. ``check`` raises ProtocolError if the form is wrong."""
 
     member: str
     body: Any = None
@@ -42,9 +42,9 @@ class _Form:
     key_field: str = ""
     check: Callable[[Mapping[str, object]], object] | None = None
     beside: Any = None
-    """Type of what is read beside the entries."""
+    """Type of the members beside the entries."""
     reader: str = ""
-    """Which brokers alone read it; all of them ours. Empty: every broker."""
+    """The brokers that read it, if only some of ours do. Empty: every broker reads it."""
 
 
 class _Version(msgspec.Struct, rename="camel"):
@@ -86,9 +86,9 @@ _SECRETS = frozenset({"password"})
 
 @dataclass(slots=True)
 class FoundTable:
-    """One file. ``problem`` is why it cannot be parsed: a broker takes its copy. ``misfit``: what is parsed has not the
-    shape of such a table, and a broker of ours refuses to start, whatever the copy is. ``document`` is then empty.
-    ``oddity``: a broker takes it, but it is hardly what was written."""
+    """One file. ``problem`` is why it cannot be parsed: a broker then takes its copy. ``misfit``: it parses, but has
+    not the form of such a table; our broker then refuses to start, whatever the copy is. ``document`` is empty in both
+    cases. ``oddity``: a broker takes it, but it is hardly what was written."""
 
     name: str
     size_bytes: int
@@ -103,12 +103,12 @@ class FoundTable:
 
     @property
     def reader(self) -> str:
-        """Which brokers of ours alone read it; empty if all brokers do."""
+        """The brokers that read it, if only some of ours do; empty if every broker does."""
         return _FORMS[self.name.removesuffix(BACKUP)].reader
 
     @property
     def entries(self) -> dict[Any, Any]:
-        """Without secrets. Of users, with the policies of each."""
+        """The entries, without secrets. Those of users include their policies."""
         name = self.name.removesuffix(BACKUP)
         found = self.document.get(_FORMS[name].member)
         entries = found if isinstance(found, dict) else {}
@@ -123,7 +123,7 @@ class FoundTable:
 
 
 class FoundTables:
-    """All tables by their file's name, copies included."""
+    """All tables by file name, copies included."""
 
     def __init__(self, directory: str, disk: Disk):
         self.directory = directory
@@ -137,18 +137,18 @@ class FoundTables:
                 self.other_names.append(name)
 
     def names(self) -> list[str]:
-        """Of the tables, whether the file is there or its copy alone."""
+        """Names of the tables, including those of which only the copy exists."""
         return sorted({name.removesuffix(BACKUP) for name in self.all})
 
     def used(self, name: str) -> FoundTable | None:
-        """The one that a broker takes: the file, else its copy; None if there is neither."""
+        """The file that a broker takes: the table, else its copy; None if there is neither."""
         for each in (name, name + BACKUP):
             if (found := self.all.get(each)) is not None and found.is_usable:
                 return found
         return None
 
     def keys(self, name: str) -> frozenset[str] | None:
-        """Of a table's entries; None without it."""
+        """Keys of a table's entries; None if there is no table."""
         table = self.used(name)
         return None if table is None else frozenset(table.document.get(_FORMS[name].member, {}))
 
@@ -163,7 +163,7 @@ class FoundTables:
         return found
 
     def delay_offsets(self) -> dict[int, int]:
-        """Of each delay level."""
+        """Offsets by delay level."""
         table = self.used(DELAY_OFFSETS)
         offsets: dict[int, int] = _converted(table.document, DelayOffsets).offset_table if table is not None else {}
         return offsets
@@ -219,7 +219,7 @@ def _oddity(form: _Form, document: dict[str, Any]) -> str:
 
 
 def _odd_member(entries: Mapping[str, Any]) -> str:
-    """An entry that lacks a member which all others have, and has one that no other has: it was misspelt."""
+    """An entry with a misspelt member: it lacks one that all others have, and has one that no other has."""
     tables = {key: value for key, value in entries.items() if isinstance(value, dict)}
     if len(tables) < _ENTRIES_COMPARED_MIN:
         return ""
@@ -238,5 +238,5 @@ def _odd_groups(document: Mapping[str, Any]) -> str:
     if not derived or not isinstance(derived, dict) or not isinstance(offsets, dict):
         return ""
     pairs = {f"{topic}@{group}" for group, topics in derived.items() if isinstance(topics, list) for topic in topics}
-    other = sorted(pairs ^ {key for key in offsets if key.count("@") == 1})  # none of broadcasting groups
+    other = sorted(pairs ^ {key for key in offsets if key.count("@") == 1})  # not those of broadcasting groups
     return f"offsetTable and groupTopicMap do not agree on {other[0]}" if other else ""

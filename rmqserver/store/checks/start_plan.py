@@ -1,4 +1,4 @@
-"""What a start of our broker would change in a store: worked out from a start that was tried (``DryRun``)."""
+"""What a start of our broker would change in a store: worked out from a trial start (``DryRun``)."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class ChangedPart(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PlannedChange:
-    """``begin`` and ``end`` are log offsets of the log, queue offsets of queues, numbers of entries of the index;
-    ``count`` so many records, units or entries. ``lost_messages``: of them, whose messages nobody gets any more."""
+    """``begin`` and ``end`` are log offsets in the log, queue offsets in queues, entry numbers in the index. ``count``
+    is the number of records, units or entries, ``lost_messages`` that of messages which can no longer be read."""
 
     part: ChangedPart
     action: str
@@ -52,7 +52,7 @@ class PlannedChange:
 
 
 def planned_changes(found: Survey, dry: DryRun) -> Iterator[PlannedChange]:
-    """In the order of the parts. What the start has not come to, because it refuses, is not among them."""
+    """The changes in the order of the parts, up to where the start refuses."""
     changes = _Changes(found, dry)
     yield from changes.of_log()
     yield from changes.of_files()
@@ -67,7 +67,7 @@ class _Changes:
         self._changed = dry.disk.changed_paths()
 
     def of_log(self) -> Iterator[PlannedChange]:
-        """What is cut off: with every record that could still be read in it, and whose it was."""
+        """What is cut off: every record in it that could still be read, and its queue."""
         found, recovered = self._found, self._dry.recovered
         if recovered is None:
             return
@@ -103,7 +103,7 @@ class _Changes:
                 yield PlannedChange(part, "make" if is_new else "write", name, size_bytes=_size(written))
 
     def _of_queue(self, path: str, name: str, written: list[Range]) -> Iterator[PlannedChange]:
-        """Runs of units that come, go, or are replaced."""
+        """Runs of units that are added, removed, or replaced."""
         base = int(name.rpartition("/")[2]) // UNIT_SIZE_BYTES
         below = self._found.disk.open(path, read_only=True) if self._found.disk.is_file(path) else None
         above = self._dry.disk.open(path, read_only=True)
@@ -139,7 +139,7 @@ class _Changes:
         )
 
     def of_offsets(self) -> Iterator[PlannedChange]:
-        """A broker of ours that was killed puts no group ahead of its queues."""
+        """After a kill, our broker sets back groups that are ahead of their queues."""
         recovered = self._dry.recovered
         if recovered is None or recovered.was_clean:
             return
@@ -154,7 +154,7 @@ class _Changes:
 
 
 class _CutOff:
-    """What lies in the log behind its new end."""
+    """The part of the log behind its new end."""
 
     def __init__(self, log_offset: int):
         self.end_offset = log_offset

@@ -1,4 +1,4 @@
-"""All checks of a store, in one reading of its log. Files are only read, and nothing is locked."""
+"""All checks of a store, with one reading of its log. Only reads files, and locks nothing."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ from rmqserver.store.queues.consume_queue import PRE_BLANK_SIZE, UNIT
 LOG_FILES_OPEN = 8
 
 Progress = Callable[[str, int, int], None]
-"""What is being done, how much of it, and of how much."""
+"""Called with the current step, how much of it is done, and how much there is."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """``findings`` are in the order of the checks; of kinds in ``left_out`` there are so many more. ``log_bytes`` is
-    what was read of the commit log. ``duration_s`` is the wall clock's."""
+    """``findings`` are in the order of the checks; ``left_out`` counts further ones by kind. ``log_bytes`` is how much
+    of the commit log was read. ``duration_s`` is wall clock time."""
 
     findings: list[Finding]
     left_out: dict[FindingKind, int]
@@ -117,7 +117,7 @@ def _read_log(
     log: FoundFiles, records: LogCheck, queues: QueueCheck, index: IndexCheck | None, wheel: WheelCheck,
     on_progress: Progress,
 ) -> int:  # fmt: skip
-    """How many bytes were read."""
+    """Returns how many bytes were read."""
     start, end = log.min_offset, log.end_offset
     for each in walk(log, start):
         if isinstance(each, LogStretch):

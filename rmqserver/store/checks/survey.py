@@ -1,5 +1,5 @@
-"""What a store directory says about itself before any of it is read: what kind it is, who wrote it, who uses it, and
-which sizes its files have."""
+"""What a store directory shows before any of its data is read: its kind, which broker wrote it, which process uses it,
+and the sizes of its files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Queues(enum.StrEnum):
 
 
 class Writer(enum.StrEnum):
-    """Who stopped, or was killed, on the store last, as far as it can be told."""
+    """The broker that last stopped, or was killed, on the store, as far as it can be told."""
 
     OURS = "rmqserver"
     APACHE = "Apache RocketMQ 5.4 or newer"
@@ -56,19 +56,19 @@ class Survey:
     has_index_counts: bool
     """Whether the index files tell how many slots they have."""
     has_extensions: bool
-    """``consumequeue_ext``: units name entries there instead of tags."""
+    """Whether there is a ``consumequeue_ext``: units then name entries there instead of tags."""
 
     @property
     def is_in_use(self) -> bool:
         return self.lock_owner_id is not None
 
     def below(self, path: str) -> str:
-        """A path of the store as findings name it."""
+        """A path relative to the store's root, as findings show it."""
         return path.removeprefix(f"{self.root}/")
 
 
 def survey(root: str, disk: Disk, options: StoreOptions | None = None) -> Survey:
-    """UsageError if that is no store; StorageError for one whose files cannot be read."""
+    """UsageError if the directory is no store; StorageError if its files cannot be read."""
     try:
         return _survey(root, disk, options or StoreOptions())
     except OSError as error:
@@ -122,13 +122,13 @@ def _writer(root: str, disk: Disk, paths: StoreDirectory) -> Writer:
         return Writer.OURS
     if checkpoint.is_blank and not disk.listdir(paths.commit_log):
         return Writer.NOBODY
-    # Releases from 5.4 on make this directory whether they use it or not, and write the offset.
+    # Releases from 5.4 on always make this directory, even if they do not use it, and write the offset.
     is_new = checkpoint.queues_log_offset or disk.is_directory(f"{root}/rocksdbstore")
     return Writer.APACHE if is_new else Writer.OLD_APACHE
 
 
 def holds_rocksdb(disk: Disk, directory: str) -> bool:
-    """Whether it is a RocksDB database with something in it: Apache's broker makes empty ones, too."""
+    """Whether it is a RocksDB database with data in it: Apache's broker also makes empty ones."""
     names = disk.listdir(directory) if disk.is_directory(directory) else []
     return any(
         name.endswith(".sst") or (name.endswith(".log") and disk.file_size(f"{directory}/{name}")) for name in names

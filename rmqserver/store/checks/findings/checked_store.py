@@ -1,4 +1,4 @@
-"""What the checks of a store have seen, for those that say what it means."""
+"""The results of all checks of a store, for the functions that judge them."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ NO_TOPICS: frozenset[str] = frozenset()
 
 @dataclass(slots=True)
 class CheckedStore:
-    """``ours`` and ``apache``: what a start of either makes of the log; ``dry`` is ours, tried. ``known_topics`` are
-    those that topics.json names; None if there is no such table."""
+    """``ours`` and ``apache``: what a start of either broker makes of the log; ``dry`` is the trial start of ours.
+    ``known_topics`` are the topics in topics.json; None if there is no such table."""
 
     found: Survey
     dry: DryRun

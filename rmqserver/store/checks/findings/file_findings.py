@@ -1,4 +1,4 @@
-"""Files that are missing, of another size, or strays."""
+"""Files that are missing, have another size, or do not belong there."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def add_all(checked: CheckedStore) -> None:
 
 
 def apache_refusal(files: FoundFiles) -> str:
-    """Why Apache's broker would not load these (``MappedFileQueue.load``, 5.5.0); empty if it would."""
+    """Why Apache's broker would not load these files (``MappedFileQueue.load``, 5.5.0); empty if it would."""
     for odd in files.odd:
         is_last = files.bases and odd.name == files.path(files.bases[-1]).rpartition("/")[2]
         if not odd.is_gap and not (is_last and odd.size_bytes == 0):

@@ -1,4 +1,4 @@
-"""What a check of a store can find: the kinds, how bad each is, and what one finding says."""
+"""What a check of a store can find: kinds, severities, and the content of a finding."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import msgspec
 
 
 class Severity(enum.StrEnum):
-    """NOTE: how the store is, and nothing wrong with it. WARNING: a start mends it, or nobody is harmed by it. ERROR:
-    messages are lost or out of reach, or no broker starts."""
+    """NOTE: a fact about the store, nothing is wrong. WARNING: a start repairs it, or it does no harm. ERROR: messages
+    are lost or out of reach, or no broker starts."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -17,7 +17,7 @@ class Severity(enum.StrEnum):
 
 
 class FindingKind(enum.StrEnum):
-    """The value is the name that scripts see; the text behind it, what it means."""
+    """The value is the name that scripts see; the text behind it tells what it means."""
 
     description: str
 
@@ -102,11 +102,11 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 FINDINGS_OF_A_KIND_MAX = 1000
-"""Of one kind; more are only counted. One damaged file may hold a million."""
+"""Findings kept of one kind; more are only counted. One damaged file may hold a million."""
 
 
 class Findings:
-    """What was found so far, in the order of the checks."""
+    """Everything found so far, in the order of the checks."""
 
     def __init__(self) -> None:
         self.all: list[Finding] = []

@@ -1,5 +1,5 @@
-"""What is wrong with the index, and whether a start makes it good. A file that is not what building it anew gives is
-compared entry by entry here, with a second look at its part of the log."""
+"""Faults of the index, and whether a start repairs them. A file that differs from its rebuilt version is compared entry
+by entry here, by reading its part of the log again."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ def _path(checked: CheckedStore, file: CheckedIndexFile) -> str:
 
 
 def _is_untrusted(checked: CheckedStore, file: CheckedIndexFile) -> bool:
-    """Whether both brokers remove it at a start, as they do after a crash with files that are newer than the
-    checkpoint."""
+    """Whether both brokers remove the file at a start: after a crash they remove files newer than the checkpoint."""
     found = checked.found
     return not found.is_clean and file.found.header.end_timestamp_ms > found.checkpoint.index_timestamp_ms
 
 
 def _add_rubbish(checked: CheckedStore, file: CheckedIndexFile) -> None:
-    """Behind the last entry. Of a broker that runs or was killed there may be entries that no header counts yet."""
+    """Checks the bytes behind the last entry. A broker that runs or was killed may leave entries there that no header
+    counts yet."""
     at = file.found.units_at + INDEX_UNIT.size * (file.found.entry_count + 1)
     if checked.found.is_clean and not is_empty(file.found.file, at, file.found.file.size()):
         checked.add(
@@ -121,7 +121,7 @@ def _add_differences(checked: CheckedStore, file: CheckedIndexFile) -> None:
     ours = checked.ours.refused(MADE_ANEW if is_mended else MISSED)
     apache = checked.apache.refused(MISSED)
     severity = Severity.WARNING if is_mended else Severity.ERROR
-    if checked.found.is_in_use:  # the header is written before or behind the entries
+    if checked.found.is_in_use:  # the header is written before or after the entries
         severity = Severity.NOTE
     for what, at in _header_differences(file, diff):
         checked.add(
@@ -140,13 +140,13 @@ def _add_differences(checked: CheckedStore, file: CheckedIndexFile) -> None:
 
 
 def _is_kept(checked: CheckedStore, file: CheckedIndexFile) -> bool:
-    """Whether our start keeps the file as it is."""
+    """Whether a start of our broker keeps the file as it is."""
     disk = checked.dry.disk
     return disk.is_file(file.found.path) and file.found.path not in disk.removed_paths()
 
 
 def _items(checked: CheckedStore, first: int, last: int) -> Iterator[IndexItem]:
-    """What the index must hold of the log between two offsets."""
+    """What the index must hold for the log between two offsets."""
     log, topics = checked.log, checked.queues.topics
     start = max(first, log.min_offset)
     if not is_record(log, start):
@@ -161,7 +161,7 @@ def _items(checked: CheckedStore, first: int, last: int) -> Iterator[IndexItem]:
 
 
 def _header_differences(file: CheckedIndexFile, diff: IndexDiff) -> Iterator[tuple[str, int]]:
-    """In words, and where in the file."""
+    """Each difference in words, with its place in the file."""
     found, header = file.found, file.found.told
     told = {
         0: ("begin time", header.begin_timestamp_ms, diff.begin_ms),

@@ -1,4 +1,4 @@
-"""What is wrong with the commit log, which messages are lost by it, and what a start does about it."""
+"""Faults of the commit log, which messages are lost by them, and what a start does about them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rmqserver.store.checks.looks.log_check import OddRecord, StretchTimes
 from rmqserver.store.checks.looks.log_walk import LogStretch, Reason, RecordHead
 
 TIME_STEP_WARNED_MS = 3_600_000
-"""A clock that is set right goes back by less."""
+"""A clock correction goes back by less."""
 
 
 def add_all(checked: CheckedStore) -> None:
@@ -48,7 +48,7 @@ def _add_stretch(checked: CheckedStore, each: StretchTimes) -> None:
 
 
 def _likely_queue(checked: CheckedStore, head: RecordHead) -> str:
-    """A header has no topic; often only one queue goes on with its offset."""
+    """A header has no topic; often only one queue continues with its offset."""
     queues = [
         queue
         for queue in checked.queues.queues()
@@ -86,7 +86,7 @@ def _add_odd(checked: CheckedStore, odd: OddRecord) -> None:
 
 
 def _add_lost_end(checked: CheckedStore) -> None:
-    """Messages that queues know, and that would lie behind the end of the log."""
+    """Messages that queues know, but that would lie behind the end of the log."""
     end = checked.records.end_offset
     lost = checked.queues.lost.get(end, {})
     if not lost or any(each.stretch.log_offset == end for each in checked.records.stretches):

@@ -1,5 +1,5 @@
-"""What the marks of a store say - ``abort``, ``lock``, ``failed_flush``, ``checkpoint`` - beside what is there; and
-what was not looked at."""
+"""Compares the marks of a store (``abort``, ``lock``, ``failed_flush``, ``checkpoint``) with its content, and reports
+what was not checked."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _add_checkpoint(checked: CheckedStore) -> None:
             )  # fmt: skip
         return
     if size != CHECKPOINT_SIZE_BYTES:
-        is_usual = size >= FIELDS_SIZE_BYTES or not found.is_clean  # a crash comes between its name and its bytes
+        is_usual = size >= FIELDS_SIZE_BYTES or not found.is_clean  # a crash may leave its name without its bytes
         checked.add(
             Severity.NOTE if is_usual else Severity.WARNING, FindingKind.CHECKPOINT,
             f"{size:,} bytes, where it has {CHECKPOINT_SIZE_BYTES:,}", CHECKPOINT_PATH,
@@ -95,7 +95,7 @@ def _add_checkpoint(checked: CheckedStore) -> None:
 
 
 def _odd_fields(checked: CheckedStore) -> Iterator[tuple[str, int]]:
-    """In words, and where in the file."""
+    """Each problem in words, with its place in the file."""
     checkpoint, last_ms = checked.found.checkpoint, checked.records.last_ms
     end, log = checked.records.end_offset, checked.log
     times = (
@@ -129,7 +129,7 @@ def _odd_fields(checked: CheckedStore) -> Iterator[tuple[str, int]]:
 
 
 def _add_sizes(checked: CheckedStore) -> None:
-    """Every broker needs the sizes that the files were made with, and nothing in a store names them."""
+    """Every broker needs the sizes with which the files were made, and no file of a store names them."""
     options, defaults = checked.found.options, StoreOptions()
     told = (
         ("mappedFileSizeCommitLog", options.commit_log_file_size_bytes, defaults.commit_log_file_size_bytes),
@@ -154,7 +154,7 @@ def _add_unchecked(checked: CheckedStore) -> None:
 
 
 def _unchecked(found: Survey) -> Iterator[tuple[str, str]]:
-    """What a broker reads and is not read here, and why."""
+    """What a broker reads and this check does not, and why."""
     if found.queues is Queues.ROCKSDB:
         yield "consumequeue", "RocksDB: its queues are not read here"
     if found.has_extensions:

@@ -1,4 +1,4 @@
-"""What is wrong with consume queues, and whether a start makes it good."""
+"""Faults of consume queues, and whether a start repairs them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _path(checked: CheckedStore, queue: CheckedQueue) -> str:
 
 
 def _has_other_delay(queue: CheckedQueue) -> bool:
-    """Whether all units of a delay level are due by the same time sooner or later than its default says."""
+    """Whether the due times of all units of a delay level differ from its default by the same amount."""
     if len(queue.shifts) != 1:
         return False
     ((shift, count),) = queue.shifts.items()
@@ -99,7 +99,7 @@ def _add_run(checked: CheckedStore, queue: CheckedQueue, run: UnitRun) -> None:
 
 
 def _judged(checked: CheckedStore, queue: CheckedQueue, run: UnitRun) -> tuple[Severity, FindingKind, str, int]:
-    """How bad, of which kind, in words, and how many messages are lost that nobody else reports."""
+    """Severity, kind, description, and the number of lost messages that no other finding reports."""
     units = counted(run.count, "unit")
     match run.state:
         case UnitState.MISSING:
@@ -130,13 +130,13 @@ def _missing_severity(checked: CheckedStore, queue: CheckedQueue, run: UnitRun) 
     if _is_mended(checked, queue, run):
         is_usual = not checked.found.is_clean and run.end_offset == queue.next_offset
         return Severity.NOTE if is_usual else Severity.WARNING
-    # Without a table of topics nothing tells a topic that was deleted from one that lost its queues.
+    # Without a table of topics, a deleted topic looks like one that lost its queues.
     is_known = bool(queue.files.bases) or checked.known_topics is not None
     return Severity.ERROR if is_known else Severity.WARNING
 
 
 def _lost_severity(checked: CheckedStore, run: UnitRun) -> Severity:
-    """What a power cut took from the end of a log was perhaps never acknowledged; the log's own finding says so."""
+    """A power cut may have taken the end of a log before it was acknowledged; the log's own finding says so."""
     return Severity.ERROR if run.log_offset < checked.records.end_offset else Severity.WARNING
 
 
@@ -152,7 +152,7 @@ def _difference(run: UnitRun) -> str:
 
 
 def _is_mended(checked: CheckedStore, queue: CheckedQueue, run: UnitRun) -> bool:
-    """Whether our start would leave the units as the log calls for them."""
+    """Whether a start of our broker would leave the units as the log calls for them."""
     dry, files = checked.dry, queue.files
     if dry.refusal is not None or not run.expected:
         return False
@@ -183,8 +183,8 @@ def _becomes(checked: CheckedStore, queue: CheckedQueue, run: UnitRun) -> tuple[
 
 
 def _apache_makes(checked: CheckedStore, queue: CheckedQueue, run: UnitRun) -> str:
-    """Apache's broker ends a queue at the first empty unit of its last three files, and dispatches what is behind the
-    place where it begins to read the log."""
+    """Apache's broker ends a queue at the first empty unit of its last three files, and dispatches records from where
+    it starts to read the log."""
     is_read = run.log_offset >= checked.apache.dispatched_from
     is_tail = run.end_offset == queue.next_offset
     first_read = queue.files.bases[-FILES_RECOVERED:][:1]

@@ -1,5 +1,5 @@
-"""What is wrong with the files by which a broker knows its place in a set, and its producers: its epochs and its
-identity, which it reads under a controller, and the producers' numbers."""
+"""Faults of the files that tell a broker its place in a set (epochs and identity, read under a controller), and of the
+file of producers' numbers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ def _add(
 
 
 def _add_epochs(checked: CheckedStore) -> None:
-    """By the file, else by its copy of before the last change; Apache's does without if neither can be read."""
+    """Checks the file, else its copy from before the last change. Apache's broker continues without epochs if neither
+    can be read."""
     found: dict[str, EpochList] = {}
     problems: dict[str, str] = {}
     for path in (EPOCHS, EPOCHS + BACKUP):

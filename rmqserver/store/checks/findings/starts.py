@@ -1,4 +1,4 @@
-"""What a start of either broker would make of the commit log: ours by trying it, Apache's by its rules
+"""What a start of either broker would make of the commit log: ours by a trial, Apache's by its rules
 (``CommitLog.recoverNormally``, ``recoverAbnormally``, 5.5.0)."""
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from rmqserver.store.checks.survey import Survey
 from rmqserver.store.log.scan import first_record
 
 APACHE_FILES_READ_MAX = 10
-"""``commitLogRecoverMaxNum``: Apache's broker begins no further back than this many files."""
+"""``commitLogRecoverMaxNum``: Apache's broker starts reading at most this many files back."""
 
 _APACHE_READS_ON = frozenset({Reason.PLACE, Reason.NO_FILE})
-"""Apache's broker does not compare a record's own offset, and goes on with the next file that there is."""
+"""Apache's broker does not compare a record's own offset, and continues with the next existing file."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogStart:
-    """Records are read from ``start_offset`` on, and dispatched from ``dispatched_from`` on; the log goes on at
-    ``end_offset``. Or the broker refuses."""
+    """The start reads records from ``start_offset`` on and dispatches them from ``dispatched_from`` on; the log
+    continues at ``end_offset``. Or the broker refuses."""
 
     start_offset: int = 0
     dispatched_from: int = 0
@@ -30,11 +30,11 @@ class LogStart:
     refusal: str = ""
 
     def refused(self, otherwise: str) -> str:
-        """What to say of something that the start does not touch, or does ``otherwise``."""
+        """What the start does: its refusal, or else ``otherwise``."""
         return f"refuses to start: {self.refusal}" if self.refusal else otherwise
 
     def cuts_at(self, stretch: LogStretch, stretches: Sequence[LogStretch]) -> bool:
-        """Whether the log ends because of it: it is the first behind the end."""
+        """Whether the log ends because of this stretch: it is the first behind the end."""
         behind = next((each for each in stretches if each.log_offset >= self.end_offset), None)
         return not self.refusal and stretch is behind
 

@@ -1,4 +1,4 @@
-"""What is wrong with the tables below ``config/``: damage, and offsets that their queues do not have."""
+"""Faults of the tables below ``config/``: damage, and offsets that their queues do not have."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ REFUSED = "refuses to start"
 SET_BACK = "sets it back to the end"
 
 _BROADCAST = "@broadcast"
-"""Behind the name of a group that has come through a proxy."""
+"""Suffix of the name of a group that came through a proxy."""
 
 
 def add_all(checked: CheckedStore, tables: FoundTables) -> None:
@@ -64,7 +64,7 @@ def _add_damage(checked: CheckedStore, tables: FoundTables, name: str, prefix: s
 def _add(
     checked: CheckedStore, severity: Severity, table: FoundTable, what: str, prefix: str, ours: str, apache: str = ""
 ) -> None:
-    """``apache``: where it does another thing than ours."""
+    """``apache``: what Apache's broker does, if it is not what ours does."""
     if table.reader:
         ours, apache = f"{ours} {table.reader}", "does not read it"
     checked.add(
@@ -119,7 +119,7 @@ def _add_delays(checked: CheckedStore, tables: FoundTables, prefix: str) -> None
 
 
 def _end_of(checked: CheckedStore, topic: str, queue_id: int) -> int | None:
-    """The queue offset behind the last message; None of a queue that is not known."""
+    """The queue offset behind the last message; None for an unknown queue."""
     found = checked.queues.topics.get(topic)
     queue = found.checked.get(queue_id) if found is not None else None
     return queue.end_offset if queue is not None else None

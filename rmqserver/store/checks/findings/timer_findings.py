@@ -1,4 +1,4 @@
-"""What is wrong with timers, and whether a start makes it good."""
+"""Faults of timers, and whether a start repairs them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def add_all(checked: CheckedStore, wheel: WheelCheck, now_ms: int) -> None:
 
 
 def _left_by_a_start(checked: CheckedStore, wheel: WheelCheck, queue_end: int, now_ms: int) -> FaultKeys | None:
-    """The faults that our start leaves; None if it refuses."""
+    """The faults that remain after a start of our broker; None if it refuses."""
     if checked.dry.refusal is not None:
         return None
     disk = checked.dry.disk

@@ -28,6 +28,6 @@ def queues(lost: Mapping[tuple[str, int], LostMessages]) -> str:
 
 
 def message_count(lost: Mapping[tuple[str, int], LostMessages]) -> int:
-    """Messages, each once: light queues have further units of messages of other topics."""
+    """Number of messages, each counted once: a light queue also has units of other topics' messages."""
     plain = sum(each.count for (topic, _), each in lost.items() if not topic.startswith(LIGHT_QUEUE_PREFIX))
     return plain or sum(each.count for each in lost.values())

@@ -1,5 +1,5 @@
-"""A consume queue beside the log: the units that its records call for are compared with the files in blocks, so that a
-queue without damage costs little."""
+"""Compares a consume queue with the log: the units that its records call for are compared with the files in blocks, so
+a queue without damage costs little."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ BLOCK_BYTES = 2000 * UNIT_SIZE_BYTES
 
 RUNS_OF_A_QUEUE_MAX = 1000
 KEPT_BYTES = 64 * UNIT_SIZE_BYTES
-"""Of each run of wrong units, for whoever asks whether a start mends it."""
+"""Bytes kept of each run of wrong units, to find out whether a start repairs it."""
 
 NO_UNIT = bytes(UNIT_SIZE_BYTES)
 
 
 class UnitState(enum.Enum):
-    """What is where the unit of a record should be, or what a unit without record is."""
+    """What stands in the place of a record's unit, or what a unit without a record is."""
 
     MISSING = enum.auto()
     """Nothing, though the log has the message."""
     WRONG = enum.auto()
-    """A unit, but another one."""
+    """A unit, but a different one."""
     OTHER_PLACE = enum.auto()
-    """The record names a queue offset out of its order, where another message's unit is."""
+    """The record's queue offset is out of order, and another message's unit is there."""
     STRAY = enum.auto()
     """It points to a record of another queue or offset, or to the middle of one."""
     LOST = enum.auto()
@@ -38,13 +38,13 @@ class UnitState(enum.Enum):
     HOLE = enum.auto()
     """Nothing between units, and the log has no message for it."""
     RUBBISH = enum.auto()
-    """Bytes that are no unit, behind the end."""
+    """Bytes behind the end that are no unit."""
 
 
 @dataclass(slots=True)
 class UnitRun:
-    """Neighbouring units in one state. ``expected`` and ``found`` are the first of them; ``log_offset`` that of the
-    first one's record, or what the first one points to."""
+    """Consecutive units in one state. ``expected`` and ``found`` are the first of them; ``log_offset`` is that of the
+    first one's record, or where the first one points."""
 
     state: UnitState
     queue_offset: int
@@ -72,21 +72,21 @@ class CheckedQueue:
         self.files = files
         self.next_offset = -1
         self.units = bytearray()
-        """Expected ones that were not compared yet; they end at ``next_offset``."""
+        """Expected units that were not compared yet; they end at ``next_offset``."""
         self.runs: list[UnitRun] = []
         self.dropped_runs = 0
         self.covered: list[tuple[int, int]] = []
-        """Ranges of queue offsets for which there are records."""
+        """Ranges of queue offsets that have records."""
         self.unit_count = 0
         self.end_offset = 0
-        """Behind the last message that the log or the files know; known when all is compared."""
+        """Queue offset behind the last message that the log or the files know; known when everything is compared."""
         self.life_count = 1
-        """How often the queue began, because its topic was deleted and made again."""
+        """How often the queue began: its topic may have been deleted and made again."""
         self.shifts: dict[int, int] = {}
-        """Of a delay level: by how much due times differ from what the default level says, and how often."""
+        """For a delay level: how far due times differ from the default, and how often."""
 
     def jump(self, queue_offset: int, unit: bytes, log_offset: int) -> None:
-        """A record that does not have the offset behind the last one's."""
+        """Takes a record whose queue offset does not follow the last one's."""
         self.compare()
         at, files = queue_offset * UNIT_SIZE_BYTES, self.files
         there = files.span(at, UNIT_SIZE_BYTES) if at >= 0 else NO_UNIT
@@ -111,7 +111,7 @@ class CheckedQueue:
         return int.from_bytes(unit[:8], "big") == log_offset
 
     def compare(self) -> None:
-        """Compares what was expected so far with the files."""
+        """Compares everything expected so far with the files."""
         units, count = self.units, len(self.units) // UNIT_SIZE_BYTES
         if not count:
             return
@@ -152,7 +152,7 @@ class CheckedQueue:
             self.dropped_runs += 1
 
     def last_unit(self) -> bytes | None:
-        """The one before the queue's end, as it is; None if there is none."""
+        """The unit before the queue's end, as it is; None if there is none."""
         if not self.end_offset:
             return None
         unit = self.files.span((self.end_offset - 1) * UNIT_SIZE_BYTES, UNIT_SIZE_BYTES)
@@ -161,8 +161,8 @@ class CheckedQueue:
     # -- units that no record calls for
 
     def other_units(self) -> Iterator[tuple[int, int, bytes]]:
-        """Where the log has no record - before, between and behind those that it has - queue offset, count and bytes of
-        what is there: units one by one, and runs of empty ones. Ends with the last that is not empty."""
+        """Queue offset, count and bytes of what lies where the log has no record (before, between and behind its
+        records): single units, and runs of empty ones. Ends with the last unit that is not empty."""
         at, end = self.files.min_offset // UNIT_SIZE_BYTES, self.files.end_offset // UNIT_SIZE_BYTES
         for begin, stop in sorted(self.covered):
             yield from self._units(at, begin)
@@ -187,7 +187,7 @@ class CheckedQueue:
             yield empty_since, end - empty_since, NO_UNIT
 
     def _next_data(self, first: int, end: int) -> int:
-        """The first queue offset from there on whose unit may be anything; ``end`` if there is none before."""
+        """The first queue offset from ``first`` on whose unit may be anything but zeros; at most ``end``."""
         at = first * UNIT_SIZE_BYTES
         for base in self.files.bases:
             if base + self.files.file_size_bytes > at:

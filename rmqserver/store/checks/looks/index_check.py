@@ -1,5 +1,5 @@
-"""The index beside the log: its files are built anew in memory by the code that writes them, and compared as they grow.
-Only files that differ are looked at entry by entry (``index_diff.py``)."""
+"""Compares the index with the log: the code that writes index files rebuilds them in memory, and each write is compared
+with the file. Only files that differ are examined entry by entry (``index_diff.py``)."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _READ_BYTES = 1 << 20
 
 
 class FoundIndexFile(IndexFile):
-    """A file as it is. ``first_offset`` and ``last_offset``: log offsets of its first and last entry, whatever the
-    header says; ``entry_count`` likewise."""
+    """A file as it is. ``first_offset``, ``last_offset`` (log offsets of its first and last entry) and ``entry_count``
+    come from the entries, whatever the header says."""
 
     def __init__(self, file: File, slot_count: int, unit_count: int):
         super().__init__(file, slot_count, unit_count)
         self.told = IndexHeader(*HEADER.unpack(file.pread(HEADER.size, 0)))
-        """The header as it is, whether it can be right or not."""
+        """The header as it is, even if it cannot be right."""
         self.units_at = file_size_bytes(slot_count, 0)
         self.entry_count = self._entry_count()
         last = self.entry_count
@@ -46,7 +46,7 @@ class FoundIndexFile(IndexFile):
         return found
 
     def count_at(self, log_offset: int) -> int:
-        """How many entries the message there has, by a search over entries, which are in log order."""
+        """How many entries the message at ``log_offset`` has; searches the entries, which are in log order."""
         numbers = range(1, self.entry_count + 1)
         first = bisect_left(numbers, log_offset, key=lambda number: self.entry(number)[1])
         return bisect_right(numbers, log_offset, key=lambda number: self.entry(number)[1]) - first
@@ -67,12 +67,12 @@ class FoundIndexFile(IndexFile):
 
 
 def _agreed(found: int, told: int, is_right: Callable[[int], bool]) -> int:
-    """What an entry has, or, if that cannot be right, what the header tells of it."""
+    """The value of an entry, or, if that cannot be right, the header's."""
     return told if not is_right(found) and is_right(told) else found
 
 
 class _Comparison:
-    """A ``File`` for the one who builds the index anew: everything written is compared with the file that is there."""
+    """A ``File`` for rebuilding the index: compares everything written with the existing file."""
 
     def __init__(self, found: FoundIndexFile, first_seconds: int):
         self.path = found.path
@@ -93,7 +93,7 @@ class _Comparison:
         wanted = bytes(data)
         there = self._found.file.pread(len(wanted), at)
         if at <= self._first_seconds_at < at + len(wanted):
-            # Apache's broker counts the first entry's seconds from the end of the file before.
+            # Apache's broker counts the first entry's seconds from the end of the previous file.
             start = self._first_seconds_at - at
             if int.from_bytes(there[start : start + 4], "big") == self._first_seconds:
                 wanted = wanted[:start] + there[start : start + 4] + wanted[start + 4 :]
@@ -129,16 +129,16 @@ class _Comparison:
 
 
 class CheckedIndexFile:
-    """One file, and how far it is built anew. Of its first message ``skipped_count`` entries are in the file before,
-    which was full; of its last one the next ``ending_count`` are here. ``has_tags``: messages have an entry for their
-    tag, which brokers up to 5.3.3 did not make."""
+    """One file, and how far it was rebuilt. The previous file, which was full, holds the first ``skipped_count``
+    entries of its first message; this file holds the next ``ending_count`` entries of its last one. ``has_tags``:
+    messages have an entry for their tag; brokers up to 5.3.3 made none."""
 
     def __init__(self, found: FoundIndexFile, before: CheckedIndexFile | None):
         self.found = found
         self.is_equal = False
-        """Known when the log is read."""
+        """Known once the log is read."""
         self.has_tags: bool | None = None
-        """Known from the first message on that has one."""
+        """Known from the first message that has a tag."""
         self.ending_count = 0
         while self.ending_count < found.entry_count and self._ends_there(found.entry_count - self.ending_count):
             self.ending_count += 1
@@ -146,7 +146,7 @@ class CheckedIndexFile:
         self.skipped_count = before.ending_count if before is not None and is_split else 0
         first_ms, last_ms = found.header.begin_timestamp_ms, before.found.header.end_timestamp_ms if before else 0
         self.first_seconds = max(0, first_ms - last_ms) // 1000 if last_ms else 0
-        """What Apache's broker writes into the first entry: it counts from the end of the file before."""
+        """The seconds that Apache's broker writes into the first entry: it counts from the end of the previous file."""
 
     def _ends_there(self, number: int) -> bool:
         return self.found.entry(number)[1] == self.found.last_offset
@@ -159,7 +159,7 @@ class CheckedIndexFile:
                 return
 
     def fitted(self, item: IndexItem) -> IndexItem:
-        """The item with only those of its message's entries that belong into this file."""
+        """The item with only those of its entries that belong in this file."""
         if self.has_tags is False:
             item = (*item[:5], NO_TAG)
         start = self.skipped_count if item[1] == self.found.first_offset else 0
@@ -168,7 +168,7 @@ class CheckedIndexFile:
 
 
 class _Build:
-    """A file that is being built anew beside the one that is there."""
+    """A file that is being rebuilt next to the existing one."""
 
     def __init__(self, checked: CheckedIndexFile, counts: Counts):
         self.checked = checked
@@ -176,7 +176,7 @@ class _Build:
         self._live = LiveIndexFile(self._comparison, *counts)
 
     def put(self, items: list[IndexItem]) -> None:
-        """Messages of this file, in order."""
+        """Adds messages of this file, in order."""
         checked, found = self.checked, self.checked.found
         if not items or not self._comparison.is_equal:
             return
@@ -190,7 +190,7 @@ class _Build:
         self._live.write_ahead()
 
     def finish(self) -> None:
-        """All of its messages were put."""
+        """Call it when all messages of the file were put."""
         comparison = self._comparison
         if comparison.is_equal and (snapshot := self._live.snapshot()) is not None:
             snapshot.write()
@@ -202,7 +202,7 @@ class _Build:
 
 
 class IndexCheck:
-    """``take`` what ``QueueCheck.take`` returns, in log order. A file whose messages are not all in the log does not
+    """``take`` the results of ``QueueCheck.take``, in log order. A file whose messages are not all in the log does not
     count as equal."""
 
     def __init__(self, paths: Sequence[str], counts: Counts, disk: Disk):
@@ -247,7 +247,7 @@ class IndexCheck:
             items = items[end - 1 if is_split and end else end :]
 
     def _start(self) -> _Build | None:
-        """Of the next file; None behind the last one."""
+        """Starts on the next file; None behind the last one."""
         if self._next == len(self.files):
             return None
         self._build = _Build(self.files[self._next], self._counts)
@@ -260,12 +260,12 @@ class IndexCheck:
 
 
 def _keyed(items: list[IndexItem]) -> list[IndexItem]:
-    """Those with entries."""
+    """The items that have entries."""
     return [item for item in items if item[3] or item[4] or item[5] != NO_TAG]
 
 
 def _trimmed(item: IndexItem, start: int, stop: int | None) -> IndexItem:
-    """The item with only those of its message's entries, counted in their order: unique key, keys, tag."""
+    """The item with only the entries from ``start`` to ``stop``, in the order unique key, keys, tag."""
     prefix_hash, log_offset, store_ms, unique_key, keys, tag_hash = item
     parts: list[tuple[str, bytes]] = [("unique", unique_key)] if unique_key else []
     parts += [("key", key) for key in keys.split(b" ") if key]

@@ -1,5 +1,5 @@
-"""One index file beside the log, entry by entry: for files that are not what building them anew gives. Some differ
-without damage: the oldest still has messages that have expired, and after a crash some have a message twice."""
+"""Compares one index file with the log, entry by entry, if rebuilding it gives another file. Some files differ without
+damage: the oldest still holds expired messages, and after a crash some files hold a message twice."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ class EntryState(enum.Enum):
     MISSING = enum.auto()
     """A message has no entries, or not all; ``number`` is where they belong."""
     TWICE = enum.auto()
-    """It is that of a message which has its entries before."""
+    """Its message already has its entries earlier."""
     STRAY = enum.auto()
-    """It is that of no message in the log."""
+    """The log has no message for it."""
     CHAIN = enum.auto()
     """It does not lead to the entry before it in its slot."""
     SLOT = enum.auto()
-    """A slot, whose number ``number`` is, does not lead to its newest entry."""
+    """The slot with this ``number`` does not lead to its newest entry."""
 
 
 @dataclass(slots=True)
 class EntryRun:
-    """Neighbouring entries in one state; ``log_offset`` is that of the first one's message."""
+    """Consecutive entries in one state; ``log_offset`` is that of the first entry's message."""
 
     state: EntryState
     number: int
@@ -46,8 +46,8 @@ class EntryRun:
 
 
 class IndexDiff:
-    """``begin_ms`` and ``end_ms``: store times of the file's first and last message, if the log has them. Seconds count
-    from the first."""
+    """``begin_ms`` and ``end_ms``: store times of the file's first and last message, if the log has them. Entries count
+    their seconds from the first."""
 
     def __init__(self, checked: CheckedIndexFile, min_offset: int):
         self.runs: list[EntryRun] = []
@@ -96,7 +96,7 @@ class IndexDiff:
             self._add(EntryState.MISSING, found.number, log_offset, missing)
 
     def _is_other(self, found: _Ahead, entry: Entry, key_hash: int, log_offset: int) -> bool:
-        """Whether the entry stands before the wanted one and is none of this message's."""
+        """Whether the entry precedes the wanted one and belongs to another message."""
         if entry[1] == log_offset or entry[0] == key_hash:
             return False
         following = found.peek(1)
@@ -144,7 +144,7 @@ class IndexDiff:
 
 
 class _Ahead:
-    """A file's entries one after the other. ``number`` is that of the next one."""
+    """A file's entries in order. ``number`` is that of the next one."""
 
     def __init__(self, found: FoundIndexFile):
         self.number = 1

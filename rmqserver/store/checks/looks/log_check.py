@@ -1,4 +1,4 @@
-"""The commit log by itself: where no record can be read, and records that are odd though they can."""
+"""Checks the commit log by itself: where no record can be read, and which readable records are odd."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ _KNOWN_FLAGS = (
     | COMPRESSION_TYPE_MASK
 )  # fmt: skip
 
-# The end of a record with enabledAppendPropCRC=true (MessageExtEncoder, 5.5.0): its checksum up to here, its ten digits
-# the least significant first.
+# The end of a record with enabledAppendPropCRC=true (MessageExtEncoder, 5.5.0): the checksum of what precedes it, in
+# ten digits, the least significant first.
 _PROPERTY_CRC = re.compile(rb"__CRC32#\x01(\d{10})\x02\Z")
 _PROPERTY_CRC_SIZE = 20
 
 
 @dataclass(slots=True)
 class OddRecord:
-    """A record that can be read, and why it is odd."""
+    """A readable record, and why it is odd."""
 
     record: FoundRecord
     what: str
@@ -60,10 +60,10 @@ class TimeSteps:
 
 
 class LogCheck:
-    """``take`` what ``walk`` yields."""
+    """``take`` everything that ``walk`` yields."""
 
     def __init__(self, start: int, read: Callable[[int, int], bytes]):
-        """``read`` gives bytes of the log."""
+        """``read`` returns bytes of the log."""
         self.stretches: list[StretchTimes] = []
         self.odd: list[OddRecord] = []
         self.steps = TimeSteps()

@@ -1,5 +1,5 @@
-"""Reading a commit log past its damage: every record that can be read, and each stretch in which none can
-(``scan.py`` ends at the first). A place counts as a record's only if the record says that it lies there."""
+"""Reads a commit log past its damage: every record that can be read, and each stretch without any (``scan.py`` ends at
+the first). A place counts as a record's only if the record's own log offset is that place."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PLACE = struct.Struct(">ii20xq")
 
 
 class Reason(enum.StrEnum):
-    """Why no record can be taken from a place of the log."""
+    """Why no record can be read at a place of the log."""
 
     BODY = "the body does not have its checksum"
     PLACE = "the record says that it lies elsewhere"
@@ -44,7 +44,7 @@ class Reason(enum.StrEnum):
 
 
 class RecordHead(msgspec.Struct, frozen=True):
-    """What the first bytes of a record say that has no topic any more."""
+    """The readable fields of a record whose topic cannot be read."""
 
     queue_id: int
     queue_offset: int
@@ -52,8 +52,8 @@ class RecordHead(msgspec.Struct, frozen=True):
 
 
 class LogStretch(msgspec.Struct, frozen=True):
-    """Bytes of a log from which no record can be taken. ``record`` is what they say of the one that begins there, if
-    that can be told; its ``log_offset`` is where it lies. ``is_tail``: no record is behind it."""
+    """Bytes of a log that hold no readable record. ``record`` is the damaged record that begins there, if it can be
+    told; its ``log_offset`` is its place. ``is_tail``: no record follows."""
 
     log_offset: int
     end_offset: int
@@ -64,7 +64,7 @@ class LogStretch(msgspec.Struct, frozen=True):
 
 
 def walk(segments: SegmentedFile, start: int) -> Iterator[list[FoundRecord] | LogStretch]:
-    """The log from the start of a record on, in order. OSError if the disk fails."""
+    """The log in order, from the start of a record on. OSError if the disk fails."""
     at = start
     while True:
         for portion in scan_portions(segments, at):
@@ -81,7 +81,7 @@ def walk(segments: SegmentedFile, start: int) -> Iterator[list[FoundRecord] | Lo
 
 
 def _behind_blanks(segments: SegmentedFile, at: int) -> int:
-    """Where reading goes on: the start of the next file, where this one ends here."""
+    """Where reading continues: the start of the next file, if this one ends at ``at``."""
     while at < segments.end_offset:
         head = segments.read(at, BLANK_SIZE_BYTES)
         if len(head) < BLANK_SIZE_BYTES or BLANK.unpack(head)[1] != MAGIC_BLANK:
@@ -91,7 +91,7 @@ def _behind_blanks(segments: SegmentedFile, at: int) -> int:
 
 
 def _examined(segments: SegmentedFile, at: int) -> LogStretch | None:
-    """What is at the place where the records end; None if that is the end of the log, and nothing is behind."""
+    """Examines the place where the records end; None if it is the end of the log, with nothing behind."""
     if at >= segments.end_offset:
         return None
     reason, record = _reason(segments, at)
@@ -109,7 +109,7 @@ def _examined(segments: SegmentedFile, at: int) -> LogStretch | None:
 
 
 def _reason(segments: SegmentedFile, at: int) -> tuple[Reason, FoundRecord | None]:
-    """The record is what the bytes say where only its body or its place is wrong."""
+    """The reason, and the record if only its body or its place is wrong."""
     if segments.base_of(at) not in segments.bases:
         return Reason.NO_FILE, None
     head = segments.read(at, _PLACE.size)
@@ -129,13 +129,13 @@ def _reason(segments: SegmentedFile, at: int) -> tuple[Reason, FoundRecord | Non
     except ProtocolError:
         return Reason.CUT if len(data) < size else Reason.LENGTHS, None
     if log_offset != at:
-        # Only its own offset is wrong if all else is right; else it is no record, or an old one.
+        # If everything else is right, only its offset is wrong; otherwise it is no record, or an old one.
         return (Reason.PLACE, _found(message, at)) if message.is_intact else (Reason.NO_RECORD, None)
     return Reason.BODY, _found(message, at)
 
 
 def _head(segments: SegmentedFile, at: int) -> RecordHead | None:
-    """If there is the head of a record that belongs there, however it goes on."""
+    """The head of a record that belongs there, if there is one, whatever follows it."""
     data = segments.read(at, RECORD_V4.size)
     if len(data) < RECORD_V4.size:
         return None
@@ -153,8 +153,8 @@ def _found(message: StoredMessage, at: int) -> FoundRecord:
 
 
 def next_record(segments: SegmentedFile, start: int) -> int | None:
-    """The first place from ``start`` on where a record begins, or the blank at a file's end behind which there is one.
-    A record counts here even if its body is damaged. None if there is none."""
+    """The first place from ``start`` on where a record begins, or the blank at a file's end that leads to one. A record
+    counts here even if its body is damaged. None if there is none."""
     for base in segments.bases:
         end = base + segments.file_size_bytes
         if end <= start:
@@ -170,7 +170,7 @@ def next_record(segments: SegmentedFile, start: int) -> int | None:
 
 
 def _candidates(segments: SegmentedFile, base: int, start: int) -> Iterator[int]:
-    """Places of one file, from ``start`` on, behind whose first four bytes is one of the magic numbers."""
+    """Places of one file, from ``start`` on, where a magic number follows the first four bytes."""
     try:
         file = segments.file(base)
     except FileNotFoundError:

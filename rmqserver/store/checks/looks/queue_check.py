@@ -1,5 +1,4 @@
-"""All consume queues beside the log: for every record the unit that it must have, and for every other unit the question
-what it points to."""
+"""Compares all consume queues with the log: which unit each record must have, and where every other unit points to."""
 
 from __future__ import annotations
 
@@ -24,13 +23,14 @@ from rmqserver.store.queues.feed import deliver_time_ms
 from rmqserver.store.queues.light import OFFSETS_MARK, light_units_untrusted
 
 RECORDS_PER_SWEEP = 500_000
-"""After so many records what waits of all queues is compared: there may be many queues with a few units each."""
+"""After this many records, the waiting units of all queues are compared: there may be many queues with a few units
+each."""
 
 _pack = UNIT.pack
 
 
 class CheckedTopic(Topic):
-    """``is_there``: it has a directory."""
+    """``is_there``: the topic has a directory."""
 
     __slots__ = ("checked", "is_there", "record_count")
 
@@ -43,7 +43,7 @@ class CheckedTopic(Topic):
 
 @dataclass(slots=True)
 class LostMessages:
-    """Of one queue, in one stretch of the log."""
+    """Lost messages of one queue, in one stretch of the log."""
 
     first_queue_offset: int
     last_queue_offset: int
@@ -81,11 +81,11 @@ class QueueCheck:
         self._names = set(disk.listdir(directory)) if has_queues else set()
         self._since_sweep = 0
         self.lost: dict[int, dict[tuple[str, int], LostMessages]] = {}
-        """Messages whose units point to where there is no record: by the stretch's start (the log's end for those
-        behind it), topic and queue."""
+        """Messages whose units point to a place without a record: by the start of the stretch (for those behind the
+        log, its end), then topic and queue."""
 
     def take(self, records: Sequence[FoundRecord]) -> list[IndexItem]:
-        """The next records. Returns what the index must hold of them."""
+        """Takes the next records. Returns what the index must hold for them."""
         topics, levels, has_queues = self.topics, self._options.delay_levels_ms, self._has_queues
         items: list[IndexItem] = []
         for found in records:
@@ -148,14 +148,14 @@ class QueueCheck:
             queue.compare()
 
     def queues(self) -> Iterator[CheckedQueue]:
-        """Those of records that were taken."""
+        """The queues of records that were taken."""
         for topic in self.topics.values():
             yield from topic.checked.values()
 
     # -- behind the log
 
     def finish(self, log: LogEnds, on_queue: Callable[[], None] = lambda: None) -> None:
-        """Compares what is left, and looks at what no record calls for. Opens every queue that has a directory."""
+        """Compares what is left, and examines units without a record. Opens every queue that has a directory."""
         self._sweep()
         for queue in self.queues():
             queue.end_offset = max((end for _, end in queue.covered), default=0)

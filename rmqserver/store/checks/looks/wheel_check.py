@@ -1,5 +1,5 @@
-"""Timers: whether each slot of the wheel that is still to come leads to its units in the timer log, and each of those
-to its message. What is past is read by nobody."""
+"""Checks timers: whether each slot of the wheel that is still to come leads to its units in the timer log, and each
+unit to its message. Past slots are not checked, because no broker reads them."""
 
 from __future__ import annotations
 
@@ -32,11 +32,12 @@ from rmqserver.store.timers.wheel import NOTHING, SLOT, Slot, TimerWheel
 _FILES_OPEN_MAX = 16
 _AHEAD_MAX_MS = 60_000
 _BEHIND_MAX_MS = 3_600_000
-"""How much later, or earlier, than the checkpoint was saved the time can be up to which timers are delivered."""
+"""How far the time up to which timers are delivered can be ahead of, or behind, the time when the checkpoint was
+saved."""
 
 
 class TimerFault(NamedTuple):
-    """``key`` tells the same fault in two looks at a store. ``is_doubt``: it may be as it should."""
+    """``key`` identifies the same fault in two looks at a store. ``is_doubt``: it may be no fault."""
 
     kind: FindingKind
     key: tuple[object, ...]
@@ -73,8 +74,8 @@ class WheelCheck:
                     self._messages.append(WaitingMessage(record.queue_offset, record.log_offset, int(text)))
 
     def faults(self, disk: Disk, log: FoundFiles, queue_end: int, now_ms: int) -> Iterator[TimerFault]:
-        """What is wrong with the timers on that disk, which has the store or what a start leaves of it. ``log`` is the
-        commit log, ``queue_end`` the end of the timer topic's queue. Nothing is written."""
+        """The faults of the timers on that disk, which holds the store or what a start leaves of it. ``log`` is the
+        commit log, ``queue_end`` the end of the timer topic's queue. Writes nothing."""
         look = _Look(self._found, disk, log, self._messages, now_ms)
         yield from look.at_checkpoint(queue_end)
         yield from look.at_files()
@@ -105,7 +106,7 @@ class _Look:
             return
         saved, size = self._saved, self._disk.file_size(self._paths.check)
         data = self._disk.read_bytes(self._paths.check)
-        # A slave has asked how far its master is by now, which has saved that some time ago, and may have come further.
+        # A slave saves its master's progress; the master saved that some time ago, and may have come further.
         is_of_a_slave = not saved.log_position and not saved.queue_offset
         taken_in = 0 if is_of_a_slave else max(saved.queue_offset, saved.master_queue_offset)
         note = data[NOTE_AT:]
@@ -155,7 +156,7 @@ class _Look:
         return TimerFault(FindingKind.TIMER_WHEEL, (key, slot.time), what, path, at, None, lost_messages, due_ms)
 
     def _problems_of(self, slot: Slot) -> list[str]:
-        """What is wrong with a slot and the units that it leads to."""
+        """The problems of a slot and of the units to which it leads."""
         units = list(self._timer_log.chain(slot.last_position))
         self._reached.update(unit.position for unit in units)
         count = sum(-1 if unit.is_delete else 1 for unit in units)
@@ -174,7 +175,7 @@ class _Look:
         return unit.slot_time_ms // self._precision_ms
 
     def _of_units(self) -> Iterator[TimerFault]:
-        """Of those that are still to come, and of messages without one."""
+        """Faults of units that are still to come, and of messages without a unit."""
         end = self._files.min_offset
         known: set[int] = set()
         is_flushed_to_a_unit = self._saved.log_position <= end
@@ -215,7 +216,7 @@ class _Look:
         )  # fmt: skip
 
     def _problem_of(self, unit: Unit) -> str | None:
-        """What is wrong between a unit that waits and its message."""
+        """The mismatch between a waiting unit and its message."""
         if unit.log_offset < self._log.min_offset:
             return f"its message at log offset {unit.log_offset} has expired"
         message = _decoded(self._log.read(unit.log_offset, unit.message_size_bytes), unit.log_offset)
@@ -233,7 +234,7 @@ class _Look:
 
 
 def _decoded(data: bytes, log_offset: int) -> StoredMessage | None:
-    """None for what is no record with readable properties that belongs there."""
+    """The record; None if there is none with readable properties that belongs there."""
     try:
         message = decode_record_untrusted(data)
         _ = message.properties
