@@ -1,5 +1,5 @@
-"""Refuses a request on a connection of which too many wait for their answers: sends for the disk or a slave, pulls for
-messages. It stands before all other gates, or what those refuse would be answered and not counted."""
+"""Refuses a request on a connection with too many unanswered ones: sends that wait for the disk or a slave, pulls that
+wait for messages. It stands before all other gates, or requests that those refuse would be answered but not counted."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rmqserver.remoting.gate import TakeOver
 
 
 class InFlightGate:
-    """Of one service."""
+    """The gate of one service."""
 
     wants_ext = False
 
@@ -27,7 +27,7 @@ class InFlightGate:
     def admit(self, request: Request[Any], ext: Mapping[str, str], connection: Connection) -> TakeOver | None:
         """Never takes a request over."""
         if isinstance(connection, CountedConnection) and not request.is_oneway:
-            connection.in_flight += 1  # also what is refused now: it is answered
+            connection.in_flight += 1  # refused requests too: they are answered
             most = self._limits.max_requests_in_flight_per_connection
             if 0 < most < connection.in_flight:
                 why = f"{most} requests of this connection wait for their answers (maxRequestsInFlightPerConnection)"

@@ -1,5 +1,5 @@
-"""Refuses what comes too fast: sends to and pulls from one topic, requests of one user. It stands behind the gate that
-knows who asks."""
+"""Refuses requests that come too fast: sends to and pulls from a topic, requests of a user. It stands behind the gate
+that authenticates."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class RateLimits(Protocol):
 
 
 def has_rates(limits: RateLimits) -> bool:
-    """Whether there is something to refuse."""
+    """Whether any rate is limited."""
     rates = (limits.max_send_rate_per_topic, limits.max_pull_rate_per_topic, limits.max_request_rate_per_user)
     return any(each.is_any for each in rates)
 
 
 class RateGate:
-    """Of one service. Requests of ``unasked_codes`` count for no user: nobody has to prove there who he is."""
+    """For one service. Requests of ``unasked_codes`` count for no user: they need no authentication."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class RateGate:
         self, request: Request[Any], connection: Connection, meter: Meter, rates: NamedRates, setting: str
     ) -> None:
         topic = getattr(request.header, "topic", None)
-        if topic is None:  # refused behind
+        if topic is None:  # a later check refuses it
             return
         rate = rates.by_name.get(topic)
         if rate is None:

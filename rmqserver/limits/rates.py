@@ -1,4 +1,4 @@
-"""Rates: how many a second of each name, and whether one more is within them."""
+"""Limits per second for names, and meters that tell whether one more is within them."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 BURST_S = 1.0
-"""What was not used for so long may come at once."""
+"""An unused rate may be used up at once, up to this long."""
 
 RATE_MAX = 1_000_000
 NAMES_MAX = 10_000
-"""Names of which a meter knows something. The one it has known for longest makes room: what it says may come again."""
+"""Names that a meter remembers. A new one replaces the name that was added first, whose rate then starts from zero."""
 
 _ROUNDING_S = 1e-6
 
 
 class NamedRates(NamedTuple):
-    """So many a second; 0 is no limit. ``others`` holds for each name that is not in ``by_name``."""
+    """Rates a second; 0 means no limit. ``others`` is the rate of each name that is not in ``by_name``."""
 
     others: int = 0
     by_name: Mapping[str, int] = MappingProxyType({})
@@ -29,7 +29,7 @@ class NamedRates(NamedTuple):
 
 
 def parse_rates(text: str) -> NamedRates:
-    """From ``1000``, ``orders=50;audit=10`` or ``1000;orders=50;audit=0``. ValueError for anything else."""
+    """Parses ``1000``, ``orders=50;audit=10`` or ``1000;orders=50;audit=0``. ValueError for anything else."""
     others, by_name = 0, {}
     for part in filter(None, (part.strip() for part in text.split(";"))):
         name, equals, number = (each.strip() for each in part.rpartition("="))
@@ -43,15 +43,15 @@ def parse_rates(text: str) -> NamedRates:
 
 
 class Meter:
-    """Counts by name. One that has used its rate up may go on when there is room again."""
+    """Counts by name. A name that has used up its rate may continue when there is room again."""
 
     def __init__(self, clock_s: Callable[[], float] = time.monotonic):
         self._clock_s = clock_s
         self._used_until_s: dict[str, float] = {}
-        """How far a name has used its rate, if what it took had come evenly."""
+        """Until when each name has used its rate, if its requests had come evenly."""
 
     def takes(self, name: str, rate: int) -> bool:
-        """Whether one more is within ``rate`` a second, which is above 0; then it is counted."""
+        """Whether one more is within ``rate`` a second, which is above 0; if so, it is counted."""
         now_s = self._clock_s()
         until_s = max(self._used_until_s.get(name, now_s), now_s) + 1 / rate
         if until_s - now_s > BURST_S + _ROUNDING_S:

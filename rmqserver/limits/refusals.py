@@ -1,8 +1,8 @@
-"""How what is past a limit is refused: in Apache's words, which say what to do about it behind.
+"""How requests past a limit are refused: in Apache's words, followed by what to do about it.
 
-Apache's broker refuses where its own queues are full, with 2 SYSTEM_BUSY, which its producers take as a reason to try
-another broker. 215 FLOW_CONTROL it never answers, but its consumers know it: they pull again after 20 ms, and after any
-other refusal only after 3 s. So pulls that come too fast are refused with that.
+Apache's broker refuses with 2 SYSTEM_BUSY when its own queues are full; its producers then try another broker. It never
+answers 215 FLOW_CONTROL, but its consumers know that code: they pull again after 20 ms, and after any other refusal
+only after 3 s. So pulls that come too fast are refused with 215.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _REMARK_SHOWN_MAX_CHARS = 200
 
 
 class Refusals:
-    """Each of them is logged seldom, by what is limited."""
+    """Each refusal is logged seldom, by what is limited."""
 
     def __init__(self) -> None:
         self._seldom = Seldom()
 
     def refuse(self, connection: Connection, name: str, code: int, remark: str) -> NoReturn:
-        """Raises Refused. The connection rests: a flood takes no more from others than a refusal now and then."""
+        """Raises Refused. The connection rests, so a flood costs others no more than an occasional refusal."""
         connection.rest()
         if self._seldom.is_due(name):
             log.warning(

@@ -1,4 +1,4 @@
-"""Answer frames: what a handler returns, in the request's own header codec and with the stamps of Apache's 5.5.0."""
+"""Answer frames: a handler's result in the request's own header codec, with the stamps of Apache's 5.5.0."""
 
 from __future__ import annotations
 
@@ -19,20 +19,21 @@ if TYPE_CHECKING:
 H = TypeVar("H", bound=Header)
 
 LANGUAGE = "JAVA"
-"""What a real broker says. Some clients decide by it how to read a body."""
+"""The language that a real broker sends. Some clients decide by it how to read a body."""
 
 
 SEE_FAQ = "\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
 """The end of several of Apache's remarks (``FAQUrl``)."""
 
 UNSET_REMARK = "not set any response code"
-"""The remark of a successful answer in which Apache's handler sets none. Only the code tells success."""
+"""The remark of a successful answer in which Apache's handler sets none. Only the code indicates success."""
 
 
 class Request(msgspec.Struct, Generic[H], gc=False):
     """One request with its ext fields typed. A JSON or MessagePack header is decoded straight into it, so the first
-    five have the wire's names. ``body`` and ``codec`` (a HeaderCodec) are set after decoding and replace anything that
-    a peer put there. ``offers_msgpack``: the answer echoes the offer. A peer that sets it itself has made the offer."""
+    five fields have the wire's names. ``body`` and ``codec`` (a HeaderCodec) are set after decoding and replace
+    anything that a peer put there. ``offers_msgpack``: the answer echoes the offer. A peer that sets it itself has made
+    the offer."""
 
     code: Int32
     opaque: Int32
@@ -63,7 +64,7 @@ _SUCCESS = (
     f'{{"code":0,"flag":{RESPONSE_FLAG},"language":"{LANGUAGE}","opaque":%d,"serializeTypeCurrentRPC":"JSON",'
     f'"version":{VERSION}}}'
 ).encode()
-"""The JSON header that tells of nothing but success, for the opaque."""
+"""The JSON header that tells only of success, for an opaque."""
 
 
 def success(request: Request[Any], header: Header | None = None, body: bytes = b"", remark: str | None = None) -> bytes:
@@ -85,6 +86,6 @@ def answer_frame(request: Request[Any], code: int, remark: str | None, header: H
 
 
 def send_answer(request: Request[Any], connection: Connection, frame: bytes) -> None:
-    """Nobody waits for the answer of a oneway request."""
+    """Sends the answer; a oneway request gets none."""
     if not request.is_oneway:
         connection.send(frame)

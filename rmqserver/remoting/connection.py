@@ -1,7 +1,7 @@
-"""One client's connection: its socket, the frames that come in and go out, and the requests that we have put to it.
+"""One client's connection: its socket, the frames that come in and go out, and our requests to the client.
 
-All of it is used from the loop's thread alone. Sockets never block. What a peer does not read is kept up to a limit,
-and long before that limit no further request of that peer is handled.
+Only the loop's thread uses it. Sockets never block. Bytes that a peer does not read are kept up to a limit; long before
+that limit, no further request of that peer is handled.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from rmqserver.remoting.pump import PLAIN, Pump, PumpError
 log = logging.getLogger(__name__)
 
 QUEUED_MAX_BYTES = 1 << 20
-"""Bytes of answers in one turn, past which the rest of a peer's requests waits: 64 KiB of requests can ask for more
-than 100 MiB."""
+"""Bytes of answers in one turn; past it, the rest of a peer's requests waits. 64 KiB of requests can ask for more than
+100 MiB."""
 
 COUNTED_FRAME_MIN_BYTES = 4 << 10
 """Smaller answers are not counted: those to one read of the smallest requests come to 4 MiB at most."""
 
 REQUESTS_TO_CLIENT_MAX = 256
-"""Our open requests on one connection. One more is answered with None at once."""
+"""Our open requests on one connection. Further ones are answered with None at once."""
 
 # record type u8: 21 alert | version 3.3 | length u16: 2 | level u8: 2 fatal | description u8: 40 handshake_failure
 TLS_ALERT = bytes((21, 3, 3, 0, 2, 2, 40))
@@ -47,7 +47,7 @@ HTTP_ANSWER = (
     % (len(_HTTP_TEXT), _HTTP_TEXT)
 )
 _FAREWELLS = {"TLS": TLS_ALERT, "HTTP": HTTP_ANSWER}
-"""What a peer that speaks another protocol understands."""
+"""Answers that a peer of another protocol understands."""
 
 OnAnswer = Callable[[Command | None], None]
 
@@ -59,10 +59,10 @@ class ConnectionLoop(Protocol):
         """``flush`` must be called at the end of the round."""
 
     def go_on_later(self, connection: Connection) -> None:
-        """``serve`` must be called in the next turn, whether more has come or not."""
+        """``serve`` must be called in the next turn, even if nothing more has come."""
 
     def let_rest(self, connection: Connection) -> None:
-        """As ``go_on_later``, a moment later; nothing is read from it meanwhile."""
+        """As ``go_on_later``, but a moment later; nothing is read from the connection meanwhile."""
 
     def wait_writable(self, connection: Connection, wanted: bool) -> None: ...
 
@@ -77,8 +77,8 @@ class ConnectionLoop(Protocol):
 
 
 class FrameHandler(Protocol):
-    """What a connection needs of its service, and the loop. A connection on which nothing has come for ``idle_max_s``
-    is closed; 0 for never."""
+    """What a connection and the loop need of the service. A connection is closed if nothing has come for
+    ``idle_max_s``; 0 for never."""
 
     name: str
     idle_max_s: int
@@ -111,12 +111,12 @@ class Connection:
         self.local_addr = f"{local_host}:{local_port}"
         self.local_host = host_bytes(local_host, local_port)
         self.held_bytes = 0
-        """Of incomplete frames, as the loop was told."""
+        """Bytes of incomplete frames, as reported to the loop."""
         self.out: list[bytes] = []
         self.unsent = bytearray()
         self.closed = False
         self.is_resting = False
-        """Until the loop says otherwise, nothing is read and no frame handled."""
+        """Until the loop ends the rest, nothing is read and no frame handled."""
         self.last_active_s = time.monotonic()
         self.service = service
         self._loop = loop
@@ -128,12 +128,12 @@ class Connection:
 
     @property
     def may_wait(self) -> bool:
-        """Whether the loop need not come back to it before something comes from the peer."""
+        """Whether the loop can leave it alone until the peer sends something."""
         return not (self.unsent or self._cutter.is_stopped)
 
     def serve_by(self, service: FrameHandler) -> None:
-        """From the next frame on, of which a part may be there. A connection of which whole frames may be held is
-        closed: they were for the service before."""
+        """Changes the service from the next frame on, of which a part may have come. A connection that may hold whole
+        frames is closed: they were meant for the previous service."""
         if self._cutter.is_stopped:
             self.close("its service goes")
             return
@@ -145,14 +145,14 @@ class Connection:
     def serve(self, is_writable: bool, buffer: memoryview) -> None:
         """The socket is ready: reads once, into the loop's ``buffer``, and handles the complete frames. Errors of the
         socket, bytes that are not frames, and our own mistakes end only this connection."""
-        if self.unsent:  # nothing more is read from a peer that does not read its answers
+        if self.unsent:  # no more is read from a peer that does not read its answers
             if is_writable:
                 self._flush_rest()
             if self.unsent or self.closed or not self._cutter.is_stopped:
                 return
         cutter = self._cutter
         try:
-            if cutter.is_stopped:  # the frames that it holds come before what the socket holds
+            if cutter.is_stopped:  # its held frames come before the bytes in the socket
                 if self.is_resting:
                     return
                 cutter.feed_untrusted(b"")
@@ -170,7 +170,7 @@ class Connection:
             self._settle()
 
     def _settle(self) -> None:
-        """Tells the loop what is left to do, and how much is kept."""
+        """Tells the loop what is left to do, and how many bytes are kept."""
         if self.closed:
             return
         cutter = self._cutter
@@ -214,7 +214,7 @@ class Connection:
     # --- bytes out ---------------------------------------------------------------------------------------------------
 
     def send(self, frame: bytes) -> None:
-        """Queues a frame; it leaves at the end of the round. Nothing happens on a closed connection."""
+        """Queues a frame; it leaves at the end of the round. Does nothing on a closed connection."""
         if self.closed:
             return
         if not self.out:
@@ -227,14 +227,14 @@ class Connection:
                 self.flush()
 
     _put_out = send
-    """For what is no answer: a subclass may count those."""
+    """Sends frames that are not answers; a subclass may count answers."""
 
     def rest(self) -> None:
-        """While a request is handled: those that came behind it, and what is still to be read, wait a moment."""
+        """Call it while a request is handled: further requests, held or still to be read, wait a moment."""
         self._cutter.is_stopped = self.is_resting = True
 
     def flush(self) -> None:
-        """Writes what is queued, in one call to the kernel; keeps the rest until the peer reads."""
+        """Writes the queued bytes in one call to the kernel; keeps the rest until the peer reads."""
         if self.closed or not (self.out or self._pump.wants_to_write):
             return
         data = self._pump.to_send(self.out)
@@ -300,8 +300,8 @@ class Connection:
     def request(
         self, code: int, header: Header | dict[str, str], body: bytes, on_answer: OnAnswer, timeout_s: float
     ) -> None:
-        """Asks the peer. ``header`` may be its ext fields, where they are signed. ``on_answer`` gets its answer, or
-        None if it is late, if the connection ends, or if too many requests are open on it."""
+        """Sends a request to the peer. ``header`` may be its ext fields, if they are signed. ``on_answer`` gets the
+        answer, or None if it is late, if the connection ends, or if too many requests are open on it."""
         if self.closed or len(self._requests) >= REQUESTS_TO_CLIENT_MAX:
             on_answer(None)
             return
@@ -309,7 +309,8 @@ class Connection:
         self.ask(Command(code=code, ext=ext, body=body), on_answer, timeout_s)
 
     def ask(self, command: Command, on_answer: OnAnswer, timeout_s: float) -> None:
-        """As ``request``, however many are open; the opaque is made ours. A oneway request gets None at once."""
+        """As ``request``, but with no limit on open requests; the opaque is replaced by ours. A oneway request gets
+        None at once."""
         if self.closed:
             on_answer(None)
             return
@@ -322,7 +323,7 @@ class Connection:
             self._requests[command.opaque] = (time.monotonic() + timeout_s, on_answer)
 
     def answered(self, answer: Command) -> None:
-        """An answer came. One that nothing waits for is ignored (clients answer notifications too)."""
+        """Takes an answer. Ignores one that nothing waits for (clients also answer notifications)."""
         waiting = self._requests.pop(answer.opaque, None)
         if waiting is not None:
             waiting[1](answer)

@@ -1,4 +1,4 @@
-"""A connection that knows how many requests wait for their answers. Plain ones do not, and pay nothing for it."""
+"""A connection that counts the requests waiting for their answers. Plain connections do not, and pay nothing for it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _LENGTH_BYTES = 4
 
 
 class CountedConnection(Connection):
-    """``in_flight`` requests have come and are not answered. A gate counts what comes; oneway requests do not count,
-    nor what we ask the peer."""
+    """``in_flight`` requests have come and are not answered. A gate counts them; oneway requests and our own requests
+    do not count."""
 
     __slots__ = ("_rest_bytes", "in_flight")
 
@@ -23,7 +23,7 @@ class CountedConnection(Connection):
         super().__init__(sock, loop, service, local_port, pump)
         self.in_flight = 0
         self._rest_bytes = 0
-        """Of the answer that was begun: the records of a pull come behind its header, by themselves."""
+        """Bytes missing of the current answer: a pull's records follow its header in separate frames."""
 
     def send(self, frame: bytes) -> None:
         if self._rest_bytes:

@@ -1,5 +1,5 @@
-"""The gate between decoding and handler: who may ask for what. Every request passes it: in any codec and spelling,
-oneway or not, and even if the service does not know its code."""
+"""The gate between decoding and handler: which peer may send which request. Every request passes it: in any codec and
+spelling, oneway or not, and even if the service does not know its code."""
 
 from __future__ import annotations
 
@@ -13,22 +13,21 @@ GoOn = Callable[[Exception | None], None]
 """Has a request handled after all; with an error, that is its answer."""
 
 TakeOver = Callable[[GoOn], None]
-"""Takes how a request goes on, and calls it later, or never."""
+"""Gets the function that continues a request, and calls it later, or never."""
 
 
 class Gate(Protocol):
-    """What a service asks before it calls a handler. A service without a gate pays nothing for it."""
+    """A service asks it before it calls a handler. A service without a gate pays nothing for it."""
 
     @property
     def wants_ext(self) -> bool:
         """Whether ``admit`` needs the raw ext fields, such as AccessKey and Signature. They cost a second decoding of
-        the header; an empty mapping takes their place if they are not wanted."""
+        the header; if they are not wanted, an empty mapping replaces them."""
         ...
 
     def admit(self, request: Request[Any], ext: Mapping[str, str], connection: Connection) -> TakeOver | None:
         """None if the request may pass. Raises Refused, or an error that the service turns into one, if it may not. A
-        gate that keeps it for later, or for good, returns what is called with how it goes on; it has then copied
-        ``request.body``.
+        gate that keeps the request, for a while or for good, returns a TakeOver; it has then copied ``request.body``.
 
         ``request.code`` is the code of the handler that will be called. ``request.header`` is its typed header, or
         NoFields for an unknown code and for ext fields that do not fit the header. Those are refused after the gate.
@@ -37,17 +36,17 @@ class Gate(Protocol):
 
 @runtime_checkable
 class GateWithShortcut(Gate, Protocol):
-    """One that knows some requests by their header's bytes, and needs no ext fields then."""
+    """A gate that recognises some requests by their header's bytes, and needs no ext fields for them."""
 
     @property
     def admits_at_sight(self) -> Callable[[Request[Any], bytes, Connection], bool]:
-        """Takes a request with its typed header, the JSON header's bytes and the connection: whether ``admit`` would
-        let it pass. False if that is not known without it. Asked only of a gate that stands alone."""
+        """A function of a request with its typed header, the JSON header's bytes, and the connection: True if ``admit``
+        would certainly let the request pass. Only asked of a gate that stands alone."""
         ...
 
 
 class TwoGates:
-    """One behind the other: what the first takes over, the second never sees."""
+    """Two gates in sequence: what the first takes over, the second never sees."""
 
     def __init__(self, first: Gate, second: Gate):
         self._first = first

@@ -7,7 +7,7 @@ have something to send, and how many bytes they hold. Only the connections know 
 
 Trio owns the task, its cancellation and everything that is not hot. Other tasks of the same run call the same objects.
 All of this is one thread, so there are no locks. Trio gets its turn after BUDGET_S at the latest. Connections that were
-ready and not served by then go first in the next turn, or a busy neighbour would starve them.
+ready but not served by then go first in the next turn, or a busy neighbour would starve them.
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ log = logging.getLogger(__name__)
 BUDGET_S = 0.001
 LINGER_S = 0.0001
 """How long the loop looks for the next request before it sleeps, if the last one came alone and about as quickly.
-Waking a core takes as long as storing a message, so a client that sends one message after the other gets up to twice
-the rate (docs/performance.md). An idle broker does not linger. A broker with many clients does not either: their
-requests gather while it sleeps."""
+Waking a core takes as long as storing a message, so a client that sends one message at a time gets up to twice the rate
+(docs/performance.md). An idle broker does not linger. Nor does a broker with many clients: their requests gather while
+it sleeps."""
 
 READ_SIZE_BYTES = 64 << 10
-"""One read. Larger ones leave the processor's cache and starve the others."""
+"""Bytes read at a time. Larger reads leave the processor's cache and starve other connections."""
 
 HELD_TOTAL_MAX_BYTES = 256 << 20
-"""Incomplete frames of all connections together. Past it, the connection that holds most is closed, because a peer that
-sends a small frame after others have filled the room is not to blame."""
+"""Limit for the incomplete frames of all connections together. Past it, the connection that holds most is closed: a
+peer that sends a small frame after others have filled the room is not to blame."""
 
 UNSENT_TOTAL_MAX_BYTES = 256 << 20
-"""Unread answers of all connections together. Past it, the connection with most of them is closed."""
+"""Limit for the unread answers of all connections together. Past it, the connection with most of them is closed."""
 
 REST_S = 0.02
-"""How long a connection rests that was refused something, because it wants too much: its next refusal comes so much
-later, and costs the others nothing meanwhile. Apache's consumers wait as long after a 215."""
+"""How long a connection rests after a refusal because it wants too much. Its next refusal comes that much later, and
+costs others nothing meanwhile. Apache's consumers wait as long after a 215."""
 
 CONNECTIONS_MAX = 10_000
 SWEEP_INTERVAL_S = 1.0
@@ -71,7 +71,7 @@ class _Listener(NamedTuple):
     main_port: int
     """Our port in stored hosts."""
     make_pump: Callable[[], Pump]
-    """For each connection."""
+    """Called for each connection."""
 
 
 _Origin = tuple[str, str]
@@ -85,7 +85,7 @@ class Loop:
         self._epoll = select.epoll()
         self._connections: dict[int, Connection] = {}
         self._counts: Counter[_Origin] = Counter()
-        """Of the connections, by the service to which they came first and the peer's address."""
+        """Number of connections, by the service to which they first came and the peer's address."""
         self._origins: dict[int, _Origin] = {}
         self._seldom = Seldom()
         self._listeners: dict[int, _Listener] = {}
@@ -97,7 +97,7 @@ class Loop:
         self._in_round = False
         self._lingers = False
         self._came_alone = True
-        """The request of the last round, or whatever it was."""
+        """Whether the last round had only one event."""
         self._round_ended_s = 0.0
         self._stopped: list[Connection] = []
         """Connections whose further requests wait for the next turn, because their answers are large."""
@@ -122,9 +122,9 @@ class Loop:
         main_port: int | None = None,
         make_pump: Callable[[], Pump] = plain_pump,
     ) -> int:
-        """Opens a listener and returns its port; port 0 takes any free one. UsageError if the port cannot be had.
+        """Opens a listener and returns its port; port 0 takes any free one. UsageError if the port is not available.
 
-        ``main_port`` is our port in stored hosts, where it is not this one (the fast listener's is the main one).
+        ``main_port`` is our port in stored hosts, if it is not this one (the fast listener stores the main port).
         """
         hint = "choose another --port or --listen, or port 0 for any free one"
         listener = open_listener(host, port, BACKLOG, hint=hint)
@@ -137,8 +137,8 @@ class Loop:
         return bound
 
     def watch(self, fd: int, callback: Callable[[], None], events: int = select.EPOLLIN) -> None:
-        """Calls ``callback`` in the loop whenever ``fd`` is readable (an eventfd of a flush thread), or what ``events``
-        says."""
+        """Calls ``callback`` in the loop whenever ``fd`` is readable (an eventfd of a flush thread), or has
+        ``events``."""
         self._watched[fd] = callback
         self._epoll.register(fd, events)
 
@@ -147,18 +147,18 @@ class Loop:
             self._epoll.unregister(fd)
 
     def post(self, callback: Callable[[], None]) -> None:
-        """From any thread: ``callback`` runs in the loop."""
+        """Has ``callback`` run in the loop. Any thread."""
         self._posted.append(callback)
         os.eventfd_write(self._wake_fd, 1)
 
     def wake(self) -> None:
-        """For another task of this run: a round ends soon, and what was appended or queued goes out."""
+        """Another task of this run calls it so that a round ends soon and sends what was appended or queued."""
         if not self._in_round:
             os.eventfd_write(self._wake_fd, 1)
 
     def pause(self, service: Service, stays: Callable[[Connection], bool]) -> None:
-        """Nothing more is read for this service, and nobody accepted: peers wait until ``hand_over``. Its connections
-        are closed, but for those that stay."""
+        """Stops reading for this service and accepting its peers, which wait until ``hand_over``. Closes its
+        connections except those that stay."""
         self._paused = service
         self._accept_or_not()
         for connection in self.connections:
@@ -168,10 +168,10 @@ class Loop:
                 connection.close("the broker starts anew")
             else:
                 self._epoll.modify(connection.sock.fileno(), 0)
-        self._ready = [each for each in self._ready if each[0] not in self._connections]  # they are told of again
+        self._ready = [each for each in self._ready if each[0] not in self._connections]  # epoll reports them again
 
     def hand_over(self, before: Service, service: Service) -> None:
-        """Listeners and connections of the one service, which is paused, become another one's."""
+        """Gives the listeners and connections of one service, which is paused, to another."""
         self._paused = None
         self._services[self._services.index(before)] = service
         for fd, listener in self._listeners.items():
@@ -196,7 +196,7 @@ class Loop:
         self._listeners.clear()
 
     def close(self) -> None:
-        """Closes listeners, connections and the epoll set, after one try to send what is queued. Not while ``run`` is
+        """Tries once to send what is queued, then closes listeners, connections and the epoll set. Not while ``run`` is
         running."""
         self.stop_listening()
         self._flush_dirty()
@@ -222,7 +222,7 @@ class Loop:
                     self._turn(time.monotonic() + BUDGET_S)
 
     def _turn(self, ends_s: float) -> None:
-        """Rounds, until nothing was ready for LINGER_S or the time is up."""
+        """Runs rounds until nothing was ready for LINGER_S or the time is up."""
         while (now_s := time.monotonic()) < ends_s:
             events = self._ready or self._epoll.poll(0)
             self._ready = []
@@ -247,8 +247,8 @@ class Loop:
                 self._lingers = is_next_soon and self._came_alone and HAS_CORES
 
     def _go_on(self) -> list[tuple[int, int]]:
-        """Events for connections that had to stop and whose peers have read everything. The others come back when they
-        can be written to."""
+        """Events for connections that had to stop and whose peers have read everything. The others return when they can
+        be written to."""
         stopped, self._stopped = self._stopped, []
         return [(each.sock.fileno(), select.EPOLLIN) for each in stopped if not each.closed and not each.unsent]
 
@@ -272,7 +272,7 @@ class Loop:
         self._flush_dirty()
 
     def _flush_dirty(self) -> None:
-        while self._dirty:  # a connection that breaks may make others dirty, because its group is told
+        while self._dirty:  # closing a broken connection may make others dirty, because its group is notified
             dirty, self._dirty = self._dirty, []
             for connection in dirty:
                 connection.flush()
@@ -308,7 +308,7 @@ class Loop:
         return True
 
     def adopt(self, sock: socket.socket, service: Service, local_port: int = 0, pump: Pump = PLAIN) -> Connection:
-        """Serves a connected socket, also one that we opened (to a nameserver). The loop closes it. OSError if the peer
+        """Serves a connected socket, even one that we opened (to a nameserver). The loop closes it. OSError if the peer
         is already gone; then the caller closes it."""
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -396,7 +396,7 @@ class Loop:
             self.wake()
 
     async def _sweep(self) -> None:
-        """Late answers, idle connections, and accepting again after a pause."""
+        """Handles late answers and idle connections, and accepts again after a pause."""
         while True:
             await trio.sleep(SWEEP_INTERVAL_S)
             now_s = time.monotonic()

@@ -1,5 +1,5 @@
-"""Notices to other servers: oneway, each on a connection that we open to the ordinary port of its receiver. A notice
-may be lost, so whoever needs to know also asks, from time to time."""
+"""Notices to other servers: oneway requests, each on a connection that we open to the receiver's ordinary port. A
+notice may be lost, so a server that needs to know also asks from time to time."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from rmqserver.remoting.service import Service
 log = logging.getLogger(__name__)
 
 WAITING_MAX = 10_000
-"""Notices. More of them are not sent."""
+"""Notices that may wait. Further ones are dropped."""
 
 
 class Notices(Service):
     """``run`` is a task of the server."""
 
     def __init__(self, loop: Loop, make_pump: Callable[[], Pump] = plain_pump, credentials: Credentials | None = None):
-        """``make_pump`` makes what stands before each connection; ``credentials`` sign what is sent."""
+        """``make_pump`` makes the pump of each connection; ``credentials`` sign what is sent."""
         super().__init__("notices", {})
         self._loop = loop
         self._make_pump = make_pump
@@ -37,7 +37,7 @@ class Notices(Service):
         self._send, self._receive = trio.open_memory_channel[tuple[str, Command]](WAITING_MAX)
 
     def post(self, address: str, code: int, header: Header, body: bytes = b"") -> None:
-        """Sends it soon. Does not wait."""
+        """Has it sent soon, without waiting."""
         notice = Command(code=code, ext=signed(header, body, self._credentials), body=body, flag=ONEWAY_FLAG)
         try:
             self._send.send_nowait((address, notice))
@@ -45,7 +45,7 @@ class Notices(Service):
             log.warning("event=notice-dropped code=%d addr=%s", code, address)
 
     async def run(self) -> None:
-        """Never returns. A receiver that does not answer holds up no other."""
+        """Never returns. A receiver that does not answer delays no other."""
         async with trio.open_nursery() as nursery:
             async for address, notice in self._receive:
                 nursery.start_soon(self._deliver, address, notice)

@@ -1,4 +1,4 @@
-"""Requests of ours to other servers, on connections that the loop serves: how one is opened, signed and asked."""
+"""Our requests to other servers, on connections that the loop serves: opening, signing and asking."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ class Outward(Protocol):
 
     @property
     def make_pump(self) -> Callable[[], Pump]:
-        """Makes what stands before a connection that we open."""
+        """Returns the function that makes the pump of a connection we open."""
         ...
 
     @property
     def credentials(self) -> Credentials | None:
-        """What signs our requests."""
+        """Signs our requests."""
         ...
 
 
 async def open_stream(addr: str) -> trio.SocketStream:
-    """A connection to ``host:port``, which the caller closes. OSError if there is none in CONNECT_TIMEOUT_S, also for
-    what is no address: other servers tell us some."""
+    """A connection to ``host:port``, which the caller closes. OSError if there is none within CONNECT_TIMEOUT_S, or the
+    address is invalid: some come from other servers."""
     host, _, port = addr.rpartition(":")
     try:
         with trio.fail_after(CONNECT_TIMEOUT_S):
@@ -50,8 +50,8 @@ async def open_stream(addr: str) -> trio.SocketStream:
 
 
 async def connect(loop: Loop, service: Service, addr: str, pump: Pump) -> Connection:
-    """A connection of the loop's to ``host:port``; its answers come through ``service``. OSError if there is none in
-    CONNECT_TIMEOUT_S, or one more cannot be had."""
+    """A connection to ``host:port`` in the loop; its answers come through ``service``. OSError if there is none within
+    CONNECT_TIMEOUT_S, or no further one can be opened."""
     sock = socket.socket(fileno=(await open_stream(addr)).socket.detach())
     try:
         return loop.adopt(sock, service, pump=pump)

@@ -1,4 +1,4 @@
-"""Pumps stand between the bytes of a socket and the bytes of frames: one for each way to wrap a connection."""
+"""Pumps stand between the bytes of a socket and the bytes of frames: one kind for each way to wrap a connection."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Protocol
 
 
 class PumpError(OSError):
-    """The peer does not get through. Its text says why, in words; what ``to_send`` still has goes to the peer first."""
+    """The peer fails in its handshake or cipher. The text says why; what ``to_send`` still has goes to the peer
+    first."""
 
     def __init__(self, protocol: str, reason: str):
         """``protocol`` is what the peer tried to speak."""
@@ -17,9 +18,9 @@ class PumpError(OSError):
 
 
 class Pump(Protocol):
-    """A connection's pump. No I/O inside: the connection reads and writes the socket.
+    """A connection's pump. It does no I/O: the connection reads and writes the socket.
 
-    OSError ends the connection; a PumpError is logged, too.
+    OSError ends the connection; a PumpError is also logged.
     """
 
     received: Callable[[memoryview], bytes]
@@ -33,7 +34,7 @@ class Pump(Protocol):
     """Whether ``to_send`` must be called even without frames."""
 
     opens_by_s: float
-    """By when a handshake must have ended (``time.monotonic()``); infinite if none is under way."""
+    """When a handshake must have ended (``time.monotonic()``); infinite if none is under way."""
 
 
 class PlainPump:
@@ -49,7 +50,7 @@ class PlainPump:
 
 
 PLAIN = PlainPump()
-"""For every plain connection: it keeps nothing."""
+"""Shared by all plain connections: it keeps no state."""
 
 
 def plain_pump() -> Pump:

@@ -1,8 +1,8 @@
-"""From a connection's bytes to handlers and back: the one place where requests are split, decoded and refused.
+"""From a connection's bytes to handlers and back: the only place where requests are split, decoded and refused.
 
 Most requests are JSON with ``code`` in front, as Java, Go and Node write it: the code is peeked, and one typed decoder
-reads envelope and ext fields in half a microsecond. What that decoder does not take (another codec, another order of
-keys, a boolean in an unusual spelling) goes the forgiving way through ``rmqproto`` and ends in the same handler.
+reads envelope and ext fields in half a microsecond. Requests that this decoder does not take (another codec, another
+order of keys, a boolean in an unusual spelling) go the forgiving way through ``rmqproto`` and end in the same handler.
 
 If the service has a gate, it stands before the handler. After the handler, one hook turns an exception into an answer.
 """
@@ -35,7 +35,7 @@ Handler = Callable[[Request[Any], Connection], bytes | None]
 waits. Refused, or an error that ``Service.as_refused`` turns into one, becomes an answer with an error code."""
 
 IDLE_MAX_S = 120
-"""Of a service that says nothing else."""
+"""Default of a service that sets no other."""
 
 _TURNED_AWAY = {
     "TLS": "the client has TLS on, and this server speaks none: switch it off in the client "
@@ -47,13 +47,13 @@ _TURNED_AWAY = {
     "served here: take a client of that protocol (Java: rocketmq-client with setNamesrvAddr)",
 }
 
-# Looking up a member of an enum costs as much as everything else that is done with it.
+# Looking up an enum member costs as much as all other work on it.
 _JSON, _MSGPACK = int(HeaderCodec.JSON), int(HeaderCodec.MSGPACK)
 
 _CODE_AT = len('{"code":')
 _CODE_DIGITS_MAX = 11
 _PEEKED_CODES = range(10, 1000)
-"""Codes of two and three digits: four bytes tell them from all others. The rest need all of their digits."""
+"""Codes of two and three digits: four bytes tell them from all others. Longer codes need all of their digits."""
 
 _Typed = tuple[Callable[[bytes], Request[Any]], Handler, int]
 """Decoder, handler and request code."""
@@ -63,7 +63,7 @@ class Service:
     """A dispatch table over connections: the broker or the nameserver. Subclasses fill ``handlers``."""
 
     def __init__(self, name: str, handlers: Mapping[int, Handler], gate: Gate | None = None):
-        """Without ``gate`` everybody may ask for everything. It takes no request over."""
+        """Without ``gate``, any peer may send any request. The gate takes no request over."""
         self.name = name
         self.idle_max_s = IDLE_MAX_S
         self.limits: ConnectionLimits = NoLimits()
@@ -76,7 +76,7 @@ class Service:
         self._line_up()
         self._seldom = Seldom()
         self._typed: dict[int, _Typed] = {}  # by the four bytes behind {"code":
-        self._typed_by_digits: dict[bytes, _Typed] = {}  # codes that four bytes do not tell
+        self._typed_by_digits: dict[bytes, _Typed] = {}  # codes that four bytes do not identify
         self._typed_msgpack: dict[bytes, _Typed] = {}
         for code, handler in self.handlers.items():
             header = REQUEST_HEADERS.get(code, NoFields)
@@ -92,26 +92,26 @@ class Service:
                 self._typed_by_digits[str(code).encode()] = (decode, handler, code)
 
     def add_handlers(self, handlers: Mapping[int, Handler]) -> None:
-        """Before anything is served; for codes whose requests have no ext fields."""
+        """For codes whose requests have no ext fields. Call it before anything is served."""
         self.handlers.update(handlers)
 
     def guard(self, gate: Gate) -> None:
-        """In place of that it was made with."""
+        """Replaces the gate given at construction."""
         self._guard = gate
         self._line_up()
 
     def limit(self, turnstile: Gate | None, limiter: Gate | None) -> None:
-        """One before, and one behind that it was made with, from the next request on. They take no request over."""
+        """Adds a gate before and one behind the guard, from the next request on. They take no request over."""
         self._turnstile, self._limiter = turnstile, limiter
         self._line_up()
 
     def forward_by(self, gate: Gate) -> None:
-        """Behind those that refuse."""
+        """Adds a gate behind those that refuse."""
         self._forwarder = gate
         self._line_up()
 
     def use_gate(self, gate: Gate | None) -> None:
-        """Behind all others, from the next request on."""
+        """Adds a gate behind all others, from the next request on."""
         self._faults = gate
         self._line_up()
 
@@ -122,21 +122,21 @@ class Service:
         self._is_known = self._gate.admits_at_sight if isinstance(self._gate, GateWithShortcut) else _knows_none
 
     def as_refused(self, error: Exception) -> Refused | None:
-        """The answer to what a handler or the gate raised. None for our own mistakes, which are logged. A subclass maps
-        its own errors and leaves the rest to this."""
+        """The answer to an error of a handler or a gate. None for our own mistakes, which are logged. A subclass maps
+        its own errors and leaves the rest to this method."""
         return Refused(ResponseCode.SYSTEM_ERROR, str(error)) if isinstance(error, ProtocolError) else None
 
     def end_round(self) -> None:
         """Called when everything that came in this wake-up is handled and nothing is sent yet."""
 
     def idle(self) -> None:
-        """Called while the next request is on its way. There is time for ten microseconds of work that was put off."""
+        """Called while the next request is on its way: time for ten microseconds of deferred work."""
 
     def connection_closed(self, connection: Connection) -> None:
         """Called once when a connection is gone."""
 
     def turned_away(self, connection: Connection, protocol: str, reason: str | None = None) -> None:
-        """A peer that speaks another protocol, or does not get through its own, was disconnected. Logs ``reason``, or
+        """Called after a peer was disconnected that speaks another protocol, or failed in its own. Logs ``reason``, or
         what to do about the protocol, each seldom."""
         reason = reason or _TURNED_AWAY[protocol]
         if self._seldom.is_due(reason):
@@ -146,8 +146,8 @@ class Service:
             )  # fmt: skip
 
     def handle_untrusted(self, connection: Connection, codec: int, peeked: int, header: bytes, body: bytes) -> None:
-        """Handles one frame, as the connection's cutter found it. ProtocolError if it has no valid header: then the
-        connection is of no further use."""
+        """Handles one frame, as the connection's cutter found it. ProtocolError if it has no valid header: the
+        connection is then of no further use."""
         if codec == _JSON:
             typed = self._typed.get(peeked)
             if typed is None:
@@ -166,14 +166,14 @@ class Service:
             except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
                 pass
             else:
-                # A header with two codes was decoded by its first and holds its last. The gate must not judge the one
-                # and let the other pass.
+                # A header with two codes was decoded by its first and holds its last. The gate must not judge one and
+                # let the other pass.
                 gate = self._gate
                 if not request.flag & RESPONSE_FLAG and (gate is None or request.code == code):
                     request.body, request.codec = body, codec
                     if gate is None or (codec == _JSON and self._is_known(request, header, connection)):
                         self._call(handler, request, connection)
-                    else:  # the typed decoders skip the fields that a gate may want
+                    else:  # the typed decoders skip fields that a gate may want
                         ext = decode_ext_untrusted(codec, header) if gate.wants_ext else {}
                         self._call_guarded(gate, handler, request, ext, connection)
                     return
@@ -230,20 +230,20 @@ class Service:
         send_answer(request, connection, answer)
 
     def _refusal(self, error: Exception, request: Request[Any], connection: Connection) -> bytes:
-        """The answer to what a handler or a gate raised."""
+        """The answer to an error of a handler or a gate."""
         refused = error if isinstance(error, Refused) else self.as_refused(error)
         if refused is None:
             log.error("service=%s code=%d peer=%s", self.name, request.code, connection.peer, exc_info=error)
             refused = Refused(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
-        # Its frames may hold it in turn. A flood of refusals would leave them all to the garbage collector, which then
-        # has everybody wait for some tenths of a second.
+        # Its frames may refer to it. A flood of refusals would leave them all to the garbage collector, which would
+        # then hold up everything for some tenths of a second.
         error.__traceback__ = error.__context__ = None
         return refusal(request, refused.code, refused.remark, refused.header)
 
 
 def _decoder(header: type[Header], decoder: Any, usual: tuple[str, ...]) -> Callable[[bytes], Request[Any]]:
-    """The typed decoder of a whole header. It takes "1" for true, where Java reads false. So the forgiving way judges a
-    boolean that is true by any but the ``usual`` spellings."""
+    """The typed decoder of a whole header. It takes "1" for true, where Java reads false. So a boolean that is true in
+    any but the ``usual`` spellings goes the forgiving way."""
     decode: Callable[[bytes], Request[Any]] = decoder(Request[header], strict=False).decode  # type: ignore[valid-type]
     bools = [
         (field.name, [(spelling % field.encode_name).encode("latin-1") for spelling in usual])
@@ -264,7 +264,7 @@ def _decoder(header: type[Header], decoder: Any, usual: tuple[str, ...]) -> Call
 
 
 class _Bare(Request[Any]):
-    """Of a code without ext fields: none, null, or what no handler asks for."""
+    """For a code without ext fields: the request has none, null, or some that no handler asks for."""
 
     header: dict[str, str] | None = msgspec.field(default=None, name="extFields")
 
@@ -273,8 +273,8 @@ _bare_json: Callable[[bytes], Request[Any]] = msgspec.json.Decoder(_Bare, strict
 
 
 def _decode_bare(data: bytes) -> Request[Any]:
-    """A JSON header without ext fields. One that has some goes the forgiving way: there may be an offer of MessagePack
-    among them."""
+    """Decodes a JSON header without ext fields. A header with some goes the forgiving way: they may include an offer of
+    MessagePack."""
     request = _bare_json(data)
     if request.header:
         raise msgspec.ValidationError("there are ext fields")

@@ -1,7 +1,7 @@
-"""Two ways to use a trio stream on which much comes and goes. The loop hands over what arrives in the round in which it
-has come, and what is said about it to connections leaves with that round; and it goes on to write when the socket takes
-more. A task of trio's costs five more system calls each time, and turns of the scheduler, but needs no loop: so it is
-in tests, and in the simulation of replication."""
+"""Two ways to use a trio stream with heavy traffic. With the loop, bytes are handed over in the round in which they
+come, and what they cause on connections leaves with that round; the loop also continues writing when the socket takes
+more. With a trio task, each read takes five more system calls and turns of the scheduler, but needs no loop: tests and
+the simulation of replication use it."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from rmqserver.remoting.loop import Loop
 
 Take = Callable[[bytes | memoryview], bool]
-"""Whether it wants more. What it is given is there until it returns."""
+"""Takes bytes, which are valid until it returns, and tells whether it wants more."""
 
 
 class Ended(StrEnum):
     CLOSED = "closed"
-    """By the peer."""
+    """The peer closed the stream."""
     SILENT = "silent"
     """Nothing has come for too long."""
     ENOUGH = "enough"
@@ -36,12 +36,12 @@ class Traffic(Protocol):
     async def hand_over(
         self, stream: trio.SocketStream, take: Take, *, at_once_max_bytes: int, silence_max_s: float
     ) -> Ended:
-        """Returns when nothing is handed over any more. What ``take`` raises is raised here; OSError or
-        BrokenResourceError where the connection breaks. Nobody else may receive on the stream meanwhile."""
+        """Hands over what comes, and returns why it ended. Errors of ``take`` are raised here; OSError or
+        BrokenResourceError if the connection breaks. Nothing else may receive on the stream meanwhile."""
         ...
 
     async def write_all(self, stream: trio.SocketStream, parts: list[Part]) -> None:
-        """As one stream of bytes, of which no copy is made here. OSError. Nobody else may send meanwhile."""
+        """Writes the parts in order, without copying them here. OSError. Nothing else may send meanwhile."""
         ...
 
 
@@ -66,7 +66,7 @@ BY_TASK = ByTask()
 
 
 class ByLoop:
-    """In the rounds of a loop, which runs as long as anything is under way."""
+    """Uses the rounds of a loop, which must run as long as anything is under way."""
 
     def __init__(self, loop: Loop):
         self._loop = loop
@@ -87,7 +87,7 @@ class ByLoop:
         if not parts:
             await trio.lowlevel.checkpoint()
             return
-        fd = os.dup(stream.socket.fileno())  # a set has each only once, and what arrives has its own
+        fd = os.dup(stream.socket.fileno())  # epoll holds each descriptor once, and reading uses the stream's own
         try:
             with _Writing(self._loop, fd, stream, parts) as writing:
                 await writing.has_ended.wait()
@@ -96,8 +96,8 @@ class ByLoop:
 
 
 class _Way:
-    """One direction of a stream in the set of a loop, from ``with`` on until it has ended. What went wrong meanwhile is
-    raised behind it."""
+    """One direction of a stream in the loop's epoll set, within ``with``, until it has ended. Its error is raised when
+    the ``with`` block ends."""
 
     EVENTS = 0
 
@@ -121,14 +121,14 @@ class _Way:
     def _ready(self) -> None:
         try:
             goes_on = self._go_on()
-        except Exception as error:  # the task's that waits: it is raised there
+        except Exception as error:  # it belongs to the waiting task, and is raised there
             self._error, goes_on = error, False
         if not goes_on:
             self._loop.unwatch(self._fd)
             self.has_ended.set()
 
     def _go_on(self) -> bool:
-        """Once, without a wait; False if it has ended."""
+        """Does one step without waiting; False if the direction has ended."""
         raise NotImplementedError
 
 
@@ -138,13 +138,14 @@ class _Reading(_Way):
     def __init__(self, loop: Loop, fd: int, take: Take, at_once_max_bytes: int):
         super().__init__(loop, fd)
         self.newest_s = trio.current_time()
-        """When something has come."""
+        """When bytes last came."""
         self.why = Ended.ENOUGH
         self._take = take
         self._buffer = memoryview(bytearray(at_once_max_bytes))
 
     def finds_nothing(self) -> bool:
-        """Beside the loop: a process that stood still finds its timers before what has come meanwhile."""
+        """Reads once, outside the loop: a process that stood still sees its timers before the bytes that came
+        meanwhile."""
         before_s = self.newest_s
         if not self.has_ended.is_set():
             self._ready()

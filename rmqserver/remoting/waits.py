@@ -1,6 +1,6 @@
-"""How the hot loop waits while nothing comes: in its own epoll set, in which trio's is one more descriptor. Trio's way
-there and back is some 20 us of what a lone request takes, and a tenth of a message's way to a consumer that waits. So
-trio is asked only when it has something to do: a task that can run, a deadline, or a descriptor of its own."""
+"""How the hot loop waits while nothing comes: in its own epoll set, which contains trio's epoll set as one more
+descriptor. A detour through trio costs about 20 us of a lone request, and a tenth of a message's way to a waiting
+consumer. So trio runs only when it has something to do: a task that can run, a deadline, or a descriptor of its own."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SECOND_MIN_S, _SECOND_MAX_S = 0.5, 1.5
 
 
 class Inside(NamedTuple):
-    """What trio keeps to itself: the epoll set in which it waits, and the next deadline of all tasks, on its clock."""
+    """Internals of trio: the epoll set in which it waits, and the next deadline of all tasks, on its clock."""
 
     epoll_fd: int
     next_deadline_s: Callable[[], float]
@@ -35,7 +35,7 @@ class Waits(trio.abc.Instrument):
         self._can_run: set[trio.lowlevel.Task] = set()
         """Tasks that were scheduled and have not had their turn yet."""
         self._checkpoints_to_know_all = 2
-        """What was scheduled before we looked has had its turn after so many."""
+        """After this many checkpoints, all tasks that were scheduled before we looked have had their turn."""
 
     def __enter__(self) -> Self:
         self._trio = inside_trio() if _is_real_time() else None
@@ -59,16 +59,17 @@ class Waits(trio.abc.Instrument):
 
     @property
     def watched(self) -> dict[int, Callable[[], None]]:
-        """What the loop is to call when it finds which descriptor ready: once for as long as we do not ask again."""
+        """The callback for trio's descriptor: the loop calls it if it finds trio ready. It is reported once until we
+        ask again."""
         return {self._trio.epoll_fd: self._trio_is_ready} if self._trio is not None else {}
 
     def _trio_is_ready(self) -> None:
         self._is_armed = False
 
     async def wait(self, *, gather: bool = False) -> Events:
-        """What is ready, or nothing where the set has to be asked again. Trio has its turn before if it has something
-        to do. ``gather``: it has one more behind, in which requests of many clients come together: to handle them at
-        once is cheaper than to begin with the first."""
+        """Ready events, or none if the set has to be polled again. If trio has something to do, it runs first. With
+        ``gather`` it also runs afterwards, so that requests of many clients gather: handling them together is cheaper
+        than starting with the first."""
         inside = self._trio
         if inside is None:
             await trio.lowlevel.wait_readable(self._epoll.fileno())
@@ -90,7 +91,7 @@ class Waits(trio.abc.Instrument):
             return events
 
     def _trio_is_idle_for_s(self, inside: Inside) -> float:
-        """How long it has nothing to do, unless its descriptor tells."""
+        """How long trio has nothing to do, unless its descriptor becomes ready."""
         if self._can_run or self._checkpoints_to_know_all > 0 or not self._is_armed:
             return 0
         return inside.next_deadline_s() - trio.current_time()
@@ -104,8 +105,8 @@ class Waits(trio.abc.Instrument):
 
 
 def inside_trio() -> Inside | None:
-    """None if it is not where it is in trio 0.31 to 0.35: then the loop waits in trio, which works as well and takes
-    longer."""
+    """Trio's internals; None if they are not where trio 0.31 to 0.35 has them. The loop then waits in trio, which works
+    as well and takes longer."""
     context = getattr(getattr(getattr(trio, "_core", None), "_run", None), "GLOBAL_RUN_CONTEXT", None)
     runner = getattr(context, "runner", None)
     epoll = getattr(getattr(runner, "io_manager", None), "_epoll", None)
@@ -116,6 +117,6 @@ def inside_trio() -> Inside | None:
 
 
 def _is_real_time() -> bool:
-    """Whether a second of trio's clock is one of ours, and not one of a test."""
+    """Whether a second of trio's clock is a real one; a test's clock may differ."""
     clock = trio.lowlevel.current_clock()
     return _SECOND_MIN_S < clock.deadline_to_sleep_time(clock.current_time() + 1) < _SECOND_MAX_S

@@ -86,9 +86,9 @@ _SECRETS = frozenset({"password"})
 
 @dataclass(slots=True)
 class FoundTable:
-    """One file. ``problem`` is why it cannot be parsed: a broker then takes its copy. ``misfit``: it parses, but has
-    not the form of such a table; our broker then refuses to start, whatever the copy is. ``document`` is empty in both
-    cases. ``oddity``: a broker takes it, but it is hardly what was written."""
+    """One file. ``problem`` is why it cannot be parsed: a broker then takes its copy. ``misfit``: it parses, but does
+    not have the form of such a table; our broker then refuses to start, whatever the copy is. ``document`` is empty in
+    both cases. ``oddity``: a broker takes it, but it is hardly what was written."""
 
     name: str
     size_bytes: int
