@@ -1,4 +1,4 @@
-"""From the command line to settings: a flag is a short spelling of one of Apache's keys. Flags come first, then
+"""Turns the command line into settings: a flag is a short spelling of one of Apache's keys. Flags come first, then
 ``--set``, then ``--config``, then our defaults, then Apache's."""
 
 from __future__ import annotations
@@ -33,27 +33,27 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LISTEN_DEFAULT = "127.0.0.1"
-"""Nothing else is reachable unless asked for."""
+"""Other machines can reach the server only if it is told so."""
 
 ADVERTISE_AUTO = "auto"
 METRICS_BY_PROMETHEUS = "PROM"
-"""The one of Apache's exporters that this server has, in which Prometheus comes and asks."""
+"""The only exporter of Apache's that this server has: Prometheus fetches the metrics."""
 
 _STORE_PATHS = ("storePathRootDir", "storePathCommitLog")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """The command line; None is what was not given."""
+    """The command line; None if an option was not given."""
 
     has_namesrv: bool
     has_broker: bool
     has_controller: bool = False
-    """Then neither of the others."""
+    """If set, the other two are not."""
     data: str | None = None
     listen: str | None = None
     port: int | None = None
-    """The broker's port; that of the nameserver or the controller where there is no broker."""
+    """The broker's port; the nameserver's or the controller's if there is no broker."""
     namesrv_port: int | None = None
     namesrv: str | None = None
     advertise: str | None = None
@@ -69,9 +69,9 @@ class Options:
     test_requests: str | None = None
     """``on`` or ``off``."""
     replicas: int | None = None
-    """Of a standalone: how many brokers, in processes of their own."""
+    """For a standalone: the number of brokers, each a process."""
     etcd: str | None = None
-    """Of a controller that is one of several: URLs, with commas between."""
+    """For one of several controllers: URLs, separated by commas."""
     ready_file: str | None = None
 
 
@@ -88,17 +88,17 @@ class ServerPlan:
     advertise: tuple[str, int | None] | None
     """Host, and port if it is not the listener's. None: the address on which a peer reached us."""
     metrics: tuple[str, int] | None
-    """Host and port on which Prometheus may ask, if it may."""
+    """Host and port for Prometheus, if there are metrics."""
     ready_file: str | None
     tls: TlsSettings
     auth: AuthSettings
     seed: Seed | None
     faults: Sequence[FaultRule]
     has_test_requests: bool
-    """Whether clients may make things go wrong."""
+    """Whether clients may send the requests for tests (faults, reset, snapshots)."""
 
     def unasked(self) -> dict[str, str]:
-        """Services that others can reach and that ask nobody who he is, with the setting that would have them ask."""
+        """Services that other machines can reach without authentication, with the setting that turns it on."""
         if is_loopback(self.listen):
             return {}
         found = {}
@@ -134,7 +134,7 @@ def plan(options: Options) -> ServerPlan:
             broker.record(store_paths(store_dir))
     if namesrv is not None:
         check_namesrv(auth, has_broker=broker is not None)
-        # A key that neither knows is reported once: by the broker, where there is one. Limits are for both.
+        # A key unknown to both is reported once: by the broker, if there is one. Limits are for both.
         mine = {
             key: value
             for key, value in given.items()
@@ -167,14 +167,14 @@ def plan(options: Options) -> ServerPlan:
 
 
 def settings_of(options: Options) -> dict[str, str]:
-    """Those of ``--set`` and ``--config``. UsageError."""
+    """The settings of ``--set`` and ``--config``. UsageError."""
     return {**_read_file(options.config), **dict(_split(text) for text in options.settings)}
 
 
 def _broker_settings(
     options: Options, given: Mapping[str, str], listen: str, store_dir: str | None
 ) -> Mapping[str, str]:
-    # A store that is kept must survive a crash; a temporary one is removed at the end anyway.
+    # A lasting store must survive a crash; a temporary one is removed at the end anyway.
     settings = {"flushDiskType": "SYNC_FLUSH" if store_dir else "ASYNC_FLUSH", **given, "bindAddress": listen}
     if options.port is not None:
         settings["listenPort"] = str(options.port)
@@ -189,7 +189,7 @@ def _broker_settings(
 
 
 def _metrics(options: Options, broker: BrokerConfig | None, listen: str) -> tuple[str, int] | None:
-    """By the flag or by Apache's keys. Those are a broker's: Apache's nameserver has no metrics."""
+    """From the flag or from Apache's keys. The keys are a broker's: Apache's nameserver has no metrics."""
     port = options.metrics_port
     if broker is None:
         return (listen, port) if port is not None else None
@@ -215,7 +215,8 @@ def _namesrv_settings(
 
 
 def _controller_settings(options: Options, given: Mapping[str, str], listen: str) -> Mapping[str, str]:
-    """UsageError without a place for its state: a controller that forgets who was in sync elects anybody."""
+    """UsageError if there is no place for its state: a controller that forgets which brokers were in sync could elect
+    any."""
     endpoints = options.etcd or given.get("etcdEndpoints")
     store_path = options.data or given.get("controllerStorePath")
     if endpoints and options.data:
@@ -242,7 +243,7 @@ def _controller_settings(options: Options, given: Mapping[str, str], listen: str
 
 
 def _own_peer_port(given: Mapping[str, str]) -> str:
-    """Of several the one with our own id."""
+    """The port of the only peer, or of the peer with our own id."""
     own_id = given.get("controllerDLegerSelfId", "n0").strip()
     peers = [peer.strip() for peer in given["controllerDLegerPeers"].split(";") if peer.strip()]
     mine = peers if len(peers) == 1 else [peer for peer in peers if peer.partition("-")[0] == own_id]
@@ -256,7 +257,7 @@ def _own_peer_port(given: Mapping[str, str]) -> str:
 
 
 def store_paths(store_dir: str) -> dict[str, str]:
-    """The settings that say where a store is."""
+    """The settings that tell where a store is."""
     return dict(zip(_STORE_PATHS, (store_dir, f"{store_dir}/commitlog"), strict=True))
 
 

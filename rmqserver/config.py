@@ -1,11 +1,11 @@
-"""What the broker, the nameserver and the controller can be told, under Apache's own keys.
+"""The settings of the broker, the nameserver and the controller, under Apache's own keys.
 
 ``broker_keys.txt``, ``namesrv_keys.txt`` and ``controller_keys.txt`` hold every key of Apache RocketMQ 5.5.0 with type
-and default: all are accepted, checked and listed. ``own_keys.txt`` and ``own_..._keys.txt`` hold those that only we
-have. What we act on is an attribute of the classes here and always has the key's value. A new one takes one line. Where
-Apache's key for a time names no unit, the attribute does.
+and default: all are accepted, checked and listed. ``own_keys.txt`` and ``own_..._keys.txt`` hold the keys that only we
+have. A setting with an effect here is an attribute of the classes below, and always has the key's value. A new one
+takes one line. If Apache's key for a time names no unit, the attribute does.
 
-Settings also come over the wire, from anybody who can reach the port. As with Apache's broker, a value that Java could
+Settings also come over the wire, from anyone who can reach the port. As with Apache's broker, a value that Java could
 not parse changes nothing and is not an error. A value that would stop this server or cut off its clients is refused.
 """
 
@@ -39,17 +39,17 @@ _TIME_MAX_MS = 253_402_214_400_000
 """The last day of the year 9999. Later times cannot be written as a date."""
 
 QUEUE_NUMS_MAX = 16_384
-"""Queues of one topic on this broker. Every tool that looks at a topic asks for every queue."""
+"""Queues of one topic on this broker. Every tool that shows a topic asks for every queue."""
 
 TIMER_PRECISIONS_MS = (100, 200, 500, 1000)
 DELAY_LEVELS_MAX = 256
-"""Each one is a queue that is read ten times a second."""
+"""Each level is a queue that is read ten times a second."""
 
 DOES_NOT = "this server does not do that"
 
 
 class BrokerRole(enum.Enum):
-    """Whether a broker takes messages, and whether the producer of one waits for slaves (``BrokerRole``, 5.5.0)."""
+    """Whether a broker takes messages, and whether producers wait for slaves (``BrokerRole``, 5.5.0)."""
 
     ASYNC_MASTER = "ASYNC_MASTER"
     SYNC_MASTER = "SYNC_MASTER"
@@ -57,11 +57,11 @@ class BrokerRole(enum.Enum):
 
 
 class Unusable(ValueError):
-    """A value that Apache's server would accept and ours cannot work with."""
+    """A value that Apache's server would accept but ours cannot work with."""
 
 
 def _setting(key: str, parse: Callable[[str], Any] | None = None) -> Any:
-    """An attribute for ``key``. ``parse`` makes its value where the key's own type does not. It raises ValueError."""
+    """An attribute for ``key``. ``parse`` makes its value if the key's own type is not enough. It raises ValueError."""
     return dataclasses.field(init=False, metadata={"key": key, "parse": parse})
 
 
@@ -84,7 +84,7 @@ def _parse_int(text: str) -> int:
 
 
 def _between(low: int, high: int) -> Callable[[str], int]:
-    """For numbers that are already parsed."""
+    """A parser of numbers in the range, for keys whose type was checked before."""
 
     def parse(text: str) -> int:
         if not low <= int(text) <= high:
@@ -95,7 +95,7 @@ def _between(low: int, high: int) -> Callable[[str], int]:
 
 
 def _parse_received_max_bytes(text: str) -> int:
-    """What is read at once must have room."""
+    """A limit that leaves room for one read."""
     return _between(1 << 20, INT_MAX)(text) if int(text) else 0
 
 
@@ -108,8 +108,8 @@ def _parse_rates(text: str) -> NamedRates:
 
 _parse_positive = _between(1, INT_MAX)
 _parse_period_ms = _between(10, _MILLISECONDS["d"])
-"""How long a task sleeps. A shorter sleep would take the processor from the clients. A longer one would hide for hours
-that the setting was taken back."""
+"""Limits of a task's sleep. A shorter sleep would take processor time from the clients. After a longer one, a corrected
+setting would not take effect for hours."""
 
 
 def _parse_float(text: str) -> float:
@@ -139,7 +139,7 @@ def _parse_delay_levels_ms(text: str) -> tuple[int, ...]:
 
 
 def _parse_timer_precision_ms(text: str) -> int:
-    """The next of Apache's below, or the first (``MessageStoreConfig.setTimerPrecisionMs``, 5.5.0)."""
+    """The next of Apache's values below, or the smallest (``MessageStoreConfig.setTimerPrecisionMs``, 5.5.0)."""
     return max([known for known in TIMER_PRECISIONS_MS if known <= int(text)], default=TIMER_PRECISIONS_MS[0])
 
 
@@ -182,7 +182,8 @@ def _parse_metrics_exporter(text: str) -> str:
 
 
 def _parse_text(text: str) -> str:
-    """Names go into the properties of every message (region, cluster), whose separators are control characters."""
+    """Names go into the properties of every message (region, cluster), and the separators there are control
+    characters."""
     if any(character < " " for character in text):
         raise Unusable("text without control characters is needed")
     return text
@@ -198,13 +199,13 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
 
 
 def _shown(text: str) -> str:
-    """A value as an error shows it: short, and without characters that a terminal would act on."""
+    """A value as an error shows it: short, and without characters that a terminal would interpret."""
     printable = "".join(one if one.isprintable() else "?" for one in text[:VALUE_SHOWN_MAX])
     return printable if len(text) <= VALUE_SHOWN_MAX else f"{printable}..."
 
 
 def _read_keys(*file_names: str) -> tuple[dict[str, str], dict[str, str | None]]:
-    """Types and defaults by key; None for a key that has no default. A line is ``type key=default``."""
+    """Types and defaults by key; None for a key without default. A line is ``type key=default``."""
     types, defaults = {}, {}
     for line in "".join(Path(__file__).with_name(file_name).read_text() for file_name in file_names).splitlines():
         if line and not line.startswith("#"):
@@ -220,7 +221,8 @@ _OWN_LIMITS = _read_keys("own_keys.txt", "own_broker_keys.txt")[0].keys()
 
 @dataclasses.dataclass(init=False, eq=False)
 class Settings:
-    """Values by key and, for what we act on, by attribute. ``data_version`` counts the updates over the wire."""
+    """Values by key and, if they have an effect here, by attribute. ``data_version`` counts the updates over the
+    wire."""
 
     keys_file: ClassVar[str]
     own_keys_files: ClassVar[tuple[str, ...]] = ("own_keys.txt",)
@@ -228,7 +230,7 @@ class Settings:
     """Values, by key, that ask for something this server cannot do. They are an error: a broker that ignored them would
     mislead its owner."""
     instead: ClassVar[Mapping[str, str]] = {}
-    """What to do in place of some of these."""
+    """What to do instead of some of these."""
 
     bind_address: str = _setting("bindAddress")
     max_connections_per_address: int = _setting("maxConnectionsPerAddress", _between(0, INT_MAX))
@@ -241,13 +243,13 @@ class Settings:
         kinds, defaults = _read_keys(self.keys_file)
         own_kinds, own_defaults = _read_keys(*self.own_keys_files)
         self.kinds = kinds | own_kinds
-        """int, long, float, bool or text, for every key that Apache has or we have."""
+        """int, long, float, bool or text, for every key of Apache's and ours."""
         self._own_defaults = {key: default or "" for key, default in own_defaults.items()}
         self._without_default = {key for key, default in defaults.items() if default is None}
         self._fields = {field.metadata["key"]: field for field in dataclasses.fields(self)}
         self._values: dict[str, str] = {}
         self.given: set[str] = set()
-        """Keys that were set at the start, to whatever value."""
+        """Keys that were set at the start, whatever the value."""
         self.data_version = DataVersion(timestamp=time.time_ns() // 1_000_000)
         for key, default in (defaults | own_defaults).items():
             if default is not None or key in self._fields:
@@ -264,8 +266,8 @@ class Settings:
         return config
 
     def load(self, pairs: Mapping[str, str]) -> None:
-        """Takes settings at start. UsageError, which names key and value, for a value that is not possible. A warning
-        for an unknown key, and for one that changes nothing here."""
+        """Takes settings at start. UsageError, with key and value, for an impossible value. A warning for an unknown
+        key, and for one that has no effect here."""
         guards.check(pairs)
         idle = []
         for key, text in pairs.items():
@@ -288,28 +290,29 @@ class Settings:
         self._warn_of_idle(idle)
 
     def _check_unknown(self, key: str) -> None:
-        """UsageError for a limit that only the other server knows: this one would go on without."""
+        """UsageError for a limit that only the other server has: this server would run without it."""
         if key not in self.kinds and key in _OWN_LIMITS:
             raise UsageError(f"{key}: this server has no such limit", hint="set it for the broker")
 
     def _check_together(self, values: Mapping[str, str]) -> None:
-        """UsageError if one of these values means nothing beside another."""
+        """UsageError if one of these values makes no sense with another."""
 
     def _warn_of_idle(self, keys: Iterable[str]) -> None:
         if names := ",".join(sorted(keys)):
             log.warning("event=settings-without-effect keys=%s", names)
 
     def record(self, pairs: Mapping[str, str]) -> None:
-        """Takes what the server itself found out (ports, paths), so that it is listed with the rest."""
+        """Takes values that the server itself determined (ports, paths), so that they are listed with the rest."""
         for key, text in pairs.items():
             self._put(key, text)
 
     def update(self, pairs: Mapping[str, str]) -> set[str]:
         """Takes settings while running (25, 318); returns the keys whose value changed.
 
-        As with Apache, unknown keys and values that do not parse change nothing and are not errors. UsageError if one
-        of the values cannot be worked with; then nothing is changed. The caller has already refused the keys of the
-        black list."""
+        As with Apache, unknown keys and values that do not parse change nothing and are not errors. UsageError, with
+        nothing changed, if the server cannot work with one of the values. The caller has already refused the keys of
+        the black list.
+        """
         guards.check(pairs)
         guards.check_running(pairs, self._values)
         changed = {}
@@ -324,7 +327,7 @@ class Settings:
             except Unusable as error:
                 raise UsageError(f"{key}={_shown(text)}: {error}") from None
             except ValueError as error:
-                if key in self._own_defaults:  # it limits somebody: not to be left at that
+                if key in self._own_defaults:  # it is a limit: the owner must not believe that it is set
                     raise UsageError(f"{key}={_shown(text)}: {error}") from None
                 log.warning("event=setting-ignored key=%s value=%r reason=%r", key, _shown(text), str(error))
             else:
@@ -340,11 +343,11 @@ class Settings:
         return key in self.kinds
 
     def is_own(self, key: str) -> bool:
-        """Whether it is a setting of ours."""
+        """Whether it is one of our own keys."""
         return key in self._own_defaults
 
     def text(self, key: str) -> str:
-        """The value of one of Apache's keys, as it is listed. KeyError for any other key."""
+        """The value of a key as it is listed. KeyError for an unknown key."""
         return self._values[key]
 
     def is_black_listed(self, key: str) -> bool:
@@ -352,9 +355,9 @@ class Settings:
         return key in self.black_list or key in (_BLACK_LIST_KEY, "rocketmqHome")
 
     def render(self) -> str:
-        """``key=value`` lines in the order of their keys (26, 319, 1010): all of Apache's that have a value, and of
-        ours those that say something else than their defaults. The rest of ours stands behind, as comments: Apache's
-        tools show what Apache's servers have, and ours what can be set."""
+        """``key=value`` lines in the order of their keys (26, 319, 1010): all of Apache's that have a value, and those
+        of ours that differ from their defaults. The rest of ours follow as comments: Apache's tools then show what
+        Apache's servers have, and ours show what can be set."""
         listed = {
             key: text
             for key, text in self._values.items()
@@ -381,7 +384,7 @@ class Settings:
 
 @dataclasses.dataclass(init=False, eq=False)
 class BrokerConfig(Settings):
-    """A broker's settings; with ``store_options`` for the store under it."""
+    """A broker's settings; ``store_options`` are those of its store."""
 
     keys_file = "broker_keys.txt"
     own_keys_files = ("own_keys.txt", "own_broker_keys.txt")
@@ -400,7 +403,7 @@ class BrokerConfig(Settings):
         "controllers (enableControllerMode=true) has a master that delivers it",
     }
 
-    # Who and where it is.
+    # Its names and addresses.
     broker_cluster_name: str = _setting("brokerClusterName")
     broker_name: str = _setting("brokerName")
     broker_id: int = _setting("brokerId", _between(0, LONG_MAX))
@@ -414,7 +417,7 @@ class BrokerConfig(Settings):
     region_id: str = _setting("regionId")
     store_path_root_dir: str = _setting("storePathRootDir")
     rocketmq_home: str = _setting("rocketmqHome")
-    """Where the files of ACL 1.0 are (``auth_settings``)."""
+    """The directory with the files of ACL 1.0 (``auth_settings``)."""
 
     # Its slaves.
     broker_role: BrokerRole = _setting("brokerRole", _parse_role)  # noqa: RUF009 - a field all the same
@@ -440,7 +443,7 @@ class BrokerConfig(Settings):
     sync_broker_member_group_period_ms: int = _setting("syncBrokerMemberGroupPeriod", _parse_period_ms)
     compatible_with_old_name_srv: bool = _setting("compatibleWithOldNameSrv")
 
-    # Its set, where controllers say who is its master.
+    # Its set, whose master the controllers choose.
     enable_controller_mode: bool = _setting("enableControllerMode")
     controller_addresses: tuple[str, ...] = _setting("controllerAddr", _parse_addresses)
     store_path_broker_identity: str = _setting("storePathBrokerIdentity")
@@ -457,7 +460,7 @@ class BrokerConfig(Settings):
     controller_heart_beat_timeout_ms: int = _setting("controllerHeartBeatTimeoutMills", _between(100, LONG_MAX))
     broker_election_priority: int = _setting("brokerElectionPriority", _between(-INT_MAX - 1, INT_MAX))
 
-    # Who may watch it.
+    # Metrics.
     metrics_exporter_type: str = _setting("metricsExporterType", _parse_metrics_exporter)
     metrics_host: str = _setting("metricsPromExporterHost")
     metrics_port: int = _setting("metricsPromExporterPort", _between(0, 65_535))
@@ -479,14 +482,14 @@ class BrokerConfig(Settings):
     store_reply_message_enable: bool = _setting("storeReplyMessageEnable")
 
     # Sending.
-    max_message_size_bytes: int = _setting("maxMessageSize", _between(1024, INT_MAX))  # or nobody could send
+    max_message_size_bytes: int = _setting("maxMessageSize", _between(1024, INT_MAX))  # less would stop all sending
     start_accept_send_request_ms: int = _setting(
         "startAcceptSendRequestTimeStamp", _between(-LONG_MAX - 1, _TIME_MAX_MS)
     )
     delay_levels_ms: tuple[int, ...] = _setting("messageDelayLevel", _parse_delay_levels_ms)
-    unique_key_check_ms: int = _setting("uniqueKeyCheckMillis", _between(0, LONG_MAX))  # 0: keys are not looked at
+    unique_key_check_ms: int = _setting("uniqueKeyCheckMillis", _between(0, LONG_MAX))  # 0: keys are not checked
 
-    # How much of it one client may have (``rmqserver/limits/``).
+    # Limits of one client (``rmqserver/limits/``).
     max_requests_in_flight_per_connection: int = _setting("maxRequestsInFlightPerConnection", _between(0, INT_MAX))
     max_send_rate_per_topic: NamedRates = _setting("maxSendRatePerTopic", _parse_rates)  # noqa: RUF009
     max_pull_rate_per_topic: NamedRates = _setting("maxPullRatePerTopic", _parse_rates)  # noqa: RUF009
@@ -546,10 +549,10 @@ class BrokerConfig(Settings):
     flush_consumer_offset_interval_ms: int = _setting("flushConsumerOffsetInterval", _parse_period_ms)
     use_server_side_reset_offset: bool = _setting("useServerSideResetOffset")
     channel_expired_timeout_ms: int = _setting("channelExpiredTimeout", _between(60_000, LONG_MAX))  # two heartbeats
-    max_msgs_num_batch: int = _setting("maxMsgsNumBatch", _between(1, 1024))  # read at once
+    max_msgs_num_batch: int = _setting("maxMsgsNumBatch", _between(1, 1024))  # read at a time
     default_query_max_num: int = _setting("defaultQueryMaxNum", _parse_positive)
 
-    # The store (``StoreOptions`` says what each means).
+    # The store (``StoreOptions`` explains each).
     flush_mode: FlushMode = _setting("flushDiskType", _parse_flush_mode)  # noqa: RUF009 - a field all the same
     commit_log_file_size_bytes: int = _setting("mappedFileSizeCommitLog", _parse_positive)
     consume_queue_file_size_bytes: int = _setting("mappedFileSizeConsumeQueue", _parse_positive)
@@ -571,7 +574,7 @@ class BrokerConfig(Settings):
     transfer_count_on_disk_max: int = _setting("maxTransferCountOnMessageInDisk", _parse_positive)
     transfer_bytes_on_disk_max: int = _setting("maxTransferBytesOnMessageInDisk", _parse_positive)
     memory_percent_for_messages: int = _setting("accessMessageInMemoryMaxRatio", _between(0, 100))
-    filter_scan_bytes_max: int = _setting("maxFilterMessageSize", _between(0, 1 << 18))  # filtered at once
+    filter_scan_bytes_max: int = _setting("maxFilterMessageSize", _between(0, 1 << 18))  # filtered at a time
     check_crc_on_recover: bool = _setting("checkCRCOnRecover")
     delete_hours: tuple[int, ...] = _setting("deleteWhen", _parse_hours)
     file_reserved_hours: int = _setting("fileReservedTime", _between(0, INT_MAX))
@@ -586,7 +589,7 @@ class BrokerConfig(Settings):
         return super().is_black_listed(key) or key == "brokerConfigPath"
 
     def _check_together(self, values: Mapping[str, str]) -> None:
-        """Apache's broker takes a promise of copies and does not keep it."""
+        """Apache's broker accepts a setting that promises copies, and does not keep it; ours refuses it."""
         if parse_rates(values["maxRequestRatePerUser"]).is_any and not any(
             values.get(key, "").lower() == "true" for key in (AUTHENTICATION, ACL_1)
         ):
@@ -635,11 +638,11 @@ class BrokerConfig(Settings):
             )
 
     def ha_addr(self, host: str) -> str:
-        """Where slaves connect; ``host`` is under which we are reached, unless brokerIP2 says."""
+        """Where slaves connect; ``host`` is our address, unless brokerIP2 names another."""
         return f"{self.broker_ip2 or host}:{self.ha_listen_port}"
 
     def timer_options(self) -> TimerOptions:
-        """What the timer store is opened with."""
+        """The options for opening the timer store."""
         return TimerOptions(
             precision_ms=self.timer_precision_ms,
             log_file_size_bytes=self.timer_log_file_size_bytes,
@@ -648,12 +651,12 @@ class BrokerConfig(Settings):
 
     @property
     def has_light_queues(self) -> bool:
-        """Whether messages may name light queues. Apache takes one of the two alone for half of it, which serves
-        nobody."""
+        """Whether messages may name light queues. With only one of the two settings, Apache's broker does half of it,
+        which is of no use."""
         return self.enable_lmq and self.enable_multi_dispatch
 
     def store_options(self) -> StoreOptions:
-        """What the store is opened with; clamped as Apache clamps (5.5.0, ``MessageStoreConfig``)."""
+        """The options for opening the store; clamped as Apache clamps (5.5.0, ``MessageStoreConfig``)."""
         same = {field.name for field in dataclasses.fields(StoreOptions)} & {
             field.name for field in self._fields.values()
         }
@@ -679,10 +682,10 @@ class NamesrvConfig(Settings):
     own_keys_files = ("own_keys.txt", "own_namesrv_keys.txt")
     refused = {"enableControllerInNamesrv": frozenset({"true"})}
     max_requests_in_flight_per_connection: ClassVar[int] = 0
-    """A nameserver answers everything at once."""
+    """A nameserver answers every request at once."""
 
     auth_enabled: bool = _setting("namesrvAuthEnabled")
-    """Whether requests must be signed. Of a nameserver that is alone, ``authenticationEnabled`` says so."""
+    """Whether requests must be signed. For a nameserver without a broker, ``authenticationEnabled`` decides."""
     listen_port: int = _setting("listenPort", _between(0, 65_535))
     kv_config_path: str = _setting("kvConfigPath")
     scan_not_active_broker_interval_ms: int = _setting("scanNotActiveBrokerInterval", _parse_period_ms)
@@ -718,7 +721,7 @@ class ControllerConfig(Settings):
     keys_file = "controller_keys.txt"
     own_keys_files = ("own_keys.txt", "own_controller_keys.txt")
     max_requests_in_flight_per_connection: ClassVar[int] = 0
-    """A controller answers everything at once."""
+    """A controller answers every request at once."""
     refused = {"controllerType": frozenset({"jRaft"})}
 
     listen_port: int = _setting("listenPort", _between(0, 65_535))
@@ -727,7 +730,8 @@ class ControllerConfig(Settings):
     controller_dleger_self_id: str = _setting("controllerDLegerSelfId")
     controller_dleger_peers: tuple[str, ...] = _setting("controllerDLegerPeers", _parse_peers)
     etcd_endpoints: tuple[str, ...] = _setting("etcdEndpoints", _parse_urls)
-    """Where several controllers keep their state. None: this one is alone, and keeps it in controllerStorePath."""
+    """Where several controllers keep their state. Empty: this is the only controller, with its state in
+    controllerStorePath."""
     etcd_lease_ttl_s: int = _setting("etcdLeaseTtlSeconds", _between(2, 600))
     etcd_user_name: str = _setting("etcdUserName")
     etcd_password_path: str = _setting("etcdPasswordPath")
@@ -740,7 +744,7 @@ class ControllerConfig(Settings):
     scan_inactive_master_interval_ms: int = _setting("scanInactiveMasterInterval", _parse_period_ms)
 
     def is_black_listed(self, key: str) -> bool:
-        """Also who it is, and where its state is: brokers know the one, and the other is open."""
+        """Also its addresses and identity, which brokers know, and the place of its state, which is in use."""
         return (
             super().is_black_listed(key)
             or key in ("configStorePath", "controllerStorePath", "controllerType", "listenPort", "bindAddress")

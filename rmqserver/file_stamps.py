@@ -1,4 +1,5 @@
-"""Whether files have changed: looked at now and then, because what they are on may not tell."""
+"""Tells whether files have changed. They are checked from time to time, because some file systems do not report
+changes."""
 
 from __future__ import annotations
 
@@ -6,10 +7,10 @@ import os
 from collections.abc import Iterable, Mapping
 
 WATCH_INTERVAL_S = 0.5
-"""As Apache's ``FileWatchService``."""
+"""The interval of Apache's ``FileWatchService``."""
 
 Stamps = Mapping[str, tuple[int, int, int] | None]
-"""By path; None for a file that is not there."""
+"""By path; None for a missing file."""
 
 
 def stamps(paths: Iterable[str]) -> Stamps:
@@ -17,7 +18,7 @@ def stamps(paths: Iterable[str]) -> Stamps:
 
 
 def _stamp(path: str) -> tuple[int, int, int] | None:
-    """Changes when the file, or what its link leads to, does."""
+    """Changes when the file, or the target of its link, does."""
     try:
         found = os.stat(path)
     except OSError:

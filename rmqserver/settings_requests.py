@@ -10,9 +10,9 @@ from rmqserver.remoting.answer import Refused
 
 
 def take_settings_untrusted(config: Settings, body: bytes) -> set[str]:
-    """The keys whose value the properties in ``body`` have changed. Unknown keys and values that do not parse change
-    nothing and are not errors. Refused, with nothing changed, if a key must not be changed over the wire, or a value
-    cannot be worked with."""
+    """Applies the properties in ``body`` and returns the keys whose value changed. Unknown keys and values that do not
+    parse change nothing and are not errors. Refused, with nothing changed, if a key must not be changed over the wire,
+    or the server cannot work with a value."""
     pairs = java_properties.parse_untrusted(body)
     if any(config.is_black_listed(key) for key in pairs):
         raise Refused(ResponseCode.NO_PERMISSION, "Can not update config in black list.")

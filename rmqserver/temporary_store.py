@@ -2,8 +2,8 @@
 removes what a killed process left.
 
 The file OWNER in the directory names the process, which holds a lock (``flock``) on it. The kernel releases the lock
-whenever and however the process ends. A directory is swept only if its process is gone and its lock is free: a process
-in another container may be invisible here, but its lock is not.
+however the process ends. A directory is removed only if its process is gone and its lock is free: a process in another
+container may be invisible here, but its lock is not.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _BOOT_ID = Path(OsDisk.boot_id_path)
 
 
 class TemporaryStore:
-    """A new directory below the system's, ours until ``remove``."""
+    """A new directory in the system's temporary directory, ours until ``remove``."""
 
     def __init__(self) -> None:
         self.path = tempfile.mkdtemp(prefix=PREFIX)
-        # The note is locked before it gets its name, so nobody can find it unlocked.
+        # The note is locked before it gets its name, so no process can find it unlocked.
         unnamed = Path(self.path, f"{OWNER}.new")
         self._lock_fd = os.open(unnamed, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         fcntl.flock(self._lock_fd, fcntl.LOCK_EX)
@@ -66,7 +66,7 @@ def _is_left_untrusted(path: Path) -> bool:
         owner = json.loads(os.read(fd, OWNER_SIZE_MAX_BYTES))
         if not isinstance(owner, dict) or not isinstance(owner.get("pid"), int):
             return False
-        with contextlib.suppress(OSError):  # there is no such process
+        with contextlib.suppress(OSError):  # no such process
             if _identity(owner["pid"]) == owner:
                 return False
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -76,7 +76,7 @@ def _is_left_untrusted(path: Path) -> bool:
 
 
 def _identity(pid: int) -> dict[str, int | str]:
-    """What tells this process from every later one with the same number: process numbers are used again, within a boot
+    """Distinguishes this process from every later one with the same number: process numbers are reused, within a boot
     and after it. OSError if there is no such process."""
     # pid (name) state ppid …: the 20th field after the name is the start, in ticks since the boot
     start_ticks = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])

@@ -1,1 +1,1 @@
-"""One server process: what it hosts, how clients come in, its ready line and its clean end."""
+"""One server process: its services, how clients come in, its ready line and its clean end."""

@@ -1,5 +1,5 @@
-"""The broker of this process, with its store and ports. Another takes its place when its role changes, and when a test
-takes it back to an earlier state."""
+"""The broker of this process, with its store and ports. A new broker replaces it when its role changes, and when a test
+returns it to an earlier state."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ANNOUNCED_MAX_S = 4.0
-"""How long a broker that is to be announced as ready may take until the nameservers know it. Their own time is within
-it."""
+"""How long to wait for the nameservers to know the broker before it is announced as ready. Their own timeouts are
+shorter."""
 
 _PROMISES = {
     FlushMode.SYNC: "an acknowledged message survives kill -9 and a power cut",
@@ -44,14 +44,14 @@ _PROMISES = {
 
 
 class BrokerHost:
-    """The ``Host`` of a member of a set. ``open``, ``start`` and ``serve`` it; at the end ``unregister`` and ``close``
-    it, however far it came, and the HA port at last."""
+    """The ``Host`` of a member of a set. ``open``, ``start`` and ``serve`` it. At the end ``unregister`` and ``close``
+    it, even if ``open`` failed, and close the HA port last."""
 
     def __init__(
         self, config: BrokerConfig, plan: ServerPlan, store_dir: str, entrance: Entrance, loop: Loop,
         namesrv: NamesrvHost | None,
     ):  # fmt: skip
-        """StorageError for files of a member of a set that cannot be used."""
+        """StorageError if the files of a member of a set cannot be used."""
         self._config = config
         self._plan = plan
         self._loop = loop
@@ -63,11 +63,11 @@ class BrokerHost:
         self._sowing: Sowing | None = None
         self._is_registering = False
         self._is_all_kept = True
-        """Of the brokers that were closed before the end."""
+        """Whether the brokers closed so far kept everything."""
         self._ended = trio.Event()
-        """The tasks of the broker that was there last have ended."""
+        """Set when the tasks of the previous broker have ended."""
         self.on_broker: list[Callable[[Broker], None]] = []
-        """Told of each broker that takes another one's place, before it serves."""
+        """Called with each new broker that replaces another, before it serves."""
         own_namesrv = [namesrv.addr] if namesrv is not None else []
         self._registration = Registration(
             config, loop, [*own_namesrv, *config.namesrv_addresses], entrance.registered_addr, entrance.make_link_pump,
@@ -77,8 +77,8 @@ class BrokerHost:
         self.broker = self._make_broker()
 
     def open(self) -> None:
-        """UsageError if a port cannot be had or a seed is refused, StorageError if the store cannot be used."""
-        self._listen()  # before the store: a process that cannot have the port must not touch the store
+        """UsageError if a port is not available or a seed is refused, StorageError if the store cannot be used."""
+        self._listen()  # before the store: a process without the port must not touch the store
         self._open_broker(sow=True)
 
     def _make_broker(self) -> Broker:
@@ -86,7 +86,7 @@ class BrokerHost:
         return Broker(self._config, self._loop, self._registration, auth=self._plan.auth, set_state=state)
 
     def _make_member(self) -> SetMember:
-        """It begins as a slave without a master. StorageError."""
+        """The member starts as a slave without a master. StorageError."""
         from rmqserver.broker.controlled.controllers import ControllerGroup
         from rmqserver.broker.controlled.member import SetMember
         from rmqserver.store.disk.disk import OsDisk
@@ -116,8 +116,9 @@ class BrokerHost:
             self._namesrv.nameserver.tell_each_peers_own(OwnBroker(self.addr, self._advertise.port))
 
     def _listen_ha(self) -> None:
-        """Where slaves connect: one port above the broker's, or another free one if nobody said which. Who reaches it
-        gets the whole log, unasked and plain: a broker that is guarded opens it only where slaves are meant to be."""
+        """Opens the port for slaves: one above the broker's, or another free one if no setting names it. A peer that
+        reaches it gets the whole log, unencrypted and without authentication. So a guarded broker opens it only if its
+        settings expect slaves."""
         config, listen = self._config, self._plan.listen
         host = config.broker_ip2 if "brokerIP2" in config.given else config.broker_ip1
         port = config.ha_listen_port if "haListenPort" in config.given else None
@@ -148,7 +149,7 @@ class BrokerHost:
             self._sowing.put_tables()
 
     def _log_opened(self, recovered: Recovered) -> None:
-        """In one line: what was opened, where, what was found, and what is promised (docs/durability.md)."""
+        """Logs in one line what was opened, where, what was found, and what is promised (docs/durability.md)."""
         config = self._config
         found = "new" if not recovered.end_offset else "clean" if recovered.was_clean else "killed"
         if self._plan.store_dir is None:
@@ -170,7 +171,7 @@ class BrokerHost:
         await nursery.start(self._run, self.broker)
 
     async def serve(self) -> None:
-        """Puts what the seed says, and has the broker registered; of a member of a set, its role decides when."""
+        """Puts the seed, and has the broker registered; for a member of a set, its role decides when."""
         await self._sow()
         if self._member is not None:
             self._nursery.start_soon(self._member.run)
@@ -181,7 +182,7 @@ class BrokerHost:
             await told.wait()
 
     async def _run(self, broker: Broker, task_status: trio.TaskStatus[None]) -> None:
-        """The tasks of one broker, until ``_tasks`` is cancelled."""
+        """Runs the tasks of one broker until ``_tasks`` is cancelled."""
         self._ended = trio.Event()
         async with trio.open_nursery() as self._tasks:
             self._tasks.start_soon(broker.run)
@@ -199,7 +200,7 @@ class BrokerHost:
                 await self._fail(error)
 
     async def _register_when_online(self, told: trio.Event) -> None:
-        """A master whose slave acts for it may come back late, or not at all: what is wrong is in the logs."""
+        """A master whose slave acts for it may come back late, or not at all: the logs tell what is wrong."""
         await self.broker.role.online.wait()
         self._register()
         await self._registration.first_round()
@@ -216,9 +217,9 @@ class BrokerHost:
             self._register()
 
     async def change_role(self, role: BrokerRole, broker_id: int, change: Callable[[], None] | None) -> None:
-        """As ``Host`` says. The nameservers know the broker under its old id until it is there again. Connections stay
-        and wait meanwhile, and whoever comes finds a broker that has the role: Go's client waits for what it has asked
-        on a connection that was closed, half a minute for a pull."""
+        """See ``Host``. Until the new broker is there, the nameservers know the broker under its old id. Connections
+        stay open and wait, so that peers find a broker with the new role. Closing them is no option: Go's client goes
+        on waiting for answers on a closed connection, half a minute for a pull."""
         self._config.record({"brokerRole": role.value, "brokerId": str(broker_id)})
         before = self.broker
         self._loop.pause(before, lambda each: each.may_wait)
@@ -228,7 +229,7 @@ class BrokerHost:
         after = await self._replace(sow=False)
         await self._nursery.start(self._run, after)
         after.clients.take_over(before.clients)
-        self._loop.hand_over(before, after)  # nothing was awaited since it runs
+        self._loop.hand_over(before, after)  # nothing was awaited since ``after`` runs
         if self._is_registering:
             self._registration.changed(None)
             self._register()
@@ -236,7 +237,7 @@ class BrokerHost:
             raise failure
 
     async def reopen(self, asker: Connection, change: Callable[[], None], *, sow: bool) -> None:
-        """As ``Reopen`` says. What clients see is the restart of a broker, on the same ports."""
+        """See ``Reopen``. Clients see the restart of a broker on the same ports."""
         before = self.broker
         self._loop.pause(before, lambda each: each is asker)
         await self._registration.unregister()
@@ -257,7 +258,7 @@ class BrokerHost:
         await self._ended.wait()
 
     async def _change_files(self, change: Callable[[], None]) -> OSError | None:
-        """Of the broker, which it closes before."""
+        """Closes the broker, then changes its files."""
         self._is_all_kept &= self.broker.close()
         try:
             await trio.to_thread.run_sync(change)

@@ -18,10 +18,10 @@ log = logging.getLogger(__name__)
 
 
 class ControllerHost:
-    """``open`` it; ``run`` is a task; ``close`` it, however far it came."""
+    """``open`` it; ``run`` is a task; ``close`` it, even if ``open`` failed."""
 
     def __init__(self, config: ControllerConfig, plan: ServerPlan, entrance: Entrance, loop: Loop):
-        """UsageError for an address of etcd that is none, and for what does not fit to get in there."""
+        """UsageError for an invalid address of etcd, and for access settings that do not match."""
         notices = RoleNotices(entrance.make_notices())
         self._entrance = entrance
         self.controller = Controller(
@@ -31,9 +31,9 @@ class ControllerHost:
             entrance.guard_alone(self.controller)
 
     def open(self) -> None:
-        """UsageError if the port cannot be had; StorageError if the store cannot be used."""
+        """UsageError if the port is not available; StorageError if the store cannot be used."""
         controller, entrance, config = self.controller, self._entrance, self.controller.config
-        # The port before the state, as of a broker: no connection is served before the loop runs.
+        # The port comes before the state, as for a broker: no connection is served before the loop runs.
         port = entrance.listen(config.listen_port, controller)
         entrance.advertise(port)
         controller.open()
@@ -69,6 +69,6 @@ def _store(config: ControllerConfig) -> ControllerStore:
         config.etcd_user_name, config.etcd_password_path, config.etcd_ca_path, config.etcd_cert_path,
         config.etcd_key_path,
     )  # fmt: skip
-    # One member may be lost without an answer, and another asked, before the lease ends.
+    # There is time to lose an answer of one member and ask another before the lease ends.
     gateway = EtcdGateway(config.etcd_endpoints, config.etcd_lease_ttl_s / 4, access)
     return QuorumStore(gateway, config.controller_dleger_group, config.etcd_lease_ttl_s)

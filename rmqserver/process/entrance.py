@@ -1,4 +1,4 @@
-"""How clients come in: listeners, TLS, and who is asked for credentials; and under which address we are known."""
+"""How clients come in: listeners, TLS, authentication, and the address under which peers know us."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 FAST_PORT_DISTANCE = 2
-"""How far below the broker's port the second listener of old clients is (Apache's "fast" or "VIP" port)."""
+"""How far below the broker's port the second listener for old clients is (Apache's "fast" or "VIP" port)."""
 
 
 class Entrance:
-    """``open_tls``, ``listen`` for each service, and ``start`` its tasks."""
+    """Call ``open_tls``, ``listen`` for each service, and ``start`` for its tasks."""
 
     def __init__(self, plan: ServerPlan, loop: Loop):
         self._plan = plan
         self._loop = loop
         self._door: TlsDoor | None = None
-        """Without one, what comes in is plain."""
+        """None: incoming connections are plain."""
         self._link: TlsLink | None = None
         self._advertised: Advertise | None = None
 
@@ -62,11 +62,11 @@ class Entrance:
     # --- in and out --------------------------------------------------------------------------------------------------
 
     def listen(self, port: int, service: Service) -> int:
-        """The port that it has; 0 is any free one. UsageError if it cannot be had."""
+        """Returns the port; 0 takes any free one. UsageError if it is not available."""
         return self._loop.listen(self._plan.listen, port, service, make_pump=self._make_pump)
 
     def listen_fast(self, port: int, service: Service) -> None:
-        """Beside the broker's ``port``, if it can be had."""
+        """Also listens below the broker's ``port``, if that port is available."""
         fast_port = port - FAST_PORT_DISTANCE
         if fast_port <= 0:
             return
@@ -80,7 +80,7 @@ class Entrance:
 
     @property
     def make_link_pump(self) -> Callable[[], Pump]:
-        """For connections of our own to other servers."""
+        """Pumps for our own connections to other servers."""
         return self._link.pump if self._link is not None else plain_pump
 
     def make_notices(self) -> Notices:
@@ -95,13 +95,13 @@ class Entrance:
         return self._plan.auth.asks or self._door is not None
 
     def guard(self, service: Service, table: AuthTable, cluster: str) -> None:
-        """Whoever asks ``service`` must be a user of ``table``."""
+        """Requires that peers of ``service`` are users of ``table``."""
         from rmqserver.auth.auth_gate import AuthGate
 
         service.guard(AuthGate(self._plan.auth, table, cluster, service.handlers))
 
     def guard_alone(self, service: Service) -> None:
-        """A nameserver or a controller without a broker beside it: its users are those of its settings."""
+        """For a nameserver or a controller without a broker: its users come from its settings."""
         from rmqserver.auth.auth_table import AuthTable
 
         table = AuthTable(None)
@@ -112,17 +112,17 @@ class Entrance:
     # --- our addresses -----------------------------------------------------------------------------------------------
 
     def local_addr(self, port: int) -> str:
-        """Where a process on this machine reaches the port."""
+        """The address at which a process on this machine reaches the port."""
         return join(local_host(self._plan.listen), port)
 
     def advertise(self, bound_port: int) -> Advertise:
-        """What peers are told of the service on this port, from now on."""
+        """The address that peers get for the service on this port, from now on."""
         host, port = self._plan.advertise or (None, None)
         self._advertised = Advertise(self._plan.listen, port or bound_port, host)
         return self._advertised
 
     def registered_addr(self, local: str) -> str:
-        """What a peer is told that we reach from our address ``local``, or that has reached us there."""
+        """The address of ours that a peer gets, if the connection to it has our address ``local``."""
         assert self._advertised is not None, "nobody is told before we listen"
         return self._advertised.addr(local)
 

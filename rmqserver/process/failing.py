@@ -1,4 +1,4 @@
-"""How a task of the server ends all of it."""
+"""How a task ends the whole server."""
 
 from __future__ import annotations
 
@@ -8,4 +8,5 @@ from typing import NoReturn
 from rmqproto.errors import RocketMQError
 
 Fail = Callable[[RocketMQError], Awaitable[NoReturn]]
-"""Ends the server because of the error, and does not return. Raised in a task, it would leave in an exception group."""
+"""Ends the server because of the error, and does not return. Raised in a task, the error would end up in an exception
+group."""

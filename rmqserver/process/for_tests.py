@@ -1,4 +1,4 @@
-"""What tests ask of a server: requests that go wrong, and a broker that is taken back to its start or to a snapshot."""
+"""Support for tests: requests that go wrong, and a broker that returns to its start or to a snapshot."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from rmqserver.snapshots.store_admin import STORE_CODES, StoreAdmin
 
 
 class ForTests:
-    """The gate stands in every server: ``--fault`` needs no requests. ``start`` its tasks when it serves."""
+    """The fault gate is there even without test requests, for ``--fault``. ``start`` its tasks when the server
+    serves."""
 
     def __init__(self, plan: ServerPlan, loop: Loop, services: Sequence[Service], host: BrokerHost | None):
-        """``services`` are those beside the broker of ``host``, which may be another one later."""
+        """``services`` are all but the broker of ``host``, which may be replaced later."""
         self._plan = plan
         self._services = services
         self._faults = FaultGate(loop, FAULT_CODES | STORE_CODES)
@@ -43,5 +44,5 @@ class ForTests:
         if self._store_admin is not None:
             nursery.start_soon(self._store_admin.run)
         nursery.start_soon(self._faults.run)
-        if self._plan.faults:  # from now on, not for the registration that made it ready
+        if self._plan.faults:  # from now on: registration, which makes the server ready, must not fail
             self._faults.set_rules(self._plan.faults)

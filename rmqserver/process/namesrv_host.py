@@ -18,7 +18,7 @@ class NamesrvHost:
     """It listens as soon as it is made. ``close`` it."""
 
     def __init__(self, config: NamesrvConfig, plan: ServerPlan, entrance: Entrance):
-        """UsageError if the port cannot be had, StorageError if the file cannot be read; nothing stays open then."""
+        """UsageError if the port is not available, StorageError if the file cannot be read; nothing stays open then."""
         self._kv = KvConfig(Path(plan.kv_path) if plan.kv_path else None)
         self._kv.load()
         self.nameserver = Nameserver(config, self._kv, notices=entrance.make_notices())
@@ -31,5 +31,5 @@ class NamesrvHost:
         log.info("event=namesrv-opened addr=%s kv_file=%s", self.addr, plan.kv_path or "none")
 
     def close(self) -> bool:
-        """False if what was put is not on the device."""
+        """False if the key-value table is not on the device."""
         return self._kv.close()

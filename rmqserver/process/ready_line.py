@@ -1,4 +1,4 @@
-"""The line that says that a server serves: on standard output, and in a file for whoever waits for it."""
+"""The line that tells that a server is ready: on standard output, and in a file for processes that wait for it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def announce(facts: Mapping[str, object], ready_file: str | None) -> None:
-    """Facts that are None are left out. The file appears only when it is complete."""
+    """Leaves out facts that are None. The file appears only when it is complete."""
     told = {"event": "ready", "pid": os.getpid(), **facts}
     line = json.dumps({name: fact for name, fact in told.items() if fact is not None}) + "\n"
     if ready_file is not None:

@@ -1,5 +1,5 @@
 """One process: a nameserver, a broker, or both, or a controller, on one loop in one trio run. Its start, its ready line
-and its clean end. What only one of them needs is imported where it is made."""
+and its clean end. Imports that only one of them needs are made where it is created."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 EXIT_OK = 0
 EXIT_STORE_FAILED = 1
-"""Something could not be written to the device. The logs say how much of what was acknowledged is there."""
+"""Something could not be written to the device. The logs tell how much of what was acknowledged is there."""
 
 
 def serve(plan: ServerPlan, started_s: float, local_set: LocalSetPlan | None = None) -> int:
@@ -49,8 +49,8 @@ def serve(plan: ServerPlan, started_s: float, local_set: LocalSetPlan | None = N
 
 
 def _raise_open_files_limit() -> None:
-    """Raises it to what the system allows, as Java does when it starts. Every client is an open file, and 1024 is a
-    usual limit."""
+    """Raises it to the system's maximum, as Java does when it starts. Every client is an open file, and 1024 is a usual
+    limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -78,10 +78,10 @@ class _Server:
         self._metrics_addr: str | None = None
         self._nursery: trio.Nursery | None = None
         self._failure: RocketMQError | None = None
-        """Why it ends, if no signal asks for it."""
+        """Why the server ends, if no signal asked for it."""
 
     async def run(self) -> int:
-        """Once."""
+        """Call it once."""
         try:
             with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
                 self._entrance.open_tls()
@@ -101,7 +101,7 @@ class _Server:
         return EXIT_OK if is_all_kept else EXIT_STORE_FAILED
 
     async def _fail(self, error: RocketMQError) -> NoReturn:
-        """``Fail``."""
+        """Implements ``Fail``."""
         assert self._nursery is not None
         self._failure = error
         self._nursery.cancel_scope.cancel()
@@ -161,7 +161,7 @@ class _Server:
     # --- serving -----------------------------------------------------------------------------------------------------
 
     async def _serve(self, nursery: trio.Nursery, signals: AsyncIterator[int]) -> None:
-        """Until a signal comes."""
+        """Serves until a signal comes."""
         await self._start_tasks(nursery)
         if self._broker is not None:
             await self._broker.serve()
@@ -198,7 +198,7 @@ class _Server:
             nursery.start_soon(self._watch_pages.run)
 
     def _start_set(self, nursery: trio.Nursery, plan: LocalSetPlan) -> None:
-        """It is ready when all of its brokers are."""
+        """The set is ready when all of its brokers are."""
         from rmqserver.process.set_host import SetHost
 
         assert self._namesrv is not None

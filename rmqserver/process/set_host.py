@@ -1,4 +1,4 @@
-"""``standalone --replicas``: the brokers of the set, which are processes of their own, and when all of them serve."""
+"""``standalone --replicas``: the broker processes of the set, and when all of them are ready."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class SetHost:
         await fail(failure)
 
     async def ready(self) -> str:
-        """The master's address, when all brokers are in sync and the nameserver knows them."""
+        """The master's address, once all brokers are in sync and the nameserver knows them."""
         while (addr := self._master_addr()) is None:
             await trio.sleep(LOOK_EVERY_S)
         return addr
@@ -45,7 +45,7 @@ class SetHost:
         return None
 
     def facts(self) -> list[dict[str, Any]]:
-        """Of each broker: what the ready line says."""
+        """The facts of each broker for the ready line."""
         return [
             {key: each[key] for key in ("broker_addr", "pid", "store_dir")}
             for _, each in sorted(self._set.brokers.items())

@@ -1,8 +1,7 @@
-"""``--seed FILE``: topics, groups and messages that are there when the server is ready, as YAML or JSON
-(docs/testing.md).
+"""``--seed FILE``: topics, groups and messages that exist when the server is ready, as YAML or JSON (docs/testing.md).
 
-What is not understood is refused, with its line and its place in the file: a seed that is half taken would make a test
-pass, or fail, for the wrong reason. Only the file is judged here; names and limits are the broker's to judge.
+Unknown content is refused, with its line and its place in the file: a half-applied seed would make a test pass, or
+fail, for the wrong reason. Only the form of the file is checked here; the broker checks names and limits.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from rmqproto.message import properties as props
 
 T = TypeVar("T")
 
-# In C where PyYAML has it: a large seed takes a tenth of the time.
+# PyYAML's C loader, if there is one: a large seed takes a tenth of the time.
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 _TAG = "tag:yaml.org,2002:"
@@ -71,14 +70,14 @@ class Seed:
 
 
 def read_seed(path: str) -> Seed:
-    """UsageError for a file that cannot be read or says what is not known here."""
+    """UsageError if the file cannot be read or has unknown content."""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except OSError as error:
         raise UsageError(f"--seed {path}: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise UsageError(f"--seed {path}: {error.reason} at byte {error.start}: UTF-8 is needed") from None
-    # Between the tokens of JSON a tab is a blank; YAML knows none there.
+    # JSON allows tabs between tokens; YAML does not.
     text = text.replace("\t", " ") if path.endswith(".json") else text
     try:
         root = yaml.compose(text, Loader=_Loader)
@@ -109,7 +108,7 @@ class _SeedReader:
         return self._seed
 
     def _named(self, node: yaml.Node, where: str) -> Iterator[tuple[str, yaml.Node, yaml.Node | None]]:
-        """Name, where it stands, and settings: of a mapping by name, or of a list of names."""
+        """Yields name, its node, and settings (a mapping) or None (a list of names)."""
         if isinstance(node, yaml.SequenceNode):
             for at, item in enumerate(node.value):
                 yield self._text(item, f"{where}[{at}]"), item, None
@@ -197,7 +196,7 @@ class _SeedReader:
     # --- nodes -------------------------------------------------------------------------------------------------------
 
     def _members(self, node: yaml.Node | None, where: str, known: Collection[str]) -> dict[str, yaml.Node]:
-        """The members of a mapping, each of which must be known; of nothing, none."""
+        """The members of a mapping, each of which must be known; none for an empty node."""
         found = {}
         for key, value in self._pairs(node, where) if node is not None else ():
             if key.value not in known:
@@ -225,7 +224,7 @@ class _SeedReader:
         return list(node.value)
 
     def _text(self, node: yaml.Node, where: str) -> str:
-        """Text as it is written: a number needs no quotes."""
+        """The text as written: a number needs no quotes."""
         if not isinstance(node, yaml.ScalarNode) or node.tag == f"{_TAG}null":
             raise self._error(node, where, "text is needed")
         return str(node.value)

@@ -1,6 +1,6 @@
-"""Puts a seed into a broker before it is ready, by the operations that serve tools and producers: what those refuse is
-an error here. A seed may be applied at every start. Topics and groups get the settings of the file each time; its
-messages go only to topics that never had one."""
+"""Puts a seed into a broker before it is ready, by the operations that serve tools and producers: what they refuse is
+an error here. A seed may be applied at every start. Topics and groups get the settings of the file each time; messages
+go only to topics that never had one."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from rmqserver.store.results import MessageRefused
 log = logging.getLogger(__name__)
 
 PORTION_COUNT = 1000
-"""Messages of one round: it holds them in memory."""
+"""Messages of one round, which are held in memory."""
 
 _BORN_HOST = host_bytes("127.0.0.1", 0)
 """Messages of a seed come from no client."""
 
 
 class Sowing:
-    """Make it with an open broker, ``put_tables``, and, when the loop runs, ``put_messages``."""
+    """Make it with an open broker, call ``put_tables``, and, when the loop runs, ``put_messages``."""
 
     def __init__(self, broker: Broker, seed: Seed, store_host: bytes):
-        """``store_host`` is what the messages' records say of us."""
+        """``store_host`` is our address in the messages' records."""
         self._broker = broker
         self._seed = seed
         self._store_host = store_host
@@ -50,7 +50,7 @@ class Sowing:
         self._has_ended = trio.Event()
 
     def put_tables(self) -> None:
-        """UsageError, which names the line, for what the broker does not take."""
+        """UsageError, with the line, for anything that the broker refuses."""
         parts = self._broker.parts
         topic_admin = TopicAdmin(parts, lambda callback: callback())
         group_admin = GroupAdmin(parts)
@@ -62,7 +62,7 @@ class Sowing:
                 group_admin.put(group.config)
 
     async def put_messages(self) -> None:
-        """Returns when they are as safe as the broker promises. UsageError as above; StorageError."""
+        """Returns when the messages are as safe as the broker promises. UsageError as above; StorageError."""
         empty_topics = {message.topic for message in self._seed.messages if self._is_empty(message.topic)}
         wanted = [message for message in self._seed.messages if message.topic in empty_topics]
         for start in range(0, len(wanted), PORTION_COUNT):
@@ -74,7 +74,7 @@ class Sowing:
         )  # fmt: skip
 
     def _is_empty(self, topic: str) -> bool:
-        """Whether no message was ever in it. A topic that is not there is empty; to send to it is refused."""
+        """Whether the topic never had a message. A missing topic counts as empty; sending to it is refused."""
         config = self._broker.topics.get(topic)
         queue_nums = max(config.read_queue_nums, config.write_queue_nums) if config is not None else 0
         return not any(self._broker.store.max_offset(topic, queue_id) for queue_id in range(queue_nums))
@@ -121,7 +121,7 @@ class Sowing:
 
     @contextmanager
     def _line(self, line: int) -> Iterator[None]:
-        """What is refused within is an error of the file's ``line``."""
+        """Turns a refusal within the block into an error of the file's ``line``."""
         try:
             yield
         except (MessageRefused, ProtocolError) as error:
