@@ -1,5 +1,5 @@
-"""The ``rmqserver`` command: ``standalone``, ``namesrv``, ``broker`` and ``controller``. It must start in a blink. So
-it uses argparse, and imports nothing heavy before the command line is known to be right."""
+"""The ``rmqserver`` command: ``standalone``, ``namesrv``, ``broker`` and ``controller``. It must start in a blink, so
+it uses argparse, and imports nothing heavy before the command line is checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where peers are told to find the broker: the address that is registered with nameservers and stored with messages."""
+"""Where peers find the broker: the address that is registered with nameservers and stored with messages."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from rmqproto.message.record import host_bytes
 
 _WILDCARDS = ("", "0.0.0.0", "::")
 _ELSEWHERE = ("192.0.2.1", 9)
-"""An address of the block kept for documentation: a datagram socket "connected" to it sends nothing, and tells which of
-our addresses would be used to reach the world."""
+"""An address reserved for documentation. "Connecting" a datagram socket to it sends nothing, and shows which of our
+addresses reaches the outside world."""
 
 
 def join(host: str, port: int) -> str:
-    """``host:port``, an IPv6 address in brackets."""
+    """``host:port``, with an IPv6 address in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
@@ -29,7 +29,7 @@ def local_host(listen: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Advertise:
-    """``host`` None: the address on which a peer reached us. ``port`` is the listener's, or what is mapped to it."""
+    """``host`` None: the address on which a peer reached us. ``port`` is the listener's, or the one mapped to it."""
 
     listen: str
     port: int
@@ -38,7 +38,7 @@ class Advertise:
     def addr(self, local: str) -> str:
         """The address to register. ``local`` is our end of the connection to the nameserver.
 
-        A nameserver on this machine is reached by loopback. Clients elsewhere, which a wildcard listener lets in, could
+        A nameserver on this machine is reached by loopback. Clients elsewhere, which a wildcard listener admits, could
         not use that address.
         """
         if self.host is not None:
@@ -49,11 +49,11 @@ class Advertise:
 
     @property
     def is_each_peers_own(self) -> bool:
-        """Whether a peer is best told the address on which it has reached us: we listen on all of them."""
+        """Whether a peer should be told the address on which it reached us: we listen on all of them."""
         return self.host is None and self.listen in _WILDCARDS
 
     def record_host(self) -> bytes | None:
-        """The store host of all messages, or None if it is that of each connection. UsageError for a name without an
+        """The store host of all messages, or None if it depends on the connection. UsageError for a name without an
         address."""
         if self.host is None:
             return None
@@ -69,10 +69,10 @@ class Advertise:
 def _outward_host(fallback: str) -> str:
     family = socket.AF_INET6 if ":" in fallback else socket.AF_INET
     if family == socket.AF_INET6:
-        return fallback  # no block of IPv6 is routed everywhere: --advertise must name the address
+        return fallback  # no IPv6 block is routed everywhere: --advertise must name the address
     with socket.socket(family, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(_ELSEWHERE)
-        except OSError:  # loopback is the only network
+        except OSError:  # there is no network but loopback
             return fallback
         return str(probe.getsockname()[0])

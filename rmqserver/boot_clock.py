@@ -1,4 +1,4 @@
-"""The clock of promises to others, who do not wait for a machine that sleeps: leases end by it."""
+"""The clock for promises to other machines, such as leases: they do not wait while this machine sleeps."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ import time
 
 
 def boot_ms() -> int:
-    """A clock that is never set, and goes on while the machine sleeps. ``time.monotonic`` and trio's stand still then,
-    on Linux."""
+    """A clock that is never set, and continues while the machine sleeps. On Linux, ``time.monotonic`` and trio's clock
+    stand still then."""
     return time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)) // 1_000_000

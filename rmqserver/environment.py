@@ -1,7 +1,7 @@
-"""Every option of the command line also as a variable of the environment, for images and compose files.
+"""Makes every option of the command line available as an environment variable, for images and compose files.
 
-A variable stands for its flag in every respect but one: the flag wins. It is checked as the flag is, and an error names
-the variable."""
+A variable acts like its flag, but the flag wins. It is checked like the flag, and an error names the variable.
+"""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ class EnvironmentParser(argparse.ArgumentParser):
         return command
 
     def parse(self, argv: Sequence[str], environment: Mapping[str, str]) -> argparse.Namespace:
-        """As ``parse_args``. What the environment says comes before what ``argv`` says, which therefore wins."""
+        """As ``parse_args``. Options from the environment come before those of ``argv``, so the latter win."""
         command = self._commands.get(argv[0]) if argv else None
         if command is None:
             return self.parse_args(argv)
         return self.parse_args([argv[0], *command._arguments_of(environment), *argv[1:]])
 
     def _arguments_of(self, environment: Mapping[str, str]) -> Iterator[str]:
-        """What may be given several times is one a line. An empty variable says nothing: compose files set one for what
-        they leave open."""
+        """An option that may be given several times has one value a line. An empty variable is ignored: compose files
+        set one for options that they leave open."""
         for variable, action in self._by_variable.items():
             text = environment.get(variable, "").strip()
             for value in text.splitlines() if variable in self._lists else filter(None, [text]):

@@ -1,6 +1,6 @@
-"""Settings that guard and that are taken at the start alone: those of TLS by ``rmqserver.tls.settings``, those of who
-may do what by ``rmqserver.auth.auth_settings``. If the server ignored one while it runs, it would serve everybody while
-its owner believes that only some are served. So it accepts none over the wire.
+"""Security settings that take effect only at the start: those of TLS (``rmqserver.tls.settings``), and those of
+authentication and authorization (``rmqserver.auth.auth_settings``). If a running server ignored one, it would serve
+everyone while its owner believes it guarded. So it refuses them over the wire.
 
 Keys are those of Apache RocketMQ 5.5.0: of its ``AuthConfig``, and of the system properties and ``tls.properties`` that
 its ``TlsSystemConfig`` reads.
@@ -61,8 +61,8 @@ def is_guard(key: str) -> bool:
 
 
 def check_running(pairs: Mapping[str, str], current: Mapping[str, str]) -> None:
-    """UsageError, which names the key and shows no value, for the first setting of authentication and authorization
-    that is another than that of the running server, ``current``."""
+    """UsageError for the first setting of authentication and authorization that differs from the running server's,
+    ``current``. It names the key and shows no value."""
     for key in AUTH_KEYS & pairs.keys():
         text = pairs[key].strip()
         if text != current.get(key, "") and (key in current or text.lower() not in ("", "false")):
@@ -70,7 +70,7 @@ def check_running(pairs: Mapping[str, str], current: Mapping[str, str]) -> None:
 
 
 def check(pairs: Mapping[str, str]) -> None:
-    """UsageError, which names the key, for the first setting that asks for a guard."""
+    """UsageError, with the key, for the first setting that asks for a guard."""
     for key, text in pairs.items():
         guard = _GUARDS.get(key)
         if guard is not None and guard.asks(text.strip().lower()):

@@ -1,5 +1,5 @@
-"""``standalone --replicas``: a set of brokers on one machine, to try a client on. Nameserver and controller are in this
-process; each broker is a process of its own, so that it can be killed."""
+"""``standalone --replicas``: a set of brokers on one machine, for trying a client. Nameserver and controller are in
+this process; each broker is a separate process, so that it can be killed."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from rmqserver.tls.settings import TLS_KEYS
 log = logging.getLogger(__name__)
 
 PORTS_APART = 10
-"""Between brokers: each also has one port above its own, and one two below."""
+"""Distance between the ports of brokers: each also uses one port above its own, and one two below."""
 
 AGAIN_S = 3.0
-"""Until a broker that was killed is started again, as a manager of services does it."""
+"""Time until a killed broker is started again, as a service manager would do."""
 
 STOP_TIMEOUT_S = 30.0
 
@@ -36,22 +36,22 @@ _SET = {
     "allAckInSyncStateSet": "true",
     "checkSyncStateSetPeriod": "500",
 }
-"""Unless others are given: nothing that was answered with 0 is lost with the master."""
+"""Defaults of the set: no message that was acknowledged is lost with the master."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class LocalSetPlan:
     replica_count: int
     port: int
-    """Of the first broker; 0: each takes any free one."""
+    """The first broker's port; 0: each takes any free one."""
     arguments: tuple[str, ...]
-    """Of all brokers' command lines."""
+    """Added to the command lines of all brokers."""
     root: str | None
     """None: a temporary directory."""
 
 
 def plan_local_set(options: Options) -> tuple[ServerPlan, LocalSetPlan]:
-    """UsageError for what a set of brokers cannot have."""
+    """UsageError for options that a set of brokers cannot have."""
     count = options.replicas
     assert count is not None
     refused = {
@@ -70,7 +70,7 @@ def plan_local_set(options: Options) -> tuple[ServerPlan, LocalSetPlan]:
     alone = dataclasses.replace(options, has_broker=False, port=options.namesrv_port, config=None, settings=())
     controller = ControllerConfig()
     controller.load({"listenPort": "0"} if options.namesrv_port == 0 else {})
-    usual = {**_SET, "minInSyncReplicas": "2" if count > 2 else "1"}  # one may be lost, and the others go on
+    usual = {**_SET, "minInSyncReplicas": "2" if count > 2 else "1"}  # one may be lost, and the others continue
     passed = [f"--set={key}={value}" for key, value in usual.items() if key not in given]
     passed += [f"--set={each}" for each in options.settings]
     for flag, value in (("--listen", options.listen), ("--config", options.config), ("--flush", options.flush)):
@@ -98,7 +98,7 @@ class LocalSet:
         self._is_stopping = False
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self.brokers: dict[int, dict[str, Any]] = {}
-        """What each has said when it was ready, by its number."""
+        """The ready line of each broker, by number."""
 
     async def run(self) -> RocketMQError:
         """Keeps the brokers running. Returns if one does not start, or ends by itself."""
@@ -147,12 +147,12 @@ class LocalSet:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             env=environment,
-            start_new_session=True,  # Ctrl-C is for this process, which ends the others
+            start_new_session=True,  # Ctrl-C reaches only this process, which ends the others
         )
         return process
 
     async def _ready(self, process: subprocess.Popen[bytes]) -> dict[str, Any] | None:
-        """What the broker says when it is ready; None if it has ended before."""
+        """The broker's ready line; None if it ended before."""
         assert process.stdout is not None
         line = b""
         async with trio.lowlevel.FdStream(os.dup(process.stdout.fileno())) as stream:
@@ -175,7 +175,7 @@ class LocalSet:
                 await _ended(process)
 
     def close(self) -> None:
-        """Ends what is left."""
+        """Ends the brokers that are left."""
         for process in self._processes.values():
             if process.poll() is None:
                 process.kill()
@@ -185,7 +185,7 @@ class LocalSet:
 
 
 async def _ended(process: subprocess.Popen[bytes]) -> int:
-    """Its status, when it has ended; of one that a signal has killed, the signal's number below zero."""
+    """Waits for the end and returns the exit status; if a signal killed the process, the negated signal number."""
     status = process.poll()
     if status is None:
         fd = os.pidfd_open(process.pid)

@@ -9,14 +9,14 @@ import sys
 import time
 
 LINE_MAX_CHARS = 8192
-"""Lines hold names from outside, and a frame has room for a name of 16 MiB."""
+"""Lines may hold names from outside, and a frame has room for a name of 16 MiB."""
 
 SELDOM_INTERVAL_S = 10.0
 _NAMES_MAX = 1000
 
 
 class KeyValueFormatter(logging.Formatter):
-    """Time in UTC, level and logger in front; a traceback as one quoted value behind."""
+    """Puts time in UTC, level and logger first; a traceback comes last, as one quoted value."""
 
     def format(self, record: logging.LogRecord) -> str:
         message = record.getMessage().replace("\n", "\\n")
@@ -30,13 +30,13 @@ class KeyValueFormatter(logging.Formatter):
 
 
 class Seldom:
-    """Whether a line that others can make come without end may be written again: of each name once in a while."""
+    """Limits log lines that others can cause without end: each name may write one from time to time."""
 
     def __init__(self) -> None:
         self._written_s: dict[str, float] = {}
 
     def is_due(self, name: str) -> bool:
-        """Not before SELDOM_INTERVAL_S are over since it was so for that name."""
+        """True at most once every SELDOM_INTERVAL_S for each name."""
         now_s = time.monotonic()
         if now_s < self._written_s.get(name, -math.inf) + SELDOM_INTERVAL_S:
             return False
@@ -47,7 +47,7 @@ class Seldom:
 
 
 def set_up(level: str) -> None:
-    """For the whole process."""
+    """Sets up logging for the whole process."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(KeyValueFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

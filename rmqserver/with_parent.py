@@ -1,5 +1,5 @@
-"""``python -m rmqserver.with_parent …``: ``rmqserver …`` that gets SIGTERM when the process that started it dies, also
-if that is killed."""
+"""``python -m rmqserver.with_parent …``: ``rmqserver …`` that gets SIGTERM when its parent process dies, even if the
+parent is killed."""
 
 from __future__ import annotations
 

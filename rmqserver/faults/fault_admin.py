@@ -1,4 +1,4 @@
-"""Faults while the server runs: our own requests that set the rules and tell how often each was hit."""
+"""Faults while the server runs: our own requests that set the rules and report the hits of each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.service import Handler
 
 RULES_MAX = 1000
-"""Every request is compared with each."""
+"""Limit of rules: every request is compared with each."""
 
 FAULT_CODES = frozenset({int(OwnRequestCode.SET_FAULTS), int(OwnRequestCode.GET_FAULTS)})
 
@@ -28,7 +28,7 @@ class FaultAdmin:
         return {OwnRequestCode.SET_FAULTS: self.set, OwnRequestCode.GET_FAULTS: self.get}
 
     def set(self, request: Request[Any], connection: Connection) -> bytes:
-        """All rules or, if one of them is none, no change."""
+        """Sets all rules; if one is invalid, nothing changes."""
         wanted = loads_untrusted(request.body, FaultRules).rules
         if len(wanted) > RULES_MAX:
             raise Refused(ResponseCode.INVALID_PARAMETER, f"{len(wanted)} rules are more than {RULES_MAX}")
@@ -45,7 +45,7 @@ class FaultAdmin:
 
 
 class NoTestRequests:
-    """In place of handlers for tests, where a store is kept: a test that meets the wrong broker must not change it."""
+    """Refuses the requests for tests if the store is kept: a test that reaches the wrong broker must not change it."""
 
     def handlers(self) -> dict[int, Handler]:
         return dict.fromkeys(OwnRequestCode, self.refuse)

@@ -1,7 +1,7 @@
-"""Makes requests go wrong as rules say: it stands at the gate, before the handlers, and only while there are rules.
+"""Makes requests go wrong by rules. It is a gate before the handlers, and only there while there are rules.
 
-What it cannot make go wrong is what happens inside: files, flushes. A delayed request waits here and is handled later,
-as one that came later would be.
+It cannot make inner operations (files, flushes) go wrong. A delayed request waits here and is handled later, as if it
+had come later.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from rmqserver.remoting.service import Service
 log = logging.getLogger(__name__)
 
 HELD_MAX = 10_000
-"""Delayed requests. One more passes without delay."""
+"""Limit of delayed requests. Further ones pass without delay."""
 
 
 class ActiveFault:
-    """A rule and how often it was hit."""
+    """A rule and the number of its hits."""
 
     def __init__(self, rule: FaultRule):
         self.rule = rule
         self.hit_count = 0
 
     def hits(self, header: object) -> bool:
-        """Whether this request is one that goes wrong; then it is counted."""
+        """Whether the rule applies to this request; if so, the hit is counted."""
         rule = self.rule
         if rule.count is not None and self.hit_count >= rule.count:
             return False
@@ -58,7 +58,7 @@ class FaultGate:
     wants_ext = False
 
     def __init__(self, loop: Loop, spared_codes: frozenset[int] = frozenset()):
-        """Requests of ``spared_codes`` always pass: those that take the rules back."""
+        """Requests of ``spared_codes`` always pass: they include those that remove the rules."""
         self.active: list[ActiveFault] = []
         self._loop = loop
         self._services: Sequence[Service] = ()
@@ -68,20 +68,20 @@ class FaultGate:
         self._has_news = trio.Event()
 
     def guard(self, services: Sequence[Service]) -> None:
-        """These from now on, in place of those before."""
+        """Guards these services, and no longer the previous ones."""
         self._services = services
         for service in services:
             service.use_gate(self if self.active else None)
 
     def set_rules(self, rules: Sequence[FaultRule]) -> None:
-        """In place of those before; without rules nothing goes wrong any more. What is delayed stays delayed."""
+        """Replaces the rules; without rules nothing goes wrong any more. Delayed requests stay delayed."""
         self.active = [ActiveFault(rule) for rule in rules]
         for service in self._services:
             service.use_gate(self if rules else None)
         log.warning("event=faults-set rules=%r", [rule.text for rule in rules])
 
     def admit(self, request: Request[Any], ext: Mapping[str, str], connection: Connection) -> TakeOver | None:
-        """The first rule that is hit decides."""
+        """The first rule that applies decides."""
         if request.code in self._spared_codes:
             return None
         for fault in self.active:
@@ -91,7 +91,7 @@ class FaultGate:
 
     def _taken(self, rule: FaultRule, request: Request[Any], connection: Connection) -> TakeOver | None:
         if rule.lose_answer:
-            request.flag |= ONEWAY_FLAG  # nobody waits for the answer of a oneway request
+            request.flag |= ONEWAY_FLAG  # a oneway request gets no answer
         if rule.delay_ms and len(self._held) < HELD_MAX:
             request.body = bytes(request.body)  # the loop reads the next bytes into the same buffer
             return lambda go_on: self._hold(rule, connection, go_on)
@@ -114,11 +114,11 @@ class FaultGate:
             self._has_news = trio.Event()
             while self._held and self._held[0][0] <= trio.current_time():
                 heapq.heappop(self._held)[2]()
-                self._loop.wake()  # the round that stores and answers
+                self._loop.wake()  # starts a round, which stores and answers
 
 
 def _end(rule: FaultRule, connection: Connection, go_on: GoOn) -> None:
-    """What becomes of a request that did not pass at once."""
+    """Ends a request that did not pass at once."""
     if rule.disconnect:
         connection.close(rule.remark)
     elif not rule.drop and not connection.closed:

@@ -1,9 +1,8 @@
-"""What a broker tells Prometheus: the metrics of RocketMQ 5 that it can answer from what it counts anyway, under their
-names and labels (``BrokerMetricsConstant``, ``DefaultStoreMetricsConstant``, ``ConsumerLagCalculator``, 5.5.0).
+"""A broker's metrics for Prometheus: those of RocketMQ 5 that follow from what it counts anyway, under their names and
+labels (``BrokerMetricsConstant``, ``DefaultStoreMetricsConstant``, ``ConsumerLagCalculator``, 5.5.0).
 
-Nothing is counted for it: everything is read when it is asked for. Two things differ from Apache's. Groups that are
-offline have a lag, too: theirs is the one that nobody else reports. And ``message_type`` is not told, because nobody
-counts it.
+Nothing is counted for metrics: everything is read on request. Two things differ from Apache's broker. Offline groups
+also have a lag: no one else reports theirs. And there is no ``message_type``, because nothing counts it.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _CONSUME_MODES = {"CONSUME_ACTIVELY": "pull", "CONSUME_PASSIVELY": "push", "CONS
 
 
 class _Progress(NamedTuple):
-    """How far a group has come in a topic. The times are those of storing, 0 if nothing is left."""
+    """How far a group has come in a topic. The times are store times, 0 if nothing is left."""
 
     group: str
     topic: str
@@ -46,12 +45,12 @@ class BrokerFamilies:
         self._topics = parts.topics
 
     def labels(self) -> dict[str, str]:
-        """Of every sample."""
+        """The labels of every sample."""
         config = self._parts.config
         return {"node_type": "broker", "cluster": config.broker_cluster_name, "node_id": config.broker_name}
 
     def families(self, store_size_bytes: int) -> Iterator[Family]:
-        """``store_size_bytes`` is the size of all files of the store: to add them up may take a while, so the caller
+        """``store_size_bytes`` is the size of all files of the store. Adding them up may take a while, so the caller
         does it in a thread."""
         yield from self._tables()
         yield from self._flows()
@@ -160,7 +159,7 @@ class BrokerFamilies:
         }  # fmt: skip
         found: list[_Progress] = []
         for at, (name, (help, value)) in enumerate(kinds.items()):
-            # Worked out once, while the first family is told, and told five times.
+            # Computed once, for the first family, and used for all five.
             progress = self._note(found) if at == 0 else found
             yield Family(name, GAUGE, help, self._lag_samples(progress, value))
 
@@ -177,7 +176,7 @@ class BrokerFamilies:
         by_group: dict[str, set[str]] = {}
         for group in self._parts.groups.all():
             by_group[group] = set()
-        for key in self._parts.offsets.committed_table:  # all groups at once: by group each would cost a walk
+        for key in self._parts.offsets.committed_table:  # all groups at once, or each would cost a walk
             topic, _, group = key.partition(SEPARATOR)
             by_group.setdefault(group, set()).add(topic)
         for group, topics in by_group.items():
@@ -211,7 +210,7 @@ class BrokerFamilies:
     # --- labels ------------------------------------------------------------------------------------------------------
 
     def _of_group(self, group: str, topic: str) -> dict[str, str]:
-        """Of what a group does with a topic. A pop retry topic is told as the topic behind it."""
+        """Labels for a group and a topic. A pop retry topic is reported as its original topic."""
         plain = normal_topic(topic, group)
         is_retry = topic.startswith(RETRY_PREFIX)
         is_system = self._topics.is_system(plain) or is_system_group(group)

@@ -18,7 +18,7 @@ class LabelledValue(NamedTuple):
 
 
 class Family(NamedTuple):
-    """``samples`` may be made on the way: what is told of many groups is worked out piece by piece."""
+    """``samples`` may be a generator: samples of many groups are computed piece by piece."""
 
     name: str
     kind: str
@@ -27,7 +27,7 @@ class Family(NamedTuple):
 
 
 def render(families: Iterable[Family], labels: Mapping[str, str]) -> Iterator[str]:
-    """Line by line, each with its end. ``labels`` are those of every sample, before its own."""
+    """Yields line by line, each with its end. ``labels`` are common to all samples and precede each sample's own."""
     common = _pairs(labels)
     for family in families:
         yield f"# HELP {family.name} {family.help}\n# TYPE {family.name} {family.kind}\n"

@@ -1,8 +1,8 @@
-"""``/metrics``, ``/healthz`` and ``/readyz`` over HTTP, for whoever watches a server: one request a connection.
+"""``/metrics``, ``/healthz`` and ``/readyz`` over HTTP, for monitoring a server: one request a connection.
 
-Of a request only the first line counts, and every answer ends its connection. That is little enough to be read here,
-without a library for HTTP. The pages are made in the server's own thread, between the rounds of its loop: piece by
-piece, so that no client of the broker waits for them.
+Only the first line of a request matters, and every answer ends its connection. That is so little that it needs no HTTP
+library. The pages are made in the server's own thread, between the rounds of its loop, piece by piece, so that no
+client of the broker waits for them.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ log = logging.getLogger(__name__)
 
 REQUEST_MAX_BYTES = 8192
 REQUEST_TIMEOUT_S = 10.0
-"""For a request to come, and for its answer to be taken."""
+"""Time for a request to come, and for its answer to be read."""
 
 CONNECTIONS_MAX = 16
-"""Those past it wait: a page may hold a line for each of 100,000 topics."""
+"""Further connections wait: a page may hold a line for each of 100,000 topics."""
 
 TURN_S = 0.001
 """How long a page is worked on before the loop has its turn: as long as the loop works at a time."""
@@ -51,7 +51,7 @@ class WatchPages:
     """Make it, ``listen``, ``run`` it as a task. It is not ready before ``is_serving`` is set."""
 
     def __init__(self) -> None:
-        """Without a broker to ``watch``: of a nameserver, which has no metrics in RocketMQ."""
+        """Without a broker to ``watch`` it is a nameserver's, which has no metrics in RocketMQ."""
         self.is_serving = False
         self._broker: Broker | None = None
         self._families: BrokerFamilies | None = None
@@ -59,11 +59,11 @@ class WatchPages:
         self._listeners: list[trio.SocketListener] = []
 
     def watch(self, broker: Broker, families: BrokerFamilies) -> None:
-        """This broker from now on."""
+        """Serves the metrics of this broker from now on."""
         self._broker, self._families = broker, families
 
     async def listen(self, host: str, port: int) -> str:
-        """Opens the port, 0 for any free one, and returns its address. UsageError if it cannot be had."""
+        """Opens the port, 0 for any free one, and returns its address. UsageError if it is not available."""
         try:
             self._listeners = await trio.open_tcp_listeners(port, host=host)
         except OSError as error:
@@ -74,7 +74,7 @@ class WatchPages:
         return join(local_host(host), int(self._listeners[0].socket.getsockname()[1]))
 
     async def run(self) -> None:
-        """Until cancelled; closes the port at the end."""
+        """Serves until cancelled; closes the port at the end."""
         await trio.serve_listeners(self._serve, self._listeners)
 
     async def _serve(self, stream: trio.SocketStream) -> None:
@@ -101,7 +101,7 @@ class WatchPages:
         return WatchPage(404, "there are /metrics, /healthz and /readyz\n")
 
     def _unready_reason(self) -> str:
-        """Empty if everything is served."""
+        """Why the server is not ready; empty if it is."""
         if not self.is_serving:
             return "starting"
         if self._broker is not None and not self._broker.store.is_writeable:
@@ -134,7 +134,7 @@ class WatchPages:
 
 
 async def _request_line_untrusted(stream: trio.SocketStream) -> list[bytes]:
-    """The words of a request's first line, when its headers are there; none of what is no request."""
+    """The words of a request's first line, once its headers are there; none if it is no request."""
     received = bytearray()
     while b"\r\n\r\n" not in received and b"\n\n" not in received:
         data = await stream.receive_some()
@@ -154,7 +154,7 @@ def _answer(page: WatchPage) -> bytes:
 
 
 def _size_of_files(directory: str) -> int:
-    """In any thread. A file that is removed meanwhile counts nothing."""
+    """Any thread. A file that is removed meanwhile does not count."""
     size_bytes = 0
     for parent, _, names in os.walk(directory):
         for name in names:

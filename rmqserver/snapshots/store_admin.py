@@ -1,4 +1,4 @@
-"""Our own requests that take a whole broker back to where it was: to nothing, or to a snapshot. They are for tests."""
+"""Our own requests that reset a whole broker: to empty, or to a snapshot. They are for tests."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 class Reopen(Protocol):
     def __call__(self, asker: Connection, change: Callable[[], None], *, sow: bool) -> Awaitable[None]:
-        """Closes the broker, has ``change`` made to its files in a thread, and opens it again, whatever became of that:
-        OSError of ``change``. Of its connections only the ``asker``'s stays. With ``sow``, what ``--seed`` says is
-        there again."""
+        """Closes the broker, makes ``change`` to its files in a thread, and opens it again even if ``change`` failed.
+        OSError of ``change``. Only the connection of ``asker`` stays open. With ``sow``, the content of ``--seed`` is
+        put again."""
 
 
 class _Job(NamedTuple):

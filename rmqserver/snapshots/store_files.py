@@ -1,5 +1,5 @@
-"""The files of a store that is closed: all gone, copied aside, or taken back. A copy lies in ``snapshots/NAME`` below
-the store, on its file system, and goes with it."""
+"""The files of a closed store: removed, copied to a snapshot, or restored. A snapshot lies in ``snapshots/NAME`` below
+the store, on its file system, and is removed with it."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ STORE_PARTS = (
     "commitlog", "consumequeue", "index", "config", "checkpoint", "timerwheel", "timerlog", "abort", "failed_flush",
     "producerSequences",
 )  # fmt: skip
-"""What belongs to a store. Anything else in its directory is not ours to remove."""
+"""The parts of a store. Anything else in its directory is not ours to remove."""
 
 _PIECE_BYTES = 1 << 20
 
 
 class StoreFiles:
-    """``root`` is the store's directory. Methods take as long as the copying does; OSError of the file system. One that
-    fails leaves the store as it was, or ``clear`` a part of it."""
+    """``root`` is the store's directory. Methods take as long as the copying does; OSError of the file system. If a
+    method fails, the store is as before, but ``clear`` may leave a part of it."""
 
     def __init__(self, root: str):
         self._root = Path(root)
@@ -34,7 +34,7 @@ class StoreFiles:
             _remove(self._root / part)
 
     def check_room(self, name: str) -> None:
-        """UsageError if there are too many snapshots for one more."""
+        """UsageError if there are too many snapshots to add this one."""
         names = self.names()
         if name not in names and len(names) >= SNAPSHOTS_MAX:
             raise UsageError(f"there are {SNAPSHOTS_MAX} snapshots, and no more are taken")
@@ -46,7 +46,7 @@ class StoreFiles:
             return []
 
     def save(self, name: str) -> None:
-        """Takes the place of an older snapshot of that name."""
+        """Replaces an older snapshot of that name."""
         unfinished = self._snapshots / ".unfinished"
         _remove(unfinished)
         unfinished.mkdir(parents=True)
@@ -73,7 +73,7 @@ def _moves(source: Path, target: Path) -> list[tuple[Path, Path]]:
 
 
 def _move_all(moves: list[tuple[Path, Path]]) -> None:
-    """All, in order; or none, and OSError."""
+    """Makes all moves, in order; or none, with OSError."""
     done: list[tuple[Path, Path]] = []
     try:
         for source, target in moves:
@@ -94,7 +94,7 @@ def _copy_parts(source: Path, target: Path) -> None:
 
 
 def _copy_file(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
-    """With its holes: files of a store are made at full size, and most of it is never written."""
+    """Keeps holes: files of a store are made at full size, and most of it is never written."""
     with open(source, "rb") as old, open(target, "xb") as new:
         size, at = os.fstat(old.fileno()).st_size, 0
         new.truncate(size)

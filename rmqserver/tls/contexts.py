@@ -1,4 +1,4 @@
-"""OpenSSL's contexts from settings, and the certificate of our own making that tests use."""
+"""OpenSSL contexts from settings, and the self-made certificate for tests."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ def _check_readable(path: str) -> None:
 
 
 def _load_self_signed(context: ssl.SSLContext) -> None:
-    """Made by the program ``openssl``: Python's library reads certificates and makes none. The key is never on a disk
-    for longer than this takes, and nobody else may read it meanwhile."""
+    """Uses the program ``openssl``: Python's library reads certificates but makes none. The key is on a disk only while
+    this runs, readable by this user only."""
     with tempfile.TemporaryDirectory(prefix="rmqserver-tls-") as directory:
         cert, key = f"{directory}/cert.pem", f"{directory}/key.pem"
         command = [

@@ -1,5 +1,4 @@
-"""The pumps of new connections, with the certificates as they are now: changed files are loaded while connections go
-on."""
+"""The pumps of new connections, with the current certificates: changed files are loaded while the server runs."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ class WatchedContext:
         self.context = make()
 
     async def watch(self) -> None:
-        """A key comes a moment before or after its certificate. Until both fit, the old ones stay."""
+        """A key is replaced a moment before or after its certificate. Until both match, the old ones stay."""
         while True:
             await trio.sleep(WATCH_INTERVAL_S)
             found = stamps(self._paths)
@@ -48,7 +47,7 @@ class WatchedContext:
 
 
 class TlsDoor(WatchedContext):
-    """For connections that come in."""
+    """For incoming connections."""
 
     def __init__(self, settings: DoorSettings):
         super().__init__(partial(door_context, settings), settings.key_pair, settings.trust_path)

@@ -1,8 +1,8 @@
-"""What of TLS is switched on, under the names of Apache RocketMQ 5.5.0's ``TlsSystemConfig``. There they are system
-properties of Java and lines of a file; here they are settings as all others, and ``tls.config.file`` names such a file.
+"""Which parts of TLS are on, under the names of Apache RocketMQ 5.5.0's ``TlsSystemConfig``. There they are Java system
+properties and lines of a file; here they are settings like all others, and ``tls.config.file`` names such a file.
 
-Apache's server always speaks TLS, with a certificate of its own making if it has no other. Ours speaks it when it was
-given a certificate, or was asked for one of its own making. What would guard less than it says is refused.
+Apache's server always speaks TLS, with a self-made certificate if it has no other. Ours does if it has a certificate,
+or was asked to make one. Settings that would guard less than they say are refused.
 """
 
 from __future__ import annotations
@@ -55,18 +55,18 @@ class KeyPair:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class DoorSettings:
-    """How peers are let in. Without ``key_pair`` with a certificate of our own making."""
+    """How peers are let in. Without ``key_pair``, the server makes its own certificate."""
 
     mode: TlsMode
     key_pair: KeyPair | None
     client_auth: ClientAuth
     trust_path: str
-    """The certificates by which clients' certificates are checked; empty if clients are asked for none."""
+    """The certificates that verify clients' certificates; empty if clients are asked for none."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class LinkSettings:
-    """How the broker reaches its nameservers. As in Apache the chain is checked and not the name."""
+    """How the broker reaches its nameservers. As in Apache, the chain is verified but not the name."""
 
     key_pair: KeyPair | None
     checks_server: bool
@@ -76,15 +76,15 @@ class LinkSettings:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TlsSettings:
-    """None is what stays plain."""
+    """None means plain connections."""
 
     door: DoorSettings | None = None
     link: LinkSettings | None = None
 
 
 def tls_settings(given: Mapping[str, str]) -> TlsSettings:
-    """From all settings, of which others than TLS_KEYS are ignored. What is given itself comes before what the file of
-    ``tls.config.file`` says. UsageError for a bad value, for a file that cannot be read, and for a combination that
+    """Extracts them from all settings; keys other than TLS_KEYS are ignored. Settings given directly win over those in
+    the file of ``tls.config.file``. UsageError for a bad value, for an unreadable file, and for a combination that
     would guard less than it says."""
     pairs = {key: text.strip() for key, text in given.items() if key in TLS_KEYS and text.strip()}
     if _FILE in pairs:
@@ -129,7 +129,7 @@ def _door(pairs: Mapping[str, str]) -> DoorSettings | None:
 
 
 def _client_auth(pairs: Mapping[str, str]) -> ClientAuth:
-    """Apache checks clients' certificates only if three settings agree, and is silent if they do not."""
+    """Apache verifies clients' certificates only if three settings agree, and does not report if they do not."""
     wanted = ClientAuth(_one_of(pairs, _NEED_CLIENT_AUTH, [each.value for each in ClientAuth], "none"))
     checks = _is_true(pairs, _AUTH_CLIENT)
     if wanted is ClientAuth.NONE:

@@ -1,4 +1,4 @@
-"""TLS between the bytes of a socket and those of frames, by ``ssl.MemoryBIO``: no I/O, and nothing that waits."""
+"""TLS between the bytes of a socket and those of frames, by ``ssl.MemoryBIO``: no I/O, no waiting."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from rmqserver.remoting.pump import PumpError
 
 HANDSHAKE_MAX_S = 10.0
-"""From its first byte on; Apache's is the same (Netty's). Who opens a connection and sends half a hello holds it for no
+"""Counted from its first byte; the same as Apache's (Netty's). A peer that sends half a hello can hold a connection no
 longer."""
 
 HANDSHAKE_RECORD = 0x16
-"""The first byte of a client that speaks TLS. As a frame's it would mean a length of 352 MB."""
+"""The first byte of a client that speaks TLS. As a frame's, it would mean a length of 352 MB."""
 
 _READ_SIZE_BYTES = 64 << 10
 
@@ -30,11 +30,11 @@ _IN_WORDS = {
     "HTTP_REQUEST": "the peer does not speak TLS",
     "WRONG_VERSION_NUMBER": "the peer does not speak TLS",
 }
-"""OpenSSL's reasons, as far as somebody can do something about them."""
+"""OpenSSL's reasons that an administrator can do something about."""
 
 
 class TlsPump:
-    """One connection's, of either side. A client's wants to write at once: its hello."""
+    """The pump of one connection, for either side. A client's pump wants to write at once: its hello."""
 
     def __init__(self, context: ssl.SSLContext, *, is_server: bool):
         self._begin(context, is_server=is_server)
@@ -46,7 +46,7 @@ class TlsPump:
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=is_server)
         self._early = b""
-        """Frames of before the end of the handshake."""
+        """Frames queued before the end of the handshake."""
         self.received: Callable[[memoryview], bytes] = self._received
         self.to_send: Callable[[Sequence[bytes]], bytes] = self._to_send
         self.wants_to_write = False
@@ -95,14 +95,13 @@ class TlsPump:
 
     def _encrypt(self, data: bytes) -> None:
         rest = memoryview(data)
-        while rest:  # a record a call, of 16 KiB at most
+        while rest:  # one record a call, of 16 KiB at most
             rest = rest[self._tls.write(rest) :]
 
 
 class DoorPump(TlsPump):
-    """A server's for a connection of which nothing has come yet. The first byte tells whether it is TLS; if it is not,
-    and plain connections are served, both directions become those of ``PlainPump``, and cost the same. What TLS needs
-    is made only for TLS."""
+    """A server's pump for a new connection. The first byte tells whether it is TLS. If it is not, and plain connections
+    are allowed, both directions become those of ``PlainPump``, at the same cost. TLS objects are made only for TLS."""
 
     def __init__(self, context: ssl.SSLContext, *, takes_plain: bool):
         self._context = context
