@@ -1,5 +1,5 @@
-// The index's inner loop in C: hashes the keys of messages and chains their entries up. LiveIndexFile.put does the same
-// in Python, if this is not built or answers None; tests/rmqserver/store/index/test_index.py holds them equal.
+// The index's inner loop in C: hashes the keys of messages and chains their entries. LiveIndexFile.put does the same in
+// Python if this is not built or returns None; tests/rmqserver/store/index/test_index.py keeps them equal.
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <stdint.h>
@@ -11,7 +11,7 @@
 typedef struct { uint32_t key_hash; int32_t seconds; int64_t log_offset; } Entry;
 typedef struct { Entry *entries; Py_ssize_t count, room; } Entries;
 
-// Java's String.hashCode of what was hashed before and these characters, each one byte. -1 where one is not ASCII.
+// Continues Java's String.hashCode with these characters, each one byte. -1 if one is not ASCII.
 static int extend_hash(uint32_t *hash, const char *text, Py_ssize_t size) {
     uint32_t value = *hash;
     for (Py_ssize_t at = 0; at < size; at++) {
@@ -22,7 +22,7 @@ static int extend_hash(uint32_t *hash, const char *text, Py_ssize_t size) {
     return 0;
 }
 
-// Math.abs of a hash, and 0 for the one number that has none.
+// Math.abs of a hash; 0 for the only number that has none.
 static uint32_t absolute(uint32_t hash) { return hash < 0x80000000u ? hash : (0u - hash) & 0x7FFFFFFFu; }
 
 static int add(Entries *all, uint32_t key_hash, int64_t log_offset, int32_t seconds) {
@@ -42,7 +42,7 @@ static int32_t seconds_between(int64_t begin_ms, int64_t at_ms) {
     return seconds > INT32_MAX ? INT32_MAX : (int32_t)seconds;
 }
 
-// The entries of one message: unique key, keys, tag. 1 where Python has to do it, -1 with an exception.
+// Adds the entries of one message: unique key, keys, tag. 1 if Python has to do it, -1 with an exception.
 static int add_message(Entries *all, PyObject *item, int64_t begin_ms) {
     unsigned long prefix;
     long long log_offset, at_ms, tag_hash;
@@ -100,8 +100,8 @@ static PyObject *put_in(PyObject *items, Entries *all, int32_t *slots, uint32_t 
 
 PyDoc_STRVAR(index_units_doc,
 "index_units(items, slots, slot_count, dirty, number, room, begin_ms) -> (units, used_slots) or None\n\n"
-"Chains the entries of a list of IndexItems up, the first as unit ``number``. ``slots`` is a writable buffer of native\n"
-"i32, ``dirty`` one of a byte for each 1024 slots. None, with nothing changed, where there are more than ``room``\n"
+"Chains the entries of a list of IndexItems, the first as unit ``number``. ``slots`` is a writable buffer of native\n"
+"i32, ``dirty`` one with a byte for each 1024 slots. None, with nothing changed, if there are more than ``room``\n"
 "entries or a key is not ASCII.");
 
 static PyObject *index_units(PyObject *module, PyObject *args) {
@@ -113,7 +113,7 @@ static PyObject *index_units(PyObject *module, PyObject *args) {
     long long begin_ms;
     if (!PyArg_ParseTuple(args, "O!w*Iw*inL", &PyList_Type, &items, &slots, &slot_count, &dirty, &number, &room, &begin_ms))
         return NULL;
-    // A message has a unique key, a tag, and as many keys as its 32 KiB of properties hold; one with more goes through Python.
+    // A message may have a unique key, a tag, and as many keys as fit 32 KiB of properties. Too many entries go through Python.
     Py_ssize_t most = 8 * PyList_GET_SIZE(items) + 1;
     Entries all = {NULL, 0, room < most ? room : most};
     if (!slot_count || slots.len / 4 < slot_count || dirty.len < ((slot_count - 1) >> SLOTS_PER_PAGE_SHIFT) + 1) {

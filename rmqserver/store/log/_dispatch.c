@@ -1,6 +1,6 @@
-// What readers need of the plain records in one piece of a copied log: units by queue, and index items. log_copy.py does
-// the same in Python, for all other records and where this is not built; tests/rmqserver/store/log/test_dispatch.py holds
-// them equal.
+// Extracts what readers need from the plain records in one piece of a copied log: units by queue, and index items.
+// log_copy.py does the same in Python, for all other records or if this is not built;
+// tests/rmqserver/store/log/test_dispatch.py keeps them equal.
 #define _GNU_SOURCE  // memmem
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -28,7 +28,7 @@ typedef struct {
     Text body, topic, properties;
     uint32_t crc;
 } Record;
-typedef struct {  // units of one queue, one behind the other
+typedef struct {  // consecutive units of one queue
     Text topic;
     int32_t queue_id;
     uint32_t prefix_hash;  // of "topic#"
@@ -39,7 +39,7 @@ typedef struct {  // units of one queue, one behind the other
 typedef struct { int64_t log_offset, code; int32_t size, run; } Unit;
 typedef struct {
     Run runs[RUNS_MAX];
-    int16_t slots[SLOTS];  // a run's number and 1
+    int16_t slots[SLOTS];  // a run's number plus 1
     int32_t run_count;
     Unit *units;
     Py_ssize_t unit_count;
@@ -57,7 +57,7 @@ static uint8_t *put_big_endian(uint8_t *to, uint64_t value, int size) {
     return to + size;
 }
 
-// Java's String.hashCode of what was hashed before and these characters. -1 where one is not ASCII.
+// Continues Java's String.hashCode with these characters. -1 if one is not ASCII.
 static int extend_hash(uint32_t *hash, Text text) {
     for (Py_ssize_t at = 0; at < text.size; at++) {
         if (text.bytes[at] & 0x80) return -1;
@@ -66,10 +66,10 @@ static int extend_hash(uint32_t *hash, Text text) {
     return 0;
 }
 
-// Math.abs of a hash, and 0 for the one number that has none.
+// Math.abs of a hash; 0 for the only number that has none.
 static uint32_t absolute(uint32_t hash) { return hash < 0x80000000u ? hash : (0u - hash) & 0x7FFFFFFFu; }
 
-// 0 if no record of the usual kind, whose lengths agree, begins there.
+// Reads a record of the usual kind. 0 if none begins there, or its lengths do not agree.
 static int take_record(const char *at, const char *end, int64_t log_offset, Record *record) {
     if (end - at < RECORD_SIZE_MIN) return 0;
     record->size = (int32_t)u32_at(at);
@@ -117,7 +117,7 @@ static int is_named(const char *at, const char *stop, Text name) {
     return stop - at > name.size && !memcmp(at, name.bytes, name.size);
 }
 
-// Of several values the last one counts, and an empty one is none.
+// The last of several values counts; an empty value counts as none.
 static void find_keys(Text properties, Text *unique_key, Text *keys, Text *tags) {
     static const Text unique_key_name = {"UNIQ_KEY\x01", 9}, keys_name = {"KEYS\x01", 5}, tags_name = {"TAGS\x01", 5};
     *unique_key = *keys = *tags = (Text){"", 0};
@@ -137,8 +137,7 @@ static int is_plain_topic(Text topic) {
     return topic.size && topic.bytes[0] != '.' && !memchr(topic.bytes, '/', topic.size) && !memchr(topic.bytes, 0, topic.size);
 }
 
-// The run that the record's unit would go on with, a new one if there is none. NULL where there is no room, or the topic is
-// not plain.
+// The run that the record's unit continues, or a new one. NULL if there is no room, or the topic is not plain.
 static Run *run_of(Found *found, const Record *record) {
     uint32_t hash = 17 * (uint32_t)record->queue_id + (uint32_t)record->topic.size;
     for (Py_ssize_t at = 0; at < record->topic.size; at++) hash = 31 * hash + (uint8_t)record->topic.bytes[at];
@@ -170,7 +169,7 @@ static int add_item(PyObject *items, const Record *record, uint32_t prefix_hash,
     return failed;
 }
 
-// Adds what the record's fate says. 1 if it is not plain; -1 with an exception.
+// Adds a unit and an index item, as the record's fate says. 1 if the record is not plain; -1 with an exception.
 static int add_record(Found *found, const Record *record, int is_queued, int is_indexed, PyObject *items) {
     if (!is_queued && !is_indexed) return is_plain_topic(record->topic) ? 0 : 1;
     Text unique_key, keys, tags;
@@ -221,11 +220,11 @@ static PyObject *runs_of(Found *found) {
 
 PyDoc_STRVAR(plain_records_doc,
 "plain_records(data, base, fates, queued, indexed, marks, odd_topic, crc32) -> (end, last, store_ms, runs, items)\n\n"
-"Takes the records of ``data``, the log from ``base`` on, up to the first that is not whole, damaged, or not plain: of IPv6\n"
-"hosts, a long topic, ``odd_topic``, text that counts and is not ASCII, or properties that hold one of ``marks``. ``end`` is\n"
-"where they end, ``last`` where the last begins, ``store_ms`` its time. A run is (topic, queue id, first queue offset, units);\n"
-"an item is an IndexItem. Which records have them say ``fates``, by the low bits of a sysFlag, with the bits ``queued`` and\n"
-"``indexed`` (0: none is indexed).");
+"Takes the records of ``data``, the log from ``base`` on, up to the first that is incomplete, damaged, or not plain. A record\n"
+"is not plain if it has IPv6 hosts, a long topic, ``odd_topic``, keys, tags or a topic that are not ASCII, or one of ``marks``\n"
+"in its properties. The records end at ``end``; the last begins at ``last`` and has the store time ``store_ms``. A run is\n"
+"(topic, queue id, first queue offset, units); an item is an IndexItem. ``fates``, by the low bits of a sysFlag, tells by the\n"
+"bits ``queued`` and ``indexed`` which records have them (``indexed`` 0: none is indexed).");
 
 static PyObject *plain_records(PyObject *module, PyObject *args) {
     PyObject *data, *fates, *given_marks, *odd_topic, *crc32, *items = NULL, *runs = NULL, *result = NULL;

@@ -1,5 +1,5 @@
-// Which records of one piece of the log a filter takes, by the values of named properties. second_stage.py does the same in
-// Python where this is not built; tests/rmqserver/store/queues/test_second_stage.py holds them equal.
+// Finds the records in one piece of the log that a filter accepts, by the values of named properties. second_stage.py does
+// the same in Python if this is not built; tests/rmqserver/store/queues/test_second_stage.py keeps them equal.
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <stdint.h>
@@ -10,15 +10,15 @@
 #define MAGIC_V1 0xDAA320A7u
 #define UNIT_SIZE 20  // of a consume queue: log offset i64 | record size i32 | tags code i64
 
-// Of a record with IPv4 hosts: 0 size i32 | 4 magic i32 | 36 sysFlag i32 | 84 body length i32 | 88 body, then the topic
-// with its length (u8, or u16 of another magic), the properties with theirs (u16). An IPv6 host takes 12 bytes more.
+// A record with IPv4 hosts: 0 size i32 | 4 magic i32 | 36 sysFlag i32 | 84 body length i32 | 88 body, then the topic
+// with its length (u8, or u16 with another magic), the properties with theirs (u16). An IPv6 host takes 12 more bytes.
 #define SYS_FLAG_AT 36
 #define BODY_AT 88
 #define BORN_HOST_V6 0x10
 #define STORE_HOST_V6 0x20
 #define HOST_V6_MORE 12
 
-typedef struct { const char *bytes; Py_ssize_t size; } Text;  // bytes is NULL where there is none
+typedef struct { const char *bytes; Py_ssize_t size; } Text;  // bytes is NULL if there is none
 typedef struct { Text all[NAMES_MAX]; Py_ssize_t count; } Texts;
 
 static uint32_t u32_at(const char *at) {
@@ -28,7 +28,7 @@ static uint32_t u32_at(const char *at) {
 
 static int64_t i64_at(const char *at) { return (int64_t)((uint64_t)u32_at(at) << 32 | u32_at(at + 4)); }
 
-// Where a record's properties begin; they reach to its end. -1 if its lengths do not fit.
+// Where a record's properties begin; they end with the record. -1 if its lengths do not fit.
 static Py_ssize_t properties_at(const char *record, Py_ssize_t size) {
     if (size < RECORD_SIZE_MIN || (int64_t)u32_at(record) != size) return -1;
     uint32_t sys_flag = u32_at(record + SYS_FLAG_AT);
@@ -42,7 +42,7 @@ static Py_ssize_t properties_at(const char *record, Py_ssize_t size) {
     return at > size ? -1 : at;
 }
 
-// Of several values the last one counts, and an empty one is none. ``names`` end with the separator, 0x01.
+// The last of several values counts; an empty value counts as none. ``names`` end with the separator, 0x01.
 static void find(const char *at, const char *end, const Texts *names, Text *values) {
     for (Py_ssize_t number = 0; number < names->count; number++) values[number].bytes = NULL;
     while (at < end) {
@@ -67,7 +67,7 @@ static int take_names(PyObject *given, Texts *names) {
     return 0;
 }
 
-// 1 if the filter takes the record; -1 with an exception.
+// 1 if the filter accepts the record; -1 with an exception.
 static int is_wanted(const char *record, Py_ssize_t size, const Texts *names, PyObject *accepts) {
     Text values[NAMES_MAX];
     PyObject *objects[NAMES_MAX], *answer = NULL;
@@ -87,7 +87,7 @@ static int is_wanted(const char *record, Py_ssize_t size, const Texts *names, Py
     return is_true;
 }
 
-// Whether the records of all units lie in the data, one behind the other, and none is too small.
+// Whether the records of all units lie in the data, in order, and none is too small.
 static int lie_in(const char *unit, const char *units_end, int64_t base, Py_ssize_t data_size) {
     for (int64_t at = 0; unit < units_end; unit += UNIT_SIZE) {
         int64_t log_offset = i64_at(unit), size = (int32_t)u32_at(unit + 8);
@@ -100,10 +100,10 @@ static int lie_in(const char *unit, const char *units_end, int64_t base, Py_ssiz
 
 PyDoc_STRVAR(take_wanted_doc,
 "take_wanted(data, units, base, names, accepts, records, count_max) -> int\n\n"
-"Looks at the records of ``units`` in ``data``, the log from ``base`` on, and adds those to ``records`` that ``accepts``\n"
-"takes, until there are ``count_max``. It is called with the values that a record's properties have by these names, as\n"
-"bytes or None; each name ends with 0x01, and there are NAMES_MAX at most. A damaged record is not taken. Returns how many\n"
-"were looked at; 0, with nothing added, if they are not one behind the other in ``data``, or too small to be records.");
+"Checks the records of ``units`` in ``data``, the log from ``base`` on, and adds those that ``accepts`` takes to\n"
+"``records``, until there are ``count_max``. ``accepts`` gets the values of a record's properties with these names, as bytes\n"
+"or None; each name ends with 0x01, and there are NAMES_MAX at most. A damaged record is not taken. Returns how many it\n"
+"checked; 0, with nothing added, if the records are not in order in ``data``, or too small to be records.");
 
 static PyObject *take_wanted(PyObject *module, PyObject *args) {
     const char *data, *units;

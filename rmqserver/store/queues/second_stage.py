@@ -164,7 +164,7 @@ def take_wanted_untrusted(
 ) -> int:
     """Checks the records of ``units`` in ``data``, the log from ``base`` on, and adds those that the second stage
     accepts to ``records``, until there are ``count_max``. Returns how many it checked; 0, with nothing added, if the
-    records are not consecutive in ``data``, or too small to be records. ``take_wanted`` does the same in C."""
+    records are not in order in ``data``, or too small to be records. ``take_wanted`` does the same in C."""
     count = len(units) // UNIT_SIZE_BYTES
     sizes = sizes_struct(count).unpack(units)
     starts = [log_offset - base for log_offset in offsets_struct(count).unpack(units)]
