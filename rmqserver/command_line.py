@@ -112,7 +112,8 @@ class ServerPlan:
 
 
 def plan(options: Options) -> ServerPlan:
-    """UsageError for a file that cannot be read, and for every bad value."""
+    """What to serve, from options, files and defaults. UsageError for a file that cannot be read, and for every bad
+    value."""
     given = settings_of(options)
     tls = tls_settings(given)
     auth = auth_settings(given)

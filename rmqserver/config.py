@@ -273,7 +273,7 @@ class Settings:
         for key, text in pairs.items():
             if key not in self.kinds:
                 if guards.is_guard(key):
-                    continue  # it asks for nothing
+                    continue  # a guard that is switched off
                 self._check_unknown(key)
                 log.warning("event=unknown-setting key=%s", key)
                 continue

@@ -47,7 +47,7 @@ class LocalSetPlan:
     arguments: tuple[str, ...]
     """Added to the command lines of all brokers."""
     root: str | None
-    """None: a temporary directory."""
+    """Directory of the stores. None: a temporary one."""
 
 
 def plan_local_set(options: Options) -> tuple[ServerPlan, LocalSetPlan]:

@@ -107,7 +107,7 @@ class FaultGate:
         self._has_news.set()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Runs until cancelled."""
         while True:
             with trio.move_on_at(self._held[0][0] if self._held else math.inf):
                 await self._has_news.wait()

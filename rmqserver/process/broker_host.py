@@ -134,7 +134,8 @@ class BrokerHost:
         config.record({"haListenPort": str(usual_port), "brokerIP2": host})
 
     def _open_broker(self, *, sow: bool) -> None:
-        """StorageError; UsageError for a seed that is refused."""
+        """Opens the broker on its store, with the tables of the seed. StorageError; UsageError for a seed that is
+        refused."""
         broker, config = self.broker, self._config
         recovered = broker.open(self._advertise.record_host())
         if self._namesrv is not None and self._namesrv.takes_brokers_users:

@@ -55,7 +55,7 @@ class ControllerHost:
 
 
 def _store(config: ControllerConfig) -> ControllerStore:
-    """UsageError as of the host."""
+    """The store that the settings ask for. UsageError as of the host."""
     if not config.etcd_endpoints:
         from rmqserver.controller.event_log import EventLog
         from rmqserver.store.disk.disk import OsDisk

@@ -38,7 +38,7 @@ class Entrance:
         self._advertised: Advertise | None = None
 
     def open_tls(self) -> None:
-        """UsageError for a file that cannot be used."""
+        """Sets TLS up if the settings ask for it. UsageError for a file that cannot be used."""
         settings = self._plan.tls
         if settings.door is None and settings.link is None:
             return

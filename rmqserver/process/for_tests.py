@@ -44,5 +44,5 @@ class ForTests:
         if self._store_admin is not None:
             nursery.start_soon(self._store_admin.run)
         nursery.start_soon(self._faults.run)
-        if self._plan.faults:  # from now on: registration, which makes the server ready, must not fail
+        if self._plan.faults:  # only now: the registration that made it ready must not fail
             self._faults.set_rules(self._plan.faults)

@@ -275,7 +275,7 @@ class Connection:
             self._loop.wait_writable(self, False)
 
     def close(self, reason: str) -> None:
-        """Idempotent. Our open requests end with None."""
+        """Closes the connection; another call does nothing. Our open requests end with None."""
         if self.closed:
             return
         self.closed = True
@@ -292,7 +292,7 @@ class Connection:
     # --- requests of ours --------------------------------------------------------------------------------------------
 
     def notify(self, code: int, header: Header, body: bytes = b"") -> None:
-        """A oneway request to the client."""
+        """Sends a oneway request to the client."""
         self._next_opaque += 1
         command = Command(code=code, opaque=self._next_opaque, flag=ONEWAY_FLAG, ext=to_ext(header), body=body)
         self._put_out(encode_frame(command))

@@ -40,7 +40,7 @@ def write_some(stream: trio.SocketStream, parts: list[Part]) -> int:
 
 
 async def write_all(stream: trio.SocketStream, parts: list[Part]) -> None:
-    """OSError."""
+    """Writes all parts, and waits while the socket is full. OSError."""
     while parts:
         parts = behind(parts, write_some(stream, parts))
         if parts:  # the socket is full

@@ -90,7 +90,7 @@ class StoreAdmin:
         self._has_job.set()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Runs until cancelled."""
         while True:
             await self._has_job.wait()
             self._has_job = trio.Event()

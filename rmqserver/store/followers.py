@@ -96,7 +96,7 @@ class Follower(Protocol):
 
 
 class Followers:
-    """In the order in which they are shown a round."""
+    """All followers, in the order in which they are shown a round."""
 
     def __init__(self, followers: Iterable[Follower]):
         self.all = tuple(followers)

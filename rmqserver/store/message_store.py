@@ -88,7 +88,7 @@ class MessageStore:
     ``commit``. In async mode the records are visible when ``commit`` returns. In sync mode they become visible in the
     ``on_flush_done`` after which ``flushed_offset`` has passed them; call it whenever ``flush_fd`` is readable.
 
-    ``background=False`` starts no thread: ``flush`` does what they would, where the caller wants it.
+    With ``background=False`` there are no threads: ``flush`` does their work when the caller wants it.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ class MessageStore:
         )
         self._copy: LogCopy | None = None
         self._checkpointer: Checkpointer | None = None
-        # The hot path goes to its object without a call in between; see Appender for the contracts.
+        # The hot path calls these objects directly; see Appender for the contracts.
         self.append = self._appender.append
         self.append_batch = self._appender.append_batch
         self.commit = self._appender.commit
@@ -488,7 +488,7 @@ class MessageStore:
         return self._reader.load(result)
 
     def queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:
-        """None until a message has reached the queue."""
+        """The queue; None until a message has reached it."""
         return self.queues.find(topic, queue_id)
 
     def min_offset(self, topic: str, queue_id: int) -> int:

@@ -26,5 +26,5 @@ class NewMessage(msgspec.Struct):
     prepared_offset: int = 0
 
     def properties_bytes(self) -> bytes:
-        """As a record holds them."""
+        """The properties as a record holds them."""
         return joined(self.properties)

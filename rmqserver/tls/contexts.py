@@ -21,7 +21,7 @@ _MAKE_TIMEOUT_S = 30
 
 
 def door_context(settings: DoorSettings) -> ssl.SSLContext:
-    """UsageError, which names the file, if one cannot be used."""
+    """The context for incoming connections. UsageError, with the file, if one cannot be used."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     if settings.key_pair is not None:
         _load_key_pair(context, settings.key_pair)
@@ -34,7 +34,7 @@ def door_context(settings: DoorSettings) -> ssl.SSLContext:
 
 
 def link_context(settings: LinkSettings) -> ssl.SSLContext:
-    """UsageError, which names the file, if one cannot be used."""
+    """The context for connections to nameservers. UsageError, with the file, if one cannot be used."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     if not settings.checks_server:

@@ -24,7 +24,8 @@ class OddFile:
 
 
 class FoundFiles(SegmentedFile):
-    """Reads nothing where a file, or a part of it, is missing. OSError of the disk."""
+    """The files of one stream. A read returns nothing where a file, or a part of it, is missing. OSError of the
+    disk."""
 
     __slots__ = ("odd",)
 

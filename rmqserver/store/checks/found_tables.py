@@ -233,7 +233,7 @@ def _odd_member(entries: Mapping[str, Any]) -> str:
 
 
 def _odd_groups(document: Mapping[str, Any]) -> str:
-    """``groupTopicMap`` is derived from the keys of the offsets."""
+    """Where ``groupTopicMap`` differs from the keys of the offsets, from which it is derived."""
     derived, offsets = document.get("groupTopicMap"), document.get("offsetTable")
     if not derived or not isinstance(derived, dict) or not isinstance(offsets, dict):
         return ""

@@ -69,7 +69,7 @@ class CheckReport:
 def check_store(
     found: Survey, on_progress: Progress = lambda *_: None, clock_ms: Callable[[], int] = now_ms
 ) -> CheckReport:  # fmt: skip
-    """StorageError if the disk fails."""
+    """Checks the store. StorageError if the disk fails."""
     try:
         return _check(found, on_progress, clock_ms)
     except OSError as error:

@@ -7,7 +7,7 @@ import os
 
 
 class Doorbell:
-    """``fd`` is readable after ``ring`` until ``clear``. An eventfd where the system has it, a pipe elsewhere."""
+    """``fd`` is readable after ``ring`` until ``clear``. An eventfd if the system has it, else a pipe."""
 
     def __init__(self) -> None:
         if hasattr(os, "eventfd"):
@@ -18,7 +18,7 @@ class Doorbell:
             os.set_blocking(self._write_fd, False)
 
     def ring(self) -> None:
-        """Any thread."""
+        """Makes ``fd`` readable. Any thread."""
         with contextlib.suppress(BlockingIOError):  # full: it is readable already
             os.write(self._write_fd, (1).to_bytes(8, "little"))
 

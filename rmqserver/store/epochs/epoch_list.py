@@ -37,7 +37,7 @@ class EpochList:
 
     @property
     def last_epoch(self) -> int:
-        """-1 if there is none."""
+        """The newest epoch; -1 if there is none."""
         return self.entries[-1].epoch if self.entries else -1
 
     def begin(self, epoch: int, start_offset: int) -> None:

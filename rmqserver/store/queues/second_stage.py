@@ -34,7 +34,7 @@ READ_BYTES_MAX = 4 << 20
 """Bytes that one pull reads at most for its second stage, not counting the record that passes. This limit is ours:
 Apache limits only the units, and 800 units may stand for three gigabytes."""
 
-# Of a record with IPv4 hosts: 0 size i32 | 4 magic i32 | 36 sysFlag i32 | 84 body length i32 | 88 body.
+# A record with IPv4 hosts: 0 size i32 | 4 magic i32 | 36 sysFlag i32 | 84 body length i32 | 88 body.
 _HEAD = struct.Struct(">ii28xi44xi")
 _TOPIC_V1_AT = _HEAD.size + 1
 """Where the topic of a record with an empty body begins, if its length is one byte."""

@@ -14,13 +14,13 @@ from rmqserver.store.results import GetStatus, LogRange, Walk
 
 @functools.lru_cache(maxsize=256)
 def sizes_struct(count: int) -> struct.Struct:
-    """Only the record sizes of ``count`` units."""
+    """Unpacks only the record sizes of ``count`` units."""
     return struct.Struct(">" + "8xi8x" * count)
 
 
 @functools.lru_cache(maxsize=256)
 def offsets_struct(count: int) -> struct.Struct:
-    """Only the log offsets of ``count`` units."""
+    """Unpacks only the log offsets of ``count`` units."""
     return struct.Struct(">" + "q12x" * count)
 
 

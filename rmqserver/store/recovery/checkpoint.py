@@ -13,7 +13,7 @@ CHECKPOINT_SIZE_BYTES = 4096
 # StoreCheckpoint (5.5.0), big-endian, the rest zero:
 #  0 physicMsgTimestamp i64 | 8 logicsMsgTimestamp i64 | 16 indexMsgTimestamp i64
 # 24 masterFlushedOffset i64 | 32 confirmPhyOffset i64 | 40 logicsPhysicalOffset i64
-# and ours: 48 a copy of logicsPhysicalOffset, or -1. Apache's broker moves the one and leaves the other.
+# and ours: 48 a copy of logicsPhysicalOffset, or -1. Apache's broker changes only the former.
 _LAYOUT = struct.Struct(">7q")
 FIELDS_SIZE_BYTES = _LAYOUT.size
 
@@ -66,7 +66,7 @@ class Checkpoint:
 
     @classmethod
     def read(cls, disk: Disk, path: str) -> Checkpoint:
-        """All zero if the file is missing or too short."""
+        """Reads the file; all zero if it is missing or too short."""
         if not disk.is_file(path):
             return cls()
         data = disk.read_bytes(path)

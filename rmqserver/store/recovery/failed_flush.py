@@ -26,7 +26,7 @@ class FailedFlush:
             self._disk.open(self._path, create_size_bytes=0).pwrite(b"%020d" % flushed_offset, 0)
 
     def flushed_offset(self) -> int | None:
-        """None if no flush has failed. OSError."""
+        """The log offset in the mark; None if there is no mark. OSError."""
         if not self._disk.is_file(self._path):
             return None
         text = self._disk.read_bytes(self._path)

@@ -77,10 +77,10 @@ def decode_untrusted(data: bytes) -> Saved | None:
 
 
 def read(disk: Disk, path: str) -> Saved | None:
-    """None if there is no such file, or none that can be trusted. OSError."""
+    """The saved table; None if there is no file, or none that can be trusted. OSError."""
     return decode_untrusted(disk.read_bytes(path)) if disk.is_file(path) else None
 
 
 def write(disk: Disk, path: str, saved: Saved) -> None:
-    """On the device at return. OSError."""
+    """Writes the table; it is on the device at return. OSError."""
     write_safely(disk, path, encode(saved))

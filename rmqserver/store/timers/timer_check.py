@@ -52,7 +52,7 @@ class TimerCheckpoint:
 
     @classmethod
     def read(cls, disk: Disk, path: str) -> TimerCheckpoint:
-        """All zero if the file is missing or too short."""
+        """Reads the file; all zero if it is missing or too short."""
         data = disk.read_bytes(path) if disk.is_file(path) else b""
         return cls(*_LAYOUT.unpack_from(data)) if len(data) >= _LAYOUT.size else cls()
 

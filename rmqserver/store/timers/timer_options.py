@@ -19,7 +19,7 @@ class TimerPaths:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimerOptions:
-    """Each field names Apache's key."""
+    """The comment of a field is Apache's key."""
 
     precision_ms: int = 1000  # timerPrecisionMs
     log_file_size_bytes: int = 100 << 20  # mappedFileSizeTimerLog

@@ -109,7 +109,7 @@ class TimerStore:
     # -- start
 
     def load(self, now_ms: int, log: LogState, *, clean: bool) -> None:
-        """StorageError or OSError for files that cannot be used."""
+        """Loads wheel and timer log. StorageError or OSError for files that cannot be used."""
         self._check_no_snapshots()
         self.saved = saved = TimerCheckpoint.read(self._disk, self._paths.check)
         note = None if clean else DeliveryNote.read(self._disk, self._paths.check)

@@ -76,9 +76,9 @@ class FindingKind(enum.StrEnum):
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing. ``path`` is below the store's root, ``at`` a byte in that file. Offsets and times that do not apply
-    are None. ``count``: so many units, records or entries in a row. ``ours`` and ``apache``: what a start of either
-    broker would do about it."""
+    """One finding. ``path`` is relative to the store's root, ``at`` a byte in that file. Offsets and times that do not
+    apply are None. ``count`` is the number of consecutive units, records or entries. ``ours`` and ``apache`` tell what
+    a start of either broker would do about it."""
 
     severity: Severity
     kind: FindingKind

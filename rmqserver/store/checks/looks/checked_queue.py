@@ -32,9 +32,9 @@ class UnitState(enum.Enum):
     OTHER_PLACE = enum.auto()
     """The record's queue offset is out of order, and another message's unit is there."""
     STRAY = enum.auto()
-    """It points to a record of another queue or offset, or to the middle of one."""
+    """The unit points to a record of another queue or offset, or to the middle of one."""
     LOST = enum.auto()
-    """It points to a stretch of the log without records, or behind its end."""
+    """The unit points to a stretch of the log without records, or behind its end."""
     HOLE = enum.auto()
     """Nothing between units, and the log has no message for it."""
     RUBBISH = enum.auto()
@@ -94,7 +94,7 @@ class CheckedQueue:
             is_right = there == unit or not files.bases or files.min_offset <= at <= files.end_offset
         elif queue_offset > self.next_offset:
             is_right = there == unit or (there == NO_UNIT and not self._points_to(self.next_offset, log_offset))
-        else:  # a topic that was deleted begins anew
+        else:  # the topic was deleted and made again
             is_right = queue_offset == 0 and (there == unit or not files.bases)
             if is_right:
                 self.life_count += 1

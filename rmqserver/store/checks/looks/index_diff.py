@@ -22,7 +22,7 @@ Entry = tuple[int, int, int, int]
 
 class EntryState(enum.Enum):
     WRONG = enum.auto()
-    """It is not what its message calls for."""
+    """The entry is not the one that its message calls for."""
     MISSING = enum.auto()
     """A message has no entries, or not all; ``number`` is where they belong."""
     TWICE = enum.auto()
@@ -30,7 +30,7 @@ class EntryState(enum.Enum):
     STRAY = enum.auto()
     """The log has no message for it."""
     CHAIN = enum.auto()
-    """It does not lead to the entry before it in its slot."""
+    """The entry does not lead to the one before it in its slot."""
     SLOT = enum.auto()
     """The slot with this ``number`` does not lead to its newest entry."""
 
