@@ -221,10 +221,10 @@ static PyObject *runs_of(Found *found) {
 PyDoc_STRVAR(plain_records_doc,
 "plain_records(data, base, fates, queued, indexed, marks, odd_topic, crc32) -> (end, last, store_ms, runs, items)\n\n"
 "Takes the records of ``data``, the log from ``base`` on, up to the first that is incomplete, damaged, or not plain. A record\n"
-"is not plain if it has IPv6 hosts, a long topic, ``odd_topic``, keys, tags or a topic that are not ASCII, or one of ``marks``\n"
-"in its properties. The records end at ``end``; the last begins at ``last`` and has the store time ``store_ms``. A run is\n"
-"(topic, queue id, first queue offset, units); an item is an IndexItem. ``fates``, by the low bits of a sysFlag, tells by the\n"
-"bits ``queued`` and ``indexed`` which records have them (``indexed`` 0: none is indexed).");
+"is not plain if it has IPv6 hosts, a long topic, ``odd_topic``, a topic that cannot be a directory, a topic or tags that are\n"
+"not ASCII, or one of ``marks`` in its properties. The records end at ``end``; the last begins at ``last`` and has the store\n"
+"time ``store_ms``. A run is (topic, queue id, first queue offset, units); an item is an IndexItem. ``fates``, by the low bits\n"
+"of a sysFlag, tells by the bits ``queued`` and ``indexed`` which records have them (``indexed`` 0: none is indexed).");
 
 static PyObject *plain_records(PyObject *module, PyObject *args) {
     PyObject *data, *fates, *given_marks, *odd_topic, *crc32, *items = NULL, *runs = NULL, *result = NULL;
