@@ -25,7 +25,7 @@ _large_buffers: list[bytearray] = []
 as the read."""
 # struct flock of 64-bit Linux: type i16 | whence i16 | start i64 | length i64 | pid i32
 _FLOCK = struct.Struct("hhqqi")
-# Locks of an open file description also exclude each other within a process, and Java's FileChannel lock.
+# Locks of an open file description also work within a process, and against Java's FileChannel lock.
 _SET_LOCK = getattr(fcntl, "F_OFD_SETLK", None)
 _GET_LOCK = getattr(fcntl, "F_OFD_GETLK", None)
 
@@ -111,7 +111,7 @@ class Disk(Protocol):
     def rename(self, source: str, target: str) -> None: ...
 
     def unlink(self, path: str) -> None:
-        """Does nothing if it is missing."""
+        """Removes a file; does nothing if it is missing."""
 
     def rmdir(self, path: str) -> None:
         """Removes an empty directory; does nothing if it is missing."""
