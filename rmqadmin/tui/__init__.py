@@ -1,5 +1,5 @@
-"""The live dashboard: ``rmqadmin tui``. Nothing but that command imports this package, because Textual takes 175 ms.
+"""The live dashboard: ``rmqadmin tui``. Only that command imports this package, because importing Textual takes 175 ms.
 
-Folders mirror the screen: ``screens`` (one a noun), ``dialogs`` (which ask before they change something), ``widgets``
-(their parts). ``sources`` asks the servers and knows no Textual, ``memory`` keeps what they said before. ``refresh``
-runs the sources in threads, so that keys never wait."""
+Folders mirror the screen: ``screens`` (one for each noun), ``dialogs`` (which ask before they change something),
+``widgets`` (the parts of both). ``sources`` asks the servers without any Textual, and ``memory`` keeps their earlier
+answers. ``refresh`` runs the sources in threads, so that keys never wait."""

@@ -1,5 +1,5 @@
 """The dashboard as a Textual app: the nouns and their keys, the way down and back, the interval, and what works on
-every screen (a picture, a jump). What a screen shows and does is its own file.
+every screen (a picture, a jump). Each screen has its own file.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ _MODULES_LATE = (
     "rmqadmin.tui.widgets.filter_input",
     "rmqadmin.tui.widgets.plot",
 )
-"""What a key may open."""
+"""The modules of the screens that a key may open."""
 
 _SEVERITIES: dict[Mark, SeverityLevel] = {
     Mark.BAD: "error", Mark.WARN: "warning", Mark.GOOD: "information",
@@ -110,16 +110,17 @@ _FONT_FACES = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 
 _FONT = re.compile(r"font-family: Fira Code, monospace;")
 _OWN_FONT = "font-family: DejaVu Sans Mono, Menlo, Consolas, monospace;"
-"""What systems have. Both have all that tables and sparklines are drawn with."""
+"""Fonts that systems have. Both contain every character that tables and sparklines use."""
 
 AWAY_AFTER_MS = 30_000
-"""Without a key or a click for so long, the user has looked away."""
+"""After this long without a key or a click, the user counts as away."""
 
 _SERVER_LOOKED_FOR_S = 2.0
 
 _FILES_MAX = 10_000
 _NOT_OFFERED = ("Screenshot", "Keys", "Maximize", "Minimize")
-"""Commands of Textual's: the first two are ours, and every table is as large as it can be."""
+"""Textual commands to leave out: the dashboard has its own of the first two, and tables already have all the room there
+is."""
 _PICTURE_TITLE = "rmqadmin tui"
 
 
@@ -146,7 +147,7 @@ def _load_modules(names: Iterable[str]) -> None:
 
 
 class DashboardApp(App[None]):
-    """One mode a noun; each mode keeps its own way down, so going to another noun and back loses nothing."""
+    """One mode per noun. Each mode keeps its own screen stack, so going to another noun and back loses nothing."""
 
     TITLE = "rmqadmin"
     CSS_PATH = "style.tcss"
@@ -174,10 +175,11 @@ class DashboardApp(App[None]):
     ]
     interval_s: reactive[float] = reactive(2.0, init=False)
     shows_system: reactive[bool] = reactive(False, init=False)
-    """Whether lists also have what belongs to RocketMQ itself."""
+    """Whether lists also show what belongs to RocketMQ itself."""
 
     def __init__(self, settings: DashboardSettings, replay: Replay | None = None):
-        """``replay``: what is looked at in place of servers; client and clock of the settings are then its own."""
+        """``replay``: a recording to show instead of servers. The client and the clock of the settings are then the
+        recording's."""
         self._was_themed = False
         super().__init__()
         self._replay = replay
@@ -194,7 +196,7 @@ class DashboardApp(App[None]):
         self._memory: ClusterMemory | None = None
         self._told_of_recording = False
         self._command_lines: list[str] = []
-        """Those that were run, the last one at the end."""
+        """Command lines that were run, the latest last."""
         self.sampler: Sampler | None = None
         self._touched_ms = self._away_since_ms = self.now_ms()
         self.typed_ahead = TypedAhead(self)
@@ -208,15 +210,15 @@ class DashboardApp(App[None]):
         self.screen.call_after_refresh(lambda: self.run_worker(self._load()))
 
     def refresh_css(self, animate: bool = True) -> None:
-        """Textual reads the style sheet again for each mode that is opened for the first time, twice, though it has
-        just been read: 25 of the 85 ms that the first screen takes. Only another theme makes other styles of it."""
+        """Only when the theme has changed. Textual rereads the style sheet twice for each mode that is opened for the
+        first time, though only another theme changes the styles: 25 of the 85 ms that the first screen takes."""
         self._was_themed = self._was_themed or self.theme != self._theme_read
         if self._was_themed:
             super().refresh_css(animate)
 
     def delay_update(self, delay: float = 0.05) -> None:
-        """Textual draws nothing for that long when a mode is opened, at the start, too: a screen might be drawn before
-        it is whole. Ours are drawn when they have their size, and then they are whole."""
+        """No delay. Textual draws nothing for that long after it opens a mode, including at the start, because a screen
+        might be incomplete. Our screens are complete once they have their size, and are drawn only then."""
 
     def _get_screen(self, screen: Screen[Any] | str) -> tuple[Screen[Any], AwaitMount]:
         found = self.get_screen(screen)
@@ -225,8 +227,8 @@ class DashboardApp(App[None]):
         return found, mounting
 
     def _refresh_notifications(self) -> None:
-        """Textual hides what shows notifications on each screen that comes, also where it is hidden, and lays the whole
-        screen out and draws it once more for that."""
+        """Only if there is something to show or hide. Textual hides the notifications' widget on each new screen even
+        if it is hidden already, and lays out and draws the whole screen again for that."""
         if self._notifications or any(rack.display for rack in self.screen.query_children(ToastRack)):
             super()._refresh_notifications()
 
@@ -236,8 +238,8 @@ class DashboardApp(App[None]):
         return variables
 
     def _find_theme(self, wanted: str | None) -> list[str]:
-        """Puts the theme on that was chosen last; what is wrong with themes. Then it is the default one. The style
-        sheet is not read yet."""
+        """Puts on the theme that was chosen last, or the default one. Returns what is wrong with the themes. The style
+        sheet has not been read at this point."""
         from rmqadmin.tui.themes import read_themes, themes_dir
 
         themes, problems = read_themes(themes_dir())
@@ -252,9 +254,9 @@ class DashboardApp(App[None]):
         return problems
 
     def get_default_screen(self) -> Screen[Any]:
-        """The first noun. Textual opens it as the one screen of a program that has no modes. As a mode, it would be
-        composed before it is on its stack from Python 3.12 on, and an input in it would end the program (Textual issue
-        6444); opened later, there would be another screen before it, and it would be drawn twice."""
+        """The first noun, which Textual opens as the only screen of a program without modes. As a mode, from Python
+        3.12 on, it would be composed before it is on its stack, and an input in it would end the program (Textual issue
+        6444). Opened later, it would follow another screen and be drawn twice."""
         return self._first_noun()
 
     def on_unmount(self) -> None:
@@ -271,13 +273,13 @@ class DashboardApp(App[None]):
             self.set_interval(_SERVER_LOOKED_FOR_S, lambda: self._end_without(server))
 
     def _end_without(self, server: int) -> None:
-        """A page's dashboard ends with the server of pages, also where that was killed and could not say so."""
+        """Ends the dashboard of a page when the web server has ended, even if that was killed."""
         if os.getppid() != server:
-            os._exit(1)  # nobody is left who could be shown, or told, anything
+            os._exit(1)  # nobody is left to see or hear anything
 
     async def _load(self) -> None:
-        """Loads in a thread what the first frame does not need: client and sampler (70 ms), then all other screens,
-        which then open without a wait; and their styles."""
+        """Loads in a thread what the first frame does not need: client and sampler (70 ms), then all other screens and
+        their styles, so that they open at once."""
         await asyncio.to_thread(_load_modules, _MODULES_FIRST)
         if self._replay is None:
             self.client_loaded.set()
@@ -287,7 +289,7 @@ class DashboardApp(App[None]):
             self.client_loaded.set()
         await asyncio.to_thread(_load_modules, _MODULES_LATE)
         if self.settings.keys:
-            from rmqadmin.tui.key_ids import unknown_ids  # for those who have keys of their own
+            from rmqadmin.tui.key_ids import unknown_ids  # only for users with keys of their own
 
             for problem in unknown_ids(self.settings.keys):
                 self.say(problem, is_error=True)
@@ -310,7 +312,7 @@ class DashboardApp(App[None]):
     # --- a recording -------------------------------------------------------------------------------------------------
 
     async def _move_replay(self, move: Callable[[Replay], None]) -> None:
-        """While it moves, screens have no samples; then they read what there is at the new step."""
+        """Screens have no samples during the move. They then read the new step."""
         replay = self._replay
         assert replay is not None
         before, self.sampler = self.sampler, None
@@ -320,7 +322,7 @@ class DashboardApp(App[None]):
             self.say(str(error), is_error=True)
         self.sampler, self._memory = replay.sampler, replay.memory
         if replay.sampler is not before:
-            replay.sampler.pulse.alerts.take_news()  # of a step that was gone back to, nothing is news
+            replay.sampler.pulse.alerts.take_news()  # going back a step makes no news
         self._sampled()
         if isinstance(self.screen, DashboardScreen):
             self.screen.action_refresh_now()
@@ -333,7 +335,7 @@ class DashboardApp(App[None]):
             "minute_on": lambda replay: replay.go_for(60_000),
             "minute_back": lambda replay: replay.go_for(-60_000),
         }
-        if self.sampler is not None:  # a key that comes while it moves is one too many
+        if self.sampler is not None:  # a key during a move is ignored
             self.run_worker(self._move_replay(moves[where]), exit_on_error=False)
 
     @property
@@ -368,8 +370,8 @@ class DashboardApp(App[None]):
 
     @property
     def away_since_ms(self) -> int:
-        """When the last key was pressed, if that is a while ago; otherwise when the last one was before such a while.
-        At first, when the dashboard was started."""
+        """When the user's current absence began, or the last one if the user is back. Before any absence, when the
+        dashboard was started."""
         return self._touched_ms if self.now_ms() - self._touched_ms > AWAY_AFTER_MS else self._away_since_ms
 
     # --- servers and clock -------------------------------------------------------------------------------------------
@@ -391,8 +393,9 @@ class DashboardApp(App[None]):
         return self.settings.now_ms()
 
     async def open_context(self, name: str) -> None:
-        """Shows the servers of another context, from its first screen on; interval and keys stay. RocketMQError if it
-        cannot be used; then nothing changes. Not for the time when a dialog is open: what it asks would be lost."""
+        """Shows the servers of another context, beginning at the first screen. Interval and keys stay. RocketMQError if
+        the context cannot be used; then nothing changes. Must not be called while a dialog is open: its question would
+        be lost."""
         assert self.settings.open_context is not None
         opened = await asyncio.to_thread(self.settings.open_context, name)
         self.settings = msgspec.structs.replace(opened, alerts=self.settings.alerts)
@@ -411,11 +414,11 @@ class DashboardApp(App[None]):
 
     @property
     def way(self) -> list[str]:
-        """The steps from the noun to the screen on top."""
+        """The steps from the noun to the top screen."""
         return [screen.step for screen in self.screen_stack if isinstance(screen, DashboardScreen)]
 
     async def action_go(self, mode: str) -> None:
-        """To a noun; from inside it, to its first screen."""
+        """Goes to a noun. Inside that noun, goes to its first screen."""
         if mode == self.current_mode:
             while len(self.screen_stack) > 1:
                 await self.pop_screen()
@@ -446,7 +449,7 @@ class DashboardApp(App[None]):
             await self.pop_screen()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """A dialog has its own keys; the nouns are not among them."""
+        """Keys of nouns do not work in a dialog, which has its own keys."""
         if action == "replay":
             return self._replay is not None and isinstance(self.screen, DashboardScreen)
         if action in ("go", "jump", "interval", "system", "command_line"):
@@ -518,7 +521,7 @@ class DashboardApp(App[None]):
             self.say(f"{remembered_path()}: {error.strerror}", is_error=True)
 
     def _keep_theme(self, name: str) -> None:
-        if name != self._wanted_theme:  # the signal also comes for the one that was put on at the start
+        if name != self._wanted_theme:  # the signal also comes for the initial theme
             self._wanted_theme = name
             self._keep_value("theme", name)
 
@@ -552,7 +555,7 @@ class DashboardApp(App[None]):
         self.exit()
 
     def action_save_picture(self) -> None:
-        """In the current directory; in a browser, where that keeps what it loads."""
+        """Saves a picture in the current directory; in a browser, among its downloads."""
         if self.is_web:
             name = f"{_picture_name(self)}.svg"
             self.deliver_text(io.StringIO(picture_of(self)), save_filename=name, mime_type="image/svg+xml")
@@ -560,7 +563,7 @@ class DashboardApp(App[None]):
             self.say(f"saved {save_picture(self, Path.cwd())}")
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
-        """The palette: the nouns, then what Textual offers."""
+        """The palette: the nouns, then Textual's commands."""
         for mode, (key, name, _, _) in _NOUNS.items():
             yield SystemCommand(
                 name, f"Go to {name.lower()} ({key})", lambda mode=mode: self.run_action(f"go('{mode}')")
@@ -576,12 +579,12 @@ class DashboardApp(App[None]):
     # --- saying ------------------------------------------------------------------------------------------------------
 
     def say(self, text: str, *, is_error: bool = False) -> None:
-        """A notification. ``text`` may hold what a broker said: it is shown as it is."""
+        """Shows a notification. ``text`` may come from a broker: it is never parsed as markup."""
         self.notify(printable(text), severity="error" if is_error else "information", markup=False)
 
 
 def save_picture(app: App[Any], folder: Path) -> Path:
-    """The screen as an SVG file of a name that is not taken yet; its path."""
+    """Saves the screen as an SVG file under a name that is free. Returns its path."""
     name = _picture_name(app)
     picture = picture_of(app)
     for number in range(1, _FILES_MAX):
@@ -600,5 +603,5 @@ def _picture_name(app: App[Any]) -> str:
 
 
 def picture_of(app: App[Any]) -> str:
-    """SVG that loads nothing from anywhere."""
+    """The screen as SVG that loads nothing from the network."""
     return _FONT.sub(_OWN_FONT, _FONT_FACES.sub("", app.export_screenshot(title=_PICTURE_TITLE, simplify=True)))

@@ -1,4 +1,4 @@
-"""The client of a change in the dashboard: what it asks of each server goes into the log of changes."""
+"""The client that makes a change in the dashboard. Its requests to each server go into the log of changes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 
 class AuditedClient(DashboardClient):
-    """``trail`` is of this client alone, begun by its first change (``before_change``) and ended when it is closed."""
+    """``trail`` belongs to this client alone. The first change (``before_change``) begins it, and closing the client
+    ends it."""
 
     trail: AuditTrail
     _changes: tuple[AuditedChange, ...] = ()

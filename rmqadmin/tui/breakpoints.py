@@ -1,4 +1,4 @@
-"""The classes that a screen has at its size."""
+"""The CSS classes that a screen has because of its size."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from textual.screen import Screen
 
 
 def meet_breakpoints(screen: Screen[Any]) -> None:
-    """Before its widgets are there. Textual does it when the screen has its size and has been drawn; then it finds the
-    style of every widget again, and draws all of it once more."""
+    """Adds the classes before the screen has widgets. Textual adds them after it has drawn the screen, and must then
+    find every widget's style and draw everything again."""
     width, height = screen.app.size
     for breakpoints, cells in ((screen.HORIZONTAL_BREAKPOINTS, width), (screen.VERTICAL_BREAKPOINTS, height)):
         met = [name for least, name in sorted(breakpoints or (), reverse=True) if cells >= least]

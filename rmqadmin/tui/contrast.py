@@ -1,8 +1,8 @@
-"""Colours that can be read in every theme, also in one of the user's own.
+"""Makes text readable in every theme, including the user's own.
 
-Textual makes the colours of text from the few of a theme, whatever they stand on: yellow on white, or a muted grey on
-the row of the cursor. Here each goes as far towards white or black as it must for ``CONTRAST_MIN`` on every ground
-that text stands on.
+Textual derives text colours from the few colours of a theme and ignores the background: yellow on white, or a muted
+grey on the cursor's row. This module moves each text colour towards white or black until it has ``CONTRAST_MIN`` on
+every background.
 """
 
 from __future__ import annotations
@@ -12,28 +12,28 @@ from collections.abc import Mapping, Sequence
 from textual.color import BLACK, WHITE, Color
 
 CONTRAST_MIN = 4.5
-"""What WCAG 2 asks for of text (level AA)."""
+"""The contrast that WCAG 2 requires of text (level AA)."""
 
 GROUNDS = ("background", "surface", "panel", "primary-muted", "boost")
-"""What text stands on. ``primary-muted`` is the row of the cursor; ``boost`` lies over ``surface``."""
+"""The backgrounds of text. ``primary-muted`` is the cursor's row; ``boost`` lies over ``surface``."""
 ROLES = (
     "foreground", "text-primary", "text-secondary", "text-accent", "text-success", "text-warning", "text-error",
 )  # fmt: skip
 FOOTER_GROUND = "footer-background"
-"""Some themes give the last line a colour far from all others."""
+"""Some themes give the last line a colour unlike all others."""
 FOOTER_ROLES = ("footer-foreground", "footer-key-foreground", "footer-description-foreground")
 _FIELD = 0.14
-"""So far from the surface to the foreground: the ground of what is typed into must be seen also while it is empty."""
+"""The background of an input is this far from the surface to the foreground: it must be visible while it is empty."""
 _QUIET = {"text-muted": 0.35, "text-disabled": 0.5}
-"""So far from the foreground to the background."""
+"""How far each is from the foreground to the background."""
 BADGES = ("primary", "secondary", "success", "warning")
-"""Colours with text on them: ``$on-primary`` is that of the text."""
+"""Colours used behind text: ``$on-primary`` is the text's colour on ``primary``."""
 
 _STEPS = 20
 
 
 def contrast(one: Color, other: Color) -> float:
-    """From 1 to 21, as WCAG 2 has it."""
+    """The contrast of two colours, from 1 to 21, as WCAG 2 defines it."""
     darker, lighter = sorted((_luminance(one), _luminance(other)))
     return (lighter + 0.05) / (darker + 0.05)
 
@@ -46,9 +46,8 @@ def _luminance(color: Color) -> float:
 
 
 def readable(variables: Mapping[str, str]) -> dict[str, str]:
-    """What takes the place of some of a theme's CSS variables; ``line``, ``field``, ``footer-disabled`` and ``on-…``
-    besides.
-    Where colours are the terminal's own, nobody here knows them: they stay."""
+    """Replacements for some of a theme's CSS variables, and the new ones ``line``, ``field``, ``footer-disabled`` and
+    ``on-…``. Colours of the terminal stay, because their values are unknown here."""
     if Color.parse(variables["primary"]).ansi is not None:
         kept = {"line": "primary", "field": "boost", "footer-disabled": "footer-foreground"}
         kept |= {f"on-{name}": "text" for name in BADGES}
@@ -75,7 +74,7 @@ def readable(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def _stronger(color: Color, grounds: Sequence[Color]) -> Color:
-    """As near to ``color`` as it can be read; black or white, where a theme's grounds are too far from each other."""
+    """The readable colour nearest to ``color``; black or white if a theme's backgrounds are too far apart."""
     end = max(BLACK, WHITE, key=lambda color: min(contrast(color, ground) for ground in grounds))
     for step in range(_STEPS):
         mixed = color.blend(end, step / _STEPS, alpha=1)
@@ -85,5 +84,5 @@ def _stronger(color: Color, grounds: Sequence[Color]) -> Color:
 
 
 def text_on(ground: Color) -> Color:
-    """White where it can be read, else black, which then can."""
+    """White if it is readable on ``ground``, otherwise black, which then is."""
     return WHITE if contrast(WHITE, ground) >= CONTRAST_MIN else BLACK

@@ -1,4 +1,4 @@
-"""What a screen or a dialog may ask of its app. Screens know the app only by this protocol, because it imports them."""
+"""The part of the app that screens and dialogs may use. They know only this protocol, because the app imports them."""
 
 from __future__ import annotations
 
@@ -22,39 +22,39 @@ class Dashboard(Protocol):
     settings: DashboardSettings
     read_only: bool
     client_loaded: asyncio.Event
-    """Set when a client can be made without a wait."""
+    """Set when ``make_client`` no longer has to wait for imports."""
 
     @property
     def screen(self) -> Screen[object]:
-        """The one on top."""
+        """The screen on top."""
 
     @property
     def shows_system(self) -> bool:
-        """Whether lists also have what belongs to RocketMQ itself."""
+        """Whether lists also show what belongs to RocketMQ itself."""
 
     @property
     def sampler(self) -> Sampler | None:
-        """What takes the pulse of the cluster; None until the client is loaded."""
+        """The sampler of the cluster's pulse; None until the client is loaded."""
 
     @property
     def away_since_ms(self) -> int:
-        """Since when the user has looked away, or had the last time."""
+        """When the user's current absence began, or the last one if the user is back."""
 
     @property
     def memory(self) -> ClusterMemory:
-        """What all screens remember of the cluster. Its home is loaded with the client."""
+        """What all screens remember of the cluster. Its module is loaded with the client."""
 
     @property
     def replay_text(self) -> str:
-        """Which step of which recording is shown; empty while servers are asked."""
+        """Which step of which recording is shown; empty if servers are shown."""
 
     @property
     def interval_s(self) -> float:
-        """How often to ask, as the user has set it."""
+        """The interval between refreshes, as the user has set it."""
 
     @property
     def way(self) -> list[str]:
-        """The steps from the noun to the screen on top."""
+        """The steps from the noun to the top screen."""
 
     def make_client(self, *, read_only: bool) -> DashboardClient:
         """A new client. In a read-only dashboard it is always read-only."""
@@ -65,29 +65,30 @@ class Dashboard(Protocol):
         """Shows the servers of another context."""
 
     async def go_into(self, mode: str, screen: Screen[None] | None) -> None:
-        """To a noun's first screen, or to one that it leads to."""
+        """Goes to a noun's first screen, or to ``screen`` above it."""
 
     def open_command_line(self, text: str) -> None:
-        """The line behind ``:``, with what stands in it already."""
+        """Opens the command line (``:``) with ``text`` in it."""
 
     def ask_to_unlock(self) -> None:
-        """Permits changes in the context that forbids them, once its name has been typed. Says why it cannot."""
+        """Asks for the name of the context that forbids changes, and then permits them. Says why if that is
+        impossible."""
 
     def set_read_only(self, read_only: bool) -> None:
         """Forbids changes, or permits them."""
 
     def keep(self, remember: Callable[[], None]) -> None:
-        """Has a thread write down what is to be remembered at the next start: the file is flushed to the disk."""
+        """Saves something for the next start, in a thread because the file is flushed to disk."""
 
     def leave(self) -> None:
         """Ends the dashboard."""
 
     async def go_back(self) -> None:
-        """To the screen that this one was opened from."""
+        """Goes back to the screen that opened this one."""
 
     def plot(self, subject: Subject, read: Callable[[DashboardClient], RowReading] | None) -> None:
-        """Shows the numbers of a row over time. ``read`` asks for them, in a thread; None if what the pulse reads is
-        all there is."""
+        """Shows the numbers of a row over time. ``read`` asks for them in a thread; None if the pulse reads all of
+        them."""
 
     def say(self, text: str, *, is_error: bool = False) -> None:
-        """A notification. ``text`` may hold what a broker said: it is shown as it is."""
+        """Shows a notification. ``text`` may come from a broker: it is never parsed as markup."""

@@ -1,6 +1,6 @@
-"""The admin client as the dashboard uses it: under a deadline for a whole refresh, and stopped for good when the screen
-that asked is closed. Both act on ``wait_s``, which every request asks first, so a source that passes over the failure
-of one broker cannot go on asking the next.
+"""The admin client of the dashboard. It has a deadline for a whole refresh, and stops for good when its screen is
+closed. Every request asks ``wait_s`` first, which enforces both, so a source that ignores one broker's failure cannot
+go on to ask the next broker.
 """
 
 from __future__ import annotations
@@ -15,18 +15,19 @@ if TYPE_CHECKING:
 
 
 class DashboardClient(DeadlineClient):
-    """One for each feed of a screen: requests to one address wait for each other, and screens must not."""
+    """One client for each feed of a screen: requests of one client to the same address wait for each other, and screens
+    must not."""
 
     _stopped = False
 
     def stop(self) -> None:
-        """Wakes every thread that waits for an answer, and refuses all later requests. Does not block. ``close`` when
-        no thread asks any more."""
+        """Wakes every thread that waits for an answer, and refuses all later requests. Does not block. Call ``close``
+        once no thread uses the client."""
         self._stopped = True
         self.cancel()
 
     def note_change(self, change: AuditedChange) -> None:
-        """For the log of changes: what was changed without a request of this client."""
+        """Tells the log of changes what was changed without a request of this client."""
 
     @property
     def is_stopped(self) -> bool:

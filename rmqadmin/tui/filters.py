@@ -1,4 +1,4 @@
-"""What is typed after ``/``: text in any case, or ``/regular expression/``; ``!`` before either means its opposite."""
+"""Filters typed after ``/``: text in any case, or ``/regular expression/``; ``!`` before either negates it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from rmqproto.errors import UsageError
 
 
 def parse_filter(text: str) -> Callable[[str], bool] | None:
-    """A function that tells whether a row's text passes, or None for no filter. UsageError for an invalid
-    expression."""
+    """A function that says whether a row's text passes, or None for no filter. UsageError for an invalid expression."""
     inverse = text.startswith("!")
     wanted = text[1:] if inverse else text
     if wanted.startswith("/"):

@@ -1,6 +1,6 @@
-"""When garbage is looked for, and how much there is. A full search takes 10 ms and more, and Python begins one in the
-middle of whatever has just made an object: of a key, or of a thread that takes a body apart, which stops all keys. So
-Python begins none here. It is done while no key comes, or between two keys if much has come together."""
+"""Decides when garbage is collected, and keeps it small. A full collection takes 10 ms or more and stops all keys, and
+Python begins one whenever an object is made: during a key, or in a thread that parses a body. So Python's own full
+collections are off here. One runs while no key comes, or between two keys if much has accumulated."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from collections.abc import Iterable, Sequence
 from textual.strip import Strip
 
 WAITED_S = 2.0
-"""So long after a key or a click nobody waits for the next answer."""
+"""This long after the last key or click, the user is not waiting for a response."""
 
 SEARCHES_MIN, SEARCHES_MAX = 3, 10
-"""So many searches among young objects make a full one worth while at rest, and so many for a user who never rests.
-Ten is Python's own rule. The longer one waits, the longer it takes: from thirty on, 20 ms and more."""
+"""How many collections of the middle generation make a full one worthwhile: at rest, and for a user who never rests.
+Ten is Python's own rule. Waiting longer makes the full collection longer: 20 ms or more from thirty on."""
 
 AWAY_S, PASSED_OVER_MAX = 30.0, 30
-"""A search passes over what the one before has left: all that is shown, and 20 ms long. What becomes garbage of that is
-found once nobody has touched the dashboard for so long, and at rest after so many searches."""
+"""A full collection skips the objects that survived the one before, which are all that is shown and would take 20 ms.
+Garbage among them is found once the dashboard is untouched for this long, or at rest after this many collections."""
 
 _NEVER = 1_000_000_000
 
@@ -26,19 +26,19 @@ _divide = Strip.divide
 
 
 def _divided(strip: Strip, cuts: Iterable[int]) -> Sequence[Strip]:
-    """Textual's puts a strip that is not cut into the strip's own cache. Each line that was drawn over the whole width
-    then is fourteen objects that only a search frees: nine tenths of all garbage."""
+    """As Textual's, but an uncut strip is not put into its own cache. There, each line drawn over the whole width
+    becomes fourteen objects that only a collection can free: nine tenths of all garbage."""
     within = [cut for cut in cuts if cut <= strip.cell_length]
     return [strip] if within == [strip.cell_length] else _divide(strip, within)
 
 
 class RestfulCollector:
-    """From ``begin`` to ``end``, it is told about every second how long nobody has touched the dashboard."""
+    """Collects garbage between ``begin`` and ``end``. Call ``untouched_for`` about every second."""
 
     def __init__(self) -> None:
         self._before = gc.get_threshold()
         self._passed_over_count = 0
-        """Searches since the last one that passed over nothing."""
+        """Full collections since the last one that skipped nothing."""
         self._was_away = False
 
     def begin(self) -> None:

@@ -1,4 +1,4 @@
-"""The ids by which users give keys of their own to actions."""
+"""The ids that users use to give actions keys of their own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _OURS = "rmqadmin."
 
 
 def key_ids() -> set[str]:
-    """Of all screens and widgets that are loaded."""
+    """The action ids of all loaded screens and widgets."""
     return {
         binding.id
         for kind in _kinds(DOMNode)
@@ -24,7 +24,7 @@ def key_ids() -> set[str]:
 
 
 def unknown_ids(keys: Iterable[str]) -> list[str]:
-    """What is wrong with ids that nothing has: Textual passes over them."""
+    """A complaint for each id that no action has. Textual ignores such ids."""
     known = key_ids()
     return [
         f"there is no action {one} for a key. {did_you_mean(one, known) or ''}".rstrip()

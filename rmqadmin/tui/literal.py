@@ -1,7 +1,7 @@
-"""Text from brokers as text: never parsed as markup, never driving the terminal.
+"""Makes text from brokers safe to show: it is not parsed as markup and cannot control the terminal.
 
-Every string from a server reaches the screen through one of these. Textual parses any ``str`` (table cells, tree
-labels, notifications), so it never gets one."""
+Every string from a server reaches the screen through this module. Textual parses any ``str`` (table cells, tree labels,
+notifications), so it is never given one."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Asks again and again without making a key wait. A feed belongs to a part of a screen. It has its own client, and a
+"""Asks servers repeatedly without making a key wait. A feed belongs to a part of a screen. It has its own client, and a
 task that runs its questions in a worker thread.
 
-Refreshes never overlap: if one is wanted while another runs, it follows once. A feed that fails waits longer each time
-and keeps the reason for the status line. The task, in the loop, puts the threads' results into widgets.
+Refreshes never overlap: however many are wanted while one runs, one more follows. A feed that fails waits longer each
+time and keeps the reason for the status line. The task runs in the event loop and puts the threads' results into
+widgets.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ INTERVALS_S = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 BACKOFF_MAX_S = 60.0
 
 REFRESH_DEADLINE_S = 10.0
-"""For all questions of one refresh. Longer than one request may take, so that a silent broker is an error in its row
-and does not end the refresh."""
+"""The deadline of one whole refresh. It is longer than a request's, so that a silent broker is an error in its row and
+does not end the refresh."""
 
 FAILURES_COUNTED_MAX = 10
-"""Past it, the wait has long reached its maximum. It keeps the power of 2 small."""
+"""Limits the exponent of the wait, which has reached its maximum long before."""
 
 
 class Feed:
@@ -50,11 +51,11 @@ class Feed:
         self.client = client
         self.error: str | None = None
         self.problems: list[str] = []
-        """What the last refresh could not find out, though it found the rest."""
+        """What the last refresh could not find out, although it succeeded."""
         self.updated_s: float | None = None
         """``time.monotonic()`` of the last refresh that succeeded."""
         self.next_s: float | None = None
-        """When the next refresh begins, while it waits for that."""
+        """When the next refresh begins; None while one runs."""
         self.failure_count = 0
         self._refresh = refresh
         self._changed = changed
@@ -106,7 +107,7 @@ class Feed:
             pass
 
     async def ask(self, source: Callable[Concatenate[DashboardClient, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """What ``source(client, …)`` returns, called in a worker thread."""
+        """Calls ``source(client, …)`` in a worker thread and returns its result."""
         return await asyncio.to_thread(self._in_thread, partial(source, self.client, *args, **kwargs))
 
     def _in_thread(self, question: Callable[[], T]) -> T:
@@ -132,7 +133,7 @@ class Feed:
             self.want()
 
     def stop(self) -> None:
-        """Wakes the thread that waits for an answer. Its sockets are closed when it is done."""
+        """Wakes the thread that waits for an answer. The sockets are closed when that thread is done."""
         self.client.stop()
         with self._asking_lock:
             if not self._asking:

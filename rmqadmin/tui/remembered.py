@@ -1,6 +1,6 @@
-"""What the dashboard remembers from one start to the next: by what each table is sorted and how it is filtered, the
-theme, how often it asks, and whether lists have what belongs to the system. It is in ``tui.json`` under the XDG state
-directory; what cannot be read of it is forgotten.
+"""What the dashboard remembers from one start to the next: the order and the filter of each table, the theme, the
+interval, and whether lists show what belongs to the system. It is in ``tui.json`` under the XDG state directory. Values
+that cannot be read are forgotten.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ _lock = Lock()
 
 
 class SavedOrder(msgspec.Struct, frozen=True):
-    """``column`` is the name of the column, as tables of commands have it in JSON."""
+    """``column`` is the column's name in the JSON output of commands."""
 
     column: str
     descends: bool
 
 
 class Remembered(msgspec.Struct):
-    """``orders`` and ``filters`` by the screen and the id of its table: ``topics``, ``pulse/brokers``; filters as they
-    were written. None is what was never changed."""
+    """The keys of ``orders`` and ``filters`` are the screen and the id of its table: ``topics``, ``pulse/brokers``.
+    Filters are as typed. None means never changed."""
 
     orders: dict[str, SavedOrder] = {}
     filters: dict[str, str] = {}
@@ -48,7 +48,8 @@ def read_remembered() -> Remembered:
 
 
 def remember(change: Callable[[Remembered], None]) -> None:
-    """From any thread. What another dashboard has written meanwhile is kept. OSError if the file cannot be written."""
+    """Applies ``change`` to the file. May be called from any thread. Keeps what another dashboard has written
+    meanwhile. OSError if the file cannot be written."""
     with _lock:
         remembered = read_remembered()
         change(remembered)
@@ -57,7 +58,7 @@ def remember(change: Callable[[Remembered], None]) -> None:
 
 
 def remember_order(table: str, order: SavedOrder | None) -> None:
-    """As ``remember``. None: rows come as they come."""
+    """As ``remember``. None for unsorted rows."""
 
     def change(remembered: Remembered) -> None:
         remembered.orders.pop(table, None)

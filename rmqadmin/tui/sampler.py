@@ -1,5 +1,5 @@
-"""Takes the pulse of the cluster for as long as the dashboard runs, whatever screen is on top, so that the log knows
-what changed while nobody looked. It has feeds of its own, which ask less often while no screen shows what they bring.
+"""Samples the cluster while the dashboard runs, whatever screen is on top, so that the log knows what changed while
+nobody looked. It has its own feeds, which ask less often while no screen shows their results.
 """
 
 from __future__ import annotations
@@ -27,33 +27,33 @@ if TYPE_CHECKING:
     from rmqadmin.tui.settings import ClientMaker
 
 UNSEEN_BROKERS_MIN_S, UNSEEN_GROUPS_MIN_S = 5.0, 30.0
-"""How often is asked at most while nobody looks."""
+"""The shortest intervals while no screen shows the results."""
 
 GROUPS_MIN_S = 5.0
 GROUPS_BUSY_RATIO = 0.05
-"""Of the time, at most, all groups are being asked for: a large cluster is asked less often."""
+"""The largest share of the time spent on asking for all groups: a large cluster is asked less often."""
 
 LETTERS_ASKED_MAX = 20
-"""Dead-letter topics asked at each look, those asked the longest ago first."""
+"""How many dead-letter topics each round asks about, least recently asked first."""
 
 RATES_ASKED_MAX = 20
-"""Topics whose rate an alert needs, asked at each look."""
+"""How many topics whose rate an alert needs each round asks about."""
 
 TABLES_MIN_S = 10.0
 TABLES_ASKED_MAX = 20
-"""For a recording, so many topics and groups are asked at each look, whatever screen is on top."""
+"""How many topics and groups each round asks about for a recording, whatever screen is on top."""
 
 PLACES_EVERY_MS = 60_000
-"""Which topics and groups each broker has is asked so often, and of a broker that is new at once."""
+"""How often brokers are asked for the names of their topics and groups. A new broker is asked at once."""
 
 MEMBERS_ASKED_MAX = 4
-"""Groups whose members are asked at each look: those furthest behind, then those asked the longest ago."""
+"""How many groups have their members asked in each round: those furthest behind, then those least recently asked."""
 
 MEMBER_WAIT_MAX_S = 3.0
 
 
 class Sampler:
-    """``run`` its feeds as long as it is wanted. ``changed`` is called in the loop whenever there is something new."""
+    """The caller runs its ``feeds``. ``changed`` is called in the loop whenever there is something new."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Sampler:
         alert_rules: Sequence[AlertRule] = (),
         recording: RecordingWriter | None = None,
     ):
-        """``memory`` of the servers that its clients ask; ``interval_s``: of the dashboard."""
+        """``memory`` is of the servers that its clients ask. ``interval_s`` returns the dashboard's interval."""
         self.pulse = PulseMemory(now_ms, alert_rules)
         self._make_client = make_client
         self._memory = memory
@@ -100,7 +100,8 @@ class Sampler:
 
     @property
     def shown_feeds(self) -> list[Feed]:
-        """Those whose age tells how old the pulse is. Members are asked a few at a time."""
+        """The feeds whose age is the age of the pulse. The members' feed is not one, because it asks a few groups at a
+        time."""
         return [self._brokers_feed, self._groups_feed]
 
     def _feed(self, refresh: Callable[[Feed], Awaitable[None]], interval_s: Callable[[], float], part: str) -> Feed:
@@ -113,7 +114,8 @@ class Sampler:
         return Feed(self._make_client(read_only=True), taken, self._changed, interval_s)
 
     async def _record(self, part: str) -> None:
-        """A step of the recording goes from one look at the brokers to the next. A thread packs it."""
+        """Records a reading. A step of the recording spans the time between two readings of the brokers. A thread packs
+        it."""
         if self._recording is not None:
             if part == "brokers":
                 await asyncio.to_thread(self._recording.end_step, self._now_ms())
@@ -126,7 +128,7 @@ class Sampler:
         return next((feed.error for feed in self.shown_feeds if feed.error), None)
 
     def show(self, is_seen: bool) -> None:
-        """Whether a screen shows what is found: then it is asked for now, and more often."""
+        """Tells whether a screen shows the results. If one does, the feeds ask now, and more often."""
         if is_seen and not self._is_seen:
             for feed in self.feeds:
                 feed.want()
@@ -146,19 +148,19 @@ class Sampler:
         wanted_s = max(GROUPS_MIN_S if self._is_seen else UNSEEN_GROUPS_MIN_S, self._interval_s())
         busy_s = self._groups_took_s / GROUPS_BUSY_RATIO
         if any(self._memory.gone_text(name) is None for name in self.pulse.lacks):
-            busy_s = min(busy_s, UNSEEN_GROUPS_MIN_S)  # who waits for a silent broker gives nobody any work
+            busy_s = min(busy_s, UNSEEN_GROUPS_MIN_S)  # waiting for a silent broker makes no work for anybody
         return max(wanted_s, busy_s)
 
     def take_rows(self, kind: SubjectKind, found: Mapping[str, RowReading]) -> None:
-        """What a screen has read of its rows: it becomes samples, as what the sampler reads itself."""
+        """Takes what a screen has read of its rows as samples, like the sampler's own readings."""
         self.pulse.take_rows(kind, found)
 
     def take_members(self, group: str, reading: MembersReading) -> None:
-        """What a screen has read of the members of a group."""
+        """Takes what a screen has read of the members of a group."""
         self.pulse.take_members(group, reading)
 
     def take_sets(self, sets: Sequence[HaSet]) -> None:
-        """What a screen has read of masters and slaves."""
+        """Takes what a screen has read of masters and slaves."""
         self.pulse.take_sets(sets)
 
     # --- what --------------------------------------------------------------------------------------------------------
@@ -174,7 +176,7 @@ class Sampler:
         self.brokers_s = time.monotonic()
         answering = {key for key, reading in found.readings.items() if reading.error is None}
         if self._answering is not None and answering - self._answering:
-            self._groups_feed.want()  # sums that lacked it are made without it no longer than it was away
+            self._groups_feed.want()  # sums must include the broker that answers now
         self._answering = answering
 
     async def _take_groups(self, feed: Feed) -> None:
@@ -199,17 +201,18 @@ class Sampler:
         await self._take_places(feed)
 
     async def _take_places(self, feed: Feed) -> None:
-        """Whatever screens are open: what a broker had is known when it is gone."""
+        """Reads which topics and groups each broker has, whatever screen is open, so that this is known when a broker
+        is gone."""
         answering, now_ms = self._answering or set(), self._now_ms()
         if answering <= self._placed and now_ms - self._placed_ms < PLACES_EVERY_MS:
             return
-        with suppress(RocketMQError):  # a screen that needs it asks, too, and says why it is not known
+        with suppress(RocketMQError):  # a screen that needs it also asks, and shows the error
             await feed.ask(topics.read_places, self._memory)
             await feed.ask(groups.read_places, self._memory)
             self._placed, self._placed_ms = answering, now_ms
 
     async def _take_topic_rates(self, feed: Feed, known: Sequence[str]) -> None:
-        """Of topics that an alert is about."""
+        """Reads the rates of topics that an alert is about."""
         alerts = self.pulse.alerts
         wanted = [topic for topic in known if alerts.wants(Condition.ZERO_RATE, "topic", topic)]
         asked = self._asked_longest_ago(self._rates_asked, wanted, RATES_ASKED_MAX)
@@ -218,7 +221,7 @@ class Sampler:
             self.take_rows(SubjectKind.TOPIC, found)
 
     async def _take_members(self, feed: Feed) -> None:
-        """One group after the other: a silent member does not hold up those before it."""
+        """Asks the groups one by one, so that a silent member does not hold up the groups before its own."""
         known = self.pulse.groups
         worst = list(self.pulse.worst_lines())
         others = [group for group in known if group not in worst]
@@ -229,7 +232,7 @@ class Sampler:
                 self.pulse.take_members(group, reading)
 
     async def _take_tables(self, feed: Feed) -> None:
-        """For a recording alone: what screens that are not looked at would ask, of some of their rows."""
+        """Asks what the screens that are not shown would ask, for some of their rows. Only for a recording."""
         memory = self._memory
         await feed.ask(broker_sets.read_sets, memory, self._now_ms())
         known_topics = (await feed.ask(topics.read_topics, memory)).rows
@@ -244,7 +247,7 @@ class Sampler:
             await feed.ask(groups.read_group, memory, known_groups[name])
 
     def _asked_longest_ago(self, asked_at: dict[str, int], names: list[str], count: int) -> list[str]:
-        """Those to be asked now, and notes that they are."""
+        """The ``count`` names asked the longest ago, which are noted as asked now."""
         self._look_count += 1
         chosen = sorted(names, key=lambda name: asked_at.get(name, 0))[:count]
         asked_at.update(dict.fromkeys(chosen, self._look_count))

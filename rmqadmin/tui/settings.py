@@ -1,4 +1,4 @@
-"""What `rmqadmin tui` was started with, and the user's own keys.
+"""The settings that `rmqadmin tui` was started with, and the user's own keys.
 
 Keys are read from ``tui.toml`` under the XDG configuration directory: a table ``[keys]`` of action ids, as the help
 panel and docs/tui.md name them, and the keys for each: ``"screen.filter" = "slash,ctrl+f"``.
@@ -32,21 +32,20 @@ class ClientMaker(Protocol):
 
 
 class Reach(msgspec.Struct, frozen=True):
-    """How a command that the dashboard runs reaches its servers: by options, and by variables where a value must not
-    stand in a command line, or has a lower rank."""
+    """How a command run by the dashboard reaches the same servers: by options, or by environment variables if a value
+    is secret or has a lower rank."""
 
     words: list[str] = []
     environment: dict[str, str] = {}
 
 
 class DashboardSettings(msgspec.Struct, frozen=True):
-    """``namesrv_text`` is shown, and so is the ``context``, in its ``color``. ``make_client`` is the only way to the
+    """``namesrv_text`` and the ``context``, in its ``color``, are shown. ``make_client`` is the only way to the
     servers; in a read-only dashboard, it makes only read-only clients. ``now_ms`` is the clock of ages and relative
-    times. ``protected`` is a context whose name is to be typed before a change. ``locked_by`` is the context that makes
+    times. ``protected`` is a context whose name must be typed before a change. ``locked_by`` is the context that makes
     the dashboard read-only until the user unlocks it: None if nothing does, or if it stays read-only. ``credentials``
-    and ``tls_files`` are for work that reaches the servers without a client.
-    ``open_context`` gives the settings for another context, and may take a while (RocketMQError if it cannot be
-    used)."""
+    and ``tls_files`` are for work that reaches the servers without a client. ``open_context`` gives the settings for
+    another context, and may take a while (RocketMQError if it cannot be used)."""
 
     namesrv_text: str
     make_client: ClientMaker
@@ -64,7 +63,7 @@ class DashboardSettings(msgspec.Struct, frozen=True):
     open_context: Callable[[str], DashboardSettings] | None = None
     alerts: tuple[AlertRule, ...] = ()
     recording: RecordingWriter | None = None
-    """What the clients write down; the sampler says where its steps end."""
+    """Where the clients record answers. The sampler decides where a step ends."""
 
 
 _KEYS = "keys"
@@ -75,15 +74,15 @@ def keys_path() -> Path:
 
 
 def read_keys(path: Path) -> dict[str, str]:
-    """Keys by action id, none without a file. UsageError for a key that is wrong. Which ids there are is known when all
-    screens are loaded: ``key_ids``."""
+    """Keys by action id; empty without a file. UsageError for an invalid key. Ids are checked later, when all screens
+    are loaded: ``key_ids``."""
     try:
         text = path.read_text()
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: {error}") from None
-    import tomllib  # 3 ms before the first frame, for those who have keys of their own
+    import tomllib  # 3 ms before the first frame, only for users with keys of their own
 
     try:
         written = tomllib.loads(text)

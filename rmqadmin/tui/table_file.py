@@ -1,5 +1,5 @@
-"""The rows of a table in a file: those that are shown, in their order, with whole values in the forms of `--output csv`
-and `jsonl`. Sparklines are left out."""
+"""Saves the rows of a table in a file: the shown rows, in their order, with full values in the formats of `--output
+csv` and `jsonl`. Sparklines are left out."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from rmqadmin.tui.widgets.rows import Line, Rows
 from rmqproto.errors import UsageError
 
 LACKING = "lacking"
-"""The last field, if some sum lacks a broker: names of those that a row's sums lack."""
+"""The last field, present if any sum lacks a broker: the names of the brokers missing from the row's sums."""
 
 
 def write_table(path: Path, rows: Rows) -> int:
-    """How many rows it has now. UsageError for a file that is there, cannot be written, or has another ending."""
+    """Writes the file and returns the number of rows. UsageError if the file exists, cannot be written, or has another
+    ending."""
     if path.suffix not in (".csv", ".jsonl"):
         raise UsageError(f"{path} is neither a .csv nor a .jsonl")
     text = _csv(rows) if path.suffix == ".csv" else _jsonl(rows)
@@ -58,7 +59,7 @@ def _columns(rows: Rows) -> list[tuple[int, Column]]:
 
 
 def _value(line: Line, at: int, column: Column) -> Any:
-    """As it was told; in words where that is no plain value. None for what is not known (yet)."""
+    """The value as it was read, or as text if that is not a plain value. None if it is not known (yet)."""
     if column.part not in line.parts:
         return None
     value = column.of(line.parts[column.part])

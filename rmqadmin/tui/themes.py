@@ -1,5 +1,5 @@
-"""Themes of the user's own: ``themes/NAME.toml`` under the XDG configuration directory, each with colours by Textual's
-names, of which only ``primary`` must be there, and ``dark = false`` for a light one."""
+"""The user's own themes: ``themes/NAME.toml`` under the XDG configuration directory. Each has colours by Textual's
+names, of which only ``primary`` is required, and ``dark = false`` if it is light."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def themes_dir() -> Path:
 
 
 def read_themes(folder: Path) -> tuple[list[Theme], list[str]]:
-    """Those of a folder, by name, and what is wrong with the files that hold none."""
+    """The themes of a folder, sorted by name, and what is wrong with the files that hold none."""
     themes, problems = [], []
     for path in sorted(folder.glob("*.toml")):
         try:
@@ -36,7 +36,7 @@ def read_themes(folder: Path) -> tuple[list[Theme], list[str]]:
 
 
 def _theme(path: Path) -> Theme:
-    import tomllib  # for those who have themes of their own
+    import tomllib  # only for users with themes of their own
 
     try:
         values = tomllib.loads(path.read_text())

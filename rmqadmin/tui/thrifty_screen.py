@@ -1,7 +1,8 @@
-"""A screen that is laid out and drawn once when it is opened, and drawn from what is known when it comes back.
+"""A screen that is laid out and drawn once when it opens, and is drawn from existing styles and layout when it comes
+back.
 
-Textual lays a new screen out when it is resumed and draws it; then once more, because its widgets were mounted; and
-finds the style of each of its widgets again whenever the screen comes back. Each of these took as long as the first.
+Textual lays out and draws a new screen when it is resumed, and again because its widgets were mounted. Whenever the
+screen comes back, it finds the style of each widget again. Each repetition took as long as the first drawing.
 """
 
 from __future__ import annotations
@@ -18,18 +19,18 @@ from textual.widget import AwaitMount
 
 
 class ThriftyScreen(Screen[ScreenResultType]):
-    """All screens and dialogs. What they do when they are resumed is theirs: ``on_screen_resume`` calls ``resume``."""
+    """The base of all screens and dialogs. A subclass handles ``on_screen_resume`` and calls ``resume`` there."""
 
     BLANK = True
-    """There is nothing on it but its widgets: one line for all. Textual made a line of its own fifty times, 3 ms."""
+    """The screen itself draws nothing, so all its lines are one. Textual made fifty equal lines, in 3 ms."""
 
     def __init__(self) -> None:
         super().__init__()
         self._compositor = LineCompositor()
 
     def resume(self, event: events.ScreenResume) -> None:
-        """In place of Textual's own handler, which it calls: a theme that was changed meanwhile has been told to all
-        screens (``App.refresh_css``), so no style is looked for."""
+        """Replaces Textual's handler, and calls it without a search for styles: ``App.refresh_css`` tells all screens
+        when the theme changes."""
         event.prevent_default()
         event.refresh_styles = False
         is_new = self._size != self.app.size
@@ -38,26 +39,27 @@ class ThriftyScreen(Screen[ScreenResultType]):
             self._repaint_required = False  # it has just been drawn
 
     def forget_repaint(self) -> None:
-        """Below a dialog, a screen is drawn as it was. Textual drew it, and the dialog, once more."""
+        """Drops pending repaints, because a screen below a dialog looks as before. Textual drew it and the dialog once
+        more."""
         self._repaint_required = False
         self._dirty_regions.clear()
         self._repaint_regions.clear()
 
     def _refresh_layout(self, size: Size | None = None, scroll: bool = False) -> None:
-        """What has been laid out as a whole need not be laid out again for what was asked before."""
+        """Drops earlier layout requests: the whole screen has just been laid out."""
         super()._refresh_layout(size, scroll)
         if not scroll:
             self._layout_required = self._scroll_required = False
 
     def _screen_resized(self, size: Size) -> None:
-        """A screen that has been laid out is told its size, and would be laid out and drawn again."""
+        """Ignores the size that the screen already has, which would make Textual lay it out and draw it again."""
         if size != self.outer_size:
             super()._screen_resized(size)
 
 
 class AwaitScreen(AwaitMount):
-    """Until a screen is mounted. Textual then asks for its layout once more, twice in the case of a new mode; by then a
-    screen of ours has been laid out and drawn."""
+    """Waits until a screen is mounted. Textual then requests its layout again, twice for a new mode, although our
+    screens have been laid out and drawn already."""
 
     async def __call__(self) -> None:
         for screen in self._widgets:
@@ -68,11 +70,12 @@ class AwaitScreen(AwaitMount):
 
 
 class LineCompositor(Compositor):
-    """Asks each widget for the lines that are drawn, and for no others. Textual asks every widget between the first and
-    the last of them for all of its lines, at each digit that changes: a third of what the dashboard cost at rest."""
+    """Asks widgets only for the lines that are drawn. For each digit that changes, Textual asks every widget between
+    the first and the last changed line for all of its lines: a third of the dashboard's cost at rest."""
 
     def _render_chops(self, crop: Region, is_rendered_line: Callable[[int], bool]) -> Sequence[Mapping[int, Strip]]:
-        """As Textual's: of each line, the pieces by the column where they begin, and the first widget has it."""
+        """As Textual's: for each line, its pieces by the column where they begin. Where widgets overlap, the first one
+        wins."""
         cuts, drawn = self.cuts, Region(0, crop.y, self.size.width, crop.height)
         chops: list[dict[int, Strip]] = [{} for _ in cuts]
         for widget, (region, clip) in self.visible_widgets.items():

@@ -1,8 +1,8 @@
-"""Keys that are typed faster than what they open can open. Textual hands each key, as it comes, to what has the keys at
-that moment: a key behind one that opens a screen would go to the screen before it, and be lost there.
+"""Holds back keys that are typed faster than screens open. Textual gives each key at once to the widget that has the
+focus: a key right after one that opens a screen would go to the old screen and be lost there.
 
-So the next key is given out when the one before it has done its work, and what it opened has the keys. That is known
-without a clock: a note that follows the key through the same queues comes back when they have worked the key off.
+So the next key is given out when the previous one has done its work and what it opened has the focus. No clock is
+needed: a callback that follows the key through the same queues runs when they have handled the key.
 """
 
 from __future__ import annotations
@@ -22,32 +22,33 @@ from rmqadmin.tui.screens.base import DashboardScreen
 from rmqadmin.tui.widgets.row_table import MOVING_KEYS, RowTable
 
 HELD_MAX_S = 2.0
-"""For what a key opens. Then keys go to what has them, so that the dashboard can still be left."""
+"""How long keys wait for a screen to open. After that they go to whatever has the focus, so that the user can still
+leave."""
 
 ROWS_MAX_S = 1.0
-"""For the first row of what has been opened. Then keys do without, one after the other."""
+"""How long keys wait for the first row of an opened screen. After that they are given out without it."""
 
 Typed = events.Key | events.Paste
 
 
 class TypedAhead:
-    """The app asks ``holds`` of each key that comes, and tells by ``given`` when it has given one out."""
+    """The app calls ``holds`` for each key that comes, and ``given`` for each key that it has given out."""
 
     def __init__(self, app: App[Any]):
         self._app = app
         self._held: deque[Typed] = deque()
         self._let_go: deque[Typed] = deque()
-        """On their way back to the app."""
+        """Keys that were posted back to the app."""
         self._waiting: asyncio.Task[None] | None = None
         self._openings: list[asyncio.Event] = []
 
     @property
     def is_free(self) -> bool:
-        """Whether a key that comes now is given out at once."""
+        """Whether the next key would be given out at once."""
         return self._waiting is None and not self._let_go
 
     def holds(self, typed: Typed) -> bool:
-        """Whether it has to wait. Then it comes to the app again."""
+        """Whether the key has to wait. It is then posted to the app again later."""
         if self._let_go and typed is self._let_go[0]:
             self._let_go.popleft()
             return False
@@ -57,16 +58,17 @@ class TypedAhead:
         return True
 
     def given(self, typed: Typed, receiver: DOMNode) -> None:
-        """``receiver`` had the keys."""
+        """Notes that a key was given out; ``receiver`` had the focus."""
         if self._let_go:
-            return  # patience is over, and the next one is right behind
+            return  # the keys waited too long, and the next one comes right behind
         if _opens_nothing(typed, receiver):
             self._let_next_go()
         else:
             self._waiting = asyncio.create_task(self._wait(receiver), name="typed ahead")
 
     def opening(self, work: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
-        """``work``, which the queues do not know of and which opens something in the end: keys wait from now on."""
+        """Wraps ``work``, which opens something in the end but is in no queue. Keys wait from now on until it is
+        done."""
         is_open = asyncio.Event()
         self._openings.append(is_open)
 
@@ -79,7 +81,7 @@ class TypedAhead:
         return open_it
 
     def end(self) -> None:
-        """The dashboard ends: whatever is held is of no use any more."""
+        """Forgets all held keys, because the dashboard ends."""
         if self._waiting is not None:
             self._waiting.cancel()
 
@@ -99,8 +101,7 @@ class TypedAhead:
         self._let_next_go()
 
     async def _until_there_are_rows(self) -> None:
-        """Of a new screen, if a key was typed before that could be seen: it may be meant for the row that comes
-        first."""
+        """Waits for the first rows of a new screen if a key is held: it may be meant for the first row."""
         screen = self._app.screen
         if self._held and isinstance(screen, DashboardScreen) and isinstance(screen.focused, RowTable):
             with suppress(TimeoutError):
@@ -109,8 +110,8 @@ class TypedAhead:
             screen.answered.set()
 
     async def _until_worked_off(self, receiver: DOMNode) -> None:
-        """Once around for the key, and once more for what its action has posted; then around whatever has the keys by
-        now, until that stays."""
+        """Waits once for the key and once more for what its action posted, then for each widget that gets the focus
+        until the focus stays."""
         await _once_around(receiver)
         while True:
             await _once_around(receiver)
@@ -128,16 +129,16 @@ class TypedAhead:
 
 
 def _opens_nothing(typed: Typed, receiver: DOMNode) -> bool:
-    """Such keys need not wait for each other: what is typed into a line, and what only moves the cursor of a table."""
+    """Whether a key only types into a line or moves the cursor of a table. Such keys need not wait for each other."""
     if isinstance(receiver, Input):
         return isinstance(typed, events.Paste) or typed.is_printable
     return isinstance(receiver, RowTable) and isinstance(typed, events.Key) and typed.key in MOVING_KEYS
 
 
 async def _once_around(receiver: DOMNode) -> None:
-    """The way of a key: from what has it up to the app, each of them when it has done all that was posted before. A
-    screen that is being mounted has done nothing until its widgets are there."""
+    """Follows the path of a key from ``receiver`` up to the app, and waits at each node until it has handled everything
+    posted before. A screen that is being mounted handles nothing until its widgets exist."""
     for node in receiver.ancestors_with_self:
         is_done = asyncio.Event()
-        if node.call_later(is_done.set):  # otherwise it is closed
+        if node.call_later(is_done.set):  # False if it is closed
             await is_done.wait()

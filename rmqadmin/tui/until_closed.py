@@ -1,4 +1,4 @@
-"""Work of a screen that goes on while it is closed."""
+"""Work of a screen that may outlive the screen."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from textual.widget import MountError
 
 @contextmanager
 def while_open(screen: Screen[Any]) -> Iterator[None]:
-    """For what shows something on ``screen``. One that is being closed, alone or with the whole dashboard, loses its
-    widgets one after the other, and its workers last: a widget that is not there by then is no defect, and nothing more
-    is shown."""
+    """Wraps code that shows something on ``screen``. A screen that closes, alone or with the whole dashboard, loses its
+    widgets one by one and its workers last. A missing widget is then no defect: the rest of the code is skipped."""
     try:
         yield
     except (NoMatches, MountError):
@@ -24,6 +23,6 @@ def while_open(screen: Screen[Any]) -> Iterator[None]:
 
 
 async def until_closed(screen: Screen[Any], work: Callable[[], Awaitable[None]]) -> None:
-    """Does ``work``, which waits for something and then shows it on ``screen``, as long as that is open."""
+    """Runs ``work``, which waits for something and then shows it on ``screen`` if that is still open."""
     with while_open(screen):
         await work()

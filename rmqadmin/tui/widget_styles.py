@@ -1,5 +1,5 @@
-"""The styles that kinds of widgets bring along. Textual reads those of a kind when the first widget of it is shown: a
-part of what the key takes that opens it. So they are read while nobody waits."""
+"""Preloads the default styles of widget classes. Textual reads them when the first widget of a class is shown, which
+delays the key that opens it. Here they are read while nobody waits."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _KINDS: tuple[type[Widget], ...] = (
     widgets.Input, widgets.Tree, widgets.TabbedContent, widgets.Tabs, widgets.TabPane, widgets.Tab,
     ModalScreen, containers.Horizontal, containers.Vertical, containers.VerticalScroll,
 )  # fmt: skip
-"""What screens and dialogs are made of, beyond the first frame. Not all that are loaded: each rule more is looked at
-for each widget that is shown."""
+"""The widget classes of screens and dialogs that the first frame does not use. Not all loaded classes: every extra rule
+is checked for each widget shown."""
 
 
 async def read_widget_styles(sheet: Stylesheet) -> None:
-    """One kind a turn of the loop, two milliseconds each."""
+    """Reads one class per turn of the loop, 2 ms each."""
     for kind in _KINDS:
-        widget = kind.__new__(kind)  # as a widget that has been made, it would need an app and a place
+        widget = kind.__new__(kind)  # without __init__, which would need an app
         for read_from, css, tie_breaker, scope in widget._get_default_css():
             sheet.add_source(css, read_from, is_default_css=True, tie_breaker=tie_breaker, scope=scope)
-        assert sheet.rules_map is not None  # it is made now
+        assert sheet.rules_map is not None  # reading it builds the map
         await asyncio.sleep(0)
