@@ -1,1 +1,1 @@
-"""One file a screen, one screen a noun."""
+"""The screens of the dashboard, one file each."""

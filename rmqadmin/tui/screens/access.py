@@ -1,5 +1,5 @@
-"""Who may do what on one broker: its users and their ACL. Brokers send passwords in clear; they are not shown,
-but dropped as soon as the answer is read."""
+"""The users of one broker and their ACL. Brokers send passwords in clear text. They are never shown, and are dropped as
+soon as the answer is read."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class AccessScreen(TableScreen):
         return None if key is None else self.table.part(key)
 
     def _user(self) -> UserInfo | None:
-        """That of the row; says so if the broker lists none of the name."""
+        """The user of the row. Says so if the broker lists no user of that name."""
         user = None if self._chosen is None else self._chosen.user
         if user is None:
             self.dashboard.say("the broker lists no such user", is_error=True)
@@ -126,7 +126,7 @@ class AccessScreen(TableScreen):
             self.open_change(DeleteUserScreen(user.username, self._addr))
 
     def action_grant(self) -> None:
-        """The entry under the cursor, or another one beside it."""
+        """Opens the form for the entry under the cursor, which can also add another entry."""
         from rmqadmin.tui.dialogs.access_forms import GrantScreen
 
         if (grant := self._chosen) is not None:

@@ -1,5 +1,5 @@
-"""What all screens are: a head line, a body, a filter, a status line, the keys; and the feeds that fill the body while
-the screen is the one on top."""
+"""The base of all screens: a head line, a body, a filter, a status line, the keys, and the feeds that fill the body
+while the screen is on top."""
 
 from __future__ import annotations
 
@@ -41,21 +41,21 @@ if TYPE_CHECKING:
     from rmqadmin.tui.widgets.filter_input import FilterInput
 
 STALE_AFTER_INTERVALS = 2.5
-"""A cell that missed two refreshes is stale; one refresh may be late."""
+"""A cell that missed two refreshes is stale. One late refresh is normal."""
 
 STALE_AFTER_MIN_S = 3.0
 
 SORT_ASKED_MAX, SORT_ASKED_AGAIN_MAX = 100, 25
-"""Rows out of view that one refresh also asks for, if their numbers decide on the order: until all are known, and from
-then on."""
+"""How many rows out of view one refresh also asks for if the table is sorted by their numbers: until all are known, and
+after that."""
 
 
 SYSTEM_KEY = Binding("z", "app.system", "System", id="screen.system")
-"""Of screens whose rows may belong to RocketMQ itself."""
+"""For screens whose rows may belong to RocketMQ itself."""
 
 
 PLOT_KEY = Binding("l", "plot", "Plot", id="screen.plot")
-"""Of screens with rows whose numbers are sampled."""
+"""For screens with rows whose numbers are sampled."""
 
 
 class DashboardScreen(ThriftyScreen[None]):
@@ -70,9 +70,9 @@ class DashboardScreen(ThriftyScreen[None]):
     AUTO_FOCUS = "RowTable"
     step = ""
     file_name = "screen"
-    """In the names of saved pictures."""
+    """Part of the names of saved pictures."""
     REMEMBERS_FILTER = False
-    """Whether a filter is still there at the next start: of lists of all there is, and not of one thing's parts."""
+    """Whether filters are kept for the next start: true for lists of everything, not for the parts of one thing."""
     changing_actions: ClassVar[frozenset[str]] = frozenset()
     """Actions that read-only mode hides. The client refuses to carry them out anyway."""
 
@@ -81,7 +81,7 @@ class DashboardScreen(ThriftyScreen[None]):
         self.feeds: list[Feed] = []
         self.paused = False
         self.answered = asyncio.Event()
-        """Set when the table that has the keys has had rows, or every feed has had an answer or an error."""
+        """Set once the focused table has had rows, or every feed has had an answer or an error."""
         self._suspended = self._resumed = False
 
     @property
@@ -105,15 +105,15 @@ class DashboardScreen(ThriftyScreen[None]):
         return ", ".join(filter(None, (table.view_text() for table in self.query(RowTable))))
 
     def selected(self) -> dict[str, str]:
-        """What the cursor is on, by what stands for it in the help of commands: ``TOPIC``, ``GROUP``, ``BROKER``."""
+        """What the cursor is on, by its placeholder in the help of commands: ``TOPIC``, ``GROUP``, ``BROKER``."""
         return {}
 
     def shown_feeds(self) -> list[Feed]:
-        """Those whose age and errors are in the status line."""
+        """The feeds whose age and errors are in the status line."""
         return self.feeds
 
     def interval_s(self) -> float | None:
-        """How often this screen asks; None for one that asks when it is told to, and for a recording."""
+        """The interval of refreshes; None for a screen that only asks on request, and for a recording."""
         return None if self.dashboard.replay_text else self.dashboard.interval_s
 
     # --- life --------------------------------------------------------------------------------------------------------
@@ -133,7 +133,7 @@ class DashboardScreen(ThriftyScreen[None]):
             if (saved := remembered.orders.get(name)) is not None:
                 table.restore_order(saved)
             if (text := remembered.filters.get(name)) is not None and self.REMEMBERS_FILTER:
-                with contextlib.suppress(UsageError):  # of a file that somebody else wrote
+                with contextlib.suppress(UsageError):  # the file may have been edited
                     table.set_filter(parse_filter(text), text)
         self.set_interval(1.0, self._tick)
         self.call_after_refresh(lambda: self.run_worker(self._start_feeds()))
@@ -145,7 +145,7 @@ class DashboardScreen(ThriftyScreen[None]):
         self.dashboard.keep(partial(remember_order, self._remembered_name(event.table), event.table.saved_order))
 
     async def _start_feeds(self) -> None:
-        """When the screen has been drawn."""
+        """Starts the feeds. Called when the screen has been drawn."""
         await self.dashboard.client_loaded.wait()
         self.feeds = list(self.make_feeds())
         self._pause_feeds()
@@ -160,8 +160,7 @@ class DashboardScreen(ThriftyScreen[None]):
         deadline_s: float = REFRESH_DEADLINE_S,
         answer_wait_max_s: float | None = None,
     ) -> Feed:
-        """A feed of this screen, with a client of its own that can change nothing. It asks at every ``every``-th
-        interval."""
+        """A feed of this screen with its own read-only client. It asks at every ``every``-th interval."""
         client: DashboardClient = self.dashboard.make_client(read_only=True)
         if answer_wait_max_s is not None:
             client.answer_wait_max_s = answer_wait_max_s
@@ -169,8 +168,8 @@ class DashboardScreen(ThriftyScreen[None]):
         return Feed(client, refresh, self.show_status, interval_s, deadline_s=deadline_s)
 
     def on_screen_suspend(self) -> None:
-        """Also comes before the screen is closed. What was drawn of it is forgotten then: a cache of Textual's keeps it
-        for the last thousand widgets, 8,000 objects a message, and collecting garbage took longer each time."""
+        """Pauses the feeds and forgets what was drawn. Also called before the screen closes. Textual caches the
+        drawings of the last thousand widgets, 8,000 objects a message, and each garbage collection took longer."""
         if self not in self.app.screen_stack:
             for widget in self.walk_children(with_self=True):
                 widget.refresh()
@@ -180,16 +179,16 @@ class DashboardScreen(ThriftyScreen[None]):
         self.show_status()
 
     def sampler_started(self) -> None:
-        """There is a sampler now, or another one."""
+        """Called when there is a new sampler."""
 
     def sampled(self) -> None:
-        """The sampler has found something new."""
+        """Called when the sampler has found something new."""
 
     def hide_system(self) -> None:
         """Shows or hides rows that belong to RocketMQ itself, as the dashboard is set."""
 
     def on_screen_resume(self, event: events.ScreenResume) -> None:
-        """The first screen of a mode is told twice."""
+        """Shows the screen. Textual sends the event twice to the first screen of a mode."""
         if self._resumed:
             event.prevent_default()
             return
@@ -202,8 +201,8 @@ class DashboardScreen(ThriftyScreen[None]):
         self.shown_again()
 
     def shown_again(self) -> None:
-        """The screen is on top, for the first time or again. (Textual would call an ``on_screen_resume`` of a subclass
-        before the one above, when the screen is still suspended.)"""
+        """Called when the screen comes to the top, each time. (Textual would call a subclass's ``on_screen_resume``
+        before the one above, while the screen is still suspended.)"""
 
     def _pause_feeds(self) -> None:
         for feed in self.feeds:
@@ -223,7 +222,7 @@ class DashboardScreen(ThriftyScreen[None]):
         self.call_after_refresh(self.show_status)
 
     def show_cut(self) -> None:
-        """What the table that has the keys has no room for."""
+        """Shows in full what the cursor's row in the focused table has no room for."""
         if self.is_mounted:
             self.query_one(CutLine).show(self.filtered_table())
 
@@ -248,7 +247,7 @@ class DashboardScreen(ThriftyScreen[None]):
             self.answered.set()
 
     def _tick(self) -> None:
-        shown = self.app.screen_stack[-1:]  # empty while the program ends
+        shown = self.app.screen_stack[-1:]  # empty when the program is ending
         if not shown or (self._suspended and not isinstance(shown[0], ModalScreen)):
             return
         self.show_status()
@@ -263,7 +262,7 @@ class DashboardScreen(ThriftyScreen[None]):
         if action == "back":
             return len(self.dashboard.way) > 1
         if action == "filter" and isinstance(self.focused, Input):
-            return False  # it is typed into it
+            return False  # the key is text
         return not (action in self.changing_actions and self.dashboard.read_only)
 
     async def action_back(self) -> None:
@@ -276,7 +275,7 @@ class DashboardScreen(ThriftyScreen[None]):
         from rmqadmin.tui.widgets.filter_input import FilterInput
 
         line = next(iter(self.query(FilterInput)), None)
-        if line is None:  # few screens are ever filtered, and a line for it takes 6 ms of each that is opened
+        if line is None:  # made on demand: it takes 6 ms, and few screens are ever filtered
             line = FilterInput()
             self.mount(line, before=self.query_one(StatusLine))
         line.open(table)
@@ -291,16 +290,16 @@ class DashboardScreen(ThriftyScreen[None]):
         self.show_status()
 
     def filtered_table(self) -> RowTable | None:
-        """The table that ``/`` filters: the one that has the keys, or else the first."""
+        """The table that ``/`` filters: the focused one, or else the first."""
         focused = self.focused
         return focused if isinstance(focused, RowTable) else next(iter(self.query(RowTable)), None)
 
     def open_change(self, dialog: ChangeScreen) -> None:
-        """What it changed is asked for as soon as it is closed."""
+        """Opens a dialog, and refreshes as soon as it is closed."""
         self.app.push_screen(dialog, lambda _: self.action_refresh_now())
 
     def on_row_table_copied(self, event: RowTable.Copied) -> None:
-        """To the clipboard of the terminal, if it has one that programs may write to."""
+        """Copies to the terminal's clipboard, if programs may write to it."""
         self.app.copy_to_clipboard(event.text)
         self.dashboard.say("copied the row" if event.is_whole else f"copied {event.text}")
 
@@ -314,21 +313,21 @@ class DashboardScreen(ThriftyScreen[None]):
 
 
 class TableScreen(DashboardScreen):
-    """A screen that is one table: rows of all there is at each refresh, then the numbers of the rows in view."""
+    """A screen with one table. Each refresh reads all rows, then the numbers of the rows in view."""
 
     NOUN = ("row", "rows")
     NONE = ""
-    """What is said where there are no rows, if it is another thing than that."""
+    """The text for an empty table, if not "no" and the noun."""
     ROWS_AGE = True
-    """Whether rows have an age: stored messages do not."""
+    """Whether rows have an age. Stored messages have none."""
     ROWS_OPEN = True
     """Whether Enter leads somewhere."""
     KEEPS_LOST_ROWS = False
-    """Whether rows that nobody tells of any more stay while a broker is missing that may have had them."""
+    """Whether rows that no broker reports any more stay while a broker that may have them is missing."""
     NUMBERS = NUMBERS
     """The part that ``read_numbers`` fills."""
     SAMPLED: ClassVar[SubjectKind | None] = None
-    """What rows are, if their numbers are sampled."""
+    """The kind of the rows, if their numbers are sampled."""
     LINES: ClassVar[tuple[str, ...]] = ()
     """The fields that have a sparkline."""
 
@@ -339,11 +338,11 @@ class TableScreen(DashboardScreen):
             stale_after_s=stale_after_s, opens=self.ROWS_OPEN, now_ms=lambda: self.dashboard.now_ms()
         )
         self.lacks: Lacks = {}
-        """Brokers that the rows lack."""
+        """The brokers whose rows are missing."""
         self._asked: set[str] = set()
 
     def make_table(self, **options: Any) -> RowTable:
-        """The table, with the options that all of them have."""
+        """Makes the table. ``options`` are those that every table takes."""
         return RowTable(self.columns(), **options)
 
     def body(self) -> Iterable[Widget]:
@@ -356,11 +355,11 @@ class TableScreen(DashboardScreen):
         raise NotImplementedError
 
     def read_rows(self, client: DashboardClient) -> Found[Any]:
-        """In a thread."""
+        """Reads all rows. Called in a worker thread."""
         raise NotImplementedError
 
     def read_numbers(self, client: DashboardClient, rows: Mapping[str, Any]) -> Mapping[str, Any]:
-        """In a thread: the numbers of some rows, given by their base parts."""
+        """Reads the numbers of some rows, given by their base parts. Called in a worker thread."""
         return {}
 
     async def _refresh(self, feed: Feed) -> None:
@@ -394,14 +393,14 @@ class TableScreen(DashboardScreen):
         self.show_status()
 
     def row_reading(self, numbers: Any) -> RowReading:
-        """What is sampled of the numbers of a row."""
+        """The part of a row's numbers that is sampled."""
         raise NotImplementedError
 
     def sampled(self) -> None:
         self.show_over_time()
 
     def show_over_time(self) -> None:
-        """Of the rows in view: what the samples say."""
+        """Shows what the samples say of the rows in view."""
         sampler = self.dashboard.sampler
         if self.SAMPLED is not None and sampler is not None:
             pulse, kind = sampler.pulse, self.SAMPLED
@@ -428,8 +427,8 @@ class TableScreen(DashboardScreen):
         return failure
 
     def numbers_known(self, numbers: Mapping[str, Any]) -> None:
-        """What ``read_numbers`` found, also where that was an error. A row that has numbers keeps them, and their
-        age."""
+        """Called with what ``read_numbers`` found, including errors. A row with an error keeps its earlier numbers and
+        their age."""
 
     @staticmethod
     def is_system(row: Any) -> bool:
@@ -444,24 +443,25 @@ class TableScreen(DashboardScreen):
         return {key: self.table.part(key, BASE) for key in self.table.visible_keys()}
 
     def on_row_table_moved(self, event: RowTable.Moved) -> None:
-        """Rows that came into view are asked for at once; a feed that fails keeps its own pace."""
+        """Asks for rows that came into view at once. A feed that fails keeps its own pace."""
         if not self.feeds or self.feeds[0].error is not None or not self._asked:
             return
         news = set(self.rows_in_view()) - self._asked
-        if self.table.rows.sorted_part == self.NUMBERS:  # rows move with each answer: only rows never asked for are new
+        if self.table.rows.sorted_part == self.NUMBERS:  # rows move with each answer: only rows without numbers are new
             news = {key for key in news if self.table.part(key, self.NUMBERS) is None}
         if news:
             self.feeds[0].want()
 
     def on_row_table_sorted(self, event: RowTable.Sorted) -> None:
-        """If rows are sorted by numbers, the numbers of rows out of view are needed too."""
+        """Asks at once if the table is now sorted by numbers, because that needs the numbers of rows out of view
+        too."""
         self.show_status()
         if event.table.rows.sorted_part == self.NUMBERS and self.feeds:
             self.feeds[0].want()
 
     @property
     def is_known(self) -> bool:
-        """Whether anybody has ever told what rows there are."""
+        """Whether the rows have been read at least once."""
         return any(feed.updated_s is not None for feed in self.feeds) or self.table.row_count > 0
 
     def show_status(self) -> None:
@@ -470,7 +470,7 @@ class TableScreen(DashboardScreen):
         super().show_status()
 
     def why_empty(self) -> str:
-        """What it means that there are no rows, also where those of the system are hidden."""
+        """Why the table is empty; hidden system rows do not count."""
         if not self.is_known:
             return "unknown" if any(feed.error for feed in self.feeds) else "asking …"
         none = self.NONE or f"no {self.NOUN[1]}"

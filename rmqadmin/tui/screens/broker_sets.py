@@ -1,4 +1,4 @@
-"""Sets of brokers: who is the master, who could take over, how far slaves are behind, what is wrong with that; and each
+"""Sets of brokers: the master, the slaves that could take over, how far slaves are behind, what is wrong, and each
 handover as it happens."""
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rmqadmin.tui.widgets.row_table import RowTable
 from rmqproto.wording import counted
 
 SERVER_WAIT_MAX_S = 2.0
-"""A broker that takes longer is told as one that does not answer: whoever waits for it does not see the handover."""
+"""A broker that takes longer is shown as not answering. Waiting longer would hide a handover."""
 
 FINDINGS_SHOWN_MAX = 4
 
@@ -62,7 +62,7 @@ class BrokerSetsScreen(DashboardScreen):
 
     def __init__(self) -> None:
         super().__init__()
-        now_ms = lambda: self.dashboard.now_ms()  # noqa: E731 - there is no dashboard yet
+        now_ms = lambda: self.dashboard.now_ms()  # noqa: E731 - looked up later: the screen has no app yet
         self.map = RowTable(self._member_columns(), id="map", opens=False, now_ms=now_ms)
         self.moves = RowTable(self._change_columns(), id="moves", opens=False, now_ms=now_ms)
 
@@ -117,8 +117,7 @@ class BrokerSetsScreen(DashboardScreen):
         self.show_status()
 
     def _advice(self, found: ReadSets) -> Content:
-        """Who has no master now, and for how long; then what is wrong, each with what to do about it, as `doctor` says
-        it."""
+        """The sets without a master and for how long, then each problem with its remedy, in the words of `doctor`."""
         sampler, now_ms = self.dashboard.sampler, self.dashboard.now_ms()
         assert sampler is not None
         lines = []

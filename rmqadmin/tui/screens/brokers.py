@@ -1,6 +1,6 @@
-"""Clusters and brokers, and everything that one broker says about itself.
+"""Clusters and brokers, and everything that a broker says about itself.
 
-The first screen. The modules that ask the servers are loaded by the thread that asks, after the first frame.
+Modules that ask servers are imported by the asking thread, after the first frame.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class BrokerHealth(msgspec.Struct, frozen=True):
-    """Whether a broker serves. ``state`` is None for one that is gone."""
+    """Whether a broker serves. ``state`` is None if the broker is gone."""
 
     broker: SeenBroker
     state: BrokerState | None
@@ -48,7 +48,8 @@ class BrokerHealth(msgspec.Struct, frozen=True):
 
 _NUMBERS = TableScreen.NUMBERS
 _HEALTH = "health"
-"""Whether a broker serves is always asked for; its numbers are kept when it does not."""
+"""The part that says whether a broker serves. It is always refreshed, while the numbers of a broker that does not serve
+are kept."""
 
 
 class BrokersScreen(TableScreen):
@@ -122,7 +123,7 @@ class BrokersScreen(TableScreen):
         return brokers.read_states(client, rows)
 
     def failure_of(self, numbers: BrokerState) -> str | None:
-        """The state of a broker that does not answer says why, and not its numbers."""
+        """Why the broker does not answer. Its state says so, not its numbers."""
         return numbers.row.error
 
     def numbers_known(self, numbers: Mapping[str, BrokerState]) -> None:
@@ -140,7 +141,7 @@ class BrokersScreen(TableScreen):
         return super().rows_text() + (f", {gone_count} gone" if gone_count else "")
 
     def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
-        """Down to the topics of the broker."""
+        """Opens the topics of the broker."""
         from rmqadmin.tui.screens.topics import TopicsScreen
 
         seen: SeenBroker = self.table.part(event.key)
@@ -179,7 +180,7 @@ class BrokersScreen(TableScreen):
             self.app.push_screen(WritePermScreen(self._chosen.replica.broker_name))
 
     def action_forget(self) -> None:
-        """Takes a broker off the list that is gone for good."""
+        """Removes a broker that is gone for good from the list."""
         key, chosen = self.table.cursor_key, self._chosen
         if key is None or chosen is None or chosen.gone_since_ms is None:
             self.dashboard.say("only a broker that is gone can be forgotten", is_error=True)
@@ -212,7 +213,7 @@ class BrokerScreen(TableScreen):
                 shape=Shape.PROSE,
                 importance=MINOR,
                 is_sparse=True,
-                readable_width=80,  # else it is told of the cursor's row alone
+                readable_width=80,  # if narrower, only the cursor's row shows it
             ),
         ]
 

@@ -1,4 +1,4 @@
-"""One online client of a group: what it says about itself, and what is wrong with it."""
+"""One online client of a group: what it reports about itself, and what is wrong with it."""
 
 from __future__ import annotations
 

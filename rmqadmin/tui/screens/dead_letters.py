@@ -1,4 +1,4 @@
-"""Dead letters: how many each group has, and since when. Enter shows them."""
+"""Dead letters: how many each group has, and since when. Enter opens them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One group: every queue with its offsets, lag and owner; below, the members and what they subscribe to."""
+"""One group: every queue with its offsets, lag and owner; below them, the members and their subscriptions."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ if TYPE_CHECKING:
     from rmqadmin.tui.dashboard_client import DashboardClient
 
 _KEPT_EVERY = 15
-"""What brokers have deleted is asked for at every fifteenth refresh."""
+"""Every fifteenth refresh asks what brokers have deleted."""
 
 _EVERY = 2
-"""Members are asked at every second refresh: on this screen they are what one looks at."""
+"""Every second refresh asks the members, who are in view on this screen."""
 
 
 class Ownership(msgspec.Struct, frozen=True):
-    """Who consumes one queue, as far as the members say."""
+    """Who consumes one queue, according to the members."""
 
     state: QueueState | None
     """None while nobody is online."""
@@ -81,7 +81,7 @@ def _silence_mark(member: Member) -> Mark | None:
 
 
 class GroupScreen(DashboardScreen):
-    """Two tables, two feeds: what brokers know of the group, and what its members say."""
+    """Two tables with a feed each: what brokers know of the group, and what its members report."""
 
     file_name = "group"
     AUTO_FOCUS = "#offsets"
@@ -98,7 +98,7 @@ class GroupScreen(DashboardScreen):
         super().__init__()
         self.facts = facts
         self.step = facts.group
-        now_ms = lambda: self.dashboard.now_ms()  # noqa: E731 - there is no dashboard yet
+        now_ms = lambda: self.dashboard.now_ms()  # noqa: E731 - looked up later: the screen has no app yet
         self.offsets = RowTable(self._offset_columns(), id="offsets", stale_after_s=STALE_AFTER_MIN_S, now_ms=now_ms)
         self.members = RowTable(
             self._member_columns(), id="members", stale_after_s=STALE_AFTER_MIN_S * _EVERY, now_ms=now_ms
@@ -125,7 +125,7 @@ class GroupScreen(DashboardScreen):
             Column(
                 name="last_consumed_ms",
                 part=NUMBERS,
-                value=lambda queue: _entry("last_timestamp")(queue) or None,  # 0: nothing, so far
+                value=lambda queue: _entry("last_timestamp")(queue) or None,  # 0: nothing consumed yet
                 is_time=True,
                 importance=MINOR,
             ),
@@ -170,7 +170,7 @@ class GroupScreen(DashboardScreen):
         return [self.feed(self._refresh_offsets), members, kept]
 
     def shown_feeds(self) -> list[Feed]:
-        """What is kept is asked for seldom."""
+        """All but the feed of what brokers keep, which asks seldom."""
         return self.feeds[:2]
 
     # --- what brokers know -------------------------------------------------------------------------------------------
@@ -224,7 +224,7 @@ class GroupScreen(DashboardScreen):
         self.offsets.put(OVER_TIME, found)
 
     def _wrong(self, key: str) -> list[tuple[str, Mark]]:
-        """What is wrong with a queue beside its owners, by the rules of `group lag`."""
+        """What is wrong with a queue, apart from its owners, by the rules of `group lag`."""
         row, kept = self._known.get(key), self._kept.get(key)
         if row is None or not row.lag_count:
             return []
@@ -244,8 +244,8 @@ class GroupScreen(DashboardScreen):
         return found
 
     def _show_offsets(self) -> None:
-        """Queues with offsets, and queues without an offset that members own or should own. Those of brokers that do
-        not answer stay as they were."""
+        """Shows queues with offsets, and queues without an offset that members own or should own. Queues of brokers
+        that do not answer stay as they were."""
         owners = self._state.owners if self._state else None
         wanted = list(owners.queues) if owners else []
         rows = dict(self._known)
@@ -303,7 +303,7 @@ class GroupScreen(DashboardScreen):
         )
 
     def _course(self) -> str:
-        """Of the rebalance that is under way, or was last."""
+        """The course of the current rebalance, or of the last one."""
         sampler = self.dashboard.sampler
         seen = None if sampler is None else sampler.pulse.rebalances(self.facts.group)
         if seen is not None and seen.begun_ms is not None:
@@ -346,7 +346,7 @@ class GroupScreen(DashboardScreen):
         return f"{counted(self.offsets.row_count, 'queue')}, lag {lag}, in flight {inflight}, {consumed}/s"
 
     def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
-        """Down to the messages of a queue, or to what a member says."""
+        """Opens the messages of a queue, or what a member reports."""
         if event.table is self.members:
             from rmqadmin.tui.screens.client import ClientScreen
 
@@ -363,7 +363,7 @@ class GroupScreen(DashboardScreen):
         self.app.push_screen(RebalanceScreen(self.facts))
 
     def action_plot(self) -> None:
-        """Of the queue under the cursor; of the whole group, where members have the keys."""
+        """Plots the queue under the cursor, or the whole group if the members' table has the focus."""
         key, memory, facts = self.offsets.cursor_key, self.dashboard.memory, self.facts
         if self.members.has_focus or key is None:
             subject = Subject(SubjectKind.GROUP, facts.group)
@@ -380,11 +380,11 @@ class GroupScreen(DashboardScreen):
         self.dashboard.plot(self._queue_subject(key), read_queue)
 
     def action_reset(self) -> None:
-        """All queues of the topic under the cursor."""
+        """Resets all queues of the topic under the cursor."""
         self._reset(is_one_queue=False)
 
     def action_move(self) -> None:
-        """The queue under the cursor alone."""
+        """Resets only the queue under the cursor."""
         self._reset(is_one_queue=True)
 
     def _reset(self, *, is_one_queue: bool) -> None:
@@ -400,5 +400,5 @@ class GroupScreen(DashboardScreen):
 
 
 def _entry(field: str) -> Callable[[QueueOffsets], Any]:
-    """A value of the group's offset in a queue; unknown where it has none."""
+    """Reads a field of the group's offset in a queue; None if it has no offset there."""
     return lambda row: None if row.entry is None else getattr(row.entry, field)

@@ -1,4 +1,5 @@
-"""How a group's queues are shared out, as several screens ask for it and mark it, and what of a group they sample."""
+"""What several screens share: how to ask for and mark the assignment of a group's queues, and what is sampled of a
+group."""
 
 from __future__ import annotations
 
@@ -15,10 +16,10 @@ if TYPE_CHECKING:
 
 STATE = "state"
 STATE_EVERY = 5
-"""Members are asked for their queues at every fifth refresh: each question goes through a broker to a consumer."""
+"""Every fifth refresh asks members for their queues: each question goes through a broker to a consumer."""
 
 MEMBER_WAIT_MAX_S = 3.0
-"""A member that takes longer is unknown. Its broker would wait 10 s for it."""
+"""A member that takes longer counts as unknown. Its broker would wait 10 s."""
 
 
 def state_mark(state: GroupState) -> Mark | None:
@@ -26,7 +27,7 @@ def state_mark(state: GroupState) -> Mark | None:
 
 
 def group_reading(numbers: GroupNumbers, now_ms: int) -> RowReading:
-    """What is sampled of a group."""
+    """The numbers of a group that are sampled."""
     lag_ms = None if numbers.oldest_waiting_ms is None else max(0, now_ms - numbers.oldest_waiting_ms)
     return RowReading(
         {
@@ -39,7 +40,7 @@ def group_reading(numbers: GroupNumbers, now_ms: int) -> RowReading:
 
 
 def read_group_row(client: DashboardClient, memory: ClusterMemory, facts: GroupFacts, now_ms: int) -> RowReading:
-    """In a thread: what is sampled of one group. NotFoundError if that is not known."""
+    """Reads the sampled numbers of one group. Called in a thread. NotFoundError if they are not known."""
     from rmqadmin.tui.sources import groups
 
     numbers = groups.read_numbers(client, memory, {facts.group: facts})[facts.group]

@@ -1,4 +1,4 @@
-"""Groups: how far behind they are, in messages and in time, who is online, and whether their queues are shared out."""
+"""Groups: their lag in messages and in time, who is online, and whether all queues have an owner."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class GroupsScreen(TableScreen):
             in_view = (await feed.ask(self.read_rows)).rows
             self.table.set_rows(in_view.items())
             in_view = self.rows_in_view()
-        for key, facts in in_view.items():  # one by one: a silent member does not hold up the groups before it
+        for key, facts in in_view.items():  # one by one: a silent member holds up only the groups after its own
             self.table.put(STATE, {key: await feed.ask(groups.read_state, self.dashboard.memory, facts)})
 
     def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
@@ -122,7 +122,7 @@ class GroupsScreen(TableScreen):
         self.app.push_screen(GroupScreen(self.table.part(event.key)))
 
     def _known(self) -> GroupFacts | None:
-        """The group under the cursor, if a broker that can be asked has it; says so otherwise."""
+        """The group under the cursor. None, with a notification, if no broker that can be asked has it."""
         key = self.table.cursor_key
         facts: GroupFacts | None = None if key is None else self.table.part(key)
         if facts is not None and facts.brokers:

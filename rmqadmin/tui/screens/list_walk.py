@@ -1,4 +1,4 @@
-"""From message to message without going back to the list: the list's cursor goes along."""
+"""Moves from message to message without going back to the list. The list's cursor moves too."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from rmqadmin.tui.widgets.row_table import RowTable
 
 
 class ListWalk:
-    """Through the rows of a list of messages, as they are filtered and sorted there."""
+    """A walk through the rows of a list of messages, as filtered and sorted there."""
 
     def __init__(self, table: RowTable):
         self._table = table
 
     def step(self, rows: int) -> FoundMessage | None:
-        """The message so many rows below, or above; None past either end."""
+        """Moves ``rows`` down, or up if negative, and returns the message there. None past either end."""
         if not 0 <= self._table.cursor_at + rows < self._table.shown_count:
             return None
         self._table.action_move(rows)
@@ -22,5 +22,5 @@ class ListWalk:
         return message
 
     def place(self) -> str:
-        """``3 of 200``."""
+        """Where the cursor is: ``3 of 200``."""
         return f"{self._table.cursor_at + 1:,} of {self._table.shown_count:,}"

@@ -1,4 +1,4 @@
-"""A list of messages of one topic: some are marked, and then exported or, if they are dead letters, redriven."""
+"""A list of messages of one topic. Marked ones can be exported or, if they are dead letters, redriven."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rmqadmin.tui.widgets.row_table import RowTable
 from rmqproto.names import DLQ_PREFIX
 
 REDRIVE_LETTER = "R"
-"""Of no column, where messages may be dead letters."""
+"""A letter that no column may use for sorting, because messages may be dead letters."""
 
 
 class MarkedMessagesScreen(TableScreen):
@@ -28,7 +28,7 @@ class MarkedMessagesScreen(TableScreen):
 
     @property
     def topic(self) -> str:
-        """Of all that is listed; empty while nothing is."""
+        """The topic of all listed messages; empty if none are listed."""
         raise NotImplementedError
 
     @property
@@ -44,14 +44,14 @@ class MarkedMessagesScreen(TableScreen):
         self.app.push_screen(MessageScreen(self.table.part(event.key), ListWalk(self.table)))
 
     def action_export(self) -> None:
-        """The marked messages, or the one under the cursor."""
+        """Exports the marked messages, or the one under the cursor."""
         from rmqadmin.tui.dialogs.export_messages import ExportScreen
 
         if messages := list(self.table.wanted().values()):
             self.app.push_screen(ExportScreen(self.topic, messages))
 
     def action_redrive(self) -> None:
-        """As ``action_export``. When it was done, the marks are gone."""
+        """Redrives the marked letters, or the one under the cursor. Marks are removed when it is done."""
         from rmqadmin.tui.dialogs.redrive import RedriveScreen
 
         if letters := list(self.table.wanted().values()):

@@ -1,5 +1,5 @@
-"""One message: its body as JSON tree, text and hex, its properties, its record, what each group did with it, what
-clients traced of it, and, of one that failed, every time that it was stored."""
+"""One message: its body as JSON tree, text and hex, its properties and record, what each group did with it, what
+clients traced of it, and, if it failed, each time it was stored."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ from rmqproto.message.record import host_text
 
 _TABS = ("JSON", "Text", "Hex", "Properties", "Record", "Groups", "Trace", "History")
 _ASKING_TABS = ("groups", "trace", "history")
-"""What is on them may change: it is asked for while one of them is open."""
+"""Tabs whose contents may change. They refresh while open."""
 _HISTORY_EVERY = 5
-"""It changes seldom: the message has failed for good."""
+"""The history changes seldom, because the message has failed for good."""
 _NAME_WIDTH = 20
 _FACT_WIDTH_MAX = 60
 
@@ -62,8 +62,7 @@ _BODY_ACTIONS = ("wrap", "copy", "save_body", "pager")
 
 
 class Contents(msgspec.Struct, frozen=True):
-    """A body, unpacked and taken apart. ``problem`` says why it is shown as stored; ``parsed`` is None if it is not
-    JSON."""
+    """A body, unpacked and parsed. ``problem`` says why it is shown as stored; ``parsed`` is None if it is not JSON."""
 
     body: bytes
     problem: str | None
@@ -72,7 +71,7 @@ class Contents(msgspec.Struct, frozen=True):
 
 
 def read_contents(message: FoundMessage) -> Contents:
-    """In a thread: a body of some megabytes takes some tenths of a second."""
+    """Unpacks and parses a body. Called in a thread: a few megabytes take some tenths of a second."""
     problem = None
     try:
         body = message.stored.plain_body()
@@ -83,17 +82,17 @@ def read_contents(message: FoundMessage) -> Contents:
 
 @dataclass
 class GroupAsked(Message):
-    """The user wants to see a group that has the message. ``brokers``: those that may know it. The app opens the
-    group's screen, because that leads back to messages."""
+    """The user wants to see a group that has the message. ``brokers`` may know the group. The app opens the group's
+    screen, because that screen imports the screens of messages."""
 
     group: str
     brokers: list[BrokerData]
 
 
 class MessageScreen(DashboardScreen):
-    """``1`` to ``8`` are the tabs, the last one of a message that failed; it also stands beside the others from 160
-    columns on. Those of the body are filled when it has been taken apart. ``[`` and ``]`` walk along the list that the
-    message was opened from."""
+    """Keys ``1`` to ``8`` open the tabs. Only a message that failed has the last one, which stands beside the others
+    from 160 columns on. Tabs of the body are filled when it has been parsed. ``[`` and ``]`` walk along the list that
+    the message was opened from."""
 
     file_name = "message"
     AUTO_FOCUS = "TabPane.-active > *"
@@ -112,7 +111,7 @@ class MessageScreen(DashboardScreen):
     ]
 
     def __init__(self, message: FoundMessage, walk: ListWalk | None = None, *, tab: str | None = None):
-        """``tab`` is the one to begin with; None for the one that shows the body best."""
+        """``tab`` is opened first; None for the one that shows the body best."""
         super().__init__()
         self.message = message
         self._walk, self._chosen_tab = walk, tab
@@ -156,7 +155,7 @@ class MessageScreen(DashboardScreen):
         self._pause_feeds()
 
     async def _fill(self) -> None:
-        """Fills the tabs of the body. The one that shows it best comes to the top, unless the user has chosen another
+        """Fills the tabs of the body and opens the one that shows it best, unless the user has chosen another
         meanwhile."""
         contents = await asyncio.to_thread(read_contents, self.message)
         tree: Widget = TextLines(Text.of(["The body is not a JSON object or array."]))
@@ -178,7 +177,8 @@ class MessageScreen(DashboardScreen):
     # --- what is shown -----------------------------------------------------------------------------------------------
 
     def _facts(self) -> Content:
-        """Two lines: what it is, and its times. Long names are whole on the tabs of properties and record."""
+        """Two lines about the message: what it is, and its times. The tabs of properties and record show long names in
+        full."""
         stored, found = self.message.stored, self.message.properties
         origin = found.get(props.RETRY_TOPIC)
         what: dict[str, str | None] = {
@@ -255,7 +255,7 @@ class MessageScreen(DashboardScreen):
     # --- what became of it -------------------------------------------------------------------------------------------
 
     def make_feeds(self) -> Sequence[Feed]:
-        """One for each of _ASKING_TABS that is there."""
+        """One feed for each of _ASKING_TABS that the message has."""
         feeds = [self.feed(self._refresh_tracks), self.feed(self._refresh_trace)]
         return [*feeds, self.feed(self._refresh_history, every=_HISTORY_EVERY)] if self._has_failed else feeds
 
@@ -288,7 +288,7 @@ class MessageScreen(DashboardScreen):
         self.trace.set_rows((str(at), step) for at, step in enumerate(found.steps))
 
     def _show_absence(self, id: str, why: str | None) -> None:
-        """Why a tab has no rows; None if it has some."""
+        """Shows why a tab has no rows; ``why`` is None if it has some."""
         line = self.query_one(f"#{id}", Static)
         line.update(literal(why or ""))
         line.display = why is not None
@@ -305,7 +305,7 @@ class MessageScreen(DashboardScreen):
         self.side.show_whole(text)
 
     def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
-        """From a message to a group that has it. Producer groups have no screen."""
+        """Opens a group that has the message. Producer groups have no screen."""
         found: Track | TraceStep = event.table.part(event.key)
         if found.group is None or (isinstance(found, TraceStep) and not found.is_of_consumer):
             self.dashboard.say(f"{found.group or 'this'} is not a consumer group")
@@ -319,10 +319,10 @@ class MessageScreen(DashboardScreen):
 
     def action_tab(self, tab: str) -> None:
         self._chosen_tab = self.query_one(TabbedContent).active = tab
-        self._focus_tab()  # now: drawn before it has the keys, all of it would be drawn twice
+        self._focus_tab()  # before it is drawn, or it would be drawn twice
 
     async def action_step(self, rows: int) -> None:
-        """To another message of the list, on the tab that the user has chosen."""
+        """Shows another message of the list, on the tab that the user has chosen."""
         found = self._walk.step(rows) if self._walk is not None else None
         if found is None:
             self.dashboard.say("the list ends here")
@@ -336,7 +336,7 @@ class MessageScreen(DashboardScreen):
         return "" if self._walk is None else f"message {self._walk.place()}"
 
     def on_tabbed_content_tab_activated(self, event: TabbedContent.TabActivated) -> None:
-        self.set_class(self.open_tab == "history", "-history")  # it would stand there twice
+        self.set_class(self.open_tab == "history", "-history")  # or it would be shown twice
         self._pause_feeds()
         self.show_status()
         self._focus_tab()
@@ -354,7 +354,7 @@ class MessageScreen(DashboardScreen):
             await lines.wrap(not lines.is_wrapped)
 
     def action_copy(self) -> None:
-        """To the clipboard of the terminal, if it has one that programs may write to."""
+        """Copies the body to the terminal's clipboard, if programs may write to it."""
         assert self.contents is not None
         self.app.copy_to_clipboard(self.contents.body.decode("utf-8", "backslashreplace"))
         self.dashboard.say("copied the body")
@@ -375,7 +375,7 @@ class MessageScreen(DashboardScreen):
             self.dashboard.say(f"saved {path}")
 
     def action_pager(self) -> None:
-        """The body in the user's pager; the dashboard is back when that ends."""
+        """Opens the body in the user's pager. The dashboard comes back when the pager ends."""
         assert self.contents is not None
         pager = shlex.split(EffectiveSettings({}).setting("pager").value) or ["less"]
         with tempfile.NamedTemporaryFile(prefix="rmqadmin-", suffix=".body") as file:
@@ -413,7 +413,7 @@ def _step_time(step: TraceStep) -> str | None:
 
 
 def compression_name(sys_flag: int) -> str:
-    """How a body is compressed, by the bits that say it."""
+    """How a body is compressed, according to its system flag."""
     if not sys_flag & sys_flags.COMPRESSED:
         return "not compressed"
     names = {sys_flags.COMPRESSION_LZ4: "LZ4", sys_flags.COMPRESSION_ZSTD: "Zstandard"}
@@ -444,5 +444,5 @@ def _line_of(facts: dict[str, str | None]) -> Content:
 
 
 def time_text(timestamp_ms: int) -> str:
-    """ISO 8601 in local time; a number that is not a time stays one."""
+    """A time in ISO 8601, local time. A number out of range stays a number."""
     return iso_local(timestamp_ms) if 0 < timestamp_ms <= TIMESTAMP_MAX_MS else str(timestamp_ms)

@@ -1,4 +1,4 @@
-"""The retry history of a message as lines of text, for a tab and for the side of a wide terminal."""
+"""The retry history of a message as lines of text, for a tab and for the side pane of a wide terminal."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _TITLE = "every time it was stored"
 
 
 def history_text(message: FoundMessage, copies: Sequence[StoredCopy] | None) -> Text:
-    """What the message says of its failure, then a copy in two lines each: what it is and when it was stored, and
-    where. ``copies`` None: not asked yet."""
+    """The failure according to the message, then two lines for each copy: what it is and when it was stored, and where.
+    ``copies`` is None if not asked yet."""
     lines = [f"{printable(label):{_LABEL_WIDTH}} {printable(value)}" for label, value in failure_facts(message)]
     lines += ["", f"{_TITLE}: asking …" if copies is None else _TITLE]
     before_ms: int | None = None

@@ -1,5 +1,5 @@
-"""The messages of a topic, a queue or a dead-letter topic, newest first, a window of them at a time. From 160 columns
-on, what is in the message under the cursor stands beside the list.
+"""The messages of a topic, a queue or a dead-letter topic, newest first, one window at a time. From 160 columns on, the
+contents of the message under the cursor stand beside the list.
 """
 
 from __future__ import annotations
@@ -42,31 +42,30 @@ from rmqproto.message import properties as props
 _UNMARKED = "their marks were taken away"
 
 PREVIEW_SIZE_MAX_BYTES = 600
-"""Of a body: what a wide terminal shows, in letters of three bytes."""
+"""How much of a body is shown: a line of a wide terminal, at three bytes a character."""
 
 
 MARKED_MAX = 10_000
-"""Messages that ``a`` marks at most."""
+"""How many messages ``a`` marks at most."""
 
 REDRIVEN_ASKED_EVERY_S = 10.0
-"""Of the ledgers: which letters were redriven, while the list stays the same."""
+"""How often the ledgers are asked which letters were redriven, while the list stays the same."""
 
 
 class Letter(msgspec.Struct, frozen=True):
-    """What is known of a dead letter beside itself."""
+    """What is known of a dead letter apart from its message."""
 
     is_redriven: bool
 
 
 class Marking(msgspec.Struct, eq=False):
-    """The messages that are being looked for, all to be marked. ``left_out_count``: those that match, but were redriven
-    before."""
+    """A search for messages to mark. ``left_out_count`` messages match but were redriven before."""
 
     scan: Scan
     left_out_count: int = 0
 
     def told(self, marked_count: int) -> str:
-        """What has become of it."""
+        """The outcome, in words."""
         scan = self.scan
         left_out = f", {self.left_out_count:,} redriven before are left out" if self.left_out_count else ""
         missed = [*scan.problems, *([] if scan.is_finished else [scan.stopped or ""])]
@@ -74,7 +73,7 @@ class Marking(msgspec.Struct, eq=False):
 
 
 def message_columns(*, of_dead_letters: bool = False) -> list[Column]:
-    """What lists of messages show. Dead letters say where they come from and how often they were tried."""
+    """The columns of lists of messages. Dead letters also show their origin and how often they were tried."""
     origin = [
         Column(name="retries", value=lambda message: message.stored.reconsume_times, is_number=True, importance=VITAL),
         Column(name="origin_topic", value=lambda message: message.properties.get(props.RETRY_TOPIC)),
@@ -104,7 +103,7 @@ def message_columns(*, of_dead_letters: bool = False) -> list[Column]:
 
 
 def body_preview(message: FoundMessage) -> str | None:
-    """How a body begins. One that cannot be unpacked says why."""
+    """The beginning of a body, or why it cannot be unpacked."""
     try:
         return one_line(message.stored.beginning_of_body(PREVIEW_SIZE_MAX_BYTES)) or None
     except ProtocolError as error:
@@ -116,7 +115,7 @@ def _stored_ms(message: FoundMessage) -> int:
 
 
 class MessagesScreen(MarkedMessagesScreen):
-    """``[`` and ``]`` go to older and newer messages; the newest window is read again at each refresh."""
+    """``[`` and ``]`` go to older and newer messages. Each refresh reads the newest window again."""
 
     file_name = "messages"
     HORIZONTAL_BREAKPOINTS = [(0, "-one"), (160, "-two")]
@@ -133,12 +132,12 @@ class MessagesScreen(MarkedMessagesScreen):
         self.preview = MessagePreview()
         self.step = step or (topic if queue is None else f"{queue.broker_name} queue {queue.queue_id}")
         self._window_number = 0
-        """How many windows of newer messages there are."""
+        """How many windows of newer messages come before the shown one."""
         self._window: Window | None = None
         self._redriven: set[str] = set()
         """Keys of the letters of the window that were redriven before."""
         self._redriven_of: tuple[Collection[str], float] = ((), 0.0)
-        """Of which letters that was asked, and when, by ``monotonic``."""
+        """The letters that this was last asked for, and when, by ``monotonic``."""
         self._marking: Marking | None = None
 
     @property
@@ -188,7 +187,7 @@ class MessagesScreen(MarkedMessagesScreen):
     # --- all that match ----------------------------------------------------------------------------------------------
 
     def on_marked_table_all_marked(self, event: MarkedTable.AllMarked) -> None:
-        """The list has the newest ones only: the others are looked for."""
+        """Looks for the messages that the list does not have: it only has the newest."""
         if event.is_off:
             self._stop_marking()
         elif self._window is not None and self._window.total_count > len(self._window.found.rows):
@@ -207,7 +206,7 @@ class MessagesScreen(MarkedMessagesScreen):
         return is_here and self.table.rows.would_pass(message)
 
     async def _mark_all(self, marking: Marking) -> None:
-        """As they are found. Dead letters that were redriven before are left out, as in the list."""
+        """Marks messages as they are found. Leaves out dead letters that were redriven before, as the list does."""
         feed, scan = self.feed(lambda feed: self._mark_found(feed, marking)), marking.scan
         try:
             await self._mark_found(feed, marking)

@@ -1,5 +1,5 @@
-"""The numbers of one row over the last minutes, as large as the terminal is. The row is asked on while it is looked
-at."""
+"""The numbers of one row over the last minutes, as large as the terminal allows. The row is read on while this is
+shown."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from rmqadmin.tui.dashboard_client import DashboardClient
 
 WINDOW_MIN_MS = 60_000
-"""A plot shows at least so much time, also if less of it is known."""
+"""The shortest time that a plot shows, even if less is known."""
 
 ReadRow = Callable[["DashboardClient"], RowReading]
-"""Asks for the numbers of the row, in a thread."""
+"""Reads the numbers of the row. Called in a thread."""
 
 
 def _count(value: float | None) -> str:
@@ -43,7 +43,7 @@ _PLOTS: dict[SubjectKind, dict[str, tuple[str, Callable[[float | None], str]]]] 
     SubjectKind.QUEUE: {"lag_count": ("lag", _count), "lag_ms": ("lag time", duration)},
     SubjectKind.DEAD_LETTERS: {"depth_count": ("dead letters", _count)},
 }  # fmt: skip
-"""By field: the title, and a value as people read it."""
+"""By field: the title, and how to format a value."""
 
 
 class OverTimeScreen(DashboardScreen):
@@ -51,7 +51,7 @@ class OverTimeScreen(DashboardScreen):
     AUTO_FOCUS = ""
 
     def __init__(self, subject: Subject, read: ReadRow | None):
-        """``read`` None: what the pulse reads is all there is."""
+        """``read`` is None if the pulse reads all numbers of the row."""
         super().__init__()
         self.step = f"{subject.name} over time"
         self._subject = subject
@@ -85,7 +85,7 @@ class OverTimeScreen(DashboardScreen):
         self.show_plots()
 
     def _pause_feeds(self) -> None:
-        """Without a feed of its own, it is the pulse that is looked at."""
+        """Also tells the sampler, if this screen shows the pulse and has no feed of its own."""
         super()._pause_feeds()
         sampler = self.dashboard.sampler
         if sampler is not None and self._read is None:

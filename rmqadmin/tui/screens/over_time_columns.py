@@ -1,4 +1,4 @@
-"""Columns of what samples say of a row: sparklines, the trend of a lag, and what is wrong with it."""
+"""Columns of what samples say about a row: sparklines, the trend of a lag, and what is wrong."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ LINE_WIDTH = 60
 
 
 def line_column(field: str, *, top: float | None = None) -> Column:
-    """The last values of a number, beside it; no title. Where all of them are 0 there is nothing to see, and a line
-    that grows with each of them would be drawn again each time."""
+    """A sparkline of a number's last values, beside the number and without a title. It is empty if all are 0: there is
+    nothing to see, and a growing line would be redrawn each time."""
     return Column(
         name=f"{field}_line",
         words=" ",

@@ -1,7 +1,7 @@
-"""The opening screen: is all well? Brokers with the last minutes of their numbers, the groups that are furthest behind,
-dead letters, what is wrong, and what has changed. Enter leads from each line to its cause.
+"""The opening screen: is all well? It shows brokers with the last minutes of their numbers, the groups furthest behind,
+dead letters, problems and changes. Enter opens the cause of a line.
 
-The first screen. The modules that ask the servers are loaded after the first frame.
+Modules that ask servers are imported after the first frame.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     from rmqadmin.tui.screens.over_time import ReadRow
 
 LEAST_ROWS = {"brokers": 2, "worst": 3, "letters": 1, "troubles": 2, "changes": 2}
-"""Of each part, where there is no room for all."""
+"""The fewest rows of each part, where there is no room for all."""
 
 LINES_AROUND = 4
-"""Of the head, the verdict, the status and the keys, before anything is known: the parts have their lines when they are
-drawn for the first time, and not only when they know their size."""
+"""Lines of the head, the verdict, the status and the keys. With this number, parts get their heights before they know
+their size, for the first drawing."""
 
 PLOTS_FROM_HEIGHT, PLOTS_HEIGHT = 30, 9
-"""Where all parts stand below each other, plots have so many lines if there are so many in all."""
+"""If all parts are in one column of at least this height, the plots have this many lines."""
 
 _COLORS = {Mark.GOOD: "bold $text-success", Mark.WARN: "bold $text-warning", Mark.BAD: "bold $text-error"}
 
@@ -65,7 +65,7 @@ class PulseScreen(DashboardScreen):
         self.parts = [self.brokers, self.worst, self.letters, self.troubles, self.changes]
 
         self._verdict: Verdict | None = None
-        """The one that is shown."""
+        """The verdict on screen."""
 
     def _table(self, id: str, columns: Sequence[Column]) -> StackedTable:
         stale_after_s = STALE_AFTER_MIN_S if id in ("brokers", "worst", "letters") else None
@@ -90,7 +90,7 @@ class PulseScreen(DashboardScreen):
         self.show_pulse()
 
     def make_feeds(self) -> Sequence[Feed]:
-        """The sampler has its own."""
+        """None: the sampler has the feeds."""
         return ()
 
     def shown_feeds(self) -> list[Feed]:
@@ -111,7 +111,7 @@ class PulseScreen(DashboardScreen):
     # --- showing -----------------------------------------------------------------------------------------------------
 
     def show_pulse(self) -> None:
-        """Everything that the sampler has found so far."""
+        """Shows everything that the sampler has found so far."""
         sampler = self.dashboard.sampler
         if sampler is None or self._suspended or not self.is_mounted:
             return
@@ -121,7 +121,7 @@ class PulseScreen(DashboardScreen):
         self.show_status()
 
     def _show_numbers(self, sampler: Sampler) -> None:
-        """Each part is as old as its reading."""
+        """Shows each part with the age of its reading."""
         pulse, unknown = sampler.pulse, "unknown" if sampler.error else "asking …"
         not_behind = "no group is behind" + (f", but unknown on {', '.join(pulse.lacks)}" if pulse.lacks else "")
         no_letters = unknown if pulse.letters_unread_count else "no dead letters"
@@ -164,8 +164,8 @@ class PulseScreen(DashboardScreen):
         self.call_after_refresh(self._arrange)
 
     def _arrange(self) -> None:
-        """Shares the lines out among the parts. The last part of a column has what is left over; of the numbers that
-        have a column of their own, the plots do."""
+        """Shares the lines out among the parts. The last part of a column gets the rest. If the numbers have a column
+        of their own, the plots get its rest."""
         self._arrange_in(self.query_one("#pulse").size.height)
 
     def _arrange_in(self, room: int) -> None:
@@ -180,7 +180,7 @@ class PulseScreen(DashboardScreen):
 
     @staticmethod
     def _share(room: int, parts: Sequence[StackedTable], *, fills: bool = False) -> int:
-        """Gives each part its lines. Returns how many are left over, unless the last one ``fills`` them."""
+        """Sets the height of each part. Returns how many lines are left over; 0 if the last part ``fills`` them."""
         wanted = [HEADER_HEIGHT + max(1, table.row_count) for table in parts]
         least = [HEADER_HEIGHT + min(LEAST_ROWS[table.id or ""], max(1, table.row_count)) for table in parts]
         heights = shares(room, wanted, least)
@@ -220,7 +220,7 @@ class PulseScreen(DashboardScreen):
             self.app.push_screen(screen)
 
     def _subject(self, table: RowTable, key: str) -> Subject | None:
-        """What a line is about."""
+        """The subject of a line."""
         kinds: dict[RowTable, SubjectKind] = {
             self.brokers: SubjectKind.BROKER,
             self.worst: SubjectKind.GROUP,
@@ -234,7 +234,7 @@ class PulseScreen(DashboardScreen):
         return found
 
     def action_plot(self) -> None:
-        """Of what the line under the cursor is about."""
+        """Plots the subject of the line under the cursor."""
         table = self.focused
         key = table.cursor_key if isinstance(table, RowTable) else None
         subject = self._subject(table, key) if isinstance(table, RowTable) and key is not None else None
@@ -244,7 +244,7 @@ class PulseScreen(DashboardScreen):
             self.dashboard.plot(subject, self._reader(subject))
 
     def _reader(self, subject: Subject) -> ReadRow | None:
-        """Who asks for more than the pulse does."""
+        """The function that reads more of a subject than the pulse does; None if there is nothing more."""
         sampler, memory, name = self.dashboard.sampler, self.dashboard.memory, subject.name
         if subject.kind is SubjectKind.GROUP and sampler is not None and (lag := sampler.pulse.groups.get(name)):
             from rmqadmin.tui.screens.group_state import read_group_row
@@ -259,7 +259,7 @@ class PulseScreen(DashboardScreen):
         return None
 
     def _cause(self, subject: Subject) -> DashboardScreen | None:
-        """The screen that shows why."""
+        """The screen that shows the cause."""
         sampler, memory = self.dashboard.sampler, self.dashboard.memory
         if subject.kind is SubjectKind.BROKER and (seen := memory.seen.get(subject.name)) is not None:
             from rmqadmin.tui.screens.brokers import BrokerScreen
@@ -286,8 +286,8 @@ class PulseScreen(DashboardScreen):
 
 
 def shares(room: int, wanted: Sequence[int], least: Sequence[int]) -> list[int]:
-    """So many lines for each part: at least its least, then in turn one more for each that wants more, until all have
-    what they want or nothing is left."""
+    """How many lines each part gets: first its least, then one more in turn for each that wants more, until all are
+    satisfied or nothing is left."""
     given = list(least)
     left = room - sum(given)
     while left > 0 and any(have < want for have, want in zip(given, wanted, strict=True)):

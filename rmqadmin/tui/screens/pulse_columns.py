@@ -1,4 +1,4 @@
-"""The columns of the opening screen's parts."""
+"""The columns of the tables on the opening screen."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ if TYPE_CHECKING:
     from rmqadmin.tui.memory.changes import ChangeSeen
 
 LINE_WIDTH, SHORT_LINE_WIDTH = 60, 24
-"""Of the sparklines of brokers, and of those of groups, which are read less often."""
+"""Widths of the sparklines of brokers, and of groups, which are read less often."""
 
 NAME_WIDTH_MAX = 24
-"""Where what is said of a name matters more."""
+"""For tables where the text about a name matters more than the name."""
 
 _GROUPS_EVERY = 8
-"""Groups are asked for less often than brokers: their cells may be older."""
+"""Groups are read less often than brokers, so their cells may be older."""
 
 
 class LogLine(msgspec.Struct, frozen=True):
-    """``is_new``: it happened while the user looked away."""
+    """``is_new`` if the change happened while the user was away."""
 
     change: ChangeSeen
     is_new: bool
 
 
 def _line(field: str, width: int, *, top: float | None = None, every: float = 1) -> Column:
-    """The last values of a number as a sparkline; no title."""
+    """A sparkline of a number's last values, without a title."""
     return Column(
         name=field,
         words=" ",

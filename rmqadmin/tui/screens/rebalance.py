@@ -1,5 +1,5 @@
-"""How a group's queues are shared out: which member has which, who had it before, what is wrong with that and what to
-do about it, and what has changed while the dashboard ran."""
+"""How a group's queues are assigned: the owner of each, its previous owner, problems and their remedies, and what has
+changed while the dashboard ran."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MARKS = {QueueState.UNOWNED: Mark.BAD, QueueState.SHARED: Mark.BAD, QueueState.
 
 
 class OwnedRow(msgspec.Struct, frozen=True):
-    """``owned``: as it was seen over time; None while not all members have said what they have."""
+    """``owned`` is the queue's ownership as seen over time; None until every member has reported its queues."""
 
     queue: MessageQueue
     state: QueueState
@@ -41,7 +41,7 @@ class OwnedRow(msgspec.Struct, frozen=True):
 
     @property
     def since_ms(self) -> int | None:
-        """0: since before the first look."""
+        """When the owner got the queue; 0 if that was before the first reading."""
         return None if self.owned is None else self.owned.since_ms or 0
 
     @property
@@ -59,7 +59,7 @@ class RebalanceScreen(DashboardScreen):
         super().__init__()
         self.step = "rebalance"
         self._facts = facts
-        now_ms = lambda: self.dashboard.now_ms()  # noqa: E731 - there is no dashboard yet
+        now_ms = lambda: self.dashboard.now_ms()  # noqa: E731 - looked up later: the screen has no app yet
         self.map = RowTable(self._map_columns(), id="map", opens=False, now_ms=now_ms)
         self.moves = RowTable(self._move_columns(), id="moves", opens=False, now_ms=now_ms)
 
@@ -117,7 +117,7 @@ class RebalanceScreen(DashboardScreen):
         self.show_status()
 
     def _advice(self, state: GroupState, seen: Rebalances) -> Content:
-        """What is under way or was last, and what is wrong, each with what to do about it, as `doctor` says it."""
+        """The current or last rebalance, then each problem with its remedy, in the words of `doctor`."""
         owners, now_ms = state.owners, self.dashboard.now_ms()
         lines = []
         if seen.begun_ms is not None:

@@ -1,5 +1,4 @@
-"""Looking messages up in a topic: by message id, unique key or key; or by a condition, for which the messages are read
-one by one."""
+"""Searches a topic by message id, unique key or key, or by a condition, for which it reads the messages one by one."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ from rmqadmin.tui.widgets.marked_table import MarkedTable
 from rmqproto.errors import RocketMQError, UsageError
 
 SEARCH_DEADLINE_S = SCAN_MAX_S + 5.0
-"""A look-up in the index may touch many cold files; a scan ends by itself before."""
+"""A look-up in the index may read many cold files. A scan ends by itself earlier."""
 
 _WANTED_HINT = "or tag: key: prop:NAME= body: json:PATH= sql92:"
 
@@ -38,7 +37,8 @@ _INPUTS = ("topic", "wanted", "window")
 
 
 class QuestionInput(CompactInput):
-    """Its letters are no keys: how to ask and how to leave it is said as long as it has the keyboard."""
+    """An input of the question. Letters are text in it, not keys, so it says how to ask and leave while it has the
+    focus."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "submit", "Ask"),
@@ -55,7 +55,7 @@ class QuestionInput(CompactInput):
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """What was asked for. ``scan`` is None for an id or key, which the index knows."""
+    """A question. ``scan`` is None for an id or key, which the index finds."""
 
     topic: str
     wanted: str
@@ -65,7 +65,7 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 class SearchScreen(MarkedMessagesScreen):
-    """Three lines to fill in; Enter in the second or third asks. What was found stays until something else is asked."""
+    """Three lines to fill in; Enter in the second or third asks. Results stay until the next question."""
 
     step = "Search"
     file_name = "search"
@@ -105,15 +105,15 @@ class SearchScreen(MarkedMessagesScreen):
     def make_feeds(self) -> Sequence[Feed]:
         feed = self.feed(self._refresh, deadline_s=SEARCH_DEADLINE_S)
         feed.pause(True)
-        if self._question is not None:  # Enter was quicker
+        if self._question is not None:  # Enter came first
             feed.want(although_paused=True)
         return [feed]
 
     def _pause_feeds(self) -> None:
-        """This screen asks when it is told to."""
+        """Does nothing: this screen only asks on request."""
 
     def interval_s(self) -> None:
-        """It asks when it is told to."""
+        """None: this screen only asks on request."""
 
     def on_question_input_left(self) -> None:
         self.table.focus()
@@ -138,7 +138,7 @@ class SearchScreen(MarkedMessagesScreen):
         self.action_refresh_now()
 
     def _read_question(self, topic: str, wanted: str, window: str) -> Asked:
-        """UsageError if the question makes no sense."""
+        """Parses the question. UsageError if it makes no sense."""
         matches = parse_question(wanted)
         if matches is None:
             between = parse_range(window, self.dashboard.now_ms()) if window else None
@@ -159,7 +159,7 @@ class SearchScreen(MarkedMessagesScreen):
         self.show_status()
 
     async def _scan(self, feed: Feed, scan: Scan) -> None:
-        """Shows what was found after each step."""
+        """Runs a scan and shows what was found after each step."""
         try:
             while scan.stopped is None:
                 shown_count = len(scan.found)
@@ -183,7 +183,7 @@ class SearchScreen(MarkedMessagesScreen):
             super().action_refresh_now()
 
     async def action_back(self) -> Any:
-        """From the table to the question."""
+        """Goes from the table back to the question."""
         self._stop("you went back")
         self.query_one("#topic" if self._question is None else "#wanted", Input).focus()
 
@@ -213,7 +213,7 @@ class SearchScreen(MarkedMessagesScreen):
 
     @property
     def is_known(self) -> bool:
-        """What was found is all that is shown."""
+        """True: the table shows what was found, nothing else."""
         return True
 
     def why_empty(self) -> str:

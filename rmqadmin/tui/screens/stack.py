@@ -1,5 +1,5 @@
-"""The stacks of a member's threads, as it says them (`consumerStatus -s`): asked for when the screen is opened, and on
-``r``, because a member stops all its threads for it."""
+"""The stacks of a member's threads, as the member reports them (`consumerStatus -s`). They are read only when the
+screen opens and on ``r``, because the member stops all its threads for it."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from rmqadmin.tui.widgets.lines import Text, TextLines
 from rmqproto.wording import counted
 
 _LISTENER = "ConsumeMessageThread"
-"""How Java's client calls the threads in which listeners run. They are what one looks for, among 700 lines."""
+"""How the Java client names the threads of listeners, the ones that matter among 700 lines."""
 
 _NEVER = 1e9
-"""Intervals until it is asked for again by itself."""
+"""The interval of automatic refreshes: never."""
 
 
 class StackScreen(DashboardScreen):
@@ -69,6 +69,6 @@ class StackScreen(DashboardScreen):
 
 
 def listeners_first(text: str) -> str:
-    """Java tells of its threads in no order, with a blank line between two."""
+    """Puts the stacks of listeners first. Java lists its threads in no order, with a blank line between them."""
     stacks = text.strip("\n").split("\n\n")
     return "\n\n".join(sorted(stacks, key=lambda stack: not stack.startswith(_LISTENER)))

@@ -1,4 +1,4 @@
-"""Topics: what they permit, how many queues they have, what comes in and goes out; and a topic's queues."""
+"""Topics: their permissions, numbers of queues and rates in and out; and the queues of one topic."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _perm(facts: TopicFacts) -> str:
 
 
 def _perm_mark(facts: TopicFacts) -> Mark | None:
-    """A topic that cannot be read or written is worth a look."""
+    """Marks a topic that cannot be read or written, or whose permissions differ between brokers."""
     is_closed = facts.perm is not None and facts.perm & PERM_READ_WRITE != PERM_READ_WRITE
     return Mark.WARN if facts.has_unequal_perms or is_closed else None
 
@@ -42,7 +42,7 @@ def _queue_nums(facts: TopicFacts) -> tuple[int, int] | None:
 
 
 def _unheard(facts: TopicFacts) -> tuple[str, ...]:
-    """Brokers that may have queues of it, too."""
+    """Brokers that did not answer and may also have queues of the topic."""
     return facts.unheard
 
 
@@ -129,7 +129,7 @@ class TopicsScreen(TableScreen):
         return None if key is None else self.table.part(key)
 
     def _known(self) -> TopicFacts | None:
-        """The topic under the cursor, if a broker that can be asked has it; says so otherwise."""
+        """The topic under the cursor. None, with a notification, if no broker that can be asked has it."""
         if self._chosen is not None and self._chosen.masters:
             return self._chosen
         self.dashboard.say("no broker says what this topic permits", is_error=True)
@@ -150,7 +150,7 @@ class TopicsScreen(TableScreen):
             self.open_change(EditTopicScreen(facts))
 
     def action_delete(self) -> None:
-        """Also of a topic that only the name server knows."""
+        """Deletes a topic, also one that only the nameserver knows."""
         from rmqadmin.tui.dialogs.topic_form import DeleteTopicScreen
 
         if (facts := self._chosen) is not None:
@@ -159,7 +159,7 @@ class TopicsScreen(TableScreen):
 
 
 class QueuesScreen(TableScreen):
-    """A topic's queues; Enter shows the messages of one, ``m`` those of all."""
+    """A topic's queues. Enter shows the messages of one, ``m`` those of all."""
 
     NOUN = ("queue", "queues")
     KEEPS_LOST_ROWS = True
