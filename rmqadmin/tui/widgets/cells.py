@@ -1,4 +1,4 @@
-"""Which columns a table has room for, how wide each is, and what a cell looks like. Widths only grow, so that columns
+"""Chooses the columns that fit into a table, their widths, and the text of each cell. Widths only grow, so that columns
 do not move with every number."""
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from rmqadmin.tui.widgets.columns import Column, sort_letters
 
 
 class CutCell(msgspec.Struct, frozen=True):
-    """A cell that a table shows in part, or not at all. ``letter_at``: where in the title the letter is that sorts by
-    the column; None for none."""
+    """A cell that a table shortens or leaves out. ``letter_at`` is the position in the title of the letter that sorts
+    by the column; None if there is none."""
 
     title: str
     letter_at: int | None
@@ -25,7 +25,7 @@ class CutCell(msgspec.Struct, frozen=True):
 
 
 class Cells:
-    """``shown`` has the columns that fit, by number, with their widths."""
+    """The layout of a row. ``shown`` has the columns that fit, by number, with their widths."""
 
     def __init__(self, columns: Sequence[Column], letters_taken: str = ""):
         """``letters_taken`` as in ``sort_letters``."""
@@ -48,7 +48,7 @@ class Cells:
         return True
 
     def fit(self, room: int, sorted_at: int | None) -> bool:
-        """Fits the columns into so many cells; the one that rows are sorted by is among them. Returns whether the
+        """Fits the columns into ``room`` cells, always including the one that rows are sorted by. Returns whether the
         columns have moved."""
         self._room, self._sorted_at = room, sorted_at
         before = self.shown
@@ -71,7 +71,8 @@ class Cells:
 
     @property
     def is_squeezed(self) -> bool:
-        """Whether some column is left out, or not as wide as its cells. Of sparklines, only the end matters."""
+        """Whether some column is left out, or narrower than its cells. Sparklines do not count: only their end
+        matters."""
         shown = dict(self.shown)
         return any(
             self._is_there[at] and shown.get(at, 0) < whole and self.columns[at].kind is not Shape.TREND
@@ -79,7 +80,7 @@ class Cells:
         )
 
     def cut(self, texts: Sequence[str | None]) -> list[CutCell]:
-        """What of a row is not to be seen: first what is shortened, then what is left out."""
+        """The cells of a row that are not fully visible: first shortened ones, then those left out."""
         widths = dict(self.shown)
         lines = [at for at, column in enumerate(self.columns) if column.kind is Shape.TREND]
         short = [at for at, width in self.shown if cell_len(texts[at] or "") > width and at not in lines]
@@ -91,24 +92,24 @@ class Cells:
         ]
 
     def letter_at(self, at: int) -> int | None:
-        """Where in the title of a column the letter is that sorts by it."""
+        """The position in a column's title of the letter that sorts by it."""
         letter = self.letters[at]
         return self.columns[at].title.upper().index(letter) if letter else None
 
     def cell(self, at: int, width: int, text: str) -> str:
-        """A text at the width of its column: shortened, or with blanks on the side where its kind has them."""
+        """A text at the width of its column: shortened, or padded on the left if it is a number, else on the right."""
         column = self.columns[at]
         length = cell_len(text)
         if length > width:
             text = shortened(column.kind, text, width)
             length = cell_len(text)
-            if length > width:  # the two tables of widths differ about this character
+            if length > width:  # Rich and the shortening disagree about the width of a character
                 return set_cell_size(text, width)
         blanks = " " * (width - length)
         return blanks + text if column.is_number else text + blanks
 
     def column_at(self, x: int) -> int | None:
-        """The column under a place on the line, from the begin of the first column on."""
+        """The column at cell ``x``, counted from the beginning of the first column."""
         end = 0
         for at, width in self.shown:
             end += width + GAP

@@ -1,5 +1,5 @@
-"""What the columns of a table show: words, text, marks, and the letter that sorts by one. Words, forms of values and
-marks are those of the commands' tables (``core.tables``), unless a column says otherwise. Knows nothing of a screen."""
+"""The columns of tables: titles, text, marks, and the letter that sorts by each. Titles, formats and marks are those of
+the commands' tables (``core.tables``), unless a column says otherwise. Independent of screens."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from rmqadmin.core.tables.values import Described, person_text
 from rmqadmin.core.units import at_least
 
 VITAL, MINOR = Importance.VITAL, Importance.MINOR
-"""Which columns a narrow terminal keeps, and which it leaves out first."""
+"""Columns that a narrow terminal keeps, and columns that it leaves out first."""
 
 BASE, NUMBERS = "base", "numbers"
-"""The part that all rows have: what they are; and the part that is asked for of the rows in view."""
+"""The part that every row has, and the part that is only read for rows in view."""
 
 CELL_WIDTH_MAX = 200
 
@@ -29,15 +29,15 @@ _LETTERS_TAKEN = frozenset("G")
 
 
 class Column(msgspec.Struct, frozen=True, kw_only=True):
-    """One column: ``name`` is the field of the part that it shows, unless ``value`` gives another one.
+    """One column. It shows the field ``name`` of its part, unless ``value`` gives another value.
 
-    Rows are sorted by the value. The cell is ``form`` of it, by default as tables of commands show a field of that
-    name: the end of the name is its unit. If the part has ``lacking`` brokers (or those of ``lacks``) and the column
-    ``is_sum``, the cell says that there may be more. Where not all values are of one kind, ``described`` says of which
-    one that of a part is. ``mark`` of the part sets it off, by default as commands do. A part that only every n-th
-    refresh asks for (``every``) may be older before it is stale. A column that ``is_sparse`` is there when a row has a
-    value. On a narrow terminal, other columns are left out before this one has less than ``readable_width``.
-    The first column has the row's name, unless another one ``is_name``."""
+    Rows are sorted by the value. The cell is the value formatted by ``form``, by default as tables of commands show a
+    field of that name: the end of the name is its unit. If the part has ``lacking`` brokers (or those of ``lacks``) and
+    the column ``is_sum``, the cell says that there may be more. If values differ in kind, ``described`` gives the kind
+    for each part. ``mark`` highlights the cell, by default as commands do. A part that only every n-th refresh reads
+    (``every``) becomes stale later. A column that ``is_sparse`` is only shown once a row has a value. A narrow terminal
+    leaves out other columns before this one is narrower than ``readable_width``. The first column has the row's name,
+    unless another column ``is_name``."""
 
     name: str
     value: Callable[[Any], Any] | None = None
@@ -64,14 +64,14 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def kind(self) -> Shape:
-        """How it is shortened."""
+        """The shape of the column's values, which decides how they are shortened."""
         return self.shape or (Shape.NUMBER if self.is_number or self.is_time else Shape.NAME)
 
     def of(self, part: Any) -> Any:
         return getattr(part, self.name) if self.value is None else self.value(part)
 
     def text(self, part: Any, now_ms: int) -> str:
-        """``now_ms``: what ages are relative to."""
+        """The text of the cell. Ages are relative to ``now_ms``."""
         value = self.of(part)
         described = self if self.described is None else self.described(part)
         cell = person_text(value, described, now_ms) if self.form is None else self.form(value)
@@ -82,7 +82,7 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def column_of(described: ResultColumn, **changes: Any) -> Column:
-    """A column of a command's table. ``changes``: what is different here."""
+    """A column of a command's table, with ``changes`` to its fields."""
     same = {
         "name": described.name,
         "is_number": described.is_number,
@@ -100,9 +100,8 @@ def columns_of(row_type: type[Row]) -> list[Column]:
 
 
 def sort_letters(columns: Sequence[Column], letters_taken: str = "") -> list[str]:
-    """The capital letter that sorts by each column, a letter of its title; empty if all of them are taken. First come
-    first served, and the beginnings of words before other letters. ``letters_taken``: those that are keys of the
-    screen."""
+    """The capital letter that sorts by each column: a letter of its title, or empty if all are taken. Earlier columns
+    choose first, and prefer the first letters of words. ``letters_taken`` are keys of the screen."""
     taken = {*_LETTERS_TAKEN, *letters_taken}
     found = []
     for column in columns:

@@ -1,4 +1,4 @@
-"""A line to type into, without a border."""
+"""A one-line input without a border."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from textual.widgets import Input
 
 
 class CompactInput(Input):
-    """As ``Input(compact=True)``, which finds its whole style once more before it is even shown: 1 ms for each."""
+    """As ``Input(compact=True)``, which finds its style a second time before it is shown: 1 ms each."""
 
     def __init__(self, *args: Any, **options: Any):
         super().__init__(*args, **options)

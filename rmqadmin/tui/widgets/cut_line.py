@@ -1,5 +1,5 @@
-"""Two lines under a table that has no room for all its columns: what of the cursor's row is shortened or left out. So
-nothing is lost on a small terminal, neither an error at its end nor a number."""
+"""Two lines under a table that is too narrow for its columns. They show the cells of the cursor's row that are
+shortened or left out, so that no number and no end of an error is lost on a small terminal."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _GAP = "   "
 
 
 class CutLine(ToldLine):
-    """Hidden while everything fits. ``show`` it anew when the cursor or its row has moved."""
+    """Hidden while everything fits. Call ``show`` when the cursor or its row has moved."""
 
     def show(self, table: RowTable | None) -> None:
-        """``table`` None: there is none to tell about."""
+        """Shows the cut cells of the cursor's row in ``table``; nothing if that is None."""
         is_squeezed = table is not None and table.cells.is_squeezed and table.shown_count > 0
         if self.display != is_squeezed:
             self.display = is_squeezed
@@ -26,8 +26,8 @@ class CutLine(ToldLine):
             self.tell(self._content(table))
 
     def _content(self, table: RowTable) -> Content:
-        """As many cells as two lines hold; the last one in part. What is longer than a line, as a body is, comes after
-        all that can be told whole."""
+        """The cut cells, as many as two lines hold. Texts longer than a line, such as bodies, come last and are
+        shortened."""
         width = max(1, self.size.width or self.app.size.width - 2)
         room = width * _HEIGHT - _gap_max(width)
         parts: list[Content] = []
@@ -45,8 +45,8 @@ class CutLine(ToldLine):
 
 
 def in_lines(content: Content, width: int) -> Content:
-    """Lines of ``width`` cells at most. They break between words, but not before a long one: its name would stand alone
-    on a line, and its own end would be cut off."""
+    """Wraps ``content`` at ``width`` cells. Lines break between words, but not before a long word, whose title would
+    then stand alone on a line and whose end would be cut off."""
     lines = []
     while display_width(content.plain) > width:
         text = content.plain
@@ -62,5 +62,5 @@ def in_lines(content: Content, width: int) -> Content:
 
 
 def _gap_max(width: int) -> int:
-    """So many cells of a line may go to the next one, with the blank before them."""
+    """How many cells of a line a break at a blank may move to the next line."""
     return width // 4

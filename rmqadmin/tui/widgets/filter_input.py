@@ -1,4 +1,5 @@
-"""The line that ``/`` opens: filters a table while it is typed. Enter keeps the filter, Escape takes it back."""
+"""The line that ``/`` opens. It filters a table while the user types. Enter keeps the filter, Escape restores the
+earlier one."""
 
 from __future__ import annotations
 
@@ -18,9 +19,9 @@ from rmqproto.errors import UsageError
 
 
 class FilterInput(CompactInput):
-    """Seen from ``open`` on, until it is closed. Posts ``Filtered`` with what the rows of that table have to pass.
-    Takes and returns the keyboard at once, not by ``focus``, which waits for a message: the next key that is typed is
-    already the filter's."""
+    """Visible from ``open`` until it is closed. Posts ``Filtered`` with the condition for the table's rows. Takes and
+    returns the focus at once, not by ``focus``, which waits for a message: the next key already belongs to the
+    filter."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "submit", "Keep"),
@@ -35,7 +36,7 @@ class FilterInput(CompactInput):
 
     @dataclass
     class Closed(Message):
-        """The filter of the table stays as it was written; the last ``Filtered`` may still be on its way."""
+        """The filter was accepted with this text. The last ``Filtered`` may still be on its way."""
 
         table: RowTable
         text: str
@@ -46,7 +47,7 @@ class FilterInput(CompactInput):
         self._table: RowTable | None = None
 
     def open(self, table: RowTable) -> None:
-        """Opens with the filter that the table has."""
+        """Opens with the current filter of the table."""
         self._table = table
         self.value = table.filter_text
         self._before = self.screen.focused
@@ -59,7 +60,7 @@ class FilterInput(CompactInput):
             return
         try:
             passes = parse_filter(event.value)
-        except UsageError:  # half a regular expression: the filter before it stays
+        except UsageError:  # an incomplete regular expression: the filter stays as it is
             self.add_class("-bad")
             return
         self.remove_class("-bad")

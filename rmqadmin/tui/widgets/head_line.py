@@ -1,4 +1,5 @@
-"""The first line: which context, in its colour, and servers, whether anything can be changed, the way down to here."""
+"""The first line of a screen: the context in its colour, the servers, whether changes are permitted, and the path to
+this screen."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ CONTEXT_STYLES = {
     ContextColor.WHITE: "black on #e0e0e0",
 }
 _CONTEXT_STYLE = "$on-secondary on $secondary"
-"""Of one without a colour."""
+"""The style of a context without a colour."""
 
 READ_ONLY_BADGE = " READ-ONLY "
 _BRAND = " rmqadmin "
@@ -28,7 +29,7 @@ _SERVERS_WIDTH_MIN, _STEP_WIDTH_MIN = 15, 8
 
 
 class HeadLine(ToldLine):
-    """``show`` it anew when the way or the width changes."""
+    """Call ``show`` when the path or the width changes."""
 
     def show(self, settings: DashboardSettings, read_only: bool, way: list[str]) -> None:
         width = self.size.width or self.app.size.width
@@ -52,9 +53,8 @@ class HeadLine(ToldLine):
 
 
 def fitted(servers: str, way: list[str], width: int) -> tuple[str, str, list[str]]:
-    """Brand, servers and steps that take so many cells at most, if that is possible at all. What matters least is
-    shortened first: the brand is left out, then servers and steps are shortened, the last step after all others. The
-    context and the badge always stand there whole."""
+    """Brand, servers and steps that fit into ``width`` cells, if possible. The brand is left out first, then servers
+    and steps are shortened, the last step after all others. The context and the badge are never shortened."""
     brand, steps = _BRAND, list(way)
 
     def over() -> int:

@@ -1,4 +1,5 @@
-"""A JSON body as a tree, as it was written: numbers keep their digits, members their order, doubles of a member too."""
+"""Shows a JSON body as a tree, exactly as written: numbers keep their digits, members their order, and duplicate
+members stay."""
 
 from __future__ import annotations
 
@@ -19,35 +20,36 @@ from textual.widgets.tree import TreeNode
 from rmqadmin.core.terminal_text import printable
 
 NODES_MAX = 1000
-"""Values below the body's own. For a larger body, the tree says how many are left out."""
+"""How many values below the root are shown. The tree says how many it leaves out."""
 
 DEPTH_MAX = 100
-"""Levels below the body's own. Textual goes down one call a level, of which Python allows a thousand, and draws each
-line with all levels above it."""
+"""How many levels below the root are shown. Textual recurses once a level, Python allows a thousand calls, and each
+line is drawn with all levels above it."""
 
 _ADDED_AT_ONCE = 100
-"""2 ms."""
+"""Nodes added in one turn of the loop: 2 ms."""
 
 SIZE_MAX_BYTES = 1024 * 1024
 """Larger bodies are shown as text and hex only: parsing them would hold up the keys."""
 
 _LENGTH_MAX = 500
-"""Of a name or value as it is shown."""
+"""The most characters of a name or value that are shown."""
 
 _NUMBER, _STRING, _OTHER = "not bold cyan", "not bold green", "not bold magenta"
-"""In the terminal's own colours."""
+"""Styles in the terminal's own colours."""
 _ROLES = {_NUMBER: "text-accent", _STRING: "text-success", _OTHER: "text-warning"}
-"""The colours of the theme that take their place."""
+"""The theme's colours that replace them."""
 
 
 class _Number(str):
-    """Digits as they stood in the body."""
+    """A number's digits as in the body."""
 
     __slots__ = ()
 
 
 def _number(digits: str) -> _Number:
-    """A function, at which Python lets other threads run. It made half a million objects of a class at one go."""
+    """A Python function, so that other threads can run. With the class itself, the parser made half a million objects
+    without a break."""
     return _Number(digits)
 
 
@@ -57,12 +59,12 @@ class _Member(NamedTuple):
 
 
 class _Object(list[_Member]):
-    """Members in order."""
+    """The members of an object, in order."""
 
 
 class BranchLine(NamedTuple):
-    """One value with its name, or how many are left out. ``depth``: levels below the body's own. ``width``: cells of
-    the label, counted here because the widest is looked for each time the tree is laid out."""
+    """One value with its name, or how many are left out. ``depth``: levels below the root. ``width``: cells of the
+    label, counted once because each layout of the tree looks for the widest."""
 
     depth: int
     label: Text
@@ -71,7 +73,7 @@ class BranchLine(NamedTuple):
 
 
 def parse_json_untrusted(body: bytes) -> Sequence[BranchLine] | None:
-    """A JSON object or array and the first NODES_MAX values in it, in the order of the body. None if the body is
+    """Parses a JSON object or array: the first NODES_MAX values in it, in the body's order. None if the body is
     neither, or too large. Takes some tenths of a second: call it in a thread."""
     if len(body) > SIZE_MAX_BYTES or body.lstrip()[:1] not in (b"{", b"["):
         return None
@@ -86,14 +88,14 @@ def parse_json_untrusted(body: bytes) -> Sequence[BranchLine] | None:
         except (ValueError, RecursionError):
             return None
         lines = _Pruner().lines(root)
-        root = None  # half a million objects, gone before a search for cycles may begin
+        root = None  # frees half a million objects before a garbage collection can begin
         return lines
 
 
 @contextmanager
 def _without_collection() -> Iterator[None]:
-    """Parsed JSON has no cycles, and there may be so much of it that each search for cycles takes 0.3 s, in which no
-    key is answered."""
+    """Suspends garbage collection. Parsed JSON has no cycles, but a collection over a large body takes 0.3 s and blocks
+    all keys."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -104,7 +106,7 @@ def _without_collection() -> Iterator[None]:
 
 
 class _Pruner:
-    """Keeps the first NODES_MAX values, and says where others are left out."""
+    """Keeps the first NODES_MAX values, and adds lines where others are left out."""
 
     def __init__(self) -> None:
         self._left_count = NODES_MAX
@@ -115,7 +117,7 @@ class _Pruner:
         return self._lines
 
     def _add(self, depth: int, name: str, value: Any) -> None:
-        """A value, and as many of those in it as there is room for."""
+        """Adds a value, and as many values inside it as there is room for."""
         member_count = len(value) if isinstance(value, list) else 0
         self._add_line(depth, _label(name, value), has_members=member_count > 0)
         for at, member in enumerate(_members(value)):
@@ -130,7 +132,7 @@ class _Pruner:
 
 
 def _members(value: Any) -> Iterator[_Member]:
-    """Made one by one: of half a million, a thousand are shown."""
+    """Yields members one by one, because of half a million only a thousand are shown."""
     if isinstance(value, _Object):
         yield from value
     elif isinstance(value, list):
@@ -138,8 +140,8 @@ def _members(value: Any) -> Iterator[_Member]:
 
 
 class JsonTree(Tree[int]):
-    """Every node open. ``fill`` it before it is shown: Textual makes all lines in view anew for each node that comes.
-    The data of a node is the width of its label."""
+    """A tree with all nodes open. Call ``fill`` before it is shown: Textual rebuilds all visible lines for each new
+    node. A node's data is the width of its label."""
 
     def __init__(self, lines: Sequence[BranchLine]):
         self._lines = lines
@@ -150,7 +152,7 @@ class JsonTree(Tree[int]):
         self.root.expand()
 
     async def fill(self) -> None:
-        """Adds the nodes, a few at a time, so that no key waits for all of them."""
+        """Adds the nodes in small batches, so that no key waits for all of them."""
         path = [self.root]
         for at in range(1, len(self._lines), _ADDED_AT_ONCE):
             for line in self._lines[at : at + _ADDED_AT_ONCE]:
@@ -160,13 +162,14 @@ class JsonTree(Tree[int]):
             await asyncio.sleep(0)
 
     def on_resize(self, event: events.Resize) -> None:
-        """Lines are the same at every width. Textual made all of them anew, and drew them twice when a tab came up."""
+        """Keeps the lines, which are the same at every width. Textual made all of them anew, and drew them twice when a
+        tab opened."""
         event.prevent_default()
         self._line_cache.grow(event.size.height)
 
     @property
     def rich_style(self) -> Style:
-        """Textual puts it together again for each line, a third of what the line costs."""
+        """Cached: Textual builds it again for each line, a third of the line's cost."""
         self._style = self._style or super().rich_style
         return self._style
 
@@ -175,25 +178,25 @@ class JsonTree(Tree[int]):
         self._style = None
 
     def process_label(self, label: TextType) -> Text:
-        """Textual looks for the end of the first line, a fifth of what a node costs. Labels here are one line."""
+        """Labels are one line here. Textual searches each for a line end, a fifth of a node's cost."""
         return label if isinstance(label, Text) else super().process_label(label)
 
     def render_label(self, node: TreeNode[int], base_style: Style, style: Style) -> Text:
-        """Values in colours of the theme, which may change while the tree is there."""
+        """Draws values in the theme's colours, because the theme may change while the tree exists."""
         label, variables = super().render_label(node, base_style, style), self.app.theme_variables
         styles = {kind: f"not bold {variables[role]}" for kind, role in _ROLES.items() if "ansi" not in variables[role]}
         label.spans = [span._replace(style=styles.get(str(span.style), span.style)) for span in label.spans]
         return label
 
     def get_label_width(self, node: TreeNode[int]) -> int:
-        """Textual renders the label of every node to learn its width, each time the tree is laid out: 25 ms for
-        2,000. Cells of long labels took as long."""
+        """The stored width. Textual renders the label of every node at each layout to measure it: 25 ms for 2,000.
+        Counting the cells of long labels took as long."""
         assert node.data is not None
         return node.data + (cell_len(self.ICON_NODE) if node.allow_expand else 0)
 
 
 def _label(name: str, value: Any) -> Text:
-    """Text, not ``str``: a tree parses that as markup."""
+    """The label of a node. It is Text, because a tree parses ``str`` as markup."""
     text = Text()
     _append(text, printable(name), "bold")
     if name:
@@ -203,7 +206,8 @@ def _label(name: str, value: Any) -> Text:
 
 
 def _append(text: Text, shown: str, style: str) -> None:
-    """How long it is when it is cut is a part of its own: Rich counts the cells of 512 letters each time anew."""
+    """Appends a text, shortened if it is long. The length is appended separately, because Rich does not cache the width
+    of more than 512 characters."""
     text.append(shown[:_LENGTH_MAX], style)
     if len(shown) > _LENGTH_MAX:
         text.append(f"… ({len(shown)} characters)", style)

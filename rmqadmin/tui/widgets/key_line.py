@@ -1,7 +1,7 @@
-"""The last line: the keys of what has the focus and of its screen. A click on one presses it.
+"""The last line: the keys of the focused widget and of its screen. A click on a key presses it.
 
-Textual's Footer makes a widget of each key, anew at every change of focus: 15 ms of each screen that is opened, and the
-old ones stay in memory for as long as the screen does.
+Textual's Footer makes new widgets for all keys at every change of focus: 15 ms for each screen that is opened. The old
+ones stay in memory as long as the screen.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from textual.style import Style
 from rmqadmin.tui.widgets.told_line import ToldLine
 
 KEPT_GROUP = Binding.Group("kept")
-"""Keys that are always shown: how to learn the others, and how to leave."""
+"""Keys that are always shown: help, and how to leave."""
 
 PICTURE_KEY = Binding("ctrl+s", "app.save_picture", "Save as SVG", show=False, id="app.picture")
-"""Of the app, and of each dialog: where that is on top, the app's own keys are not heard."""
+"""A key of the app and of each dialog, because the app's own keys do not work under a dialog."""
 
 GO_GROUP = Binding.Group("Go", compact=True)
-"""Keys of the nouns."""
+"""The keys of the nouns."""
 
 _EVERYWHERE = ("table.sort_next", GO_GROUP, "screen.filter", "screen.back")
-"""Ids, or the group, of what works on every screen. Where there is no room, these are left out first."""
+"""Keys that work on every screen, by id or group. They are left out first if there is no room."""
 
 _GAP = Content(" ")
 _MORE = Content("…")
@@ -35,8 +35,8 @@ _KEY_META = "pressed_key"
 
 
 class ShownKey(msgspec.Struct, frozen=True):
-    """One key as it stands in the line. ``letters``: the key alone, where its group is drawn together. ``id``: that of
-    its binding."""
+    """One key of the line. ``letters`` is the key alone, for a group that is drawn together. ``id`` is its
+    binding's."""
 
     whole: Content
     letters: Content
@@ -45,9 +45,8 @@ class ShownKey(msgspec.Struct, frozen=True):
 
 
 class KeyLine(ToldLine):
-    """Follows its screen's bindings by itself. Where there is no room for all keys, those of a compact group are drawn
-    together, and keys are left out: those of the screen stay before those that work on every one. Those of KEPT_GROUP
-    always stay."""
+    """Follows the bindings of its screen by itself. If there is no room for all keys, compact groups are drawn together
+    and keys are left out: keys that work on every screen first, KEPT_GROUP never."""
 
     _fitted_width = 0
 
@@ -64,7 +63,7 @@ class KeyLine(ToldLine):
             self.tell(fitted_keys(self._keys(), self._fitted_width))
 
     def _keys(self) -> list[ShownKey]:
-        """Each action once, by the first of its keys; one that cannot be used now is dim."""
+        """Each action once, with its first key. An action that cannot be used now is dim."""
         shown: dict[str, ShownKey] = {}
         for _, binding, enabled, _ in self.screen.active_bindings.values():
             if binding.show and binding.action not in shown:
@@ -81,7 +80,7 @@ class KeyLine(ToldLine):
 
 
 def fitted_keys(keys: list[ShownKey], width: int) -> Content:
-    """As many keys as ``width`` cells hold."""
+    """As many keys as fit into ``width`` cells."""
     kept = [key.whole for key in keys if key.group is KEPT_GROUP]
     others = [key for key in keys if key.group is not KEPT_GROUP]
     line = _GAP.join([*(key.whole for key in others), *kept])
@@ -99,12 +98,12 @@ def fitted_keys(keys: list[ShownKey], width: int) -> Content:
 
 
 def _rank(one: str | Binding.Group | None) -> int:
-    """Of a key's id, or of a group: the higher, the sooner it is shown."""
+    """The rank of a key's id or of a group. A higher rank is left out later."""
     return _EVERYWHERE.index(one) if one in _EVERYWHERE else len(_EVERYWHERE)
 
 
 def _line(pieces: Sequence[tuple[Content, int]], shown: set[int], own_count: int, kept: Sequence[Content]) -> Content:
-    """Keys of their own, a sign that there are more, groups, and those that are kept."""
+    """The line: single keys, a sign if there are more, groups, and the kept keys."""
     own = [pieces[at][0] for at in range(own_count) if at in shown]
     grouped = [pieces[at][0] for at in range(own_count, len(pieces)) if at in shown]
     more = [_MORE] if len(shown) < len(pieces) else []
@@ -112,6 +111,6 @@ def _line(pieces: Sequence[tuple[Content, int]], shown: set[int], own_count: int
 
 
 def _together(keys: list[ShownKey], group: Binding.Group) -> Content:
-    """``c t g d s Go``."""
+    """The keys of a group as one piece: ``c t g d s Go``."""
     letters = [key.letters for key in keys if key.group is group]
     return Content.assemble(_GAP.join(letters), f" {group.description}")

@@ -1,5 +1,5 @@
-"""Many lines of text to scroll through: a body as text, as hex, properties. Lines are made only when they are drawn, so
-that a body of four megabytes opens as fast as one of four bytes."""
+"""Scrolls through many lines of text: a body as text or hex, properties. Lines are made when they are drawn, so a body
+of 4 MB opens as fast as one of 4 bytes."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ from rmqadmin.core.messages.body_text import HEX_BYTES_PER_LINE, hex_line, hex_l
 _HEX_LINE_WIDTH = 8 + 2 + 3 * HEX_BYTES_PER_LINE + 1 + 2 + HEX_BYTES_PER_LINE
 
 _PIECE_LENGTH = 512
-"""Characters of a long line whose cells are counted together."""
+"""Long lines are measured in pieces of this many characters."""
 _PIECES_DRAWN_MAX = 8
-"""More characters are in view only if they take no cells."""
+"""How many pieces are drawn at most. More are in view only if characters take no cells."""
 
 
 class Lines(ScrollView, can_focus=True):
-    """``line(n)`` for each n below ``line_count``, ``width`` cells at most. Lines hold no control characters."""
+    """Shows ``line(n)`` for each n below ``line_count``. Lines are at most ``width`` cells and hold no control
+    characters."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "scroll_up", "Up", show=False),
@@ -41,7 +42,7 @@ class Lines(ScrollView, can_focus=True):
         super().__init__(id=id)
         self._line = line
         self._style: Style | None = None
-        """Of every line. Textual puts it together again each time that it is asked for, 0.1 ms."""
+        """The style of every line, cached because Textual builds it on each access, in 0.1 ms."""
         self.virtual_size = Size(width, line_count)
 
     def on_mount(self) -> None:
@@ -60,20 +61,20 @@ class Lines(ScrollView, can_focus=True):
         return Strip([Segment(text, style)]).crop_extend(left - begin, left - begin + width, style)
 
     def part(self, at: int, left: int, width: int) -> tuple[str, int]:
-        """A part of a line that covers the cells from ``left`` on, and the cell where it begins: of a line of
-        megabytes, little is in view. Here it is the whole line, unless that is ASCII, with one cell a character."""
+        """A part of a line that covers ``width`` cells from ``left`` on, and the cell where it begins. A line may be
+        megabytes long with little of it in view. This default returns the whole line unless it is ASCII, with one cell
+        a character."""
         text = self._line(at)
         return (text[left : left + width], left) if text.isascii() else (text, 0)
 
 
 class Text(msgspec.Struct, frozen=True):
-    """Lines without control characters, and the width of the widest in cells. Made in a thread: four megabytes take
-    100 ms."""
+    """Lines without control characters, and the width of the widest in cells. Make it in a thread: 4 MB take 100 ms."""
 
     lines: Sequence[str]
     width: int
     pieces: Mapping[int, Sequence[int]] = {}
-    """Of long lines that are not ASCII: the cell at which each piece of _PIECE_LENGTH characters ends."""
+    """For long lines that are not ASCII: the cell at which each piece of _PIECE_LENGTH characters ends."""
 
     @classmethod
     def of(cls, lines: Sequence[str]) -> Text:
@@ -87,24 +88,24 @@ class Text(msgspec.Struct, frozen=True):
             if len(line) > _PIECE_LENGTH and not line.isascii()
         }
         widths = (pieces[at][-1] if at in pieces else _width(line) for at, line in enumerate(lines))
-        # The garbage collector does not walk through a tuple of strings. A list of four million took it 20 ms.
+        # The garbage collector skips a tuple of strings. A list of four million took it 20 ms.
         return cls(tuple(lines), max(widths, default=0), pieces)
 
     def wrapped(self, width: int) -> Text:
-        """The same in lines of so many cells at most."""
+        """The same text in lines of at most ``width`` cells."""
         if self.width <= width:
             return self
         return Text([part for line in self.lines for part in _chopped(line, width)], width)
 
 
 def _width(line: str) -> int:
-    """Of a line that holds no control characters. Rich looks for wide ones at one go, 20 ms of four megabytes, in which
-    no other thread runs."""
+    """The cells of a line without control characters. For 4 MB, Rich's search for wide characters blocks all other
+    threads for 20 ms, so long lines are measured in pieces."""
     return len(line) if line.isascii() else cell_len(line)
 
 
 def _chopped(line: str, width: int) -> list[str]:
-    """A line in parts of so many cells at most; of a long one, a piece after the other: the same reason."""
+    """A line in parts of at most ``width`` cells. A long line is cut piece by piece, for the same reason."""
     if line.isascii():
         return [line[at : at + width] for at in range(0, len(line) or 1, width)]
     parts, rest = [], ""
@@ -130,7 +131,7 @@ class TextLines(Lines):
         return self._line(at)[first * _PIECE_LENGTH : last * _PIECE_LENGTH], ends[first - 1] if first else 0
 
     def show(self, text: Text, *, keeps_place: bool = False) -> None:
-        """Another text, not wrapped; from its beginning, unless the user's place in it is kept."""
+        """Shows another text, unwrapped, from its beginning unless ``keeps_place``."""
         self._text = self._drawn = text
         self.virtual_size = Size(text.width, len(text.lines))
         if not keeps_place:
@@ -149,7 +150,7 @@ class TextLines(Lines):
 
 
 class WrappedLines(TextLines):
-    """Always wrapped at the width that the widget has, also when it gets another one, or its first."""
+    """Lines that are always wrapped at the current width of the widget."""
 
     def __init__(self, *, id: str | None = None):
         self._whole = Text.of([])
@@ -169,5 +170,5 @@ class WrappedLines(TextLines):
 
 
 def hex_lines(data: bytes, *, id: str | None = None) -> Lines:
-    """As ``hexdump -C``: offset, sixteen bytes, and those that are ASCII."""
+    """Bytes as ``hexdump -C`` shows them: offset, sixteen bytes, and their ASCII characters."""
     return Lines(hex_line_count(data), _HEX_LINE_WIDTH, partial(hex_line, data), id=id)

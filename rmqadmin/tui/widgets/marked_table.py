@@ -1,4 +1,4 @@
-"""A table in which rows are marked, for what is then done with all of them. The mark is a dot before the row."""
+"""A table in which the user marks rows for a common action. The mark is a dot before the row."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MARK = Binding.Group("Mark", compact=True)
 
 
 class MarkedTable(RowTable):
-    """Posts ``MarksChanged``. A row that is marked stays so when it is hidden, or gone."""
+    """Posts ``MarksChanged``. A marked row stays marked while it is hidden or gone."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "mark", "Mark", id="table.mark", group=_MARK),
@@ -29,19 +29,19 @@ class MarkedTable(RowTable):
 
     @dataclass
     class AllMarked(Message):
-        """All rows that the filter shows have been marked, but for so many that are ``left_out``; or, if ``is_off``,
-        all that pass it are not marked any more."""
+        """All rows that the filter shows were marked, except ``left_out_count`` rows in ``left_out``. If ``is_off``,
+        all rows that pass the filter were unmarked instead."""
 
         table: MarkedTable
         is_off: bool
         left_out_count: int
 
     left_out: Collection[str] = ()
-    """Keys of rows that are marked one by one only."""
+    """Keys of rows that can only be marked one by one."""
 
     @property
     def marked(self) -> dict[str, Any]:
-        """The base parts of the marked rows, by key, in the order in which they were marked."""
+        """The base parts of the marked rows, by key, in the order of marking."""
         return self.rows.marked
 
     def wanted(self) -> dict[str, Any]:
@@ -53,7 +53,7 @@ class MarkedTable(RowTable):
         self._set_marks({})
 
     def action_mark(self) -> None:
-        """Marks the row under the cursor, or takes its mark away, and goes on to the next."""
+        """Marks or unmarks the row under the cursor, and moves to the next."""
         key = self.cursor_key
         if key is None:
             return
@@ -64,8 +64,8 @@ class MarkedTable(RowTable):
         self.action_move(1)
 
     def action_mark_all(self) -> None:
-        """Marks all rows that the filter shows, but for those ``left_out``. If they are marked already: takes the marks
-        away, also of rows that are not in the list now."""
+        """Marks all rows that the filter shows, except ``left_out``. If all are marked already, unmarks every row that
+        passes the filter, including rows no longer in the list."""
         shown = {line.key: line.parts[BASE] for line in self.rows.shown if line.key not in self.left_out}
         is_off = bool(shown) and shown.keys() <= self.marked.keys()
         if is_off:
@@ -75,7 +75,7 @@ class MarkedTable(RowTable):
         self.post_message(self.AllMarked(self, is_off, self.shown_count - len(shown)))
 
     def add_marks(self, rows: Mapping[str, Any]) -> None:
-        """Base parts by key, also of rows that are not in the list."""
+        """Marks rows, given as base parts by key. They need not be in the list."""
         self._set_marks({**self.marked, **rows})
 
     def _set_marks(self, marked: dict[str, Any]) -> None:

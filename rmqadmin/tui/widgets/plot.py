@@ -1,4 +1,5 @@
-"""Numbers over time as bars: each with its name and latest value, and below them as many lines as there is room for."""
+"""Numbers over time as bars. Each has its name and latest value above, and as many lines of bars as there is room
+for."""
 
 from __future__ import annotations
 
@@ -29,12 +30,12 @@ Values = Sequence[float | None]
 
 
 class Plot(Static):
-    """``show`` it anew when there is a new value or another size. It is drawn if that looks different."""
+    """Call ``show`` for a new value or size. It is only drawn if it looks different."""
 
     _shown: tuple[str, list[str]] | None = None
 
     def show(self, title: str, values: Values, latest: str) -> None:
-        """``latest``: the last value as people read it."""
+        """``latest`` is the last value, formatted."""
         lines = bars(values, max(1, self.size.width), max(0, self.size.height - 1))
         if (latest, lines) == self._shown:
             return
@@ -48,7 +49,7 @@ class Plot(Static):
 
 
 class Plots(Horizontal):
-    """Numbers of the whole cluster where there is room: beside each other, or below, where each then shows more of the
+    """Plots of numbers of the whole cluster, if there is room: side by side, or stacked, which shows more of the
     past."""
 
     _pulse: PulseMemory | None = None
@@ -57,7 +58,7 @@ class Plots(Horizontal):
         yield from (Plot(id=field) for field in _NAMES)
 
     def show(self, height: int, pulse: PulseMemory) -> None:
-        """In so many lines, the first of them blank."""
+        """Shows the plots in ``height`` lines, the first of them blank."""
         self.display = height >= HEIGHT_MIN
         if not self.display:
             return
@@ -67,7 +68,7 @@ class Plots(Horizontal):
         self.draw()
 
     def draw(self) -> None:
-        """Anew at once when a plot gets its size: the next numbers may be seconds away."""
+        """Draws all plots. Called as soon as a plot gets its size, because the next numbers may be seconds away."""
         pulse = self._pulse
         if pulse is None:
             return

@@ -1,4 +1,4 @@
-"""What is in the message under the cursor, beside the list: why it failed, and how its body begins."""
+"""The pane beside a list of messages: why the message under the cursor failed, and the beginning of its body."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from rmqproto.errors import ProtocolError
 from rmqproto.message import properties as props
 
 SHOWN_SIZE_MAX_BYTES = 64 * 1024
-"""Of a body. The message's own screen shows all of it."""
+"""How much of a body is shown. The message's own screen shows all of it."""
 LINES_MAX = 2_000
 _LABEL_WIDTH = 14
 
 
 class PreviewText(msgspec.Struct, frozen=True):
-    """``facts``: labels and values."""
+    """What the pane shows. ``facts`` are labels and values."""
 
     facts: list[tuple[str, str]]
     text: Text
 
 
 def read_preview(message: FoundMessage, width: int) -> PreviewText:
-    """In a thread. Lines are ``width`` cells at most."""
+    """Reads the preview, in lines of at most ``width`` cells. Called in a thread."""
     stored, found = message.stored, message.properties
     try:
         body = stored.beginning_of_body(SHOWN_SIZE_MAX_BYTES)
@@ -53,21 +53,21 @@ def read_preview(message: FoundMessage, width: int) -> PreviewText:
 
 
 class MessagePreview(Vertical):
-    """Shows nothing until it is told what."""
+    """Empty until ``show`` is called."""
 
     def __init__(self) -> None:
         super().__init__(id="preview")
         self._facts = Static("", classes="facts")
         self._body = TextLines(Text.of([]))
         self._now: tuple[FoundMessage, int] | None = None
-        """What is shown, and how wide."""
+        """The shown message, and the width."""
 
     def compose(self) -> ComposeResult:
         yield self._facts
         yield self._body
 
     def show(self, message: FoundMessage | None) -> None:
-        """Another message, or None for none. A body is taken apart in a thread: no key waits for it."""
+        """Shows another message, or nothing if None. The body is parsed in a thread, so that no key waits."""
         width = self._body.size.width - self._body.gutter.width
         wanted = None if message is None else (message, width)
         if wanted is None or wanted != self._now:
@@ -76,7 +76,7 @@ class MessagePreview(Vertical):
 
     async def _fill(self, wanted: tuple[FoundMessage, int] | None) -> None:
         shown = PreviewText([], Text.of([])) if wanted is None else await asyncio.to_thread(read_preview, *wanted)
-        if wanted is not self._now:  # the cursor has gone on
+        if wanted is not self._now:  # the cursor has moved on
             return
         self._facts.update(Content("\n").join([_fact(*fact) for fact in shown.facts]))
         self._body.show(shown.text)

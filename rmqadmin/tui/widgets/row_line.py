@@ -1,4 +1,4 @@
-"""A row of a table, and the line of its titles, as segments of the terminal."""
+"""Draws a row of a table, and the line of titles, as segments for the terminal."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from rmqadmin.core.units import elapsed
 from rmqadmin.tui.widgets.rows import Line, Rows
 
 NOT_ASKED = "·"
-"""Stands in a cell whose part has not been asked for yet."""
+"""Shown in a cell whose part has not been read yet."""
 
 _INDENT, _GAP = " ", " " * GAP
 _CURSOR, _MARKED, _CURSOR_MARKED = "›", "●", "◉"
-"""Stand in place of the indent: a terminal may have no colours."""
+"""Shown in the indent, because a terminal may have no colours."""
 
 INDENT_WIDTH = len(_INDENT)
 _RISES, _FALLS = "▲ ", "▼ "
-"""Stands in the gap behind the title of the column that rows are sorted by."""
+"""Shown in the gap after the title of the column that rows are sorted by."""
 
 AGE_WIDTH = 8
 _AGE_TITLE = "age"
 _UNDERLINED = Style(underline=True)
 
 StyleOf = Callable[[str], Style]
-"""What a component of the table, or a mark, adds to the style of a line."""
+"""Returns what a component of the table, or a mark, adds to the style of a line."""
 
 
 def header_line(rows: Rows, style: Style, width: int, *, with_age: bool) -> list[Segment]:
-    """The titles. The letter that sorts by a column is underlined."""
+    """The line of titles. The letter that sorts by a column is underlined."""
     segments = [Segment(_INDENT, style)]
     for at, cell_width in rows.cells.shown:
         title = rows.columns[at].title
@@ -57,8 +57,8 @@ def header_line(rows: Rows, style: Style, width: int, *, with_age: bool) -> list
 def row_line(
     rows: Rows, line: Line, style: Style, style_of: StyleOf, width: int, *, has_cursor: bool, with_age: bool
 ) -> list[Segment]:
-    """One row: cells that are stale dimmed, with the age of the oldest at the end; an error in place of the cells that
-    it keeps unknown."""
+    """One row. Stale cells are dim, with the age of the oldest at the end. An error takes the place of the cells that
+    it leaves unknown."""
     stale = style + style_of("stale")
     segments = [_beginning(is_marked=line.key in rows.marked, has_cursor=has_cursor, style=style, style_of=style_of)]
     for part, run in groupby(rows.cells.shown, _part_shown(rows, line)):
@@ -83,7 +83,8 @@ def _beginning(*, is_marked: bool, has_cursor: bool, style: Style, style_of: Sty
 
 
 def _part_shown(rows: Rows, line: Line) -> Callable[[tuple[int, int]], str]:
-    """The part of each column in turn. An error has the room of the sparklines between its cells, too."""
+    """A function that gives the part of each column in turn. An error also takes the place of sparklines between its
+    cells."""
     before = ""
 
     def part(one: tuple[int, int]) -> str:
@@ -114,5 +115,5 @@ def _cells(
 
 
 def _at_end(segments: Sequence[Segment], text: str, width: int) -> str:
-    """A text with the blanks that put it at the end of the line."""
+    """A text, padded so that it stands at the end of the line."""
     return text.rjust(width - sum(segment.cell_length for segment in segments))

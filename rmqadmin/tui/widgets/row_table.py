@@ -1,9 +1,9 @@
-"""The table that most screens are: rows by key, filled part by part, drawn line by line.
+"""The table of most screens: rows by key, filled part by part, drawn line by line.
 
 Textual's DataTable lays out every row when it is filled: 0.25 s for a thousand rows, in which no key is answered. This
-one keeps rows as data and draws only lines in view whose text has changed, so a refresh costs only what it brings. A
-part is what was asked for together (names and configuration; numbers of the visible rows). Each part has the time when
-it was asked for. Cells older than a few refreshes are dimmed, with their age in the last column.
+one keeps rows as data and draws only visible lines whose text has changed, so a refresh costs only what it brings. A
+part is what one question read (names and configuration; numbers of the visible rows), with the time of the question.
+Cells older than a few refreshes are dim, with their age in the last column.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ NONE_MATCHES = "no row matches the filter"
 ALL_HIDDEN = "RocketMQ's own alone: z shows them"
 
 _PREPARED_AT_ONCE = 200
-"""5 ms."""
+"""Rows prepared in one turn of the loop: 5 ms."""
 
 _STYLES = {
     "header": "bold $text-accent on $surface",
@@ -50,8 +50,8 @@ _STYLES = {
     "line": "$line",
     "new": "bold $text-accent",
 }
-"""Of whole lines, and what a mark adds to the style of its line. As component classes they cost 2 ms a table each time
-its style is found: Textual matches all rules for each of them, and most are never drawn."""
+"""Styles of whole lines, and what a mark adds to its line's. As component classes they cost 2 ms whenever the style of
+a table is found: Textual matches all rules for each, and most are never drawn."""
 
 
 _MOVES = (
@@ -70,9 +70,9 @@ def _wall_ms() -> int:
 
 
 class RowTable(ScrollView, can_focus=True):
-    """Rows of ``columns``. Fill it with ``set_rows`` and ``put``; both keep the cursor on its row and the row on its
-    line. Rows come in the order of ``set_rows`` unless the user sorts them. Posts ``Chosen`` for Enter and a click on
-    the cursor's row, ``Moved`` when other rows come into view, ``Sorted``."""
+    """A table of ``columns``. Fill it with ``set_rows`` and ``put``; both keep the cursor on its row and the row on its
+    line. Rows are in the order of ``set_rows`` unless the user sorts them. Posts ``Chosen`` for Enter and for a click
+    on the cursor's row, ``Moved`` when other rows come into view, and ``Sorted``."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *_MOVES,
@@ -85,7 +85,7 @@ class RowTable(ScrollView, can_focus=True):
 
     @dataclass
     class Chosen(Message):
-        """``key`` of the row, and its table."""
+        """The user chose a row."""
 
         table: RowTable
         key: str
@@ -98,7 +98,7 @@ class RowTable(ScrollView, can_focus=True):
 
     @dataclass
     class Copied(Message):
-        """The user wants this text of a row in the clipboard: its name, or the whole row."""
+        """The user copies the name of a row, or the whole row."""
 
         text: str
         is_whole: bool
@@ -119,9 +119,9 @@ class RowTable(ScrollView, can_focus=True):
         now_ms: Callable[[], int] = _wall_ms,
         letters_taken: str = "",
     ):
-        """``stale_after_s``: age at which cells are dimmed; None for rows that do not age. ``opens``: whether there is
-        something behind a row, so that Enter is offered. ``now_ms``: the clock of ages in cells. ``letters_taken``:
-        capital letters that are keys of the screen, and sort by nothing."""
+        """``stale_after_s``: age from which cells are dim; None for rows that do not age. ``opens``: whether Enter
+        opens a row. ``now_ms``: the clock of ages in cells. ``letters_taken``: capital letters that are keys of the
+        screen and do not sort."""
         super().__init__(id=id)
         self.set_reactive(RowTable.virtual_size, Size(0, HEADER_HEIGHT))
         self.opens = opens
@@ -132,12 +132,12 @@ class RowTable(ScrollView, can_focus=True):
         self._cursor = 0
         self._when_empty = ""
         self._copied_key: str | None = None
-        """The row whose name was copied last, while the cursor is on it."""
+        """The row whose name was copied last, while the cursor stays on it."""
         self._has_ages = False
         self._styles: dict[str, Style] = {}
 
     def say_when_empty(self, text: str) -> None:
-        """What it means that there are no rows."""
+        """Sets the text that an empty table shows."""
         if text != self._when_empty:
             self._when_empty = text
             self.refresh()
@@ -149,13 +149,13 @@ class RowTable(ScrollView, can_focus=True):
     # --- filling -----------------------------------------------------------------------------------------------------
 
     def set_columns(self, columns: Sequence[Column]) -> None:
-        """Other columns, and no rows."""
+        """Replaces the columns, and removes all rows."""
         self.rows = Rows(columns, self._now_ms, self.rows.stale_after_s, self._letters_taken)
         self._show_passing()
 
     async def prepare(self, rows: Iterable[tuple[str, Any]]) -> None:
-        """Before ``set_rows`` of many: makes those that are new, a few at a time, so that no key waits for all of
-        them."""
+        """Makes the new ones of many rows in small batches, so that no key waits for all of them. Call it before
+        ``set_rows``."""
         new = [(key, base) for key, base in rows if key not in self.rows.lines]
         for at in range(0, len(new), _PREPARED_AT_ONCE):
             self.rows.prepare(new[at : at + _PREPARED_AT_ONCE])
@@ -177,13 +177,13 @@ class RowTable(ScrollView, can_focus=True):
             self._redraw(lambda line: line.key in changed)
 
     def _fit(self) -> bool:
-        """Fits the columns into the width there is. Returns whether they have moved."""
+        """Fits the columns into the width. Returns whether they have moved."""
         room = self._width - INDENT_WIDTH - (AGE_WIDTH if self._has_ages else 0)
         order = self.rows.order
         return self.cells.fit(room, None if order is None else order.at)
 
     def show_ages(self, stale_after_s: float) -> None:
-        """Draws what is stale, as often as its age changes. Ages have a column of their own while there are any."""
+        """Draws stale cells when their age changes. Ages have a column of their own while there are any."""
         self.rows.stale_after_s = stale_after_s
         has_ages = any(self.rows.oldest_s(line) is not None for line in self._in_view())
         if has_ages != self._has_ages:
@@ -198,7 +198,7 @@ class RowTable(ScrollView, can_focus=True):
         return self.rows.shown[top : top + self._height]
 
     def _redraw(self, wanted: Callable[[Line], bool]) -> None:
-        """Draws lines in view again. Everything else is still as it was."""
+        """Draws the wanted lines in view again, and nothing else."""
         width = self._width
         regions = [Region(0, y, width, 1) for y, line in enumerate(self._in_view(), HEADER_HEIGHT) if wanted(line)]
         if regions:
@@ -210,7 +210,7 @@ class RowTable(ScrollView, can_focus=True):
         self._show_passing()
 
     def set_hidden(self, is_hidden: Callable[[Any], bool] | None) -> None:
-        """Leaves out rows by their base part."""
+        """Hides rows by their base part; None hides none."""
         self.rows.is_hidden = is_hidden
         self._show_passing()
 
@@ -219,8 +219,8 @@ class RowTable(ScrollView, can_focus=True):
         self.refresh()
 
     def _show_moved(self, changed: Collection[str]) -> None:
-        """After numbers that rows are sorted by: draws the lines that have another row, or one of those that have
-        ``changed``. Most refreshes move few."""
+        """Draws lines after the numbers that sort the rows were read: those with another row, or with a ``changed``
+        one. Most refreshes move few rows."""
         lines, look = self._in_view(), self._look
         self._arrange()
         if self._look != look:
@@ -231,12 +231,12 @@ class RowTable(ScrollView, can_focus=True):
 
     @property
     def _look(self) -> object:
-        """If this is the same, every line that has the same row looks the same."""
+        """While this is equal, a line with the same row looks the same."""
         return self.scroll_offset.y, self._cursor, len(self._in_view()), list(self.cells.shown)
 
     def _arrange(self) -> None:
-        """Keeps the cursor on its row, and that row on its line of the screen. But at the top of sorted rows, the
-        cursor stays there, so that the user sees what comes."""
+        """Sorts and filters. Keeps the cursor on its row, and that row on its line of the screen. But a view at the top
+        of sorted rows stays there while the cursor remains visible, so that the user sees what comes."""
         key, before = self.cursor_key if self._keeps_row() else None, self._cursor
         self.rows.arrange()
         at = next((at for at, line in enumerate(self.rows.shown) if line.key == key), None)
@@ -249,14 +249,14 @@ class RowTable(ScrollView, can_focus=True):
         self.post_message(self.Moved(self))
 
     def _keeps_row(self) -> bool:
-        """Whether the cursor stays on its row, and not on its line, when rows come before it."""
+        """Whether the cursor stays on its row when rows come before it; otherwise it stays on its line."""
         return True
 
     # --- sorting -----------------------------------------------------------------------------------------------------
 
     def sort_by(self, at: int | None) -> None:
-        """Sorts by a column: numbers falling, text rising. The same column again: the other way round. None: in the
-        order they came in. Cursor and view go to the first row, which is why users sort. Not by a sparkline."""
+        """Sorts by a column: numbers falling, text rising, and the same column again the other way round. None restores
+        the original order. Cursor and view go to the first row, which is why users sort. Sparklines are ignored."""
         if at is not None and self.rows.columns[at].kind is Shape.TREND:
             return
         if at is None:
@@ -272,13 +272,13 @@ class RowTable(ScrollView, can_focus=True):
         self.post_message(self.Sorted(self))
 
     async def on_key(self, event: events.Key) -> None:
-        """A capital letter sorts by the column that has it."""
+        """Sorts by the column whose capital letter was typed."""
         if event.character and event.character in self.cells.letters:
             event.stop()
             self.sort_by(self.cells.letters.index(event.character))
 
     def action_sort(self, columns: int) -> None:
-        """The next column, or the one before. Past either end: the order in which rows came."""
+        """Sorts by the next column, or the previous one. Past either end, restores the original order."""
         if not self.rows.columns:
             return
         sortable = [at for at, column in enumerate(self.rows.columns) if column.kind is not Shape.TREND]
@@ -292,20 +292,20 @@ class RowTable(ScrollView, can_focus=True):
 
     @property
     def saved_order(self) -> SavedOrder | None:
-        """What rows are sorted by, and how, as it is remembered."""
+        """The order of the rows, in the form that is remembered."""
         order = self.rows.order
         return None if order is None else SavedOrder(self.rows.columns[order.at].name, order.descends)
 
     def restore_order(self, saved: SavedOrder) -> None:
-        """Sorts as it is remembered, if there is still such a column. Nobody is told of it."""
+        """Restores a remembered order if its column still exists. Posts no message."""
         at = next((at for at, column in enumerate(self.rows.columns) if column.name == saved.column), None)
         if at is not None:
             self.rows.order = Order(at, saved.descends)
             self._show_passing()
 
     def _resize(self) -> None:
-        """Every row is as wide as the table: columns that do not fit are left out. Other lines to scroll through are no
-        reason to lay out the screen again, unless a scrollbar comes or goes, which asks for that itself."""
+        """Fits the columns and sets the height of all rows. A new height does not lay out the screen again, unless a
+        scrollbar comes or goes, which requests that itself."""
         self._fit()
         height = len(self.rows.shown) + HEADER_HEIGHT
         if height != self.virtual_size.height:
@@ -315,7 +315,7 @@ class RowTable(ScrollView, can_focus=True):
     # --- what is there -----------------------------------------------------------------------------------------------
 
     def row_keys(self) -> list[str]:
-        """Every row, also those that the filter hides."""
+        """The keys of all rows, including those that the filter hides."""
         return list(self.rows.lines)
 
     @property
@@ -328,7 +328,7 @@ class RowTable(ScrollView, can_focus=True):
 
     @property
     def cursor_at(self) -> int:
-        """The row under the cursor, of those that are shown, from 0 on."""
+        """The position of the cursor among the shown rows, from 0."""
         return self._cursor
 
     @property
@@ -342,7 +342,7 @@ class RowTable(ScrollView, can_focus=True):
 
     @property
     def _width(self) -> int:
-        """Cells of a line beside the vertical scrollbar, if there is one."""
+        """The cells of a line, without a vertical scrollbar."""
         return self.scrollable_content_region.width
 
     @property
@@ -351,11 +351,11 @@ class RowTable(ScrollView, can_focus=True):
         return max(1, self.scrollable_content_region.height - HEADER_HEIGHT)
 
     def visible_keys(self) -> list[str]:
-        """The rows in view, top to bottom: those worth asking for."""
+        """The keys of the rows in view, top to bottom."""
         return [line.key for line in self._in_view()]
 
     def cut_cells(self) -> list[CutCell]:
-        """What of the cursor's row is left out or shortened, and all of an error."""
+        """The cells of the cursor's row that are left out or shortened, and errors in full."""
         if self._cursor >= len(self.rows.shown):
             return []
         line = self.rows.shown[self._cursor]
@@ -371,7 +371,7 @@ class RowTable(ScrollView, can_focus=True):
     # --- moving ------------------------------------------------------------------------------------------------------
 
     def move_to(self, key: str) -> None:
-        """Puts the cursor on a row, if it is shown."""
+        """Puts the cursor on a row if that is shown."""
         for at, line in enumerate(self.rows.shown):
             if line.key == key:
                 self._set_cursor(at)
@@ -396,8 +396,8 @@ class RowTable(ScrollView, can_focus=True):
             self._view_from(self._cursor - height + 1)
 
     def _view_from(self, y: int) -> None:
-        """At once: what follows looks at where the view is. Later, it had been moved back to before a sort. By force:
-        rows may have come of which the layout does not know yet, and the view would stay where it is."""
+        """Scrolls to line ``y``. Immediately, because the code after it reads the scroll offset, and a later scroll
+        would undo a sort's. By force, because the layout may not know new rows yet and would refuse."""
         self.scroll_to(y=y, animate=False, immediate=True, force=True)
 
     def action_move(self, rows: int) -> None:
@@ -415,7 +415,7 @@ class RowTable(ScrollView, can_focus=True):
             self.post_message(self.Chosen(self, key))
 
     def action_copy(self) -> None:
-        """The name of the cursor's row; once more, the whole row."""
+        """Copies the name of the cursor's row; the second time, the whole row."""
         if self._cursor >= len(self.rows.shown):
             return
         line = self.rows.shown[self._cursor]
@@ -428,12 +428,13 @@ class RowTable(ScrollView, can_focus=True):
         self.post_message(self.Moved(self))
 
     def watch_show_vertical_scrollbar(self) -> None:
-        """It takes a cell, and no event of a resize comes: the last digit of each row was cut off."""
+        """Fits the columns again. A scrollbar takes a cell without a resize event, which cut off the last digit of each
+        row."""
         self._resize()
         self.refresh()
 
     def _size_updated(self, size: Size, virtual_size: Size, container_size: Size, layout: bool = True) -> bool:
-        """By the layout, before the table is drawn at its new size: with the columns that it has room for there."""
+        """Called by the layout. Fits the columns before the table is drawn at its new size."""
         is_other = super()._size_updated(size, virtual_size, container_size, layout)
         if is_other and self._fit():
             self.refresh()

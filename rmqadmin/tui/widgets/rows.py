@@ -1,5 +1,5 @@
-"""Rows as data: filled part by part, which of them pass, the order they come in, and how old each part is. Knows
-nothing of a screen."""
+"""Rows as data: their parts, which of them pass a filter, their order, and the age of each part. Independent of
+screens."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from rmqadmin.tui.widgets.cells import Cells
 from rmqadmin.tui.widgets.columns import BASE, NUMBERS, Column
 
 _BETWEEN = "  "
-"""Cells, in the text that a filter looks at."""
+"""The gap between cells in the text that filters read."""
 
 
 class Line(msgspec.Struct, gc=False):
-    """A row: its parts, when each was asked for, and text and mark of each cell, None while its part is missing.
-    ``errors``: why the part NUMBERS could not be found out, its ``error``; it takes the place of its cells. A row is
-    part of no cycle, and nothing that a search for garbage has to walk through ten thousand times."""
+    """A row: its parts, when each was asked for, and the text and mark of each cell, None while its part is missing.
+    ``errors`` says why the part NUMBERS is unknown and takes the place of its cells. Not tracked by the garbage
+    collector: rows form no cycles, and there may be ten thousand."""
 
     key: str
     texts: tuple[str | None, ...]
@@ -34,14 +34,14 @@ class Line(msgspec.Struct, gc=False):
 
 
 class Order(msgspec.Struct, frozen=True):
-    """Rows by the values of one column, unknown ones last. Equal rows stay in the order in which they came."""
+    """An order by the values of one column, unknown values last. Equal rows keep their original order."""
 
     at: int
     descends: bool
 
 
 def sort(lines: Sequence[Line], columns: Sequence[Column], order: Order) -> list[Line]:
-    """The same lines in this order, numbers before text. Text is sorted without regard to case."""
+    """The lines in this order, numbers before text. Case does not matter."""
     column = columns[order.at]
     values = [(column.of(line.parts[column.part]) if column.part in line.parts else None, line) for line in lines]
     known = [
@@ -52,8 +52,8 @@ def sort(lines: Sequence[Line], columns: Sequence[Column], order: Order) -> list
 
 
 class Rows:
-    """``shown``: the lines that pass, in their order. ``stale_after_s``: the age at which a part is stale; None for
-    rows that do not age. ``now_ms``: the clock of ages in cells."""
+    """All rows of a table. ``shown``: the lines that pass, in order. ``stale_after_s``: the age at which a part is
+    stale; None for rows that do not age. ``now_ms``: the clock of ages in cells."""
 
     def __init__(
         self,
@@ -68,28 +68,28 @@ class Rows:
         self.stale_after_s = stale_after_s
         self.order: Order | None = None
         self.passes: Callable[[str], bool] | None = None
-        """What a row's base cells have to pass."""
+        """The filter: whether the text of a row's base cells passes."""
         self.is_hidden: Callable[[Any], bool] | None = None
-        """Whether a row is left out, by its base part."""
+        """Whether a row is hidden, by its base part."""
         self.lines: dict[str, Line] = {}
         self._prepared: dict[str, Line] = {}
         self.shown: list[Line] = []
         self._known_counts: dict[str, int] = {}
-        """As ``known_count``, since the last change. The status line says it every second."""
+        """A cache of ``known_count`` since the last change: the status line asks every second."""
         self.hidden_count = 0
-        """Rows that are left out whatever the filter is."""
+        """The number of rows hidden by ``is_hidden``."""
         self.marked: dict[str, Any] = {}
-        """Rows that the user has marked, by key, with their base part. They stay marked when they are gone."""
+        """The base parts of marked rows, by key. They stay marked when they are gone."""
         self._now_ms = now_ms
         self._ageing = {column.part for column in columns if column.is_time or column.described}
-        """Parts whose text changes although they do not."""
+        """Parts whose text changes even if they do not."""
 
     # --- filling -----------------------------------------------------------------------------------------------------
 
     def set_base(self, rows: Iterable[tuple[str, Any]], *, keeps_others: bool = False) -> bool:
-        """All rows, in order, with their base part. Its text is made again only if the part has changed, or if it says
-        how old something is. Rows that were there before keep their other parts. With ``keeps_others``, rows that are
-        not named stay behind the others, and age. Returns whether anything looks different now."""
+        """Sets all rows, in order, with their base parts. Text is only made again if a part has changed or shows an
+        age. Existing rows keep their other parts. With ``keeps_others``, existing rows that are not named stay after
+        the others, and age. Returns whether anything looks different now."""
         lines: dict[str, Line] = {}
         changed, now_s = False, monotonic()
         stale_before_s = 0.0 if self.stale_after_s is None else now_s - self.stale_after_s
@@ -108,7 +108,7 @@ class Rows:
         return changed
 
     def prepare(self, rows: Iterable[tuple[str, Any]]) -> None:
-        """Makes the text of rows that the next ``set_base`` will bring. Nobody sees them before."""
+        """Makes the text of rows for the next ``set_base``. They are not shown before that."""
         for key, base in rows:
             line = self._prepared[key] = self._blank(key)
             self._fill_base(line, base)
@@ -122,8 +122,8 @@ class Rows:
         return changed
 
     def put(self, part: str, found: Mapping[str, Any], *, asked_s: float | None = None) -> set[str]:
-        """One part of some rows, whose text is made again as in ``set_base``. Rows that are gone meanwhile are ignored.
-        ``asked_s``: when it was asked for, by ``monotonic``; None for now. Returns the keys of those that look
+        """Sets one part of some rows; text is made again as in ``set_base``. Ignores rows that have gone meanwhile.
+        ``asked_s``: when the part was asked for, by ``monotonic``; None for now. Returns the keys of the rows that look
         different now."""
         changed = set()
         for key, value in found.items():
@@ -137,7 +137,7 @@ class Rows:
         return changed
 
     def _fill(self, line: Line, part: str, value: Any) -> bool:
-        """Makes the cells of one part. Returns whether one of them has changed."""
+        """Makes the cells of one part. Returns whether any of them has changed."""
         if part not in line.parts:
             self._known_counts.clear()
         line.parts[part] = value
@@ -172,14 +172,15 @@ class Rows:
     # --- what is copied of a row -------------------------------------------------------------------------------------
 
     def name_of(self, line: Line) -> str:
-        """As it is, not as it is shown."""
+        """The name of a row, unshortened."""
         at = next((at for at, column in enumerate(self.columns) if column.is_name), 0)
         part = line.parts.get(self.columns[at].part)
         value = None if part is None else self.columns[at].of(part)
         return value if isinstance(value, str) else line.texts[at] or ""
 
     def told(self, line: Line) -> str:
-        """All that is known of a row, also what is left out or shortened: a line a column, its title and its text."""
+        """All cells of a row in full, including those left out or shortened: a line for each column, with title and
+        text."""
         cells = zip(self.columns, line.texts, strict=True)
         known = [f"{column.title}: {text}" for column, text in cells if column.kind is not Shape.TREND and text]
         return "\n".join([*known, *(f"error: {text}" for text in line.errors.values())])
@@ -187,7 +188,7 @@ class Rows:
     # --- which and in which order ------------------------------------------------------------------------------------
 
     def arrange(self) -> None:
-        """Makes ``shown`` anew."""
+        """Updates ``shown``."""
         self._known_counts.clear()
         passes, is_hidden = self.passes, self.is_hidden
         visible = [line for line in self.lines.values() if is_hidden is None or not is_hidden(line.parts[BASE])]
@@ -202,7 +203,8 @@ class Rows:
         return None if self.order is None else self.columns[self.order.at].part
 
     def order_text(self) -> str:
-        """What rows are sorted by, and for how many rows that is known. Empty if they are not sorted."""
+        """The column and direction of the order, and how many rows have a value if not all. Empty if rows are not
+        sorted."""
         if self.order is None:
             return ""
         column = self.columns[self.order.at]
@@ -211,13 +213,13 @@ class Rows:
         return f"by {column.title}, {'falling' if self.order.descends else 'rising'}{known}"
 
     def known_count(self, part: str) -> int:
-        """How many of the rows that pass have a part."""
+        """How many of the shown rows have a part."""
         if part not in self._known_counts:
             self._known_counts[part] = sum([part in line.parts for line in self.shown])
         return self._known_counts[part]
 
     def asked_longest_ago(self, part: str, count: int) -> list[str]:
-        """Rows that pass, those with the oldest part first, and before them those that were never asked for."""
+        """The keys of ``count`` shown rows: first those never asked for, then those with the oldest part."""
         oldest = sorted(self.shown, key=lambda line: line.asked_s.get(part, 0.0))
         return [line.key for line in oldest[:count]]
 
@@ -233,10 +235,10 @@ class Rows:
         return any(self.is_stale(line, part) for part in line.parts)
 
     def oldest_s(self, line: Line) -> float | None:
-        """The age of the oldest cell that is stale."""
+        """The age of the oldest stale cell; None if none is stale."""
         now_s = monotonic()
         if self.stale_after_s is None or now_s - min(line.asked_s.values(), default=now_s) <= self.stale_after_s:
-            return None  # of hundreds of rows that are looked at each second, hardly any is
+            return None  # the usual case: hundreds of rows are checked each second, and hardly any is stale
         ages_s = [
             now_s - line.asked_s[column.part]
             for column in self.columns

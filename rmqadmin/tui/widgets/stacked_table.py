@@ -1,4 +1,4 @@
-"""A table above or below others: the cursor walks from one to the next."""
+"""A table above or below others. The cursor moves from one to the next."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ class StackedTable(RowTable):
 
     @dataclass
     class LeftBehind(Message):
-        """``step``: -1 upwards, 1 downwards."""
+        """The cursor left the table. ``step``: -1 upwards, 1 downwards."""
 
         table: StackedTable
         step: int
 
     def _keeps_row(self) -> bool:
-        """Without the keys, and not left further down, it shows its first rows: of a log, the newest."""
+        """Without the focus, a table at its top keeps showing its first rows: of a log, the newest."""
         return self.has_focus or self.scroll_offset.y > 0
 
     def action_move(self, rows: int) -> None:
@@ -31,6 +31,6 @@ class StackedTable(RowTable):
             super().action_move(rows)
 
     def enter(self, step: int) -> None:
-        """Takes the keys, with the cursor on the first row that a step in this direction reaches."""
+        """Takes the focus, with the cursor on the first row if the step is downwards, otherwise on the last."""
         self.screen.set_focus(self)
         super().action_move(-self.row_count if step > 0 else self.row_count)

@@ -1,4 +1,4 @@
-"""The last line above the keys: how many rows, the filter, how old what is shown is, and what went wrong."""
+"""The line above the keys: the number of rows, the filter, the age of the contents, and errors."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _PADDING = 2
 
 
 class StatusLine(ToldLine):
-    """``show`` it anew once a second and whenever a feed changed. What went wrong takes a second line where the first
-    has no room for it; interval and age are always there."""
+    """Call ``show`` once a second and whenever a feed changed. Errors take a second line if the first has no room.
+    Interval and age are always shown."""
 
     _line_count = 1
 
     def show(self, rows: str, feeds: Sequence[Feed], interval_s: float | None, *, paused: bool) -> None:
-        """``interval_s`` None: the screen asks once, and what it shows does not age."""
+        """``interval_s`` is None if the screen asks once and its contents do not age."""
         asking = []
         if interval_s is not None:
             if paused:
@@ -48,7 +48,7 @@ class StatusLine(ToldLine):
 
 
 def _age(feeds: Sequence[Feed]) -> Content:
-    """The age of the part that was updated the longest ago."""
+    """The age of the least recently updated part."""
     updated = [feed.updated_s for feed in feeds if feed.updated_s is not None]
     if not updated:
         return Content("no answer yet" if any(feed.error for feed in feeds) else "asking …")

@@ -1,5 +1,5 @@
-"""One number over time, as bars between two axes: how much, and when. Textual has a sparkline but no axes, and a
-library for plots (textual-plotext) takes 45 ms more to load; two labels and a line of times are all that is missing."""
+"""One number over time, as bars between two axes: value and time. Textual has a sparkline but no axes, and the plot
+library textual-plotext takes another 45 ms to load. Two labels and a line of times are enough."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _LINES_AROUND = 2
 
 
 class TimePlot(Static):
-    """``show`` it anew when there is a new sample or another size."""
+    """Call ``show`` for a new sample or size."""
 
     _shown: list[str] | None = None
 
     def show(
         self, title: str, samples: Sequence[NumberAt], between_ms: tuple[int, int], form: Callable[[float | None], str]
     ) -> None:
-        """``form``: a value as people read it."""
+        """``form`` formats a value."""
         width, height = max(1, self.size.width - LABEL_WIDTH - 1), max(1, self.size.height - _LINES_AROUND)
         columns = per_column(samples, *between_ms, width)
         known = [value for value in columns if value is not None]
