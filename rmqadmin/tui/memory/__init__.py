@@ -1,2 +1,2 @@
-"""What the dashboard remembers of a cluster from one refresh to the next, for all its screens. It asks nobody and knows
-no Textual."""
+"""What the dashboard remembers of a cluster between refreshes, for all its screens. It asks no server and does not use
+Textual."""

@@ -1,5 +1,5 @@
-"""The alerts of the user's rules: which are on and since when. What begins and what is over goes into the log of
-changes, and is news once."""
+"""The alerts of the user's rules: which are on and since when. Each beginning and end goes into the log of changes, and
+is news once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KINDS = {"topic": SubjectKind.TOPIC, "group": SubjectKind.GROUP, "broker": Subj
 
 
 class AlertNews(msgspec.Struct, frozen=True):
-    """An alert that has begun or is over. ``rings``: the user wants to hear it."""
+    """An alert that has begun or ended. ``rings`` if the user wants a sound."""
 
     subject: Subject
     text: str
@@ -35,13 +35,14 @@ class AlertBook:
         self._news: list[AlertNews] = []
 
     def wants(self, condition: Condition, about: str, name: str) -> bool:
-        """Whether some rule is about this."""
+        """Whether some rule needs this condition of ``name``."""
         return any(rule.condition is condition and rule.about == about and rule.is_for(name) for rule in self.rules)
 
     def look(
         self, at_ms: int, condition: Condition, about: str, values: Mapping[str, Bounds], *, are_all: bool = True
     ) -> None:
-        """``are_all``: a name that is not among the values is not there any more, and nothing is said of it."""
+        """Checks values against the rules. With ``are_all``, names without a value no longer exist, and their alerts
+        are dropped without a log entry."""
         for number, rule in enumerate(self.rules):
             if rule.condition is not condition or rule.about != about:
                 continue
@@ -56,7 +57,7 @@ class AlertBook:
         state, before = self._states.get((number, name)) or (AlertState(self.rules[number]), value)
         turned = state.look(at_ms, value)
         if state.is_on and value.least <= state.rule.until:
-            value = before  # the text keeps the last value that is known
+            value = before  # the text keeps the last known value
         self._states[number, name] = state, value
         if turned:
             subject = _subject(state.rule, name)
@@ -67,7 +68,7 @@ class AlertBook:
             self._news.append(AlertNews(subject, said, mark, state.is_on and state.rule.bell))
 
     def take_news(self) -> list[AlertNews]:
-        """What has begun and ended since this was asked last."""
+        """The alerts that have begun or ended since the last call."""
         news, self._news = self._news, []
         return news
 

@@ -1,4 +1,4 @@
-"""The log of what has changed in a cluster while the dashboard ran: brokers, topics, groups, members, dead letters."""
+"""The log of changes in a cluster while the dashboard runs: brokers, topics, groups, members, dead letters."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from rmqadmin.core.tables.marks import Mark
 
 CHANGES_MAX = 500
 NAMES_TOLD_MAX = 5
-"""If more topics or groups come or go at once, they are counted."""
+"""If more topics or groups come or go at once, one entry gives their number."""
 
 
 class SubjectKind(StrEnum):
-    """What a change, a trouble or samples are about; the name beside it is of this kind."""
+    """The kind of thing that a change, a trouble or samples are about."""
 
     BROKER = "broker"
     TOPIC = "topic"
@@ -27,15 +27,15 @@ class SubjectKind(StrEnum):
 
 
 class Subject(msgspec.Struct, frozen=True):
-    """``name``: a broker is ``NAME/ID``, dead letters go by their group, and a queue of a group is
-    ``GROUP: TOPIC/BROKER/ID``."""
+    """What something is about. ``name`` is ``NAME/ID`` for a broker, the group for dead letters, and ``GROUP:
+    TOPIC/BROKER/ID`` for a queue of a group."""
 
     kind: SubjectKind
     name: str
 
 
 class ChangeSeen(msgspec.Struct, frozen=True):
-    """``subject`` is None if it is about several. ``number`` counts up."""
+    """One entry of the log. ``subject`` is None if there are several. ``number`` counts up."""
 
     number: int
     at_ms: int
@@ -45,7 +45,7 @@ class ChangeSeen(msgspec.Struct, frozen=True):
 
 
 class ChangeLog:
-    """The newest last."""
+    """The log, newest entries last."""
 
     def __init__(self) -> None:
         self._changes: deque[ChangeSeen] = deque(maxlen=CHANGES_MAX)
@@ -58,8 +58,8 @@ class ChangeLog:
         return change
 
     def replace(self, before: ChangeSeen, at_ms: int, text: str) -> ChangeSeen:
-        """The same change has gone on: it is told once, as of now."""
-        with suppress(ValueError):  # so old that it is not kept any more
+        """Replaces an entry because the same change has continued. The entry's time becomes ``at_ms``."""
+        with suppress(ValueError):  # too old to be kept
             self._changes.remove(before)
         return self.add(at_ms, before.subject, text, before.mark)
 
@@ -67,7 +67,7 @@ class ChangeLog:
         return list(reversed(self._changes))
 
     def since(self, at_ms: int) -> int:
-        """How many changes there have been after a moment, of those that are kept."""
+        """How many kept changes came after ``at_ms``."""
         return sum(change.at_ms > at_ms for change in self._changes)
 
     def add_names(
@@ -80,8 +80,8 @@ class ChangeLog:
         tells_new: bool = True,
         tells_deleted: bool = True,
     ) -> None:
-        """Which names have come and which have gone; False for what the sources of ``before`` and ``after`` cannot
-        tell."""
+        """Logs names that have come or gone. ``tells_new`` and ``tells_deleted`` are False if ``before`` and ``after``
+        cannot show that."""
         new = set(after) - set(before) if tells_new else set()
         deleted = set(before) - set(after) if tells_deleted else set()
         for names, one, many in ((new, "is new", "are new"), (deleted, "was deleted", "were deleted")):

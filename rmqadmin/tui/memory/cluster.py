@@ -1,5 +1,5 @@
-"""Which brokers there were and what they said last. A broker that the name server no longer tells of is gone, and not
-as if it had never been: it stays in lists, and sums say that they lack it."""
+"""Remembers brokers and their last answers. A broker that the nameserver no longer lists is gone but not forgotten: it
+stays in lists, and sums say that they lack it."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from rmqadmin.core.units import elapsed
 from rmqproto.bodies.routes import BrokerData, ClusterInfo
 
 Lacks = dict[str, str]
-"""Broker names that an answer lacks, and why: ``gone 12 s ago``, or the error."""
+"""Names of the brokers missing from an answer, and why: ``gone 12 s ago``, or the error."""
 
 
 class SeenBroker(msgspec.Struct, frozen=True):
-    """One broker process. ``gone_since_ms``: when the name server last told of it; None while it does."""
+    """One broker process. ``gone_since_ms``: when the nameserver last listed it; None while it does."""
 
     replica: Replica
     gone_since_ms: int | None = None
 
 
 class Cluster(msgspec.Struct, frozen=True):
-    """What the name server tells now, and what it told before. ``seen`` has every broker process by ``NAME/ID``.
-    ``gone`` has the broker names of which no process is left, and since when."""
+    """What the nameserver lists now, and what it listed before. ``seen`` has every broker process by ``NAME/ID``.
+    ``gone`` has the names of brokers without any process left, and since when."""
 
     info: ClusterInfo
     brokers: list[BrokerData]
@@ -38,7 +38,7 @@ class Cluster(msgspec.Struct, frozen=True):
 
 
 class ClusterMemory:
-    """Any thread may use it. ``now_ms`` is the clock of the dashboard."""
+    """The memory of a cluster. Any thread may use it. ``now_ms`` is the clock of the dashboard."""
 
     def __init__(self, now_ms: Callable[[], int]):
         self.heads = KnownHeads()
@@ -57,8 +57,8 @@ class ClusterMemory:
     # --- brokers -----------------------------------------------------------------------------------------------------
 
     def see(self, info: ClusterInfo) -> Cluster:
-        """What the name server has just told. A process that has taken another id, or another address under its old
-        id, is not gone."""
+        """Takes the nameserver's latest list. A process that has taken another id, or another address under its old id,
+        is not gone."""
         now_ms = self._now_ms()
         present = {f"{one.broker_name}/{one.broker_id}": one for one in replicas_of(info, None)}
         addrs = {one.broker_addr for one in present.values()}
@@ -85,22 +85,22 @@ class ClusterMemory:
 
     @property
     def brokers(self) -> list[BrokerData]:
-        """Those that the name server told of last, and that can be asked."""
+        """The brokers that the nameserver listed last and that can be asked."""
         return self._brokers
 
     @property
     def clusters(self) -> list[str]:
-        """Of those brokers."""
+        """The clusters of ``brokers``."""
         return sorted({broker.cluster for broker in self._brokers if broker.cluster is not None})
 
     @property
     def seen(self) -> dict[str, SeenBroker]:
-        """Every broker process that there is or was, by ``NAME/ID``."""
+        """Every broker process, present or gone, by ``NAME/ID``."""
         with self._lock:
             return dict(self._seen)
 
     def forget(self, key: str) -> None:
-        """A broker that is gone for good."""
+        """Forgets a broker that is gone for good."""
         with self._lock:
             known = self._seen.pop(key, None)
             if known is not None and not any(
@@ -114,7 +114,7 @@ class ClusterMemory:
                     names.discard(name)
 
     def gone_text(self, broker_name: str) -> str | None:
-        """``gone 12 s ago``; None for a broker that is there, or was never seen."""
+        """``gone 12 s ago``; None for a broker that is present or was never seen."""
         with self._lock:
             since_ms = self._gone.get(broker_name)
         return None if since_ms is None else gone_text(since_ms, self._now_ms())
@@ -122,13 +122,13 @@ class ClusterMemory:
     # --- what they said ----------------------------------------------------------------------------------------------
 
     def keep(self, what: str, broker_name: str, answer: Any) -> None:
-        """The latest answer of a broker to a question."""
+        """Keeps the latest answer of a broker to a question."""
         with self._lock:
             self._answers[what, broker_name] = answer
             self._answered_ms[what, broker_name] = self._now_ms()
 
     def young(self, what: str, broker_name: str, age_max_ms: int) -> Any:
-        """The latest answer of a broker to a question, if it is not older, or None."""
+        """The latest answer of a broker to a question; None if it is older than ``age_max_ms``."""
         with self._lock:
             answered_ms = self._answered_ms.get((what, broker_name))
             is_young = answered_ms is not None and 0 <= self._now_ms() - answered_ms <= age_max_ms
@@ -142,12 +142,12 @@ class ClusterMemory:
     # --- where topics are --------------------------------------------------------------------------------------------
 
     def keep_topics(self, broker_name: str, topics: Container[str]) -> None:
-        """All topics that a broker has, as it has just said."""
+        """Keeps the complete list of a broker's topics."""
         with self._lock:
             self._topics[broker_name] = topics
 
     def lost_of(self, topic: str, broker_names: set[str]) -> Lacks:
-        """The brokers that a topic was on and that are gone; ``broker_names`` are those that its route names now."""
+        """The brokers that had a topic and are gone. ``broker_names`` are those in its current route."""
         with self._lock:
             known = self._places.setdefault(topic, set())
             known |= broker_names

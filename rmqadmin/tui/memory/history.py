@@ -1,4 +1,4 @@
-"""Numbers over time: the one home of samples, for sparklines, trends and growth. It keeps the last minutes only."""
+"""Numbers over time: all samples, for sparklines, trends and growth. Only the last minutes are kept."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 SAMPLES_MAX = 240
-"""Of one series: eight minutes at two seconds."""
+"""Samples kept of one series: eight minutes at one every 2 s."""
 
 SERIES_MAX = 4000
-"""The one that was added to the longest ago is forgotten."""
+"""Beyond this many, the least recently updated series is forgotten."""
 
 
 class Series(NamedTuple):
-    """``what`` is broker, topic, group, queue or dead letters; ``field`` is the number's name, its unit last."""
+    """The key of a series. ``what`` is broker, topic, group, queue, dead letters or cluster; ``field`` is the number's
+    name, ending in its unit."""
 
     what: str
     name: str
@@ -22,19 +23,19 @@ class Series(NamedTuple):
 
 
 class NumberAt(NamedTuple):
-    """``value`` None: it was asked for, and nobody told."""
+    """A sample. ``value`` is None if it was asked for without an answer."""
 
     at_ms: int
     value: float | None
 
 
 HELD_MS = 35_000
-"""What was read is taken to hold for so long: groups that nobody looks at are asked every 30 s."""
+"""How long a reading counts as current: groups that no screen shows are read every 30 s."""
 
 
 def per_column(samples: Sequence[NumberAt], begin_ms: int, end_ms: int, width: int) -> list[float | None]:
-    """Samples, oldest first, on an axis of time with ``width`` columns: in each the most of what was read in its time,
-    or what was read last before it. None where nothing was read for HELD_MS, and where nobody knew."""
+    """Samples, oldest first, in ``width`` columns of a time axis. A column has the largest value read in its time, or
+    else the last one before. None if nothing was read for HELD_MS, or if the value was unknown."""
     length_ms = max(1, end_ms - begin_ms)
     columns: list[float | None] = []
     at, last = 0, NumberAt(begin_ms, None)
@@ -55,8 +56,8 @@ def per_column(samples: Sequence[NumberAt], begin_ms: int, end_ms: int, width: i
 
 
 class NumberChange(NamedTuple):
-    """How a number has changed between two samples. ``is_whole``: the time that was asked for is known from its begin
-    on."""
+    """How a number has changed between two samples. ``is_whole`` if samples cover the wanted time from its
+    beginning."""
 
     by: float
     over_ms: int
@@ -68,15 +69,15 @@ class NumberChange(NamedTuple):
 
 
 class NumberHistory:
-    """Not for several threads."""
+    """All series. Not thread-safe."""
 
     def __init__(self) -> None:
         self._samples: dict[Series, deque[NumberAt]] = {}
         self._lacking: dict[Series, frozenset[str]] = {}
 
     def add(self, series: Series, at_ms: int, value: float | None, lacking: Collection[str] = ()) -> None:
-        """``lacking``: brokers that the value, a sum, lacks. If it lacks others than the one before, there is a gap
-        between them."""
+        """Adds a value. ``lacking``: brokers missing from it, if it is a sum. If the previous value lacked other
+        brokers, there is a gap between the two."""
         found = self._samples.pop(series, None)
         lacks = frozenset(lacking)
         if found is None:
@@ -91,14 +92,14 @@ class NumberHistory:
         if lacks:
             self._lacking[series] = lacks
         found.append(NumberAt(at_ms, value))
-        self._samples[series] = found  # behind the others
+        self._samples[series] = found  # now the most recent series
 
     def samples(self, series: Series) -> list[NumberAt]:
-        """Oldest first; none of a series that nobody added to."""
+        """The samples of a series, oldest first; empty for an unknown one."""
         return list(self._samples.get(series, ()))
 
     def values(self, series: Series, count: int) -> list[float | None]:
-        """The last ``count`` at most. Where nothing was read for HELD_MS, there is a gap: None."""
+        """The last values of a series, ``count`` at most. None marks a gap where nothing was read for HELD_MS."""
         found: list[float | None] = []
         before_ms: int | None = None
         for at_ms, value in self.samples(series)[-count:]:
@@ -109,12 +110,12 @@ class NumberHistory:
         return found[-count:]
 
     def lacking(self, series: Series) -> frozenset[str]:
-        """The brokers that its last value, a sum, lacks."""
+        """The brokers missing from the series' last value."""
         return self._lacking.get(series, frozenset())
 
     def change(self, series: Series, within_ms: int) -> NumberChange | None:
-        """From the first value of the last ``within_ms`` to the last one, without a gap between them: what came before
-        a gap may not have been the same sum. None if there are not two such values."""
+        """The change from the first value within the last ``within_ms`` to the last one, without a gap between them: a
+        sum before a gap may have other parts. None without two such values."""
         end: tuple[int, float] | None = None
         begin_ms, begin, is_whole = 0, 0.0, False
         for at_ms, value in reversed(self._samples.get(series, ())):

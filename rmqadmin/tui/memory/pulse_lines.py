@@ -1,5 +1,5 @@
-"""What the opening screen shows of brokers, groups and dead letters: the latest numbers, each with those before it, and
-how they change in words."""
+"""What the opening screen shows of brokers, groups and dead letters: the latest numbers, their earlier values, and
+their changes in words."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from rmqadmin.core.units import duration, rate
 from rmqadmin.tui.memory.history import NumberChange
 
 Line = list[float | None]
-"""The last values of a series."""
+"""The last values of a series, for a sparkline."""
 
 
 class BrokerLine(msgspec.Struct, frozen=True):
-    """``error``: it is gone or does not answer, and why."""
+    """A broker. ``error`` says that it is gone, or why it does not answer."""
 
     in_tps: float | None
     in_line: Line
@@ -28,7 +28,7 @@ class BrokerLine(msgspec.Struct, frozen=True):
 
 
 class WorstLine(msgspec.Struct, frozen=True):
-    """A group that is far behind. ``trend``: how its lag changes."""
+    """A group that is far behind. ``trend`` says how its lag changes."""
 
     lag_count: int
     lag_ms: int | None
@@ -38,8 +38,8 @@ class WorstLine(msgspec.Struct, frozen=True):
 
 
 class OverTime(msgspec.Struct, frozen=True):
-    """What is known of a row beyond its latest numbers: the last values of some of them, how its lag changes, and
-    what is wrong with it, in ``mark``."""
+    """What is known of a row beyond its latest numbers: the last values of some, how its lag changes, and what is
+    ``wrong``, with its ``mark``."""
 
     lines: dict[str, Line]
     trend: str = ""
@@ -56,7 +56,7 @@ class LettersLine(msgspec.Struct, frozen=True):
 
 
 def trend_text(change: NumberChange | None, lag_count: int) -> str:
-    """``+12.0/s``, ``-30.0/s, done in 5m12s``, ``steady`` if it is less than can be said; empty while that is not
+    """``+12.0/s``, ``-30.0/s, done in 5m12s``, or ``steady`` if the change is too small to show. Empty if it is not
     known."""
     if change is None:
         return ""
@@ -68,7 +68,7 @@ def trend_text(change: NumberChange | None, lag_count: int) -> str:
 
 
 def growth_text(change: NumberChange | None) -> str:
-    """``+3 in 5m00s``; ``none in 5m00s``; empty while that is not known."""
+    """``+3 in 5m00s`` or ``none in 5m00s``; empty if it is not known."""
     if change is None:
         return ""
     grown = f"{round(change.by):+,}" if change.by else "none"

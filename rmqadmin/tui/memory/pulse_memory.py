@@ -1,5 +1,5 @@
-"""The pulse of a cluster: the latest reading of everything, their history, what is wrong and since when, and the log of
-what has changed. It is given readings and asks nobody."""
+"""The pulse of a cluster: the latest readings and their history, what is wrong and since when, and the log of changes.
+It is given readings and asks no server."""
 
 from __future__ import annotations
 
@@ -45,22 +45,22 @@ from rmqproto.names import DLQ_PREFIX
 from rmqproto.wording import counted
 
 TREND_WITHIN_MS, FALL_OVER_MS = 300_000, 60_000
-"""How far back a trend looks; and for how long a lag has not become less when a fall before that foretells nothing."""
+"""How far back a trend looks. If a lag has not fallen in the last FALL_OVER_MS, an earlier fall is ignored."""
 
 WORST_COUNT = 5
-"""Groups that are shown of those that are far behind."""
+"""How many of the groups furthest behind are shown."""
 
 LINE_SAMPLES = 60
-"""Of a sparkline."""
+"""The number of samples in a sparkline."""
 
 _TOLD_BESIDE = frozenset({Rule.GONE, Rule.SILENT, Rule.INACTIVE, Rule.DISK, Rule.SHARING, Rule.OFFLINE})
-"""Troubles that have a column of their own in the row."""
+"""Troubles that other columns of the row show."""
 
 _BROKER_FIELDS = ("in_tps", "out_tps", "disk_ratio", "put_ms")
 
 
 class _LettersTold(NamedTuple):
-    """The latest change of a group's dead letters, when the first of them came, and how many."""
+    """The latest log entry of a group's dead letters, when the first of them came, and how many."""
 
     change: ChangeSeen
     begin_ms: int
@@ -68,7 +68,7 @@ class _LettersTold(NamedTuple):
 
 
 class PulseMemory:
-    """Not for several threads."""
+    """The pulse. Not thread-safe."""
 
     def __init__(self, now_ms: Callable[[], int], alert_rules: Sequence[AlertRule] = ()):
         self.history = NumberHistory()
@@ -90,12 +90,12 @@ class PulseMemory:
         self._wrong = TroubleList(self.log)
         self._rebalances: dict[str, Rebalances] = {}
         self.handovers = Handovers()
-        """How sets of brokers have changed, as far as somebody has looked at them."""
+        """The changes of sets of brokers, as far as screens have read them."""
 
     # --- readings ----------------------------------------------------------------------------------------------------
 
     def take_brokers(self, seen: Mapping[str, SeenBroker], readings: Mapping[str, BrokerReading]) -> None:
-        """``readings`` of those that are not gone."""
+        """Takes all brokers, with ``readings`` of those that are not gone."""
         at_ms = self._now_ms()
         if self._silent_since_ms is not None:
             away = elapsed(at_ms - self._silent_since_ms)
@@ -123,7 +123,7 @@ class PulseMemory:
         self._alert_brokers(at_ms, readings)
 
     def take_silence(self, why: str) -> None:
-        """The name server cannot be asked, so nobody is. The log has to say that it does not know what changes
+        """Notes that the nameserver cannot be asked, and so nobody is. The log must say that it misses changes
         meanwhile."""
         if self._silent_since_ms is None and self._seen is not None:
             self._silent_since_ms = self._now_ms()
@@ -176,7 +176,7 @@ class PulseMemory:
             self._judge_group(at_ms, group)
 
     def _alert_groups(self, at_ms: int, found: GroupLags, before: Mapping[str, GroupLag]) -> None:
-        """A sum that lacks a broker is not less than it says, and nothing else is known of it."""
+        """Checks alerts of groups. A sum that lacks a broker is a lower bound."""
         lags = {
             group: Bounds.at_least(lag.lag_count) if lag.lacking else Bounds.exactly(lag.lag_count)
             for group, lag in found.groups.items()
@@ -201,7 +201,7 @@ class PulseMemory:
             unknown.add(Rule.RETENTION)
         if members is None or members.member_ids is None:
             unknown |= {Rule.OFFLINE, Rule.SHARING}
-        if lag is not None and lag.lacking and not lag.lag_count:  # it may wait where nobody answers
+        if lag is not None and lag.lacking and not lag.lag_count:  # messages may wait on a silent broker
             unknown |= {Rule.OFFLINE, Rule.STUCK, Rule.RETENTION}
         self._wrong.judge(
             at_ms,
@@ -213,7 +213,7 @@ class PulseMemory:
         )
 
     def take_worst(self, worst: Sequence[WorstGroup]) -> None:
-        """The groups that may have the longest lag time, the longest first. Some of them are shown."""
+        """Takes the groups that may have the longest lag time, the longest first. The first few are shown."""
         at_ms = self._now_ms()
         self._worst, self._worst_ms = worst[:WORST_COUNT], at_ms
         self._alert_lag_times(at_ms, worst)
@@ -224,7 +224,7 @@ class PulseMemory:
             self._judge_group(at_ms, one.group)
 
     def _alert_lag_times(self, at_ms: int, worst: Sequence[WorstGroup]) -> None:
-        """A group whose waiting messages were not looked at is known not to be further behind than its bound."""
+        """Checks alerts of lag times. For a group whose waiting messages were not read, its bound is an upper limit."""
         known = {one.group: at_ms - one.oldest_waiting_ms for one in worst if one.oldest_waiting_ms is not None}
 
         def bounds(group: str, lag: GroupLag) -> Bounds:
@@ -238,8 +238,8 @@ class PulseMemory:
         self.alerts.look(at_ms, Condition.LAG_TIME, "group", values, are_all=not self._lacks)
 
     def take_rows(self, kind: SubjectKind, found: Mapping[str, RowReading]) -> None:
-        """What a screen has read of the rows that it shows. Sums that lack a broker are left out: where it is missed,
-        the pulse has sums of its own, which lack others."""
+        """Takes what a screen has read of its rows. Sums that lack a broker are ignored, because the pulse's own sums
+        may lack other brokers."""
         at_ms = self._now_ms()
         for name, reading in found.items():
             if not reading.lacking and (kind is not SubjectKind.GROUP or not self._lacking_of(name)):
@@ -250,13 +250,13 @@ class PulseMemory:
             self._alert(at_ms, Condition.ZERO_RATE, "topic", rates, are_all=False)
 
     def take_topics(self, topics: Collection[str], broker_names: Collection[str]) -> None:
-        """All topics that the name server knows, and the brokers that it knows: topics of a broker that went are not
-        deleted, and those of one that came are not new."""
+        """Takes all topics and brokers that the nameserver knows. Topics of a broker that has gone do not count as
+        deleted, and topics of a broker that has come do not count as new."""
         brokers = frozenset(broker_names)
         own = frozenset(
             topic
             for topic in topics
-            if not is_made_by_brokers(topic, brokers) and not topic.startswith(DLQ_PREFIX)  # told of as dead letters
+            if not is_made_by_brokers(topic, brokers) and not topic.startswith(DLQ_PREFIX)  # logged as dead letters
         )
         if self._topics is not None:
             before, brokers_before = self._topics
@@ -265,7 +265,7 @@ class PulseMemory:
         self._topics = own, brokers
 
     def take_letters(self, groups: Collection[str], found: Mapping[str, LettersReading]) -> None:
-        """``groups``: all that have dead letters. ``found``: the depths of some of them."""
+        """Takes all ``groups`` with dead letters, and ``found``, the depths of some of them."""
         at_ms = self._now_ms()
         is_first = self._letters is None
         letters = {group: one for group, one in (self._letters or {}).items() if group in groups}
@@ -305,11 +305,11 @@ class PulseMemory:
         self._judge_group(at_ms, group)
 
     def rebalances(self, group: str) -> Rebalances:
-        """How its queues have gone from member to member; empty if nobody has looked at its members yet."""
+        """How a group's queues have moved between members; empty until its members have been read."""
         return self._rebalances.get(group) or Rebalances()
 
     def take_sets(self, sets: Sequence[HaSet]) -> None:
-        """What a screen has read of masters and slaves."""
+        """Takes what a screen has read of masters and slaves."""
         for change in self.handovers.look(self._now_ms(), sets):
             self.log.add(change.at_ms, None, f"{change.broker_name} {change.text}", change.mark)
 
@@ -325,7 +325,8 @@ class PulseMemory:
         return self.history.change(_letters_series(group), TREND_WITHIN_MS)
 
     def _tell_letters(self, at_ms: int, subject: Subject, more_count: int) -> None:
-        """A group that fails now and then would fill the log: what comes within some minutes is one change."""
+        """Logs new dead letters. Those of a few minutes share one entry, because a group that fails now and then would
+        fill the log."""
         told = self._letters_told.get(subject.name)
         if told is None or at_ms - told.begin_ms > TREND_WITHIN_MS:
             text = counted(more_count, "new dead letter")
@@ -337,7 +338,8 @@ class PulseMemory:
         self._letters_told[subject.name] = _LettersTold(change, begin_ms, more_count)
 
     def _grown(self, group: str, reading: LettersReading) -> Bounds:
-        """How many have come in the last minutes. Of which less is known, or not of all brokers, it may be more."""
+        """How many dead letters have come in the last minutes; a lower bound if not all of that time, or not all
+        brokers, are known."""
         growth = self._growth(group)
         if growth is None:
             return UNKNOWN_VALUE
@@ -347,31 +349,31 @@ class PulseMemory:
 
     @property
     def groups(self) -> Mapping[str, GroupLag]:
-        """Every group, by the latest reading."""
+        """Every group of the latest reading."""
         return self._lags or {}
 
     @property
     def lacks(self) -> Lacks:
-        """Brokers whose groups are not among them, and why."""
+        """The brokers whose groups are missing from it, and why."""
         return self._lacks
 
     def _lacking_of(self, group: str) -> tuple[str, ...]:
-        """Brokers that may have more of a group. Of one that nobody tells of, all that do not answer."""
+        """The brokers that may have more of a group. For an unknown group, all that do not answer."""
         lag = self.groups.get(group)
         return tuple(self._lacks) if lag is None else lag.lacking
 
     @property
     def letters_unread_count(self) -> int:
-        """Groups with dead letters whose number has not been asked for yet."""
+        """How many groups have dead letters that have not been counted yet."""
         return self._letters_unread_count
 
     @property
     def is_complete(self) -> bool:
-        """Whether brokers, groups and dead letters have been read once."""
+        """Whether brokers, groups and dead letters have been read at least once."""
         return self._seen is not None and self._lags is not None and self._letters is not None
 
     def broker_lines(self) -> dict[str, BrokerLine]:
-        """Of every broker that there is or was, by ``NAME/ID``."""
+        """A line for every broker, present or gone, by ``NAME/ID``."""
         now_ms = self._now_ms()
 
         def line(key: str, seen: SeenBroker) -> BrokerLine:
@@ -389,7 +391,8 @@ class PulseMemory:
         return {key: line(key, seen) for key, seen in (self._seen or {}).items()}
 
     def worst_lines(self) -> dict[str, WorstLine]:
-        """As it was when it was read: whether a message still waits is not known while nobody can be asked."""
+        """The groups furthest behind, as of their reading: nobody knows whether a message still waits while no broker
+        answers."""
         return {
             one.group: WorstLine(
                 one.lag_count,
@@ -402,7 +405,7 @@ class PulseMemory:
         }
 
     def letters_lines(self) -> dict[str, LettersLine]:
-        """Of the groups that have some, or may have some; most first."""
+        """A line for each group that has dead letters or may have some; most first."""
         shown = {group: one for group, one in (self._letters or {}).items() if one.depth_count != 0}
         return {
             group: LettersLine(
@@ -416,7 +419,7 @@ class PulseMemory:
         }
 
     def over_time(self, subject: Subject, fields: Collection[str]) -> OverTime:
-        """Of the row of a subject, with the last values of these fields."""
+        """What the row of a subject shows over time, with the last values of ``fields``."""
         alerts = [one.trouble for one in self.alerts.lines() if one.trouble.subject == subject]
         wrong = [*(one for one in self._wrong.of(subject) if one.rule not in _TOLD_BESIDE), *alerts]
         group = subject.kind is SubjectKind.GROUP
@@ -429,7 +432,7 @@ class PulseMemory:
         )
 
     def trouble_lines(self) -> dict[str, TroubleLine]:
-        """What is wrong, the worst and longest first."""
+        """All troubles, the worst and longest first."""
         return {
             f"{one.trouble.subject.kind}/{one.trouble.subject.name}/{one.trouble.rule}": one
             for one in self._wrong_lines()
@@ -439,15 +442,15 @@ class PulseMemory:
         return worst_first([*self._wrong.lines(), *self.alerts.lines()])
 
     def cluster_values(self, field: str, count: int) -> Line:
-        """The last values of all brokers, or groups, together: ``in_tps``, ``out_tps``, ``lag_count``."""
+        """The last values of a sum over all brokers or groups: ``in_tps``, ``out_tps``, ``lag_count``."""
         return self.history.values(_cluster_series(field), count)
 
     def is_part(self, field: str) -> bool:
-        """Whether the last of the ``cluster_values`` is a sum that lacks somebody."""
+        """Whether the last of the ``cluster_values`` lacks a broker."""
         return bool(self.history.lacking(_cluster_series(field)))
 
     def verdict(self) -> Verdict:
-        """Whether all is well. It is not said of what has not been looked at."""
+        """Whether all is well. Says nothing about what has not been read."""
         wrong = self._wrong_lines()
         if wrong:
             first = wrong[0].trouble
@@ -480,17 +483,17 @@ class PulseMemory:
 
 
 def _same_sum(lag: GroupLag, before: GroupLag | None) -> GroupLag | None:
-    """How it was before, if that lacked the same brokers."""
+    """The group's previous reading, if it lacked the same brokers."""
     return before if before is not None and set(before.lacking) == set(lag.lacking) else None
 
 
 def _is_zero(rate: float | None) -> float | None:
-    """1 or 0, as alerts have it."""
+    """1.0 if a rate is 0, else 0.0: the value that alerts take."""
     return None if rate is None else float(rate == 0)
 
 
 def _group_series(group: str) -> tuple[Series, Series]:
-    """Its lag, and the sum of its offsets."""
+    """The series of a group's lag, and of the sum of its offsets."""
     return Series(SubjectKind.GROUP, group, "lag_count"), Series(SubjectKind.GROUP, group, "consumed")
 
 
@@ -499,5 +502,5 @@ def _letters_series(group: str) -> Series:
 
 
 def _cluster_series(field: str) -> Series:
-    """Of all together: ``in_tps``, ``out_tps``, ``lag_count``."""
+    """The series of a sum over the cluster: ``in_tps``, ``out_tps``, ``lag_count``."""
     return Series("cluster", "", field)

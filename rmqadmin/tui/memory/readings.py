@@ -1,4 +1,4 @@
-"""What one look at a cluster tells of brokers, groups and dead letters, as the pulse of the cluster takes it."""
+"""One reading of a cluster's brokers, groups and dead letters, for the pulse."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from rmqproto.bodies.statistics import ConsumeOffset
 
 
 class BrokerReading(msgspec.Struct, frozen=True):
-    """What a broker process says of itself; what it does not say is None. ``put_ms``: what 99 % of puts take at most.
+    """What a broker process says about itself; None for what it leaves out. ``put_ms``: the 99th percentile of puts.
     ``log_held_ms``: how long the running put has held the commit log. ``send_wait_ms``: how long the first send in the
-    queue has waited. If it did not answer, ``error`` says why."""
+    queue has waited. ``error`` says why it did not answer."""
 
     in_tps: float | None = None
     out_tps: float | None = None
@@ -45,10 +45,10 @@ class BrokerReading(msgspec.Struct, frozen=True):
 
 
 class GroupLag(msgspec.Struct, frozen=True):
-    """Where a group stands in all its queues together. ``behind``: the queues in which messages wait. ``consumed``: the
-    sum of its queue offsets, which grows by one a message. ``bound_ms``: no message has waited since before then; 0 if
-    that is not known, None if none waits. ``broker_names``: those that know the group. ``lacking``: brokers that do not
-    answer, and may have more of it."""
+    """A group's progress in all its queues. ``behind``: the queues in which messages wait. ``consumed``: the sum of its
+    queue offsets, which grows by one a message. ``bound_ms``: no message has waited since before then; 0 if that is not
+    known, None if none waits. ``broker_names``: brokers that know the group. ``lacking``: brokers that do not answer
+    and may have more of it."""
 
     lag_count: int
     consumed: int
@@ -59,8 +59,8 @@ class GroupLag(msgspec.Struct, frozen=True):
 
 
 class GroupLags(msgspec.Struct, frozen=True):
-    """Every group that a broker has a configuration of, those of ``lacks`` left out. ``total_lacking``: brokers that
-    the lag of all groups lacks."""
+    """Every group that a broker has a configuration of, without the brokers in ``lacks``. ``total_lacking``: brokers
+    missing from the total lag of all groups."""
 
     groups: Mapping[str, GroupLag]
     lacks: Lacks
@@ -68,8 +68,8 @@ class GroupLags(msgspec.Struct, frozen=True):
 
 
 class WorstGroup(msgspec.Struct, frozen=True):
-    """``oldest_waiting_ms``: when its oldest unconsumed message was stored; None if that message cannot be read.
-    ``reserved_ms``: how long the broker of the group that keeps messages the shortest does; None if none says it."""
+    """A group far behind. ``oldest_waiting_ms``: when its oldest unconsumed message was stored; None if that message
+    cannot be read. ``reserved_ms``: the shortest time that any of its brokers keeps messages; None if none says it."""
 
     group: str
     lag_count: int
@@ -87,16 +87,16 @@ class LettersReading(msgspec.Struct, frozen=True):
 
 
 class RowReading(msgspec.Struct, frozen=True):
-    """Numbers of a row that some screen shows, by field. ``lacking``: brokers that its sums lack."""
+    """Numbers of a row of some screen, by field. ``lacking``: brokers missing from its sums."""
 
     numbers: dict[str, float | None]
     lacking: tuple[str, ...] = ()
 
 
 class MembersReading(msgspec.Struct, frozen=True):
-    """A group's online members, and in a few words how its queues are shared out; ``balanced`` if nothing is wrong.
-    ``member_ids`` None: they could not be asked for. ``owners``: who has which queue; None if that was not asked for,
-    or if a broker that may know more members did not answer: ``is_part``."""
+    """A group's online members. ``summary``: in a few words, how its queues are assigned; ``balanced`` if nothing is
+    wrong. ``member_ids`` is None if they could not be read. ``owners``: which member has which queue; None if that was
+    not asked, or if a broker that may know more members did not answer (``is_part``)."""
 
     summary: str
     member_ids: frozenset[str] | None

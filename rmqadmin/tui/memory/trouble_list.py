@@ -1,4 +1,4 @@
-"""What is wrong now and since when. What begins and what is over goes into the log of changes."""
+"""What is wrong now and since when. Each beginning and end goes into the log of changes."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _ENDED: dict[str, str] = {
     Rule.STUCK: "consumes again, or its lag grows no more",
     Rule.RETENTION: "what it has not consumed is safe again, or was deleted",
 }  # fmt: skip
-"""What the log says when a trouble is over. Dead letters are logged as they come."""
+"""What the log says when a trouble ends. Dead letters are logged as they come."""
 
 _FROM_MEMBERS: frozenset[str] = frozenset({Rule.SHARING, Rule.OFFLINE})
-"""Troubles that the members of a group are needed for."""
+"""Troubles that can only be judged once a group's members have been read."""
 
 
 _KINDS = tuple(SubjectKind)
@@ -33,7 +33,7 @@ class TroubleLine(msgspec.Struct, frozen=True):
 
 
 class TroubleList:
-    """Troubles by what they are of. What is found at the first look at something is no change, so it is not logged."""
+    """Troubles by subject. Those found in the first reading of a subject are not logged, because they are no change."""
 
     def __init__(self, log: ChangeLog) -> None:
         self._log = log
@@ -50,9 +50,9 @@ class TroubleList:
         by_members: bool = False,
         shared: str = "",
     ) -> None:
-        """All that is wrong with a subject now. ``unknown``: rules that could not be looked at; it is not said that
-        their troubles are over. ``by_members``: whether its members have been asked. ``shared``: how its queues are
-        shared out."""
+        """Sets everything that is wrong with a subject now. ``unknown``: rules that could not be checked, so the end of
+        their troubles is not logged. ``by_members``: whether its members have been asked. ``shared``: how its queues
+        are assigned, in words."""
         before = self._lines.pop(subject, {})
         after: dict[str, TroubleLine] = {}
         for trouble in troubles:
@@ -77,7 +77,7 @@ class TroubleList:
         return sorted(found, key=lambda one: one.mark is not Mark.BAD)
 
     def keep(self, kind: SubjectKind, names: Iterable[str]) -> None:
-        """What is not there any more has no troubles, and nothing is said about how they ended."""
+        """Drops the troubles of subjects that no longer exist, without a log entry."""
         kept = set(names)
         for subject in [one for one, _ in self._looked_at if one.kind is kind and one.name not in kept]:
             self._lines.pop(subject, None)
@@ -88,7 +88,7 @@ class TroubleList:
 
 
 def worst_first(lines: Iterable[TroubleLine]) -> list[TroubleLine]:
-    """The worst and longest first; of one moment, brokers before what is on them, whichever was looked at first."""
+    """Sorts troubles, the worst and longest first. With equal times, brokers come before what is on them."""
 
     def rank(line: TroubleLine) -> tuple[bool, int, int, str]:
         subject = line.trouble.subject

@@ -1,4 +1,4 @@
-"""What is wrong with a broker, a group or dead letters, by one reading of each: the rules, and nothing else."""
+"""The rules that say what is wrong with a broker, a group or dead letters, given one reading of each."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LOG_HELD_MAX_MS = 1000
 
 
 class Rule(StrEnum):
-    """Tells troubles of one subject apart, so that a trouble whose numbers change stays the same one."""
+    """Identifies a trouble of a subject, so that a trouble whose numbers change stays the same one."""
 
     GONE = "gone"
     SILENT = "silent"
@@ -42,7 +42,7 @@ class Rule(StrEnum):
 
 
 class Trouble(msgspec.Struct, frozen=True):
-    """``rule``: that of the user is ``alert 2``, by its place in the file."""
+    """Something wrong with a subject. A rule of the user is ``alert 2``, by its position in the file."""
 
     subject: Subject
     rule: Rule | str
@@ -51,7 +51,7 @@ class Trouble(msgspec.Struct, frozen=True):
 
 
 def of_broker(key: str, reading: BrokerReading, gone: str | None) -> Iterator[Trouble]:
-    """``gone``: ``gone 12 s ago`` for a broker that is."""
+    """What is wrong with a broker. ``gone`` is ``gone 12 s ago`` if the broker is gone."""
     subject = Subject(SubjectKind.BROKER, key)
     if gone is not None:
         yield Trouble(subject, Rule.GONE, gone, Mark.BAD)
@@ -81,8 +81,8 @@ def of_group(
     eaten: NumberChange | None,
     kept_ms: int | None,
 ) -> Iterator[Trouble]:
-    """``lag_change``, ``eaten``: how its lag, and the sum of its offsets, have changed in the last minutes.
-    ``kept_ms``: as ``retention.near_ms``."""
+    """What is wrong with a group. ``lag_change`` and ``eaten``: how its lag and the sum of its offsets have changed in
+    the last minutes. ``kept_ms`` is from ``retention.near_ms``."""
     subject = Subject(SubjectKind.GROUP, group)
     if kept_ms is not None and lag is not None and lag.lag_count:
         text = f"what it has not consumed may be {deletion_text(kept_ms)}"
@@ -109,7 +109,7 @@ def _lag_text(lag: GroupLag) -> str:
 
 
 def deletion_text(kept_ms: int) -> str:
-    """Of ``retention.near_ms``."""
+    """When messages are deleted, in words. ``kept_ms`` is from ``retention.near_ms``."""
     return f"deleted in {duration(kept_ms)}" if kept_ms > 0 else "deleted at any time now"
 
 

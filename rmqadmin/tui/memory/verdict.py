@@ -1,4 +1,4 @@
-"""Whether all is well, in a line."""
+"""Whether all is well, in one line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rmqadmin.core.tables.marks import Mark
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """``mark`` None: that is not known yet."""
+    """``mark`` is None while that is not known."""
 
     text: str
     mark: Mark | None

@@ -1,1 +1,1 @@
-"""What each screen asks the servers: plain functions over the admin client, run in threads. No Textual in here."""
+"""What each screen asks the servers: plain functions over the admin client, run in threads, without Textual."""

@@ -1,4 +1,4 @@
-"""Users and ACL of one broker. Each broker keeps its own."""
+"""Users and ACL of one broker. Each broker has its own."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 _USER = "User:"
 _SWITCHES = {"authenticationEnabled": "authentication", "authorizationEnabled": "authorization", "aclEnable": "ACL 1.0"}
-"""Keys of a broker's configuration, as users call them."""
+"""Keys of a broker's configuration, and what users call them."""
 
 _USERS, _ACLS = ("users", "authenticationMetadataProvider"), ("ACL", "authorizationMetadataProvider")
-"""Each kind of entry, and the key of the broker's configuration that says where it is kept."""
+"""Each kind of entry, and the key of the broker's configuration that says where entries are kept."""
 
 _T = TypeVar("_T")
 
@@ -35,15 +35,15 @@ class Grant(msgspec.Struct, frozen=True):
 
 
 class Access(msgspec.Struct, frozen=True):
-    """``enforced``: what the broker's configuration says of each kind of check, by its name."""
+    """``enforced``: whether the broker's configuration enables each kind of check, by its name."""
 
     grants: Found[Grant]
     enforced: dict[str, bool]
 
 
 def read_access(admin: AdminClient, broker_addr: str) -> Access:
-    """Users with what they may do. A broker that keeps none, or does not know these requests, is a problem and not an
-    error: asking again would not help."""
+    """Reads users and their permissions. A broker that keeps none, or does not know these requests, is a problem and
+    not an error, because asking again would not help."""
     config = admin.broker_config(broker_addr)
     enforced = {name: config[key] == "true" for key, name in _SWITCHES.items() if key in config}
     missing: list[str] = []
@@ -72,8 +72,8 @@ def _kept(
     kept: tuple[str, str],
     missing: list[str],
 ) -> list[_T]:
-    """What a broker keeps of one kind. An Apache broker without a place for it answers with SYSTEM_ERROR, and for users
-    gives no reason. The reason then goes into ``missing``."""
+    """The broker's entries of one kind. An Apache broker that is not configured to keep them answers SYSTEM_ERROR, for
+    users without a reason. The reason then goes into ``missing``."""
     what, provider = kept
     try:
         return ask(broker_addr)

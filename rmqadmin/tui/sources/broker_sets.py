@@ -1,4 +1,4 @@
-"""Sets of brokers: masters, slaves and controllers, as `doctor` looks at them."""
+"""Sets of brokers: masters, slaves and controllers, as `doctor` sees them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
 
 _CONFIG = "config of"
-"""With a broker's address, the name of what is remembered: of a broker that does not answer, its controllers."""
+"""With a broker's address, the key of its remembered configuration, which names the controllers of a broker that does
+not answer."""
 
 
 class SetRow(msgspec.Struct, frozen=True):
@@ -38,12 +39,12 @@ class SetRow(msgspec.Struct, frozen=True):
 
     @property
     def is_master(self) -> bool:
-        """Whether it is the master by the controller, or else by name servers."""
+        """Whether it is the master according to the controller, or else to the nameservers."""
         return self.member is self.of_set.master
 
     @property
     def epoch(self) -> int | None:
-        """Of the set, at its master; elsewhere that of the end of the member's log."""
+        """The epoch of the set for its master; for others, the epoch at the end of the member's log."""
         known = self.of_set.known
         return known.master_epoch if self.is_master and known is not None else self.member.last_epoch
 
@@ -70,7 +71,7 @@ class ReadSets(msgspec.Struct, frozen=True):
 
 
 def read_sets(admin: AdminClient, memory: ClusterMemory, now_ms: int) -> ReadSets:
-    """Of all brokers that there are and were. Alone in its name, without controllers, a broker is a set, too."""
+    """Reads the sets of all brokers, present or gone. A single broker without controllers is also a set."""
     seen = list(read_cluster(admin, memory).seen.values())
     found = read_ha(admin, targets.ask_each(lambda broker: _registered(admin, memory, broker), seen))
     rows = {
@@ -96,7 +97,7 @@ def _registered(admin: AdminClient, memory: ClusterMemory, seen: SeenBroker) -> 
             config = admin.broker_config(replica.broker_addr)
             memory.keep(f"{_CONFIG} {replica.broker_addr}", replica.broker_name, config)
         except RocketMQError:
-            pass  # what is wrong is told of its row
+            pass  # its row says what is wrong
     return KnownBroker(
         cluster=replica.cluster,
         broker_name=replica.broker_name,

@@ -1,4 +1,4 @@
-"""Brokers: every replica of every cluster with what it says about itself, as `clusterList` shows them."""
+"""Brokers: every replica of every cluster and what it reports, as `clusterList` shows them."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _VALUE = next(column for column in columns(StatusRow) if column.name == "value")
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """One thing that a broker says: of its ``config`` or its ``status``."""
+    """One value of a broker's ``config`` or ``status``."""
 
     kind: str
     row: StatusRow
 
     @property
     def value(self) -> str | int | float:
-        """Of the configuration as it would be typed."""
+        """The value; for a property, as it would be typed."""
         return self.row.value if self.kind == "status" else str(self.row.value)
 
     @property
@@ -52,17 +52,17 @@ class Setting(msgspec.Struct, frozen=True):
 
     @property
     def meaning(self) -> str | None:
-        """Of a property, as far as we can say."""
+        """The meaning of a property; None if it is not known."""
         return MEANINGS.get(self.row.name) if self.kind == "config" else None
 
 
 def read_brokers(admin: AdminClient, memory: ClusterMemory) -> Found[SeenBroker]:
-    """Which brokers there are, as the name server says, and which there were; none is asked."""
+    """Reads which brokers the nameserver lists, and adds those it listed before. Asks no broker."""
     return Found(read_cluster(admin, memory).seen)
 
 
 def read_states(admin: AdminClient, brokers: Mapping[str, SeenBroker]) -> dict[str, BrokerState]:
-    """What brokers that are not gone say of themselves."""
+    """Reads what brokers that are not gone say about themselves."""
     here = {key: one.replica for key, one in brokers.items() if one.gone_since_ms is None}
     asked = targets.ask_each(lambda replica: ask_replica(admin, replica), list(here.values()))
     return {
@@ -72,7 +72,7 @@ def read_states(admin: AdminClient, brokers: Mapping[str, SeenBroker]) -> dict[s
 
 
 def read_settings(admin: AdminClient, broker_addr: str) -> Found[Setting]:
-    """Everything that one broker says about its state (as `brokerStatus`) and its configuration."""
+    """Reads everything that one broker says about its state (as `brokerStatus`) and its configuration."""
     found = {}
     for kind, values in (
         ("status", admin.broker_runtime_info(broker_addr)),

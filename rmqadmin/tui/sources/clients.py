@@ -1,4 +1,4 @@
-"""One online member of a group: what it says about itself (307), as rows."""
+"""One online member of a group: what it reports about itself (307), as rows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class ClientFact(msgspec.Struct, frozen=True):
-    """``kind`` is problem, subscription, queue, topic, property or the user's own."""
+    """One fact. ``kind`` is problem, subscription, queue, topic, property or the user's own."""
 
     kind: str
     name: str
@@ -33,7 +33,7 @@ class ClientFact(msgspec.Struct, frozen=True):
 def read_client(
     admin: AdminClient, memory: ClusterMemory, facts: GroupFacts, client_id: str, now_ms: int
 ) -> Found[ClientFact]:
-    """Its queues with the largest lag first. Errors as of ``_ask``."""
+    """Reads a member, its queues with the largest lag first. Errors as for ``_ask``."""
     info = _ask(admin, memory, facts, client_id)
     try:
         offsets, _ = read_offsets_of(admin, memory, facts)
@@ -44,7 +44,7 @@ def read_client(
 
 
 def read_stack(admin: AdminClient, memory: ClusterMemory, facts: GroupFacts, client_id: str) -> str | None:
-    """The stacks of a member's threads; None if it says none. Errors as of ``_ask``."""
+    """Reads the stacks of a member's threads; None if it reports none. Errors as for ``_ask``."""
     return _ask(admin, memory, facts, client_id, jstack=True).jstack
 
 
@@ -65,7 +65,7 @@ def _key(fact: ClientFact) -> str:
 
 
 def facts_of(info: ConsumerRunningInfo, lags: Mapping[MessageQueue, int], now_ms: int) -> list[ClientFact]:
-    """Problems come first. ``lags``: messages that wait in queues, as far as that is known."""
+    """The facts, problems first. ``lags``: how many messages wait in queues, where known."""
     problems = running_info.queue_problems(info, now_ms)
     queues = sorted(info.mq_table.items(), key=lambda item: (-lags.get(item[0], 0), item[0]))
     return [
@@ -97,7 +97,7 @@ def _queue(state: ProcessQueueInfo, lag_count: int | None) -> str:
 
 
 def _pop_queue(state: Mapping[str, Any], lag_count: int | None) -> str:
-    """Apache's ``PopProcessQueueInfo``, as the client wrote it: nothing of it is sure to be there."""
+    """Apache's ``PopProcessQueueInfo`` in words, as the client wrote it. Any field may be missing."""
     waiting, popped_ms = (
         value if isinstance(value := state.get(name), int) else None for name in ("waitAckCount", "lastPopTimestamp")
     )

@@ -1,5 +1,5 @@
-"""What a source returns: rows, which brokers they lack, and in words what else could not be found out. A source raises
-an error only if nobody answers."""
+"""What a source returns: rows, the brokers missing from them, and other problems in words. A source only raises an
+error if nobody answers."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ T = TypeVar("T")
 
 
 class Found(msgspec.Struct, Generic[T], frozen=True):
-    """``rows`` by key, in the order of the screen. ``lacks``: brokers that might have had more."""
+    """``rows`` by key, in the order of the screen. ``lacks``: brokers that may have more."""
 
     rows: dict[str, T]
     lacks: Lacks = {}
     problems: list[str] = []
 
     def told(self) -> list[str]:
-        """What the user should know about these rows."""
+        """The problems of these rows, in words."""
         return [*lacks_text(self.lacks), *self.problems]
 
 
@@ -37,12 +37,12 @@ def lacks_text(lacks: Lacks) -> list[str]:
 
 
 def read_cluster(admin: AdminClient, memory: ClusterMemory) -> Cluster:
-    """Which brokers the name server tells of; those that it told of before are remembered."""
+    """Reads the brokers that the nameserver lists. Those that it listed before are remembered."""
     return memory.see(admin.cluster_info())
 
 
 def read_askable(admin: AdminClient, memory: ClusterMemory) -> Cluster:
-    """The same. NotFoundError if there is no broker that could be asked: then nothing is known, not nothing there."""
+    """As ``read_cluster``. NotFoundError if no broker can be asked: the contents are then unknown, not empty."""
     cluster = read_cluster(admin, memory)
     if not cluster.brokers:
         gone = "".join(f"; {name} {memory.gone_text(name)}" for name in cluster.gone)
@@ -57,8 +57,8 @@ def askable(brokers: Sequence[BrokerData]) -> list[BrokerData]:
 def ask_brokers(
     memory: ClusterMemory, brokers: Sequence[BrokerData], ask: Callable[[BrokerData], T]
 ) -> tuple[list[tuple[BrokerData, T]], Lacks]:
-    """The answers, each with its broker, and the brokers that do not answer. Raises the first error if nobody
-    answers."""
+    """Asks brokers. Returns the answers with their brokers, and the brokers that do not answer. Raises the first error
+    if none answers."""
 
     def attempt(broker: BrokerData) -> T | RocketMQError:
         try:
@@ -75,8 +75,8 @@ def ask_brokers(
 
 
 class Tables(msgspec.Struct, Generic[T], frozen=True):
-    """One table of every broker, by broker name: of those in ``lacks``, as they were when they last answered. Of those
-    in ``unheard``, nothing is known."""
+    """A table of each broker, by broker name. Tables of brokers in ``lacks`` are their last answers. Brokers in
+    ``unheard`` have never answered."""
 
     by_broker: dict[str, T]
     lacks: Lacks
@@ -84,7 +84,7 @@ class Tables(msgspec.Struct, Generic[T], frozen=True):
 
 
 def read_tables(memory: ClusterMemory, cluster: Cluster, what: str, ask: Callable[[BrokerData], T]) -> Tables[T]:
-    """A table of every broker that there is or was. ``what`` names it in the memory."""
+    """Reads a table of every broker, present or gone. ``what`` names the table in the memory."""
     answers, lacks = ask_brokers(memory, cluster.brokers, ask)
     lacks |= {name: memory.gone_text(name) or "gone" for name in cluster.gone}
     found = {broker.broker_name: answer for broker, answer in answers}

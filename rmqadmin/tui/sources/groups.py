@@ -1,4 +1,4 @@
-"""Groups: which there are; lag, lag time and clients of those in view; and one group queue by queue."""
+"""Groups: the list; lag, lag time and clients of those in view; and one group queue by queue."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
 
 LAG_TIMES_MAX = 64
-"""Queues of one group whose first waiting message is read at each refresh."""
+"""For how many queues of a group each refresh reads the first waiting message."""
 
 
 class GroupFacts(msgspec.Struct, frozen=True):
     """A group and the brokers that have a configuration of it and can be asked. ``may_consume`` is None if they differ.
-    ``lacking``: names of brokers that have one, or may have one, and cannot be asked."""
+    ``lacking``: names of brokers that have it, or may have it, and cannot be asked."""
 
     group: str
     brokers: list[BrokerData]
@@ -41,9 +41,9 @@ class GroupFacts(msgspec.Struct, frozen=True):
 
 
 class GroupNumbers(msgspec.Struct, frozen=True):
-    """Where a group stands, as far as brokers say that are not ``lacking``. ``lag_count``: None for a group without
-    offsets. ``oldest_waiting_ms``: when its oldest unconsumed message was stored. ``lag_lacking``: those of them that
-    its offsets may lack. ``error`` says why the rest is not known."""
+    """A group's progress, without the brokers in ``lacking``. ``lag_count``: None for a group without offsets.
+    ``oldest_waiting_ms``: when its oldest unconsumed message was stored. ``lag_lacking``: those of ``lacking`` that may
+    have offsets of the group. ``error`` says why the rest is not known."""
 
     lag_count: int | None = None
     oldest_waiting_ms: int | None = None
@@ -56,7 +56,7 @@ class GroupNumbers(msgspec.Struct, frozen=True):
 
 
 class GroupState(msgspec.Struct, frozen=True):
-    """How a group's queues are shared. If that could not be asked, ``owners`` is None and ``error`` says why. Members
+    """How a group's queues are assigned. If that could not be read, ``owners`` is None and ``error`` says why. Members
     that only brokers in ``lacks`` know are missing."""
 
     owners: QueueOwners | None
@@ -84,7 +84,7 @@ class QueueOffsets(msgspec.Struct, frozen=True):
 
 
 class QueueKept(msgspec.Struct, frozen=True):
-    """What is left of a queue with lag. ``lost_count``: messages that were deleted before the group consumed them.
+    """How much of a queue with lag is still kept. ``lost_count``: messages deleted before the group consumed them.
     ``reserved_ms``: how long its broker keeps messages; None if it does not say."""
 
     lost_count: int
@@ -92,7 +92,7 @@ class QueueKept(msgspec.Struct, frozen=True):
 
 
 _TABLES = "groups"
-"""What the memory calls them."""
+"""The key in the memory."""
 
 
 def _all_groups(admin: AdminClient, broker: BrokerData) -> SubscriptionGroups:
@@ -100,8 +100,8 @@ def _all_groups(admin: AdminClient, broker: BrokerData) -> SubscriptionGroups:
 
 
 def read_groups(admin: AdminClient, memory: ClusterMemory) -> Found[GroupFacts]:
-    """Every group that a broker has a configuration of, the system's last. Of brokers that do not answer, those that
-    they had when they last did."""
+    """Reads every group that a broker has a configuration of, system groups last. For brokers that do not answer, it
+    uses their last answers."""
     cluster = read_askable(admin, memory)
     tables = read_tables(memory, cluster, _TABLES, lambda broker: _all_groups(admin, broker))
     by_name = {broker.broker_name: broker for broker in cluster.brokers if broker.broker_name not in tables.lacks}
@@ -122,17 +122,17 @@ def read_groups(admin: AdminClient, memory: ClusterMemory) -> Found[GroupFacts]:
 
 
 _CONSUMERS = "groups with offsets"
-"""What the memory calls them."""
+"""The key in the memory."""
 
 
 def keep_consumers(memory: ClusterMemory, broker_name: str, groups: Collection[str]) -> None:
-    """All groups that a broker has offsets of, as it has just said."""
+    """Keeps the complete list of the groups that a broker has offsets of."""
     memory.keep(_CONSUMERS, broker_name, frozenset(groups))
 
 
 def may_lack(memory: ClusterMemory, group: str | None, broker_names: Collection[str]) -> tuple[str, ...]:
-    """Of brokers that do not answer, those that may have offsets of a group, or (None) of any. One that had none when
-    it last told of all groups is not missed; of one that never did, nobody knows."""
+    """The given silent brokers that may have offsets of a group, or (None) of any group. Excludes brokers whose last
+    list of groups had none; includes brokers that never gave a list."""
 
     def may(broker_name: str) -> bool:
         known: frozenset[str] | None = memory.last(_CONSUMERS, broker_name)
@@ -142,19 +142,19 @@ def may_lack(memory: ClusterMemory, group: str | None, broker_names: Collection[
 
 
 def read_places(admin: AdminClient, memory: ClusterMemory) -> None:
-    """Which groups each broker has, so that one that goes is missed there."""
+    """Reads which groups each broker has, so that sums know what a broker had once it is gone."""
     read_tables(memory, read_askable(admin, memory), _TABLES, lambda broker: _all_groups(admin, broker))
 
 
 def last_configs(memory: ClusterMemory, facts: GroupFacts) -> list[SubscriptionGroupConfig]:
-    """A group as its brokers had it when they last said so, without asking anybody."""
+    """The group's configurations as its brokers last gave them. Asks nobody."""
     tables = [memory.last(_TABLES, broker.broker_name) for broker in facts.brokers]
     known = [table.subscription_group_table.get(facts.group) for table in tables if table is not None]
     return [config for config in known if config is not None]
 
 
 def facts_of(memory: ClusterMemory, group: str, broker_names: Collection[str]) -> GroupFacts:
-    """A group by the brokers that know it, without asking anybody."""
+    """A group from the names of the brokers that know it. Asks nobody."""
     brokers = [broker for broker in memory.brokers if broker.broker_name in broker_names]
     here = {broker.broker_name for broker in brokers}
     return GroupFacts(group, brokers, None, tuple(name for name in broker_names if name not in here))
@@ -163,7 +163,8 @@ def facts_of(memory: ClusterMemory, group: str, broker_names: Collection[str]) -
 def read_numbers(
     admin: AdminClient, memory: ClusterMemory, groups: Mapping[str, GroupFacts]
 ) -> dict[str, GroupNumbers]:
-    """Two requests a group and broker, and a look at the queues that may hold the oldest waiting message."""
+    """Reads the numbers of groups: two requests for each group and broker, then the queues that may hold the oldest
+    waiting message."""
     return {name: _numbers(admin, memory, facts) for name, facts in groups.items()}
 
 
@@ -186,7 +187,7 @@ def _numbers(admin: AdminClient, memory: ClusterMemory, facts: GroupFacts) -> Gr
 
 
 def read_offsets_of(admin: AdminClient, memory: ClusterMemory, facts: GroupFacts) -> tuple[GroupOffsets, Lacks]:
-    """A group's offsets on the brokers that answer. An error if none does."""
+    """Reads a group's offsets on the brokers that answer. Raises an error if none does."""
     _require_brokers(memory, facts)
     answers, lacks = ask_brokers(
         memory, facts.brokers, lambda broker: consumption.read_offsets(admin, [broker], facts.group)
@@ -195,7 +196,7 @@ def read_offsets_of(admin: AdminClient, memory: ClusterMemory, facts: GroupFacts
 
 
 def read_clients_of(admin: AdminClient, memory: ClusterMemory, facts: GroupFacts) -> tuple[GroupClients, Lacks]:
-    """A group's online clients, by the brokers that answer. An error if none does."""
+    """Reads a group's online clients from the brokers that answer. Raises an error if none does."""
     _require_brokers(memory, facts)
     answers, lacks = ask_brokers(
         memory, facts.brokers, lambda broker: consumption.read_connection(admin, broker, facts.group)
@@ -224,7 +225,7 @@ def read_state(admin: AdminClient, memory: ClusterMemory, facts: GroupFacts) -> 
 
 
 def members_reading(state: GroupState) -> MembersReading:
-    """What the pulse keeps of a group's members."""
+    """The reading of a group's members that the pulse takes."""
     owners = state.owners
     if owners is None:
         return MembersReading("unknown", None)
@@ -261,7 +262,7 @@ def read_group(admin: AdminClient, memory: ClusterMemory, facts: GroupFacts) -> 
 def read_kept(
     admin: AdminClient, memory: ClusterMemory, facts: GroupFacts, offsets: GroupOffsets
 ) -> dict[str, QueueKept]:
-    """Of the queues with lag, by key: one request a topic and broker."""
+    """Reads how much is kept of the queues with lag, by key: one request for each topic and broker."""
     addrs = addrs_of(facts.brokers)
     begins: dict[tuple[str, str], dict[MessageQueue, int]] = {}
     found = {}

@@ -1,4 +1,4 @@
-"""Messages: the newest of a queue or a topic, window by window; those under an id or a key; dead-letter queues."""
+"""Messages: the newest of a queue or a topic, window by window; look-ups by id or key; dead-letter queues."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SEARCH_COUNT = 64
 
 
 class Depth(msgspec.Struct, frozen=True):
-    """What a dead-letter topic holds on the brokers that are not ``lacking``."""
+    """The contents of a dead-letter topic, without the brokers in ``lacking``."""
 
     letters: DeadLetters
     lacking: tuple[str, ...] = ()
@@ -47,7 +47,8 @@ class Depth(msgspec.Struct, frozen=True):
 
 
 def read_dead_letter_groups(admin: AdminClient, memory: ClusterMemory) -> Found[str]:
-    """Groups that have a dead-letter topic, by the name server, which forgets topics of brokers that are gone."""
+    """Reads the groups that have a dead-letter topic, from the nameserver, which forgets topics of brokers that are
+    gone."""
     cluster = read_askable(admin, memory)
     return Found(dead_letter_groups(admin), {name: memory.gone_text(name) or "gone" for name in cluster.gone})
 
@@ -72,9 +73,9 @@ def read_depth(admin: AdminClient, memory: ClusterMemory, topic: str) -> Depth:
 
 
 class Window(msgspec.Struct, frozen=True):
-    """Messages of a topic, newest first. ``newer_count``: messages in windows of newer ones. ``last_number``: that of
-    the window with the oldest. ``total_count``: all messages of the queues of brokers that answered. ``cut_short`` says
-    why some of the window are missing."""
+    """A window of a topic's messages, newest first. ``newer_count``: messages in newer windows. ``last_number``: the
+    number of the oldest window. ``total_count``: all messages in the queues of brokers that answered. ``cut_short``
+    says why some messages of the window are missing."""
 
     found: Found[FoundMessage]
     newer_count: int
@@ -86,9 +87,8 @@ class Window(msgspec.Struct, frozen=True):
 def read_window(
     admin: AdminClient, memory: ClusterMemory, topic: str, only: MessageQueue | None, number: int
 ) -> Window:
-    """The newest messages of a topic, or of one queue; with ``number`` those behind so many windows of newer ones. All
-    queues have the same share of a window, so the windows together show each message once. Pulling them touches no
-    group's offset."""
+    """Reads a window of a topic or of one queue. Window 0 is the newest. All queues have the same share of a window, so
+    the windows together show each message once. Pulling does not change any group's offset."""
     route = admin.topic_route(topic)
     brokers = [
         broker for broker in askable(route.broker_datas) if only is None or broker.broker_name == only.broker_name
@@ -135,13 +135,13 @@ def read_window(
 
 
 def _range(end: TopicOffset, share: int, number: int) -> range:
-    """Queue offsets of a queue's part in a window."""
+    """The queue offsets of a queue's share of a window."""
     stop = max(end.min_offset, end.max_offset - number * share)
     return range(max(end.min_offset, stop - share), stop)
 
 
 def _pull(admin: AdminClient, broker: BrokerData, queue: MessageQueue, wanted: range) -> list[FoundMessage]:
-    """The messages of a range of queue offsets that are there."""
+    """Pulls the messages of a range of queue offsets that still exist."""
     addr = broker.selected_addr()
     assert addr is not None
     found: list[FoundMessage] = []
@@ -171,7 +171,8 @@ def _age_order(message: FoundMessage) -> tuple[int, int, int]:
 
 
 def search(admin: AdminClient, topic: str, wanted: str, between: TimeRange | None) -> Found[FoundMessage]:
-    """The messages of a topic whose id, unique key or key this is, each once; those stored in a range of times."""
+    """Looks up the messages of a topic with this id, unique key or key, each once; if ``between``, only those stored in
+    that time."""
     route = admin.topic_route(topic)
     found = lookup.by_id(admin, route, topic, wanted)
     found += lookup.by_key(admin, route.broker_datas, topic, wanted, max_count=SEARCH_COUNT)
@@ -184,5 +185,5 @@ def _is_within(between: TimeRange, message: FoundMessage) -> bool:
 
 
 def newest_first(messages: Iterable[FoundMessage]) -> dict[str, FoundMessage]:
-    """Each once, by key."""
+    """The messages by key, each once, newest first."""
     return {key_of(one): one for one in sorted(messages, key=_age_order, reverse=True)}

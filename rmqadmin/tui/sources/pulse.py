@@ -1,5 +1,5 @@
-"""What the pulse of a cluster is made of: brokers' own numbers, the lag of all groups in one request a broker, the lag
-time of those furthest behind, dead letters, members."""
+"""Reads what the pulse of a cluster needs: brokers' own numbers, the lag of all groups in one request per broker, the
+lag time of those furthest behind, dead letters and members."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
 
 WORST_LOOKED_AT = 16
-"""Groups whose first waiting messages are read at each look: those that may have the longest lag time."""
+"""For how many groups each round reads the first waiting messages: those that may have the longest lag time."""
 
 
 class BrokersRead(msgspec.Struct, frozen=True):
@@ -45,7 +45,7 @@ class BrokersRead(msgspec.Struct, frozen=True):
 
 
 def read_brokers(admin: AdminClient, memory: ClusterMemory) -> BrokersRead:
-    """Every broker process that there is or was; those that are not gone are asked (28)."""
+    """Reads every broker process, present or gone. Those that are not gone are asked (28)."""
     cluster = read_cluster(admin, memory)
     here = {key: one.replica for key, one in cluster.seen.items() if one.gone_since_ms is None}
     asked = targets.ask_each(lambda replica: ask_replica(admin, replica), list(here.values()))
@@ -53,7 +53,7 @@ def read_brokers(admin: AdminClient, memory: ClusterMemory) -> BrokersRead:
 
 
 def read_lags(admin: AdminClient, memory: ClusterMemory) -> GroupLags:
-    """Every group on every broker, one request a broker (317). Groups of RocketMQ's own are left out."""
+    """Reads every group on every broker, with one request per broker (317). RocketMQ's own groups are left out."""
     cluster = read_askable(admin, memory)
     answers, lacks = ask_brokers(
         memory, cluster.brokers, lambda broker: admin.broker_consume_stats(broker.selected_addr() or "")
@@ -94,8 +94,8 @@ def _lag(table: Mapping[MessageQueue, ConsumeOffset], broker_names: list[str], l
 
 
 def read_worst(admin: AdminClient, memory: ClusterMemory, lags: Mapping[str, GroupLag]) -> list[WorstGroup]:
-    """The groups that may have the longest lag time, the longest first. No message of a group has waited for longer
-    than since its ``bound_ms``, so only the groups with the oldest bounds are looked at."""
+    """Reads the groups that may have the longest lag time, the longest first. No message of a group has waited since
+    before its ``bound_ms``, so only groups with the oldest bounds are read."""
     addrs = addrs_of(memory.brokers)
     waiting = sorted((lag.bound_ms, group) for group, lag in lags.items() if lag.bound_ms is not None)
     found = []
@@ -109,7 +109,7 @@ def read_worst(admin: AdminClient, memory: ClusterMemory, lags: Mapping[str, Gro
 
 
 def read_topic_rows(admin: AdminClient, memory: ClusterMemory, topics: Collection[str]) -> dict[str, RowReading]:
-    """What comes into topics. Of one that cannot be asked, that is not known."""
+    """Reads the incoming rates of topics; unknown for a topic that cannot be asked."""
 
     def read(topic: str) -> RowReading:
         try:
@@ -121,7 +121,7 @@ def read_topic_rows(admin: AdminClient, memory: ClusterMemory, topics: Collectio
 
 
 class TopicsRead(msgspec.Struct, frozen=True):
-    """What the name server knows: topics, and brokers by name."""
+    """The topics and broker names that the nameserver knows."""
 
     topics: list[str]
     broker_names: list[str]
@@ -136,7 +136,7 @@ def read_topics(admin: AdminClient, memory: ClusterMemory) -> TopicsRead:
 
 
 def read_letters(admin: AdminClient, memory: ClusterMemory, groups_asked: Collection[str]) -> dict[str, LettersReading]:
-    """How many dead letters groups have."""
+    """Reads how many dead letters groups have."""
     depths = {group: read_depth(admin, memory, DLQ_PREFIX + group) for group in groups_asked}
     return {
         group: LettersReading(depth.letters.depth_count, depth.lacking, depth.error) for group, depth in depths.items()
@@ -144,8 +144,8 @@ def read_letters(admin: AdminClient, memory: ClusterMemory, groups_asked: Collec
 
 
 def read_members(admin: AdminClient, memory: ClusterMemory, group: str, lag: GroupLag) -> MembersReading:
-    """Asks every online member of a group: see ``queue_owners``. Who is not known to the brokers that answer may be
-    known to the others."""
+    """Asks every online member of a group: see ``queue_owners``. If some brokers are silent, the answer is partial:
+    they may know more members."""
     state = groups.read_state(admin, memory, groups.facts_of(memory, group, lag.broker_names))
     reading = groups.members_reading(state)
     if not lag.lacking and not state.lacks:

@@ -1,7 +1,7 @@
-"""Searches the messages of a topic for what no index knows: tags, properties, text in bodies, members of JSON.
+"""Searches the messages of a topic for what has no index: tags, properties, text in bodies, members of JSON.
 
-A question is ``tag:``, ``key:``, ``prop:NAME=``, ``body:`` or ``json:PATH=``, followed by the wanted value: text (in a
-body, anywhere); a ``/regular expression/``; or either after ``!`` for its opposite. ``sql92:`` is followed by an
+A question is ``tag:``, ``key:``, ``prop:NAME=``, ``body:`` or ``json:PATH=``, followed by the wanted value: text
+(anywhere in a body) or a ``/regular expression/``; ``!`` before either negates it. ``sql92:`` is followed by an
 expression over the properties.
 """
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
 
 SCAN_WINDOW = "-1h..now"
-"""What is searched by default."""
+"""The time range searched by default."""
 
 SCAN_MAX_S = 15.0
 MATCHES_MAX = 200
 STEP_S = 0.2
-"""How long one step may take. After it, the screen shows how far it got."""
+"""How long one step may take. The screen shows the progress after each step."""
 
 Matches = Callable[[FoundMessage], bool]
 
@@ -43,7 +43,8 @@ _SPELLINGS = (
 
 
 def parse_question(text: str) -> Matches | None:
-    """The condition on a message. None for an id or key, which an index knows. UsageError for half a question."""
+    """The condition on a message. None for an id or key, which an index finds. UsageError for an incomplete
+    question."""
     kind, colon, rest = text.partition(":")
     if kind == "sql92" and colon:
         accepts = compiled_sql92(rest, "sql92")
@@ -73,7 +74,7 @@ def parse_question(text: str) -> Matches | None:
 
 
 def _passes(wanted: str, *, is_exact: bool) -> Callable[[list[str]], bool]:
-    """Whether any of some texts is what is wanted; with ``!``, whether none is."""
+    """A test whether any of some texts matches; with ``!``, whether none does."""
     inverse = wanted.startswith("!")
     plain = wanted.removeprefix("!")
     one: Callable[[str], bool] | None = None
@@ -89,15 +90,16 @@ def _member(body: bytes, path: Path) -> list[str]:
 
 
 class _Queue(msgspec.Struct):
-    """How far one queue has been searched."""
+    """The progress in one queue."""
 
     place: QueuePlace
     next_offset: int
 
 
 class Scan:
-    """One search, step by step. ``stopped`` says why it does not go on; ``go_on`` resumes it if there is more to
-    search. One thread steps; any thread may call ``stop``. ``matches_max`` ends it, MATCHES_MAX if it is None."""
+    """One search, in steps. ``stopped`` says why it does not go on; ``go_on`` resumes it if there is more to search.
+    Only one thread may call ``step``; any thread may call ``stop``. It stops at ``matches_max`` matches, MATCHES_MAX if
+    None."""
 
     def __init__(self, topic: str, matches: Matches, between: TimeRange, *, matches_max: int | None = None):
         self.scanned_count = self.matched_count = self.unreadable_count = 0
@@ -120,15 +122,15 @@ class Scan:
         self.stopped = self.stopped or reason
 
     def go_on(self) -> None:
-        """Searches on, for as long and as many messages again."""
+        """Resumes the search, with the full limits of time and matches again."""
         if not self.is_finished:
             self.stopped, self._time_left_s = None, SCAN_MAX_S
             self._shown_max = self.matched_count + self._matches_max
             self._size_bytes = 0
 
     def step(self, admin: AdminClient) -> None:
-        """Searches for STEP_S at most, with queues in turn, so that the first finds come from all of them. A queue that
-        fails is left out and becomes a problem. Errors of the route and of the queues' ends are raised."""
+        """Searches for STEP_S at most, queues in turn, so that the first finds come from all of them. A queue that
+        fails is skipped and becomes a problem. Raises errors of the route and of the queues' ends."""
         began_s = time.monotonic()
         if self._queues is None:
             self._queues = self._places(admin)
@@ -153,7 +155,7 @@ class Scan:
         return deque(_Queue(one, one.begin_offset) for one in places if one.begin_offset < one.end_offset)
 
     def _pull(self, admin: AdminClient, queue: _Queue) -> bool:
-        """One pull; whether the queue has more."""
+        """Pulls once. Returns whether the queue has more."""
         where = queue.place
         pulled = admin.pull_message(where.broker_addr, where.queue, queue.next_offset)
         for stored in pulled.messages:
@@ -169,7 +171,7 @@ class Scan:
         try:
             if not self._matches(message):
                 return
-        except ProtocolError:  # compressed in a way that is not known here
+        except ProtocolError:  # unknown compression
             self.unreadable_count += 1
             return
         self.matched_count += 1

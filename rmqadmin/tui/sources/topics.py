@@ -1,4 +1,4 @@
-"""Topics: names and configurations of all, numbers of those in view."""
+"""Topics: names and configurations of all, and numbers of those in view."""
 
 from __future__ import annotations
 
@@ -25,21 +25,20 @@ if TYPE_CHECKING:
 
 _MESSAGE_TYPE = "message.type"
 _ROWS, _TABLES = "rows of topics", "topics"
-"""What the memory calls them."""
+"""Keys in the memory."""
 
 GROUPS_YOUNG_MS = 10_000
-"""A topic's groups are asked for so often, whatever the interval: they hardly ever change, and that question was half
-of what a list of topics asks."""
+"""How often a topic's groups are read, whatever the interval: they hardly ever change, and were half of a topic list's
+requests."""
 
 _RETRY, _DEAD_LETTERS, _SYSTEM = "retry", "dead letters", "system"
 MADE_BY_BROKERS = frozenset({_RETRY, _SYSTEM})
-"""Kinds of topics that nobody made on purpose. Dead letters are looked for."""
+"""Kinds of topics that brokers make and users rarely look for. Dead-letter topics are not among them."""
 
 
 class TopicFacts(msgspec.Struct, frozen=True, gc=False):
-    """A topic and its configuration by broker name, empty if only the name server knows it. ``brokers``: those of them
-    that can be asked. ``lacking``: names of those that cannot. ``unheard``: brokers that never said which topics they
-    have."""
+    """A topic and its configuration by broker name, empty if only the nameserver knows it. ``brokers``: its brokers
+    that can be asked. ``lacking``: names of those that cannot. ``unheard``: brokers that never listed their topics."""
 
     topic: str
     kind: str
@@ -54,7 +53,7 @@ class TopicFacts(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def perm(self) -> int | None:
-        """What all its brokers permit. None if they differ, or if no configuration is known."""
+        """The permissions on all its brokers. None if they differ, or if no configuration is known."""
         perms = {config.perm for config in self.configs.values()}
         return perms.pop() if len(perms) == 1 else None
 
@@ -72,7 +71,7 @@ class TopicFacts(msgspec.Struct, frozen=True, gc=False):
 
 
 class TopicNumbers(msgspec.Struct, frozen=True):
-    """What a topic holds on its brokers together, those ``lacking`` left out. ``error`` says why that is not known."""
+    """Sums over a topic's brokers, without those in ``lacking``. ``error`` says why they are not known."""
 
     message_count: int | None = None
     in_tps: float | None = None
@@ -83,7 +82,7 @@ class TopicNumbers(msgspec.Struct, frozen=True):
 
 
 class _Told(msgspec.Struct, frozen=True):
-    """All that the rows of topics are made of."""
+    """Everything that the rows of topics are made from."""
 
     cluster: Cluster
     names: list[str]
@@ -91,9 +90,9 @@ class _Told(msgspec.Struct, frozen=True):
 
 
 def read_topics(admin: AdminClient, memory: ClusterMemory) -> Found[TopicFacts]:
-    """Every topic the name server or a master knows: ordinary ones first, then dead-letter, retry and system topics. Of
-    brokers that do not answer, those that they had when they last did. The same object if the servers say the same as
-    the last time: making the rows of ten thousand topics takes 40 ms."""
+    """Reads every topic that the nameserver or a master knows: ordinary ones first, then dead-letter, retry and system
+    topics. For brokers that do not answer, it uses their last answers. Returns the same object if the servers' answers
+    are the same as before: making the rows of ten thousand topics takes 40 ms."""
     cluster = read_askable(admin, memory)
     names = admin.topic_list()
     tables = read_tables(memory, cluster, _TABLES, lambda broker: _all_topics(admin, memory, broker))
@@ -107,7 +106,7 @@ def read_topics(admin: AdminClient, memory: ClusterMemory) -> Found[TopicFacts]:
 
 
 def read_places(admin: AdminClient, memory: ClusterMemory) -> None:
-    """Which topics each broker has, so that one that goes is missed there."""
+    """Reads which topics each broker has, so that sums know what a broker had once it is gone."""
     read_tables(memory, read_askable(admin, memory), _TABLES, lambda broker: _all_topics(admin, memory, broker))
 
 
@@ -129,7 +128,7 @@ def _found(told: _Told) -> Found[TopicFacts]:
 
     @cache
     def asked_of(mine: tuple[str, ...]) -> tuple[list[BrokerData], tuple[str, ...]]:
-        """Ten thousand topics are on few sets of brokers: each is made once."""
+        """Cached, because ten thousand topics are on few different sets of brokers."""
         return [askable[one] for one in mine if one in askable], tuple(one for one in mine if one not in askable)
 
     def facts(name: str, mine: dict[str, TopicConfig]) -> TopicFacts:
@@ -158,7 +157,8 @@ def _kind(topic: str, configs: Mapping[str, TopicConfig]) -> str:
 def read_numbers(
     admin: AdminClient, memory: ClusterMemory, topics: Mapping[str, TopicFacts]
 ) -> dict[str, TopicNumbers]:
-    """A request a topic and broker, one more for each group that reads it, and at times one for which groups do."""
+    """Reads the numbers of topics: a request for each topic and broker, one more for each group that reads it, and at
+    times one for the names of those groups."""
     return {name: _numbers(admin, memory, facts) for name, facts in topics.items()}
 
 
@@ -188,8 +188,8 @@ def _numbers(admin: AdminClient, memory: ClusterMemory, facts: TopicFacts) -> To
 
 
 def _unheard_of(admin: AdminClient, memory: ClusterMemory, facts: TopicFacts) -> list[str]:
-    """Brokers that have a topic by the name server, and never said so themselves; and those that are gone, of which it
-    tells no more."""
+    """The ``unheard`` brokers that may have the topic: those in its route, and those that are gone, which no route
+    names."""
     if not facts.unheard:
         return []
     route = targets.find_route(admin, facts.topic)
@@ -198,7 +198,7 @@ def _unheard_of(admin: AdminClient, memory: ClusterMemory, facts: TopicFacts) ->
 
 
 def _out_tps(admin: AdminClient, memory: ClusterMemory, addr: str, topic: str) -> float:
-    """Messages a second that one broker hands to the topic's groups, over the last minute."""
+    """How many messages a second one broker delivers to the topic's groups, over the last minute."""
     total = 0.0
     asked = memory.young(f"groups of {topic}", addr, GROUPS_YOUNG_MS)
     groups = admin.groups_of_topic(addr, topic) if asked is None else asked
@@ -208,18 +208,18 @@ def _out_tps(admin: AdminClient, memory: ClusterMemory, addr: str, topic: str) -
         try:
             total += admin.broker_stats(addr, "GROUP_GET_NUMS", f"{topic}@{group}").stats_minute.tps
         except RefusedError as error:
-            if error.code != ResponseCode.SYSTEM_ERROR:  # nothing was counted under the key
+            if error.code != ResponseCode.SYSTEM_ERROR:  # the broker has no statistics for the key
                 raise
     return total
 
 
 def topic_reading(numbers: TopicNumbers) -> RowReading:
-    """What is sampled of a topic."""
+    """The numbers of a topic that are sampled."""
     return RowReading({"in_tps": numbers.in_tps, "out_tps": numbers.out_tps}, numbers.lacking)
 
 
 def read_topic_row(admin: AdminClient, memory: ClusterMemory, topic: str) -> RowReading:
-    """The same of a topic whose brokers only the name server is asked for."""
+    """Reads the sampled numbers of a topic. Only the nameserver is asked for its brokers."""
     brokers = askable(admin.topic_route(topic).broker_datas)
     numbers = _numbers(admin, memory, TopicFacts(topic, "", {}, brokers))
     if numbers.error is not None:
@@ -228,7 +228,7 @@ def read_topic_row(admin: AdminClient, memory: ClusterMemory, topic: str) -> Row
 
 
 class QueuesFound(msgspec.Struct, frozen=True):
-    """One row a queue, as `topicStatus` shows them, and the topic's messages stored a second."""
+    """One row for each queue, as in `topicStatus`, and how many messages a second the topic stores."""
 
     found: Found[QueueRow]
     in_tps: float

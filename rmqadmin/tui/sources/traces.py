@@ -1,5 +1,5 @@
-"""What became of one message: what each group did with it, judging by its offsets, and what tracing clients said they
-did with it."""
+"""What happened to one message: what each group did with it, according to its offsets, and what tracing clients
+reported."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ OFF, NO_TOPIC, NONE = (
 
 
 class Trace(msgspec.Struct, frozen=True):
-    """``steps`` in the order of time. If there are none, ``absence`` says why."""
+    """``steps`` in chronological order. If there are none, ``absence`` says why."""
 
     steps: list[TraceStep]
     absence: str | None = None
 
 
 def read_brokers(admin: AdminClient, message: FoundMessage) -> list[BrokerData]:
-    """Those of the message's topic: its groups are there."""
+    """Reads the brokers of the message's topic, where its groups are."""
     return admin.topic_route(message.stored.topic).broker_datas
 
 
 def read_tracks(admin: AdminClient, message: FoundMessage) -> list[Track]:
-    """What each group of its topic did with a message, as `queryMsgById` shows it."""
+    """Reads what each group of its topic did with a message, as `queryMsgById` shows it."""
     return lookup.tracks(admin, message)
 
 
 def read_trace(admin: AdminClient, message: FoundMessage) -> Trace:
-    """What clients wrote about a message into the trace topic."""
+    """Reads what clients wrote about a message into the trace topic."""
     is_off = message.properties.get(props.TRACE_ON) == "false"
     try:
         route = admin.topic_route(TRACE_TOPIC)
