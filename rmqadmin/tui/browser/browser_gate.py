@@ -1,8 +1,8 @@
-"""Who may speak to the server of dashboards: somebody with the token, from a page of the server's own.
+"""Decides which requests the dashboard server accepts: those with the token, from a page of this server.
 
-The token keeps out other users of the machine and other pages in the user's browser. The Host is checked as well: a
-page elsewhere may have its own name lead to this machine (DNS rebinding), and its browser then takes it and the server
-for one place. It still says the name.
+The token keeps out other users of the machine and other pages in the user's browser. The Host header is also checked: a
+foreign page may point its own name at this machine (DNS rebinding), so that the browser treats both as one origin. The
+header still has the foreign name.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LOOPBACK_NAMES = frozenset({"localhost", "localhost."})
 
 
 class BrowserGate:
-    """``token``: what a browser must know. ``names``: what the server may be called beside its addresses and
+    """``token`` is the secret that a browser must send. ``names`` are the server's names, apart from addresses and
     localhost."""
 
     def __init__(self, names: Collection[str] = ()):
@@ -27,8 +27,8 @@ class BrowserGate:
         self._names = _LOOPBACK_NAMES | {name.lower() for name in names if name}
 
     def refusal(self, host: str | None, origin: str | None) -> str | None:
-        """Why a request with these headers is refused; None if it is not. A browser always says the origin of a
-        websocket, so one without any is no browser's."""
+        """Why a request with these headers is refused; None if it is not. Browsers always send the origin of a
+        websocket, so a request without one is not from a browser."""
         if not self._is_own(host):
             return f"This server is not called {host!r}."
         if origin is not None and origin not in (f"http://{host}", f"https://{host}"):
@@ -36,11 +36,11 @@ class BrowserGate:
         return None
 
     def knows(self, token: str | None) -> bool:
-        """Takes as long for any token of a length."""
+        """Whether this is the token. Compares in constant time for tokens of one length."""
         return token is not None and hmac.compare_digest(token.encode("utf-8", "replace"), self.token.encode())
 
     def _is_own(self, host: str | None) -> bool:
-        """An address needs no look-up, so nobody can lead it elsewhere."""
+        """Whether ``host`` is this server. Addresses are accepted, because DNS cannot redirect them."""
         try:
             name = urlsplit(f"//{host}").hostname or ""
         except ValueError:
@@ -49,7 +49,7 @@ class BrowserGate:
 
 
 def machine_names() -> set[str]:
-    """What others may call this machine."""
+    """The names of this machine."""
     name = socket.gethostname()
     return {name, socket.getfqdn(name)}
 

@@ -1,4 +1,4 @@
-"""A server of dashboards for browsers: textual-serve behind the gate, with a page that loads nothing from elsewhere."""
+"""Serves dashboards to browsers: textual-serve behind the gate, with a page that loads nothing from other servers."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from rmqadmin.tui.browser.dashboard_process import DashboardProcess
 from rmqproto.errors import UsageError
 
 SESSIONS_MAX = 8
-"""Dashboards at a time: each is a program of some 80 MB."""
+"""How many dashboards may run at a time: each is a process of some 80 MB."""
 
 MESSAGE_MAX_BYTES = 1024 * 1024
-"""Of what a page sends at once: keys, or a text that is pasted."""
+"""The largest message from a page: keys, or pasted text."""
 
 FONT_SIZE_DEFAULT_PX, FONT_SIZES_PX = 16, (6, 64)
 
@@ -40,7 +40,7 @@ _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class ServedDashboard(msgspec.Struct, frozen=True):
-    """What runs for each page: ``argv`` with the variables of ``environment`` beside the server's own. ``title`` is the
+    """The program for each page: ``argv``, with ``environment`` added to the server's variables. ``title`` is the
     page's."""
 
     argv: Sequence[str]
@@ -49,10 +49,10 @@ class ServedDashboard(msgspec.Struct, frozen=True):
 
 
 class BrowserServer(Server):
-    """``run`` serves until a signal ends it, and all its dashboards with it."""
+    """``run`` serves until a signal ends it and all its dashboards."""
 
     def __init__(self, served: ServedDashboard, host: str, port: int):
-        """``port`` 0 takes a free one."""
+        """``port`` 0 means any free one."""
         super().__init__(served.argv[0], host, port, served.title)
         self.gate = BrowserGate({host, *machine_names()} if host not in _LOOPBACK else {host})
         self._served = served
@@ -60,12 +60,12 @@ class BrowserServer(Server):
 
     @property
     def url(self) -> str:
-        """With the token. The port is known when it serves."""
+        """The address with the token. The port is only known while the server runs."""
         host = socket.gethostname() if self.host in _ANY else f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.port}/?{urlencode({'token': self.gate.token})}"
 
     async def run(self, tell: Callable[[str], None]) -> None:
-        """``tell`` takes the address of the page. UsageError if nobody can listen there."""
+        """Serves. ``tell`` is called with the address of the page. UsageError if the port cannot be bound."""
         ended = asyncio.Event()
         loop = asyncio.get_running_loop()
         for number in _END_SIGNALS:
@@ -94,17 +94,17 @@ class BrowserServer(Server):
         return app
 
     async def on_startup(self, app: web.Application) -> None:
-        """Says nothing: ``run`` tells the address."""
+        """Prints nothing, unlike textual-serve's: ``run`` tells the address."""
 
     async def on_shutdown(self, app: web.Application) -> None:
-        """Each page learns that it has ended; then its handler ends the dashboard."""
+        """Closes each page's websocket; the handler then ends the dashboard."""
         await asyncio.gather(*(page.close(code=WSCloseCode.GOING_AWAY) for page in list(self._sessions)))
 
     # --- who may ---------------------------------------------------------------------------------------------------
 
     @property
     def _cookie(self) -> str:
-        """Browsers give the cookies of one port to all others."""
+        """The name of the cookie. It has the port, because browsers share cookies between ports."""
         return f"rmqadmin-{self.port}"
 
     @web.middleware
@@ -120,7 +120,8 @@ class BrowserServer(Server):
     # --- the page --------------------------------------------------------------------------------------------------
 
     async def handle_index(self, request: web.Request) -> web.Response:
-        """The page. The token of its address becomes a cookie that no script sees and no other site sends."""
+        """Serves the page. The token in its address becomes a cookie that scripts cannot read and other sites cannot
+        send."""
         nonce = secrets.token_urlsafe(16)
         size_px = to_int(request.query.get("fontsize", ""), FONT_SIZE_DEFAULT_PX)
         websocket_url = f"{'wss' if request.secure else 'ws'}://{request.host}/ws"
@@ -151,7 +152,7 @@ class BrowserServer(Server):
     # --- a dashboard -----------------------------------------------------------------------------------------------
 
     async def handle_websocket(self, request: web.Request) -> web.WebSocketResponse:
-        """Runs a dashboard for as long as its page is open."""
+        """Runs a dashboard while its page is open."""
         if len(self._sessions) >= SESSIONS_MAX:
             raise web.HTTPServiceUnavailable(text=f"{SESSIONS_MAX} dashboards are open already.\n")
         page = web.WebSocketResponse(heartbeat=15, timeout=CLOSE_TIMEOUT_S, max_msg_size=MESSAGE_MAX_BYTES)
@@ -185,7 +186,7 @@ class _Size(msgspec.Struct):
 
 
 async def taken(text: str, page: web.WebSocketResponse, dashboard: DashboardProcess) -> bool:
-    """One message of textual.js: a list of its kind and what belongs to it. False for what is none."""
+    """Handles one message of textual.js: a list of its kind and its values. False if it is invalid."""
     try:
         kind, *rest = msgspec.json.decode(text, type=list[Any])
         match kind:

@@ -1,4 +1,5 @@
-"""One dashboard of one page: a program of its own, which a defect or a large body in another one does not touch."""
+"""The dashboard of one page: a separate process, so that a defect or a large body in another dashboard does not affect
+it."""
 
 from __future__ import annotations
 
@@ -13,15 +14,15 @@ from textual_serve.app_service import AppService
 from textual_serve.download_manager import DownloadManager
 
 END_TIMEOUT_S = 5.0
-"""A dashboard that does not end by then is killed."""
+"""A dashboard that takes longer to end is killed."""
 
 WIDTH_MAX, HEIGHT_MAX = 1000, 500
-"""A page may ask for no larger a terminal: each cell takes memory."""
+"""The largest terminal that a page may request: each cell takes memory."""
 
 
 class DashboardProcess(AppService):
-    """textual-serve's, without a shell between: ``argv`` and ``environment`` are handed over as they are, and the
-    program and what it starts are a group of their own, which is ended whole."""
+    """As textual-serve's, but without a shell: ``argv`` and ``environment`` are passed unchanged. The program and its
+    children form a process group, which is killed as a whole."""
 
     def __init__(
         self,
@@ -57,7 +58,7 @@ class DashboardProcess(AppService):
         await super().set_terminal_size(*fitting(width, height))
 
     async def stop(self) -> None:
-        """Asks it to end, and sees to it. For any number of times."""
+        """Asks the dashboard to end, and kills it after END_TIMEOUT_S. May be called repeatedly."""
         process = self._process
         if process is None:
             return

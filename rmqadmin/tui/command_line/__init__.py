@@ -1,1 +1,1 @@
-"""The line that ``:`` opens, what it completes and runs, and the palette of commands for the selected row."""
+"""The line that ``:`` opens, its completion and commands, and the palette of commands for the selected row."""

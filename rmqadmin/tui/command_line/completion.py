@@ -1,4 +1,4 @@
-"""What can stand behind what is typed behind ``:``: places of the dashboard, and what `rmqadmin shell` offers."""
+"""Completes the line after ``:`` with places of the dashboard, and with what `rmqadmin shell` offers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rmqadmin.tui.dashboard_client import DashboardClient
 
 
 class KnownNames:
-    """Names of the cluster, as ``OnceAsked``. A server that does not answer offers none."""
+    """Names of the cluster, as ``OnceAsked``; none if the servers do not answer."""
 
     def __init__(self, make_client: Callable[[], DashboardClient]):
         self._make_client = make_client
@@ -36,7 +36,7 @@ class KnownNames:
 
 
 def offered(text: str, names: KnownNames) -> Offer:
-    """In a thread: it may ask the cluster."""
+    """The candidates for ``text``. Called in a thread, because it may ask the cluster."""
     found = offer(text, names.of)
     words = parse_line(text).words
     is_begun = bool(words) and not text[-1:].isspace()
@@ -64,6 +64,7 @@ def offered(text: str, names: KnownNames) -> Offer:
 
 
 def _is_only_a_place(word: str) -> bool:
-    """No command begins with it: to the shell, it is nothing, and the next word may be any command."""
+    """Whether ``word`` is a place and begins no command. The shell does not know such a word, and would offer any
+    command after it."""
     known = read_words([word])
     return word.lower() in PLACES and not known.noun and known.command is None

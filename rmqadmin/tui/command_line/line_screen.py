@@ -1,4 +1,4 @@
-"""The line that ``:`` opens, over the screen below it, with what can stand there."""
+"""The line that ``:`` opens over the screen below, with its candidates."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ class CommandInput(CompactInput):
 
 
 class CommandLineScreen(Dialog[PlaceAsked | CommandAsked | None]):
-    """Ends with what was asked for, or with nothing. ``lines_before``: what was run, the last line at the end; this
-    screen adds to it."""
+    """Returns the place or command that was asked for, or None. ``lines_before`` are the earlier lines, the latest
+    last; this screen adds to them."""
 
     AUTO_FOCUS = "#command"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("tab", "complete(1)", "Complete", priority=True),
         Binding("shift+tab", "complete(-1)", "Complete backwards", show=False, priority=True),
-        Binding("up", "before(-1)", "Earlier", priority=True),  # else it is the box around the line that has it
+        Binding("up", "before(-1)", "Earlier", priority=True),  # or the box around the line would take it
         Binding("down", "before(1)", "Later", show=False),
         Binding("ctrl+y", "copy_line", "Copy the line"),
         Binding("escape", "give_up", "Close"),
@@ -60,7 +60,7 @@ class CommandLineScreen(Dialog[PlaceAsked | CommandAsked | None]):
         self._offer = Offer(0)
         self._chosen: int | None = None
         self._completed: str | None = None
-        """What the last completion has made of the line: it is not completed anew."""
+        """The line after the last completion, which is not completed again."""
 
     @property
     def dashboard(self) -> Dashboard:
@@ -95,7 +95,7 @@ class CommandLineScreen(Dialog[PlaceAsked | CommandAsked | None]):
         self._completed, self._chosen = None, None
         look = partial(self._complete, self._input.value)
         work: Callable[[], Awaitable[None]] = partial(until_closed, self, look)
-        self.run_worker(work, group=_COMPLETION, exclusive=True)  # no coroutine: of fast typing, few are ever begun
+        self.run_worker(work, group=_COMPLETION, exclusive=True)  # no coroutine: fast typing begins few
 
     async def _complete(self, text: str) -> None:
         found = await asyncio.to_thread(offered, text, self._names)
@@ -106,7 +106,7 @@ class CommandLineScreen(Dialog[PlaceAsked | CommandAsked | None]):
         self._show()
 
     def action_complete(self, step: int) -> None:
-        """The next candidate into the line; the only one as if it had been typed."""
+        """Puts the next candidate into the line. A single candidate counts as typed."""
         candidates = self._offer.candidates
         if not candidates:
             return
@@ -120,7 +120,7 @@ class CommandLineScreen(Dialog[PlaceAsked | CommandAsked | None]):
         self._show()
 
     def _show(self) -> None:
-        """Some candidates, among them the chosen one, each with what it is."""
+        """Shows some candidates with their descriptions, including the chosen one."""
         candidates, chosen = self._offer.candidates, self._chosen
         first = max(0, (chosen or 0) - SHOWN_MAX + 1)
         lines = []
@@ -140,14 +140,14 @@ class CommandLineScreen(Dialog[PlaceAsked | CommandAsked | None]):
     # --- what was typed ----------------------------------------------------------------------------------------------
 
     def action_before(self, step: int) -> None:
-        """A line that was run before, or the empty one behind them."""
+        """Shows an earlier line, or the empty line after the last one."""
         self._at = max(0, min(self._at + step, len(self._lines_before)))
         text = self._lines_before[self._at] if self._at < len(self._lines_before) else ""
         self._input.value = text
         self._input.cursor_position = len(text)
 
     def action_copy_line(self) -> None:
-        """What would be typed into a shell."""
+        """Copies the line as it would be typed into a shell."""
         try:
             asked = understand(self._input.value, self._reach)
         except UsageError as error:
@@ -170,7 +170,8 @@ class CommandLineScreen(Dialog[PlaceAsked | CommandAsked | None]):
         self.dismiss(asked)
 
     async def _known_place(self, asked: PlaceAsked) -> PlaceAsked:
-        """UsageError for a name that is not there, if it can be told: an empty screen would look like an answer."""
+        """Returns ``asked`` if its name exists or cannot be checked. UsageError otherwise, because an empty screen
+        would look like an answer."""
         kind = PLACES[asked.word].names
         assert kind is not None
         names = await asyncio.to_thread(self._names.of, kind, LineSoFar())
@@ -179,7 +180,7 @@ class CommandLineScreen(Dialog[PlaceAsked | CommandAsked | None]):
         return asked
 
     def _refuse(self, error: UsageError) -> None:
-        self.workers.cancel_group(self, _COMPLETION)  # it would write over what is said here
+        self.workers.cancel_group(self, _COMPLETION)  # it would overwrite this text
         self._tell(literal(f"{error}. {error.hint or ''}".strip(), "$text-error"))
 
     def action_give_up(self) -> None:

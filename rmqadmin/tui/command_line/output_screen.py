@@ -1,4 +1,4 @@
-"""What a command line of rmqadmin said, as it comes."""
+"""The output of a command line of rmqadmin, as it comes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LINES_HEIGHT_MIN = 10
 
 
 class CommandOutputScreen(DashboardScreen):
-    """Runs the command when it is opened, and again when it is told to refresh. Closing the screen ends it."""
+    """Runs the command when opened, and again on refresh. Closing the screen ends the command."""
 
     file_name = "output"
     AUTO_FOCUS = "#output"
@@ -79,7 +79,7 @@ class CommandOutputScreen(DashboardScreen):
         try:
             while not ending.done():
                 await asyncio.wait({ending}, timeout=_LOOK_S)
-                if run is not self._run:  # it runs once more
+                if run is not self._run:  # it was started again
                     return
                 if run.text != shown:
                     shown = run.text
@@ -90,7 +90,7 @@ class CommandOutputScreen(DashboardScreen):
         self._ended_s = time.monotonic()
         if error := ending.exception():
             await self._show(str(error))
-        if error or run.status:  # why it failed is to be read without a key
+        if error or run.status:  # the reason for a failure must be visible without a key
             await self._output.wrap(True)
         self.show_status()
 
@@ -106,13 +106,13 @@ class CommandOutputScreen(DashboardScreen):
         return f"status {run.status}, {took}{cut}"
 
     def interval_s(self) -> None:
-        """It runs when it is told to."""
+        """None: the command only runs on request."""
 
     async def action_wrap(self) -> None:
         await self._output.wrap(not self._output.is_wrapped)
 
     def action_copy_line(self) -> None:
-        """To the clipboard of the terminal, if it has one that programs may write to."""
+        """Copies the line to the terminal's clipboard, if programs may write to it."""
         self.app.copy_to_clipboard(self._asked.line)
         self.dashboard.say(f"copied {self._asked.line}")
 
@@ -121,5 +121,5 @@ class CommandOutputScreen(DashboardScreen):
 
 
 def _text_of(text: str) -> Text:
-    """In a thread."""
+    """The output as lines. Called in a thread."""
     return Text.of(text_lines(text.rstrip("\n").encode()))

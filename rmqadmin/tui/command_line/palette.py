@@ -1,5 +1,5 @@
-"""Every command of rmqadmin for the selected row, in the palette: a choice puts its line behind ``:``, where it can be
-changed, run and copied."""
+"""The palette: every command of rmqadmin for the selected row. A choice opens the command line with the command in it,
+to be edited, run or copied."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _commands = cache(all_commands)
 
 
 def line_for(command: CommandInfo, selected: Mapping[str, str], known: Mapping[str, str]) -> str | None:
-    """The line of a command with what is selected, by what stands for it in helps (``TOPIC``), and with what is
-    ``known`` beside it, where the command cannot do without. If more is needed, the line ends where the next value is
-    to be typed. None for a command that is about nothing that is selected."""
+    """A command's line with the selected values, by their placeholders in help texts (``TOPIC``), and with ``known``
+    values where the command requires them. If more is needed, the line ends where the next value must be typed. None if
+    the command takes nothing that is selected."""
     words, missing, is_about = [command.entry.name], "", False
     for option in command.options:
         value = None if option.is_shared else selected.get(option.metavar)
@@ -50,7 +50,8 @@ def _short(option: OptionInfo) -> str:
 
 
 def lines_for(selected: Mapping[str, str], known: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Line and summary of every command about what is selected. Takes a second at first: for threads."""
+    """Line and summary of every command that takes what is selected. The first call takes a second: call it in a
+    thread."""
     found = [(line_for(command, selected, known), command.entry.summary) for command in _commands()]
     return [(line, summary) for line, summary in found if line is not None]
 
@@ -60,10 +61,11 @@ async def _lines(selected: Mapping[str, str], known: Mapping[str, str]) -> list[
 
 
 class RowCommands(Provider):
-    """Commands for the row that the cursor was on when the palette was opened; then the dashboard's own places.
+    """Commands for the row under the cursor when the palette was opened, then the dashboard's own places.
 
-    Each key ends the search for the one before, and a search that waits for ``startup`` takes that with it: nothing was
-    ever found by who typed before the commands were loaded. So ``startup`` only begins, and searches wait shielded."""
+    Each key cancels the previous search, and a search that waits for ``startup`` would cancel that too: a user who
+    typed before the commands were loaded found nothing. So ``startup`` only starts the loading, and searches wait for
+    it shielded."""
 
     async def startup(self) -> None:
         screen = self.screen
@@ -76,7 +78,7 @@ class RowCommands(Provider):
         self._finding.cancel()
 
     async def discover(self) -> Hits:
-        """Above the commands of the dashboard itself, which score 0 and are there first."""
+        """Offers the lines with a score above 0, the score of the dashboard's own commands, which come earlier."""
         for line, summary in await asyncio.shield(self._finding):
             yield Hit(1.0, printable(line), partial(self._open, line), help=summary)
 

@@ -1,4 +1,4 @@
-"""Going to a place that was asked for behind ``:``."""
+"""Goes to a place that was typed after ``:``."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _NOUNS = {
     "group": "groups",
     "dlq": "dead_letters",
 }
-"""The noun that a place is under."""
+"""The noun that each place belongs to."""
 
 
 async def open_place(dashboard: Dashboard, asked: PlaceAsked) -> None:
-    """Says why it cannot."""
+    """Goes to a place, or shows why that is impossible."""
     try:
         if asked.word == "ctx" and dashboard.settings.open_context is None:
             dashboard.say("what is shown is in no context that could be left", is_error=True)
@@ -53,7 +53,7 @@ async def open_place(dashboard: Dashboard, asked: PlaceAsked) -> None:
 
 
 def _save(dashboard: Dashboard, name: str) -> None:
-    """The table that has the keys, where rmqadmin runs."""
+    """Saves the focused table in a file on the machine where rmqadmin runs."""
     from rmqadmin.tui.screens.base import DashboardScreen
     from rmqadmin.tui.table_file import write_table
 

@@ -1,5 +1,5 @@
-"""One command line of rmqadmin, run as a program of its own: nothing that it does can hold up the dashboard, or write
-over it. It has a terminal as wide as the screen, and nobody to ask.
+"""Runs one command line of rmqadmin as a separate process, which cannot block the dashboard or write over it. It has a
+terminal as wide as the screen, and no input.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from contextlib import suppress
 from threading import Lock
 
 OUTPUT_MAX_BYTES = 4 * 1024 * 1024
-"""Of what it says; then it is stopped."""
+"""The most output that is kept; then the program is stopped."""
 
 _READ_BYTES = 65536
 _PLAIN = {"NO_COLOR": "1", "RMQADMIN_PAGER": "cat", "TERM": "dumb"}
 
 
 class ProgramRun:
-    """``run`` blocks until it has ended. ``text`` and ``stop`` are for any thread."""
+    """``run`` blocks until the program has ended. ``text`` and ``stop`` may be called from any thread."""
 
     def __init__(self, words: Sequence[str], environment: Mapping[str, str], columns: int, lines: int):
         self._words, self._environment = list(words), dict(environment)
@@ -37,7 +37,7 @@ class ProgramRun:
         self._stopped = False
         self._lock = Lock()
         self.status: int | None = None
-        """The exit status, once it has ended."""
+        """The exit status; None until the program has ended."""
         self.was_cut = False
 
     @property
@@ -53,7 +53,8 @@ class ProgramRun:
                     os.killpg(self._process.pid, signal.SIGTERM)
 
     def run(self) -> int:
-        """The exit status; that of a program that was ended by a signal is negative. OSError if none can be started."""
+        """Runs the program and returns its exit status, which is negative after a signal. OSError if it cannot be
+        started."""
         terminal, inside = pty.openpty()
         try:
             self._start(inside)
@@ -68,7 +69,7 @@ class ProgramRun:
         try:
             fcntl.ioctl(inside, termios.TIOCSWINSZ, self._size)
             settings = termios.tcgetattr(inside)
-            settings[1] &= ~termios.OPOST  # lines end as they were written
+            settings[1] &= ~termios.OPOST  # no CR before LF
             termios.tcsetattr(inside, termios.TCSANOW, settings)
             environment = {**os.environ, **_PLAIN, **self._environment}
             for name in ("COLUMNS", "LINES", "FORCE_COLOR"):
@@ -98,7 +99,7 @@ class ProgramRun:
                 for key, _ in waiting.select():
                     try:
                         data = os.read(key.fd, _READ_BYTES)
-                    except OSError:  # a terminal that nobody writes to any more
+                    except OSError:  # the terminal has no writer left
                         data = b""
                     if not data:
                         waiting.unregister(key.fd)

@@ -1,7 +1,7 @@
-"""What a typed line means: a place in the dashboard, or a command of rmqadmin and how it may be run from here.
+"""Parses a typed line: a place in the dashboard, or a command of rmqadmin and how it may run from here.
 
-A command that only reads is run. One that could change something is run with ``--dry-run``, which has its client refuse
-every change, and the line that would do it is for a shell: a dashboard's own changes have dialogs with a preview and a
+A command that only reads is run. A command that could change something is run with ``--dry-run``, which makes its
+client refuse every change. The real line is for a shell: changes in the dashboard have dialogs with a preview and a
 name to type, and a line has neither.
 """
 
@@ -25,14 +25,14 @@ _ASK_NO_SERVER = frozenset({Effect.LOCAL, Effect.SETTINGS})
 
 
 class PlaceKind(msgspec.Struct, frozen=True):
-    """A word of the dashboard's own. ``names``: which names stand behind it; None for a word alone."""
+    """A word of the dashboard. ``names`` is the kind of name that follows; None if none does."""
 
     help: str
     names: str | None = None
 
 
 FILE_NAMES = "file"
-"""Names that nobody knows before they are typed."""
+"""The kind of names that cannot be completed."""
 
 PLACES = {
     "pulse": PlaceKind("Is all well?"),
@@ -55,14 +55,14 @@ PLACES = {
 
 
 class PlaceAsked(msgspec.Struct, frozen=True):
-    """``name`` is empty for a place without one."""
+    """``name`` is empty for a place that takes none."""
 
     word: str
     name: str = ""
 
 
 class CommandAsked(msgspec.Struct, frozen=True):
-    """``words`` are run; ``line`` would do it in a shell, and is another one than what is run if that is a dry run."""
+    """``words`` are run. ``line`` does the same in a shell, but without a dry run."""
 
     words: list[str]
     line: str
@@ -70,8 +70,9 @@ class CommandAsked(msgspec.Struct, frozen=True):
 
 
 def understand(text: str, reach: Sequence[str] | None) -> PlaceAsked | CommandAsked:
-    """``reach``: options that lead a command to the dashboard's servers; None if it has none. UsageError for what is
-    neither, or cannot be run from here. A command of rmqadmin wins over a place: ``group lag`` is the command."""
+    """Parses a line. ``reach``: options that make a command use the dashboard's servers; None if there are no servers.
+    UsageError if the line is neither, or cannot run from here. A command wins over a place: ``group lag`` is the
+    command."""
     parsed = parse_line(text)
     words = command_words(parsed)
     if parsed.piped_to is not None:
@@ -105,7 +106,7 @@ def _command(words: list[str], found: LineSoFar, reach: Sequence[str] | None) ->
     more = [] if asks_no_server or {"--namesrvAddr", "--context"} & said else list(reach or ())
     is_dry_run = entry.effect not in _RUN_AS_THEY_ARE and not is_help
     line = [diagnostics.PROGRAM, *head, *more, *found.args]
-    dry = [DRY_RUN] if is_dry_run else []  # directly behind the command: no option before it can take it for its value
+    dry = [DRY_RUN] if is_dry_run else []  # right after the command, so that no option takes it as a value
     return CommandAsked(
         [*head, *dry, *more, *found.args],
         " ".join(map(typed, line)),

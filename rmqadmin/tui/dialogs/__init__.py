@@ -1,1 +1,1 @@
-"""What asks before it changes something, and small overlays."""
+"""Dialogs, which ask before they change something, and small overlays."""

@@ -1,5 +1,5 @@
-"""Making, changing and deleting a user, granting and revoking: the dialogs of `createUser`, `updateUser`, `deleteUser`,
-`updateAcl` and `deleteAcl`. Each broker keeps its own users and ACL. No password is shown."""
+"""The dialogs of `createUser`, `updateUser`, `deleteUser`, `updateAcl` and `deleteAcl`. Each broker has its own users
+and ACL. Passwords are never shown."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class AccessFormScreen(StepsScreen):
-    """``broker_addr``: where it counts if nothing else is said."""
+    """The base of these dialogs. ``broker_addr`` is the default of the field ``on``."""
 
     def __init__(self, title: str, name_to_type: str | None, broker_addr: str):
         super().__init__(title, name_to_type)
@@ -84,7 +84,7 @@ class EditUserScreen(AccessFormScreen):
         ]
 
     def plan(self, admin: AdminClient, occasion: Occasion) -> list[Step]:
-        """One step for each of what is changed, so that each has its way back."""
+        """One step for each entry, so that each can be undone."""
         name = self._user.username
         wanted = [
             UserAccount(username=name, user_status=self.said_word("status", UserStatus)),

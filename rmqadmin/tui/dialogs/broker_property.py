@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class PropertyScreen(StepsScreen):
-    """The value is read back, because brokers answer with success whatever they do not understand."""
+    """Reads the value back, because brokers report success even for values that they do not understand."""
 
     command = "updateBrokerConfig"
 

@@ -1,9 +1,8 @@
-"""What every dialog that changes something does: it shows what would change, asks for the name, does it, and shows how
-it went.
+"""The base of every dialog that changes something: it shows what would change, asks for the name, makes the change, and
+shows the outcome.
 
-The same function of the core runs twice: first as a dry run over a read-only client, then over one that may change
-things (in a read-only dashboard, that one refuses too). The clock stands still between the two, so that ``-10m`` means
-the same instant in both.
+The same core function runs twice: as a dry run over a read-only client, then over a client that may change things (in a
+read-only dashboard, that one refuses too). Both use the same clock reading, so ``-10m`` means the same instant in both.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
 
 CHANGE_DEADLINE_S = 60.0
-"""For a change of many queues on several brokers. It cannot be cancelled on the way."""
+"""Long enough for many queues on several brokers. A running change cannot be cancelled."""
 
 
 _KEY_LINE_HEIGHT = 1
@@ -47,7 +46,7 @@ _PREVIEW_HEIGHT_MIN = 3
 
 
 class Occasion(msgspec.Struct, frozen=True):
-    """One run of a change. ``now_ms`` is what relative times count from; ``notice`` takes what the user should know."""
+    """One run of a change. Relative times count from ``now_ms``. ``notice`` takes messages for the user."""
 
     dry_run: bool
     now_ms: int
@@ -55,7 +54,7 @@ class Occasion(msgspec.Struct, frozen=True):
 
 
 class PreviewTable(RowTable):
-    """What would change. Enter leads to the line under it, while there is one."""
+    """Shows what would change. Enter goes to the input below, if that is shown."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "choose", "Go on")]
 
@@ -66,11 +65,11 @@ class PreviewTable(RowTable):
 
 
 class ChangeScreen(Dialog[None]):
-    """Subclasses give a title, the name to type, ``form`` and ``change``, and ask for the ``preview``. Where the form
-    has no input, Enter goes from the preview to the name.
+    """Subclasses give a title, the name to type, ``form`` and ``change``, and call ``preview``. If the form has no
+    input, Enter goes from the preview to the name.
 
-    Textual calls a handler of every class of the hierarchy, the most derived first: those of subclasses call no super.
-    What is done by itself, after a layout or when an answer comes, is done ``while_open``: the dialog may be closing.
+    Textual calls the handlers of all classes in the hierarchy, the most derived first, so handlers of subclasses do not
+    call super. Code that runs after a layout or an answer runs ``while_open``, because the dialog may be closing.
     """
 
     DEFAULT_CLASSES = "dialog"
@@ -85,7 +84,7 @@ class ChangeScreen(Dialog[None]):
     ]
 
     def __init__(self, title: str, name_to_type: str | None):
-        """``name_to_type`` None: the change destroys nothing, and Enter on the empty line carries it out."""
+        """``name_to_type`` is None if the change destroys nothing. Enter on the empty line then carries it out."""
         super().__init__()
         self._title, self._name_to_type = title, name_to_type
         self._names_left: list[str] = []
@@ -102,7 +101,7 @@ class ChangeScreen(Dialog[None]):
         return ()
 
     def change(self, admin: AdminClient, occasion: Occasion) -> Result:
-        """In a thread, twice: as a dry run and for real."""
+        """Makes the change. Called twice, in a thread: as a dry run and for real."""
         raise NotImplementedError
 
     def compose(self) -> ComposeResult:
@@ -125,10 +124,11 @@ class ChangeScreen(Dialog[None]):
         self.screen_layout_refresh_signal.subscribe(self, self._laid_out)
 
     def _show_name(self, shown: bool) -> None:
-        """The name can be typed only under a preview of what will be done; behind it, that of a protected context."""
+        """Shows or hides the input of the name, which is only shown under a preview. A protected context then asks for
+        its own name too."""
         protected = self.dashboard.settings.protected
         self._names_left = [name for name in (self._name_to_type, protected) if name is not None] or [""]
-        self.query_one("#name", Input).clear()  # it is typed for each preview
+        self.query_one("#name", Input).clear()  # it must be typed again for each preview
         self.query("#ask, #name").set(display=shown)
         self._ask()
         self.refresh_bindings()
@@ -139,7 +139,7 @@ class ChangeScreen(Dialog[None]):
         why = f"{name} is protected. " if is_context else ""
         what = f"Type {name} to go on" if name else "Enter here does it"
         if isinstance(self.focused, PreviewTable):
-            what += "; enter leads to this line"  # letters are keys of the dialog, or of the table
+            what += "; enter leads to this line"  # letters are keys of the dialog or the table
         row_count = self.query_one("#preview", RowTable).row_count
         more = f"; page down shows all {row_count:,} rows" if self._rows_hidden else ""
         self.query_one("#ask", Static).update(literal(f"{why}{what}{more}"))
@@ -151,8 +151,8 @@ class ChangeScreen(Dialog[None]):
             self._fit()
 
     def _fit(self) -> None:
-        """After each layout: the preview takes what all else has left. It can be scrolled, and the line under it that
-        carries out the change must be in view."""
+        """Gives the preview the height that everything else leaves over. Called after each layout. The preview can be
+        scrolled, but the input below it must be in view."""
         box, preview = self.query_one(".dialog--box"), self.query_one("#preview", RowTable)
         others = [child for child in box.children if child.display and child is not preview]
         taken = sum(child.outer_size.height + child.styles.margin.height for child in others)
@@ -160,7 +160,7 @@ class ChangeScreen(Dialog[None]):
         height = max(_PREVIEW_HEIGHT_MIN, room)
         preview.styles.max_height = height
         rows_hidden = preview.row_count >= height
-        if rows_hidden != self._rows_hidden:  # else it would be laid out again for ever
+        if rows_hidden != self._rows_hidden:  # or it would be laid out again for ever
             self._rows_hidden = rows_hidden
             self._ask()
 
@@ -169,14 +169,14 @@ class ChangeScreen(Dialog[None]):
             self._ask()
 
     def action_page(self, pages: int) -> None:
-        """Also while the name is being typed."""
+        """Scrolls the preview, even while the name is being typed."""
         preview = self.query_one("#preview", RowTable)
         preview.scroll_relative(y=pages * max(1, preview.size.height - 2), animate=False)
 
     # --- the preview -------------------------------------------------------------------------------------------------
 
     def preview(self) -> None:
-        """Shows what would change. A preview that is still being made is dropped."""
+        """Shows what would change. Cancels a preview that is still being made."""
         self._now_ms = self.dashboard.now_ms()
         self._show_name(False)
         self.run_worker(until_closed(self, self._preview), group="preview", exclusive=True)
@@ -190,11 +190,11 @@ class ChangeScreen(Dialog[None]):
             self.previewed()
 
     def may_go_on(self, result: Result) -> bool:
-        """Whether there is anything to do about this preview."""
+        """Whether this preview has anything to carry out."""
         return True
 
     def previewed(self) -> None:
-        """Where the keys go, now that the preview is there."""
+        """Moves the focus when the preview is there."""
         self.query_one("#name" if self.query("#form Input") else "#preview").focus()
 
     def on_row_table_chosen(self) -> None:
@@ -230,7 +230,7 @@ class ChangeScreen(Dialog[None]):
             self.query_one("#preview", RowTable).focus()
 
     async def _run(self, *, dry_run: bool) -> Result | None:
-        """Shows the result and returns it. Without a result, shows the reason and returns None."""
+        """Runs the change, shows the result and returns it. On failure, shows the reason and returns None."""
         client = self.dashboard.make_client(read_only=dry_run)
         client.begin(CHANGE_DEADLINE_S)
         notices: list[str] = []
@@ -263,7 +263,7 @@ class ChangeScreen(Dialog[None]):
     # --- showing -----------------------------------------------------------------------------------------------------
 
     def totals(self, result: Result) -> str:
-        """All rows in one line, before and after. Empty if there is nothing to add up."""
+        """The totals of all rows in one line, before and after. Empty if there is nothing to add up."""
         return ""
 
     async def _show(self, result: Result) -> None:
@@ -293,5 +293,5 @@ class ChangeScreen(Dialog[None]):
 
 
 def result_columns(result: Result) -> list[Column]:
-    """The columns that ``--output table`` shows of a result, in its words."""
+    """The columns of a result as in ``--output table``."""
     return [column_of(column) for column in shown_columns(result, result.rows(), Format.TABLE)]

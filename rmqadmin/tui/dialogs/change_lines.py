@@ -1,4 +1,5 @@
-"""Changes of several servers as a dialog shows them: one line a server and field, before and after."""
+"""Changes on several servers as dialogs show them: one line for each server and field, with the values before and
+after."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ class ChangeLines(Result, frozen=True):
 
 
 def _lines(step: ChangeRow) -> Iterator[ChangeLine]:
-    """Of what is deleted one line: all that it had is gone."""
+    """The lines of one step. A deletion has a single line, because all fields go."""
     changes = [] if step.action == _DELETE else step.changes
     sides: list[tuple[str | None, str | None, str | None]] = [(one.field, *one.sides()) for one in changes]
     for field, before, after in sides or [(None, None, None)]:

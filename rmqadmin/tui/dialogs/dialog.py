@@ -1,4 +1,4 @@
-"""What stands above a screen, which is seen below it, dimmed. It is opened by one key, and drawn again with each."""
+"""A dialog over a dimmed screen. One key opens it, and each key draws it again, so both are made cheap here."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rmqadmin.tui.thrifty_screen import ThriftyScreen
 
 
 class Dialog(ThriftyScreen[ScreenResultType], ModalScreen[ScreenResultType]):
-    """What is seen below is dimmed line by line, and a line anew only when it has changed."""
+    """Dims the screen below line by line, and redoes a line only when it has changed."""
 
     BLANK = False
 
@@ -31,13 +31,14 @@ class Dialog(ThriftyScreen[ScreenResultType], ModalScreen[ScreenResultType]):
         self.resume(event)
 
     def on_mount(self) -> None:
-        """What is below is dimmed before the dialog is laid out and drawn: that would make one long wait of two."""
+        """Dims the screen below before the dialog is laid out and drawn, so that two short waits do not become a long
+        one."""
         for below in self.app._background_screens[-1:]:
             self._dimmed.of(below, self.styles.background, self.visual_style.rich_style, self.app.size.width)
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Not through Rich's console, which makes new lines of the screen below, nor through what Textual does with
-        the text of any widget: of this one, nothing is a link, is selected or has a border."""
+        """Returns the dimmed lines directly. Rich's console would make them anew, and Textual would look for links,
+        selections and borders, of which there are none."""
         if self._dirty_regions or not self._lines:
             below = self.render()
             if not isinstance(below, BackgroundScreen):
@@ -48,8 +49,7 @@ class Dialog(ThriftyScreen[ScreenResultType], ModalScreen[ScreenResultType]):
 
 
 class DimmedLines:
-    """The last line made of each line below. A dialog is drawn with each of its keys, and below it hardly anything
-    changes."""
+    """A cache of the dimmed lines. A dialog is drawn at each of its keys, and hardly anything below it changes."""
 
     def __init__(self) -> None:
         self._made_with: object = None
@@ -57,7 +57,7 @@ class DimmedLines:
         self._styles: dict[Style | None, Style] = {}
 
     def of(self, screen: Screen[Any], color: Color, base: Style, width: int) -> list[Strip]:
-        """``base``: the style of the dialog itself."""
+        """The lines of ``screen``, dimmed. ``base`` is the style of the dialog itself."""
         if self._made_with != (screen, base, color, width):
             self._made_with = screen, base, color, width
             self._made, self._styles = {}, {}

@@ -1,4 +1,4 @@
-"""Writing messages into a file, as `msg export` does. Changes nothing on any server."""
+"""Writes messages into a file, as `msg export` does. Changes nothing on any server."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NO_FILE_NAME = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
 class ExportScreen(Dialog[None]):
-    """Asks for the name of a file; one that is there already is not replaced."""
+    """Asks for the name of a file. Does not replace an existing file."""
 
     DEFAULT_CLASSES = "dialog"
     AUTO_FOCUS = "#file"

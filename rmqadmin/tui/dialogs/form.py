@@ -1,5 +1,5 @@
-"""Dialogs that change servers step by step, the way commands do: fields to fill in, what that would change on each
-server, the outcome, and how to take it back."""
+"""Dialogs that change servers step by step, as commands do: fields to fill in, the changes on each server, the outcome,
+and how to undo it."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _BOOLS = {"yes": True, "true": True, "no": False, "false": False}
 
 
 class FormField(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of a form. ``hint`` says what may stand there, ``example`` shows it while nothing does; ``name`` is that
-    of the answer."""
+    """One line of a form. ``name`` identifies the answer. ``hint`` says what may be entered; ``example`` is shown while
+    the field is empty."""
 
     name: str
     label: str
@@ -52,8 +52,8 @@ HINT_WIDTH_MAX = 36
 
 
 class FieldLine(Horizontal):
-    """``label_width``, ``hint_width``: of all lines of the form, so that the inputs stand below each other, and take
-    what is left."""
+    """``label_width`` and ``hint_width`` are the same for all lines of the form, so that the inputs are aligned and
+    share the rest."""
 
     def __init__(self, field: FormField, label_width: int, hint_width: int):
         super().__init__()
@@ -71,13 +71,13 @@ class FieldLine(Horizontal):
 
 
 class StepsScreen(ChangeScreen):
-    """Subclasses give ``fields`` and ``plan``. What stands in a field when Enter is pressed is what the preview is of;
-    once it is changed, nothing can be carried out before the next preview."""
+    """Subclasses give ``fields`` and ``plan``. Enter makes a preview of the fields' contents. After an edit, nothing
+    can be carried out before the next preview."""
 
     command: ClassVar[str] = ""
-    """Which command does the same, for the name of the undo file."""
+    """The command that does the same; part of the undo file's name."""
     empty: ClassVar[str] = ""
-    """What a field means that is left empty."""
+    """What an empty field means."""
 
     def __init__(self, title: str, name_to_type: str | None):
         super().__init__(title, name_to_type)
@@ -87,11 +87,12 @@ class StepsScreen(ChangeScreen):
         return ()
 
     def words(self) -> str:
-        """What the user should know before, above the fields."""
+        """The text above the fields."""
         return f"Enter shows what would change. A field that is left empty: {self.empty}."
 
     def plan(self, admin: AdminClient, occasion: Occasion) -> list[Step]:
-        """In a thread, twice: for the preview and for the change. Only asks."""
+        """Reads the servers and returns the steps, without changing anything. Called twice, in a thread: for the
+        preview and for the change."""
         raise NotImplementedError
 
     # --- the form ----------------------------------------------------------------------------------------------------
@@ -126,7 +127,7 @@ class StepsScreen(ChangeScreen):
     # --- what was said -----------------------------------------------------------------------------------------------
 
     def said(self, name: str) -> str | None:
-        """None for a field that is left empty."""
+        """The answer in a field; None if it is empty."""
         return self._said.get(name) or None
 
     def said_int(self, name: str) -> int | None:
@@ -147,7 +148,7 @@ class StepsScreen(ChangeScreen):
         return _BOOLS[text.lower()]
 
     def said_word(self, name: str, words: type[W]) -> W | None:
-        """One of an enumeration, in any case."""
+        """The answer as a member of an enumeration, in any case."""
         text = self.said(name)
         if text is None:
             return None
@@ -182,7 +183,7 @@ class StepsScreen(ChangeScreen):
 
 
 def attributes_field(attributes: Iterable[Mapping[str, str]]) -> FormField:
-    """What is to be added, changed and taken away of those that there are."""
+    """The field for attributes to add, change or remove, which shows the present ones."""
     pairs = dict.fromkeys(f"{name}={value}" for one in attributes for name, value in one.items())
     return FormField(
         name="attributes",
@@ -193,21 +194,21 @@ def attributes_field(attributes: Iterable[Mapping[str, str]]) -> FormField:
 
 
 def place_field(on: str) -> FormField:
-    """Where something new is to be: ``on`` if nothing else is said."""
+    """The field for where to create something; ``on`` is the default."""
     return FormField(name="on", label="on", value=on, hint="a cluster, or a broker's address")
 
 
 def yes_no(value: bool | None) -> str:
-    """As a form has it; empty for what is not known, or is not the same everywhere."""
+    """A value for a form; empty if it is unknown or differs between brokers."""
     return "" if value is None else "yes" if value else "no"
 
 
 def common(values: Iterable[object]) -> object | None:
-    """What all of them are; None if they differ, or if there are none."""
+    """The common value; None if values differ or there are none."""
     found = set(values)
     return found.pop() if len(found) == 1 else None
 
 
 def place(text: str) -> tuple[str | None, str | None]:
-    """``-b`` and ``-c`` of a command: the address of a broker, or the name of a cluster."""
+    """The values of a command's ``-b`` and ``-c``: a broker's address, or a cluster's name."""
     return (text, None) if ":" in text else (None, text)

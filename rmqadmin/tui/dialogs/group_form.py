@@ -1,5 +1,5 @@
-"""Making a group, changing it on all of its brokers, deleting it: the dialogs of `updateSubGroup` and
-`deleteSubGroup`."""
+"""The dialogs of `updateSubGroup` and `deleteSubGroup`: create a group, change it on all of its brokers, or delete
+it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _NUMBERS = {
 
 
 class GroupFormScreen(StepsScreen):
-    """What both forms ask for."""
+    """The fields that both forms have."""
 
     command = "updateSubGroup"
 
@@ -66,7 +66,7 @@ class NewGroupScreen(GroupFormScreen):
     empty = "the default"
 
     def __init__(self, on: str):
-        """``on``: where it is to be if nothing else is said, a cluster or a broker's address."""
+        """``on`` is the default place of the group: a cluster or a broker's address."""
         super().__init__("New group", None)
         self._on = on
 
@@ -86,7 +86,7 @@ class NewGroupScreen(GroupFormScreen):
 
 
 class _KnownGroupScreen(StepsScreen):
-    """Of a group on the brokers that have it."""
+    """A dialog about a group on the brokers that have it."""
 
     def __init__(self, title: str, facts: GroupFacts):
         super().__init__(f"{title} {facts.group}", facts.group)

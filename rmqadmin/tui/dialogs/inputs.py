@@ -1,4 +1,4 @@
-"""What is typed into in a dialog: while it has the keys, the line of keys says what Enter does."""
+"""The inputs of dialogs. While one has the focus, the line of keys says what Enter does."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rmqadmin.tui.widgets.compact_input import CompactInput
 
 
 class FieldInput(CompactInput):
-    """What a change is to be."""
+    """A field of a form."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "submit", "Show what would change"),
@@ -19,12 +19,12 @@ class FieldInput(CompactInput):
 
 
 class NameInput(CompactInput):
-    """Under a preview: the name of what is changed."""
+    """The name to type under a preview."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "submit", "Do it")]
 
 
 class FileInput(CompactInput):
-    """A new file."""
+    """The name of a new file."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "submit", "Write it")]

@@ -1,4 +1,4 @@
-"""Jump mode: everything that can have the keys gets a number; typing the number gives it the keys."""
+"""Jump mode: everything that can have the focus gets a number, and typing the number focuses it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TARGETS_MAX = 9
 
 
 class JumpScreen(Dialog[None]):
-    """Any other key leaves."""
+    """Any other key closes it."""
 
     def __init__(self, below: Screen[Any]):
         super().__init__()

@@ -1,6 +1,6 @@
-"""Every key that works where the user is: in as many columns as there is room for, scrolled where that is not enough.
+"""Shows every key that works now, in as many columns as fit, scrolled if that is not enough.
 
-Textual's own panel of keys is 30 columns wide at 80 x 24, and no key scrolls it: half of them could not be seen.
+Textual's own panel of keys is 30 columns wide at 80 x 24, and no key scrolls it, so half of them were hidden.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from rmqadmin.tui.widgets.key_line import PICTURE_KEY, KeyLine
 
 _GAP = 2
 _NEVER_USED = ("scroll_left", "scroll_right", "page_left", "page_right")
-"""Textual gives them to whatever scrolls; no table here is wider than the terminal."""
+"""Textual binds these for all scrolling widgets, but no table here is wider than the terminal."""
 
 
 _OUR_WORDS = {
@@ -37,13 +37,13 @@ _OUR_WORDS = {
     "Copy selected text": "Copy selected text",
     "palette": "Palette",
 }
-"""Textual's keys in the words of this project. They come last."""
+"""Textual's actions in this project's words. They are listed last."""
 
 _PLACES = ("on this screen", "where the cursor is", "everywhere")
 
 
 class KeyOf(msgspec.Struct, frozen=True):
-    """``keys``: all that do it. ``where``: what has them."""
+    """``keys`` are all keys of an action; ``where`` says which part of the screen handles them."""
 
     where: str
     keys: str
@@ -51,7 +51,7 @@ class KeyOf(msgspec.Struct, frozen=True):
 
 
 class KeysScreen(Dialog[None]):
-    """``?`` and escape close it."""
+    """The list of keys. ``?``, ``q`` and Escape close it."""
 
     DEFAULT_CLASSES = "dialog"
     AUTO_FOCUS = "#keys"
@@ -73,7 +73,7 @@ class KeysScreen(Dialog[None]):
 
 
 class Sheet(Widget):
-    """As high as it is at its width: the dialog is laid out once."""
+    """The text of the list. Its height follows from its width at once, so the dialog is laid out once."""
 
     def __init__(self, keys: Sequence[KeyOf]):
         super().__init__(id="sheet")
@@ -87,7 +87,7 @@ class Sheet(Widget):
 
 
 def keys_of(screen: Screen[object]) -> list[KeyOf]:
-    """What works now on a screen, by where it does."""
+    """The keys that work on a screen now, by part of the screen."""
     found: dict[tuple[str, str], list[str]] = {}
     for where, active, _enabled, _tooltip in screen.active_bindings.values():
         if active.system or not active.description or active.action in _NEVER_USED:
@@ -103,7 +103,8 @@ def keys_of(screen: Screen[object]) -> list[KeyOf]:
 
 
 def _told(binding: Binding) -> list[Binding]:
-    """The line of keys has the letters that sort in place of the key that goes from column to column."""
+    """The bindings to list for one. If the line of keys shows other letters in its place, those that sort, both are
+    listed."""
     if binding.key_display is None:
         return [binding]
     return [binding, replace(binding, key_display=None, description="Sort by the next column")]
@@ -116,7 +117,7 @@ def _place(node: DOMNode) -> str:
 
 
 def sheet(keys: Sequence[KeyOf], width: int) -> Content:
-    """Part by part, each with a heading, from top to bottom and then in the next column."""
+    """The text: a heading for each part, with its keys in columns from top to bottom."""
     if not keys:
         return Content("")
     key_width = max(display_width(one.keys) for one in keys)

@@ -1,4 +1,4 @@
-"""Changing what a topic permits, on each of its brokers: the dialog of `updateTopicPerm`."""
+"""The dialog of `updateTopicPerm`: changes the permissions of a topic on each of its brokers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class PermScreen(StepsScreen):
-    """``r``, ``w`` and ``x`` change the marks; the preview follows."""
+    """``r``, ``w`` and ``x`` toggle the permissions, and the preview follows."""
 
     command = "updateTopicPerm"
     BINDINGS: ClassVar[list[BindingType]] = [

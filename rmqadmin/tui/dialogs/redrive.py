@@ -1,4 +1,4 @@
-"""Sending dead letters again, each once: as `dlq redrive` does it, by the same plan, ledger and permits."""
+"""Redrives dead letters, each once, as `dlq redrive` does: with the same plan, ledger and permits."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ _COMMAND = "rmqadmin tui"
 
 
 class RedriveScreen(ChangeScreen):
-    """Shows at once what would go where. While it sends, ``+``, ``-`` and ``p`` turn its rate, as they do in a
-    terminal, and Escape stops it; then `dlq redrive --resume` goes on."""
+    """Opens with the preview. While it sends, ``+``, ``-`` and ``p`` change the rate, as they do in a terminal, and
+    Escape stops it; `dlq redrive --resume` can then go on."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("plus,equals_sign", "turn('+')", "Faster"),
@@ -68,7 +68,7 @@ class RedriveScreen(ChangeScreen):
             self.preview()
 
     def _rate(self) -> float | None:
-        """UsageError for what is no rate."""
+        """The rate that was entered. UsageError if it is no rate."""
         text = self.query_one("#rate", Input).value.strip()
         if not text:
             return None
@@ -100,7 +100,7 @@ class RedriveScreen(ChangeScreen):
             occasion.notice(f"the same in a shell: rmqadmin dlq redrive --execute --job {job}")
             return self._planned
         assert self._planned is not None
-        client: DashboardClient = admin  # type: ignore[assignment] # as the dashboard makes them
+        client: DashboardClient = admin  # type: ignore[assignment] # the dashboard makes no others
         client.permit_change("a redrive")
         return self._send(client, self._planned)
 
@@ -141,7 +141,7 @@ class RedriveScreen(ChangeScreen):
         def show(progress: ReplayProgress) -> None:
             self._progress = progress
             self._speed.measure(progress.granted)
-            if client.is_stopped:  # the dashboard is closed: what is not sent yet stays a dead letter
+            if client.is_stopped:  # the dashboard is closed: letters not sent yet stay dead letters
                 self._stop()
             self._tell()
 
@@ -155,7 +155,7 @@ class RedriveScreen(ChangeScreen):
             self._soon_say(f"{progress.granted:,} of {planned.summary().selected:,} sent, {self._dial}")
 
     def _soon(self, act: Callable[[], None]) -> None:
-        """From any thread: in the loop, if the work is still under way then."""
+        """Calls ``act`` in the loop, if the work is still running then. Any thread may call this."""
         with suppress(RuntimeError):  # the dashboard has ended
             self._loop.call_soon_threadsafe(self._act, act)
 
@@ -168,7 +168,7 @@ class RedriveScreen(ChangeScreen):
         self._soon(lambda: self._say(text))
 
     def _begun(self) -> None:
-        """The keys that turn the rate would be typed into the name."""
+        """Takes the focus off the name, or the keys that change the rate would be typed into it."""
         self.query_one("#preview").focus()
         self.refresh_bindings()
 
@@ -179,7 +179,7 @@ class RedriveScreen(ChangeScreen):
             self._tell()
 
     def _stop(self) -> None:
-        """No more permits are given: the engine ends with an error, and the job stays open."""
+        """Stops giving permits. The engine ends with an error, and the job stays open."""
         service = self._service
         if service is not None:
             service.close_wave()
@@ -205,7 +205,7 @@ class RedriveScreen(ChangeScreen):
         return "this would be sent:" if dry_run else "done"
 
     def totals(self, result: Result) -> str:
-        """What is sent, where, and who gets it; afterwards what became of it."""
+        """What is sent where, and who gets it; afterwards the outcome."""
         assert isinstance(result, RedrivenLetters)
         found = result.summary()
         if not found.executed:

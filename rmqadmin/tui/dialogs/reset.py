@@ -1,4 +1,4 @@
-"""Moving a group's offsets, with a preview queue by queue and an undo file."""
+"""Resets a group's offsets, with a preview of each queue and an undo file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 class ResetScreen(ChangeScreen):
     def __init__(self, group: str, topic: str, queue: MessageQueue | None = None):
-        """``queue``: of the topic, the only one that is moved."""
+        """``queue`` is the only queue to reset; None for all of the topic."""
         what = "the offsets" if queue is None else f"the offset in queue {queue.queue_id} of {queue.broker_name}"
         super().__init__(f"Reset {what} of {group} in {topic}", group)
         self._group, self._topic, self._queue = group, topic, queue
@@ -46,14 +46,14 @@ class ResetScreen(ChangeScreen):
         goal: Goal | None = where.goal
         if self._queue is not None:
             queues = only_queue(queues, self._queue.broker_name, self._queue.queue_id)
-            goal = None  # a broker that can only be told of all queues at once must not be
+            goal = None  # a broker that can only reset all queues at once must not be asked to
         planned = Resets(self._group, self._topic, queues)
         if occasion.dry_run:
             return planned
         return act(admin, planned, goal, occasion.now_ms, occasion.notice)
 
     def totals(self, result: Result) -> str:
-        """The lag of all queues before and after. Queues without an offset had a lag that nobody knows."""
+        """The total lag before and after. The earlier lag of queues without an offset is unknown."""
         assert isinstance(result, Resets)
         rows = result.rows()
         before = count(sum(row.old_lag_count or 0 for row in rows))

@@ -1,4 +1,4 @@
-"""Making a topic, changing it on all of its brokers, deleting it: the dialogs of `updateTopic` and `deleteTopic`."""
+"""The dialogs of `updateTopic` and `deleteTopic`: create a topic, change it on all of its brokers, or delete it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class TopicFormScreen(StepsScreen):
-    """What both forms ask for."""
+    """The fields that both forms have."""
 
     command = "updateTopic"
 
@@ -67,7 +67,7 @@ class NewTopicScreen(TopicFormScreen):
     empty = "the default"
 
     def __init__(self, on: str):
-        """``on``: where it is to be if nothing else is said, a cluster or a broker's address."""
+        """``on`` is the default place of the topic: a cluster or a broker's address."""
         super().__init__("New topic", None)
         self._on = on
 

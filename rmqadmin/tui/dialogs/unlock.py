@@ -1,4 +1,4 @@
-"""Opens a read-only or protected context for changes, once its name has been typed."""
+"""Permits changes in a read-only or protected context once its name has been typed."""
 
 from __future__ import annotations
 

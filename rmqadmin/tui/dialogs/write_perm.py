@@ -1,4 +1,4 @@
-"""Taking a broker's write permission away on all name servers, and giving it back."""
+"""Removes a broker's write permission on all nameservers, or restores it."""
 
 from __future__ import annotations
 

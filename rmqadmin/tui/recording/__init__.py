@@ -1,1 +1,1 @@
-"""What the dashboard saw, in a file, and looked at again."""
+"""Records what the dashboard sees in a file, and replays it."""

@@ -1,4 +1,4 @@
-"""Clients of a recording: one that writes down what servers answer, and one that answers from what was written down."""
+"""Clients for recordings: one records servers' answers, the other replays them."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def _ext(header: Fields | None) -> dict[str, str]:
 
 
 class RecordingClient(DashboardClient):
-    """``recording`` and its clock ``recorded_ms`` are set by whoever made the client. What is not a question is not
-    written down."""
+    """Records answers. The creator of the client sets ``recording`` and its clock ``recorded_ms``. Only requests that
+    read are recorded."""
 
     recording: RecordingWriter
     recorded_ms: Callable[[], int]
@@ -59,7 +59,8 @@ class RecordingClient(DashboardClient):
 
 
 class ReplayClient(DashboardClient):
-    """Asks nobody. ``answers`` has the latest answer to each question, and is set by whoever made the client."""
+    """Replays answers, without any server. The creator of the client sets ``answers``, the latest answer to each
+    question."""
 
     answers: dict[bytes, RecordedAnswer]
 
@@ -73,7 +74,7 @@ class ReplayClient(DashboardClient):
         timeout_s: float | None = None,
         accept: Collection[int] = SUCCESS_ALONE,
     ) -> Command:
-        """ConnectError for a question that was not asked until then; otherwise what the one who asked it got."""
+        """Returns or raises the recorded answer. ConnectError for a question that had not been asked by then."""
         self.wait_s(address, timeout_s)
         if code not in READING_CODES:
             raise UsageError(f"request {request_label(code)} could change something, and this is a recording")

@@ -1,7 +1,7 @@
-"""The file of `rmqadmin tui --record`: what servers answered, and when the pulse was taken, step by step.
+"""The file of `rmqadmin tui --record`: servers' answers, and when the pulse was taken, in steps.
 
-A step is what happened from one look at the brokers to the next. Steps are compressed one by one, so a file whose end
-is missing is good up to there. An answer that is as it was is not written again.
+A step holds what happened between two readings of the brokers. Steps are compressed one by one, so a truncated file is
+good up to its last whole step. An unchanged answer is not written again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ UNPACKED_MAX_BYTES = 256 << 20
 
 
 class Head(msgspec.Struct, frozen=True):
-    """``namesrv_text``: the servers that were recorded. ``began_ms``: since the epoch."""
+    """The first block. ``namesrv_text``: the recorded servers. ``began_ms``: the start, since the epoch."""
 
     namesrv_text: str
     began_ms: int
@@ -37,8 +37,8 @@ class Head(msgspec.Struct, frozen=True):
 
 class RecordedAnswer(msgspec.Struct, frozen=True, tag="answer"):
     """A server's answer to a question. ``question`` is address, code, ext fields and body as ``question_of`` packs
-    them. ``code`` None: it did not answer, or refused, and ``remark`` says why; ``refusal`` is then the code of a
-    refusal."""
+    them. ``code`` is None if the server did not answer or refused; ``remark`` says why, and ``refusal`` is the code of
+    a refusal."""
 
     at_ms: int
     question: bytes
@@ -50,7 +50,7 @@ class RecordedAnswer(msgspec.Struct, frozen=True, tag="answer"):
 
 
 class Taken(msgspec.Struct, frozen=True, tag="taken"):
-    """A part of the pulse was taken: ``brokers``, with which a step ends, ``groups`` or ``members``."""
+    """A part of the pulse was taken: ``brokers``, which ends a step, ``groups`` or ``members``."""
 
     at_ms: int
     part: str
@@ -64,14 +64,14 @@ def question_of(address: str, code: int, ext: dict[str, str], body: bytes) -> by
 
 
 def packed(events: list[Event] | Head) -> bytes:
-    """A block."""
+    """Packs events, or the head, into a block."""
     data = zlib.compress(msgspec.msgpack.encode(events))
     return _BLOCK.pack(len(data), zlib.crc32(data)) + data
 
 
 class RecordingWriter:
-    """A new file, which only its owner may read: it holds whatever was looked at, bodies of messages too. Any thread
-    may use it. UsageError if the file is there already, or cannot be made."""
+    """Writes a new file. Only its owner may read it, because it holds everything that was shown, including bodies. Any
+    thread may use it. UsageError if the file exists or cannot be created."""
 
     def __init__(self, path: Path, head: Head):
         try:
@@ -80,7 +80,7 @@ class RecordingWriter:
             raise UsageError(f"--record {path}: {error.strerror}") from None
         self.path = path
         self.error: str | None = None
-        """Why nothing is written any more."""
+        """Why nothing is written any more; None if writing works."""
         self._lock = Lock()
         self._events: list[Event] = []
         self._last: dict[bytes, RecordedAnswer] = {}
@@ -98,7 +98,7 @@ class RecordingWriter:
             self._events.append(Taken(at_ms, part))
 
     def end_step(self, at_ms: int) -> None:
-        """The brokers were taken. Blocks until the step is written."""
+        """Notes that the brokers were taken. Blocks until the step is written."""
         with self._lock:
             events: list[Event] = [*self._events, Taken(at_ms, "brokers")]
             self._events = []
@@ -115,14 +115,14 @@ class RecordingWriter:
             self.error = f"{self.path}: {error.strerror}; nothing is recorded any more"
 
     def close(self) -> None:
-        """What belongs to no step yet is left out."""
+        """Closes the file. Events of an unfinished step are lost."""
         with self._lock:
             self._file.close()
 
 
 class RecordingReader:
-    """A recording, read as its steps are asked for. ``head``, and where each whole step is. ``torn``: why the rest of
-    the file is left out; None if it is whole. UsageError for a file that is none."""
+    """Reads a recording, each step when it is asked for. ``torn``: why the rest of the file is left out; None if it is
+    whole. UsageError if the file is no recording."""
 
     def __init__(self, path: Path):
         try:
@@ -148,7 +148,7 @@ class RecordingReader:
             raise
 
     def _find_steps(self) -> None:
-        """Steps whose bytes are all there. Whether they are right is looked at when they are read."""
+        """Finds the steps whose bytes are all there. Their checksums are verified when they are read."""
         size_bytes = os.fstat(self._file.fileno()).st_size
         at = self._file.tell()
         while at < size_bytes:
@@ -166,7 +166,7 @@ class RecordingReader:
         return len(self._places)
 
     def events(self, step: int) -> list[Event]:
-        """Of one step, from 0 on. UsageError if it is damaged."""
+        """The events of one step, counted from 0. UsageError if it is damaged."""
         data = self._block_untrusted(self._places[step])
         try:
             if data is not None:
@@ -179,7 +179,7 @@ class RecordingReader:
         return (self.events(step) for step in range(self.step_count))
 
     def _block_untrusted(self, at: int) -> bytes | None:
-        """What a block holds; None if it is not whole, or not as it was written."""
+        """The contents of a block; None if it is incomplete or damaged."""
         self._file.seek(at)
         head = self._file.read(_BLOCK.size)
         if len(head) < _BLOCK.size:

@@ -1,5 +1,4 @@
-"""A recording as a cluster that the dashboard looks at: its clock stands at a step, and its servers say what they said
-until then."""
+"""Replays a recording as a cluster. The clock stands at a step, and servers answer as they last did by then."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ReplaySampler(Sampler):
-    """Takes the parts of the pulse when the recording says so, and not by itself."""
+    """Takes the parts of the pulse when the recording says so, not on a schedule."""
 
     _error: str | None = None
 
@@ -39,7 +38,7 @@ class ReplaySampler(Sampler):
         return self._error
 
     def take_again(self, part: str, at_ms: int) -> None:
-        """Blocks, for milliseconds: nothing is asked of any server."""
+        """Takes a part of the pulse. Blocks for milliseconds only, because no server is asked."""
         takes: dict[str, Callable[[Feed], Coroutine[Any, Any, None]]] = {
             "brokers": self._take_brokers, "groups": self._take_groups, "members": self._take_members,
         }  # fmt: skip
@@ -55,7 +54,7 @@ class ReplaySampler(Sampler):
                 self._error = str(error)
 
     def take_rows(self, kind: SubjectKind, found: Mapping[str, RowReading]) -> None:
-        """Once a step: screens read the same again and again."""
+        """Takes rows once a step, because screens read the same ones repeatedly."""
         at_ms = self._now_ms()
         known = self.__dict__.setdefault("_rows_at_ms", {})
         news = {name: reading for name, reading in found.items() if known.get((kind, name)) != at_ms}
@@ -64,7 +63,7 @@ class ReplaySampler(Sampler):
 
 
 class _AtOnce(Feed):
-    """A feed whose questions are answered without a wait, so that a coroutine that asks it never pauses."""
+    """A feed that answers without waiting, so that a coroutine that asks it never pauses."""
 
     def __init__(self, other: Feed):
         self.client = other.client
@@ -75,7 +74,8 @@ class _AtOnce(Feed):
 
 
 class Replay:
-    """``sampler`` and ``memory`` are those of the step; going back makes them anew. One thread at a time moves it."""
+    """The position in a recording. ``sampler`` and ``memory`` belong to the current step; going back makes new ones.
+    Only one thread at a time may move it."""
 
     def __init__(self, reader: RecordingReader, rules: Sequence[AlertRule] = ()):
         self.reader = reader
@@ -101,8 +101,8 @@ class Replay:
         return client
 
     def go_to(self, step: int) -> None:
-        """To the end of a step, the nearest there is. Going back reads the recording again from its beginning, because
-        what was known then may come from its first step. UsageError if a step is damaged."""
+        """Goes to the end of a step, or of the nearest that exists. Going back reads the recording again from its
+        beginning, because what is known at a step may come from the first one. UsageError if a step is damaged."""
         step = max(0, min(step, self.reader.step_count - 1))
         if step < self.position:
             self._begin()
@@ -117,7 +117,7 @@ class Replay:
                     self.sampler.take_again(event.part, event.at_ms)
 
     def go_for(self, length_ms: int) -> None:
-        """On, or back, by so much time, and by a step at least."""
+        """Goes forward or back by ``length_ms``, and by at least one step."""
         wanted_ms, begin = self._now_ms + length_ms, self.position
         if length_ms > 0:
             self.go_to(begin + 1)
