@@ -1,9 +1,9 @@
 """``make bench``: Apache's broker, ours, and the bare loop under the same load, in one run; transactions, timers,
-filters and POP on the first two. Then the cost of a start, an idle broker, a recovery, and a command, each beside
-Apache or beside the bare work.
+filters and POP on the first two only. Then the cost of a start, an idle broker, a recovery, and a command, each
+compared with Apache or with the bare work.
 
-A row with answers other than success is marked, its figures do not count, and the exit status is 1. A missed bar is
-marked too, but is not an error: the machine may be busy.
+A row with failed answers is marked, its figures do not count, and the exit status is 1. A missed bar is also marked,
+but is no error: the machine may be busy.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ PARTS: dict[str, Callable[[Load, Extent], list[Figure]]] = {
     "topics": lambda load, extent: topics.take(extent),
     "failover": lambda load, extent: failover.take(extent),
 }
-"""Beside the four that have rows."""
+"""The parts apart from the four that have rows."""
 
 
 def main() -> int:
@@ -106,7 +106,7 @@ def main() -> int:
 
 
 def before_and_after(options: argparse.Namespace, extent: Extent) -> int:
-    """``--against``: the rows alone."""
+    """Runs ``--against``, which only measures the rows."""
     load = Load()
     try:
         found = against.take(load, options.against.resolve(), wanted_rows(rows(), options.only), extent)
@@ -165,7 +165,7 @@ def under_load(load: Load, wanted: list[Row], extent: Extent) -> tuple[list[Line
             seed(broker)
         base = "apache" if extent.with_apache else "bare loop"
         lines = table.take(load, brokers, wanted, extent.rounds, extent.seconds, base)
-    after = {line["broker"]: line["rss_mb"] for line in lines}  # the last row's
+    after = {line["broker"]: line["rss_mb"] for line in lines}  # of the last row
     name = "standalone, RSS after the rows"
     return lines, [Figure(name, "MB", after["ours"], after.get("apache"), "Apache's broker", at_most=start.RSS_MB)]
 

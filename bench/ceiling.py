@@ -1,10 +1,11 @@
-"""How fast the loop itself can be: a bare send/batch/pull server on trio. Not a broker, and not a style to copy.
+"""How fast the loop itself can be: a bare send/batch/pull server on trio. It is neither a broker nor a style to copy.
 
     python bench/ceiling.py PORT DIR        prints its process id once it serves
 
 It parses frames and headers, checks topic, queue and size, assigns offsets, encodes stored records with their CRC,
 appends them to preallocated commit log files, keeps consume queue units in memory and serves pulls from a read-only
-mapping. It has no index, statistics, long polls, recovery or limits: what a broker adds is the distance to its figures.
+mapping. It has no index, statistics, long polls, recovery or limits: those explain how far a broker is below its
+figures.
 
 The shape that makes it fast: one trio task waits on one epoll set; each wake-up reads every ready connection, handles
 all complete frames by plain calls, then makes one append and one send for each connection, and gives trio a turn at
@@ -97,7 +98,7 @@ class Log:
         self.fd = os.open(f"{DIR}/{self.base:020d}", os.O_RDWR | os.O_CREAT, 0o644)
         os.posix_fallocate(self.fd, 0, SEGMENT)
         self.maps.append(memoryview(mmap.mmap(self.fd, SEGMENT, prot=mmap.PROT_READ)))
-        self.written = self.end = 0  # within the segment: on its way to the file, and promised to records
+        self.written = self.end = 0  # within the segment: written or about to be, and allotted to records
 
     def room_for(self, size: int) -> None:
         if self.end + size > SEGMENT - 8:
@@ -160,7 +161,7 @@ def append(
 
 
 def handle(view: memoryview, length: int, born_host: bytes, out: list[bytes]) -> int:
-    """Answer every complete frame in view[:length]; returns how many bytes were used."""
+    """Answers every complete frame in view[:length]. Returns how many bytes were used."""
     o, now = 0, time.time_ns() // 1_000_000
     while length - o >= 8:
         total, mark = struct.unpack_from(">II", view, o)
@@ -264,7 +265,7 @@ async def main() -> None:  # noqa: C901  # one function on purpose: nothing but 
                     connections[sock.fileno()] = Connection(sock)
                     poller.register(sock.fileno(), select.EPOLLIN)
                     continue
-                if c.unsent:  # reads nothing more from a peer that does not read its answers
+                if c.unsent:  # do not read from a peer that does not read its answers
                     if what & select.EPOLLOUT:
                         c.unsent = c.unsent[c.sock.send(c.unsent) :]
                         if not c.unsent:

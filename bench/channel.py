@@ -1,5 +1,5 @@
-"""The most that Spark's channel to a Python source can carry: one ready Arrow batch, sent again and again. A source
-that has to make its batches cannot be faster."""
+"""The most that Spark's channel to a Python source can carry: one ready Arrow batch, sent repeatedly. A source that
+must make its batches cannot be faster."""
 
 from __future__ import annotations
 

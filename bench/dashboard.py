@@ -1,11 +1,12 @@
-"""``python -m bench.dashboard``: what the dashboard costs on small and large clusters, in about four minutes. Measured
-are the time to the first frame; how long a key that opens a screen waits for the screen's frame; the longest time that
-the event loop, and so every key, had to wait; the processor time of a refresh; and messages with the largest bodies.
+"""``python -m bench.dashboard``: what the dashboard costs on small and large clusters, in about four minutes. It
+measures the time to the first frame; how long a key that opens a screen waits for the screen's frame; the longest time
+that the event loop, and so every key, had to wait; the processor time of a refresh; and messages with the largest
+bodies.
 
 The first frame is compared with that of a Textual program that only says hello, in the same run. Everything runs in a
 real pseudo-terminal, so drawing counts too. Blocks are given in processor time of the loop's thread and in elapsed
-time, which says little on a busy machine. Keys are pressed on one cluster after the other. Rest is measured on all at
-once: it is processor time of programs that hardly do anything.
+time, which says little on a busy machine. Keys are pressed on one cluster after the other. Rest is measured on all
+clusters at once, because the programs hardly use the processor then.
 """
 
 from __future__ import annotations
@@ -54,15 +55,15 @@ INTERVAL_S = 2.0
 SIZE = (160, 50)
 TERMINAL = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
 STARTING_S = 3.0
-"""The modules of all screens are loaded in the meantime."""
+"""Long enough to load the modules of all screens."""
 
 QUIET_S, QUIET_MAX_S = 0.3, 3.0
-"""A screen is open when the dashboard has done nothing for so long: its first frame, the names, the numbers of the rows
-in view. It asks again after two seconds."""
+"""A screen counts as open when the dashboard has been quiet for QUIET_S: it has its first frame, the names, and the
+numbers of the rows in view. It asks again after two seconds."""
 KEY_QUIET_S, KEY_QUIET_MAX_S = 0.06, 0.5
-"""The same of a key that opens nothing."""
+"""The same for a key that opens nothing."""
 QUIET_RATIO_MAX = 0.05
-"""Of a core: what that may cost."""
+"""How much of a core a quiet dashboard may use."""
 
 SCREENS = {
     "pulse": ["h"],
@@ -82,21 +83,22 @@ SCREENS = {
     "dead letters": ["d"],
     "search": ["s"],
 }
-"""Each is opened from the one before it. Where topics are sorted by numbers, those out of view count too."""
+"""Screens and their keys. Each is opened from the one before it. If topics are sorted by numbers, those out of view
+count too."""
 
 KEYS = [
     "tab", "down", "end", "pageup", "home", "greater_than_sign", "o", "z", "z", "slash", "1", "escape", "question_mark",
     "escape", "colon", "t", "escape", "r",
 ]  # fmt: skip
-"""Pressed on every screen when it is open. They leave it as it was, but for its order."""
+"""Keys pressed on every open screen. They change nothing but the order of its rows."""
 
 PORTION = 1000
-"""Topics that are created by one request."""
+"""How many topics one request creates."""
 
 BODY_KEYS = {"opening": "", "text": "2", "wrapping": "w", "hex": "3", "JSON": "1"}
-"""What is done with a message, one after the other."""
+"""What is done with a message, in this order, and the key for it."""
 BODY_QUIET_MAX_S = 6.0
-"""A body of four million lines takes a thread so long on a busy machine."""
+"""How long a thread may take for a body of four million lines on a busy machine."""
 
 HELLO_WORD = "Hello-from-Textual"
 HELLO = f"""
@@ -111,11 +113,11 @@ HEAD_WORD = " rmqadmin "
 
 
 Block = list[float]
-"""The longest time that the loop was held, in seconds: on the processor, and elapsed."""
+"""The longest time that the loop was blocked, in seconds: processor time and elapsed time."""
 
 
 def large_bodies() -> dict[str, bytes]:
-    """As large as the JSON tree takes them, and as brokers do."""
+    """Bodies of the largest size that the JSON tree takes, and of the largest that brokers take."""
     json_size, body_size = 1024 * 1024, 4 * 1024 * 1024
     row = {"carrier": "UA", "tailnum": "N13936", "delay": None, "route": {"from": "EWR", "to": "IAH"}}
     rows, long_text = json.dumps(row), json.dumps({"text": "é" * 500})
@@ -145,7 +147,7 @@ def main() -> None:
     parser.add_argument("--only-screens", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="rmq-bench-dashboard-state-") as folder:
-        os.environ["XDG_STATE_HOME"] = folder  # the user's own dashboard sorts as it did
+        os.environ["XDG_STATE_HOME"] = folder  # leaves the user's own dashboard as it was
         if not (options.only_screens or options.only_bodies):
             print_first_frames(options.starts, compiled(Path(folder)))
         if not options.only_bodies:
@@ -195,7 +197,7 @@ def batched(names: Sequence[str], count: int) -> Iterator[Sequence[str]]:
 
 
 def fill(server: servers.Server, topics: int, queues: int, groups: int) -> None:
-    """Topics, and groups with an offset in one queue each."""
+    """Creates topics, and groups with an offset in one queue each."""
     names = [f"BenchTopic{number}" for number in range(topics)]
     with AdminClient(server.namesrv_addr) as admin:
         for portion in batched(names, PORTION):
@@ -244,8 +246,8 @@ def first_frame_s(argv: list[str], word: str, environment: dict[str, str]) -> tu
 
 
 def print_first_frames(starts: int, environment: dict[str, str]) -> None:
-    """They take turns, so that a busy moment of the machine hits both. The first start of each, which compiles its
-    modules where nobody has installed them, does not count."""
+    """Measures both programs in turns, so that a busy moment of the machine hits both. The first start of each does not
+    count, because it may compile modules."""
     programs = {
         "hello in Textual": ([sys.executable, "-c", HELLO], HELLO_WORD),
         "rmqadmin tui": ([sys.executable, "-m", "rmqadmin", "tui", "-n", "127.0.0.1:1"], HEAD_WORD),
@@ -266,7 +268,7 @@ def print_first_frames(starts: int, environment: dict[str, str]) -> None:
 
 
 class MeasuringSelector(selectors.DefaultSelector):
-    """A key has to wait for what a loop does between two looks at its files."""
+    """Measures what the loop does between two selects, which is how long a key may have to wait."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -277,7 +279,7 @@ class MeasuringSelector(selectors.DefaultSelector):
         self._longest_cpu_s = self._longest_s = 0.0
 
     def block(self) -> Block:
-        """The longest since ``forget``."""
+        """The longest block since ``forget``."""
         return [self._longest_cpu_s, self._longest_s]
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
@@ -292,10 +294,10 @@ Measure = Callable[[MeasuringSelector], Coroutine[Any, Any, list[Any]]]
 
 
 def measured_in_terminals(measures: Sequence[Measure]) -> list[list[Any]]:
-    """What dashboards measure of themselves, each in its own process and terminal, all at once."""
+    """Runs dashboards that measure themselves, all at once, each in its own process and terminal."""
     children = [started(measure) for measure in measures]
     shown_last = b""
-    with selectors.DefaultSelector() as waiting:  # a terminal that nobody reads would stop its program
+    with selectors.DefaultSelector() as waiting:  # an unread terminal would block its program
         for _, terminal, _ in children:
             waiting.register(terminal, selectors.EVENT_READ)
         while waiting.get_map():
@@ -319,19 +321,19 @@ def measured_in_terminals(measures: Sequence[Measure]) -> list[list[Any]]:
 def read_terminal(terminal: int) -> bytes:
     try:
         return os.read(terminal, 1 << 16)
-    except OSError:  # Linux's way to say that the other side is closed
+    except OSError:  # on Linux: the other side is closed
         return b""
 
 
 def started(measure: Measure) -> tuple[int, int, int]:
-    """Its process id, its terminal's other side, and where its measurements are read from."""
+    """Starts a dashboard. Returns its process id, the terminal's other side, and the pipe with its measurements."""
     reading, writing = os.pipe()
 
     def child() -> None:
         selector = MeasuringSelector()
         with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selector)) as runner:
             found = runner.run(measure(selector))
-        if found:  # otherwise the dashboard has failed, and said why
+        if found:  # otherwise the dashboard failed and printed why
             with os.fdopen(writing, "w") as pipe:
                 json.dump(found, pipe)
 
@@ -346,7 +348,7 @@ class MeasuredApp(DashboardApp):
     CSS_PATH = Path(app_module.__file__).with_name("style.tcss")  # Textual would look for it beside this file
 
     def expect_frame(self) -> None:
-        """From now on, of any other screen than that on top."""
+        """Waits from now on for the first frame of a screen other than the top one."""
         self._before: Any = self.screen
         self._began_s = time.thread_time(), time.monotonic()
         self.frame: Block | None = None
@@ -369,7 +371,7 @@ def dashboard(namesrv_addr: str) -> MeasuredApp:
 
 
 async def quiet(quiet_s: float, max_s: float) -> None:
-    """Until no thread of the dashboard has done anything for a while, but at most ``max_s``."""
+    """Waits until the dashboard has hardly used the processor for ``quiet_s``, but at most ``max_s``."""
     deadline_s = time.monotonic() + max_s
     while time.monotonic() < deadline_s:
         before_s = time.process_time()
@@ -379,7 +381,7 @@ async def quiet(quiet_s: float, max_s: float) -> None:
 
 
 async def measure_rest(namesrv_addr: str, refreshes: int, selector: MeasuringSelector) -> list[Any]:
-    """Of each screen: its name and rows, processor time of a refresh, the longest block."""
+    """For each screen: its name and rows, the processor time of a refresh, and the longest block."""
     app = dashboard(namesrv_addr)
     figures = []
 
@@ -401,7 +403,8 @@ async def measure_rest(namesrv_addr: str, refreshes: int, selector: MeasuringSel
 
 
 async def measure_keys(namesrv_addr: str, selector: MeasuringSelector) -> list[Any]:
-    """Of each screen: its name; from the key to its first frame; the longest block until it is open; the worst key."""
+    """For each screen: its name, the time from the key to its first frame, the longest block until it is open, and the
+    worst key."""
     app = dashboard(namesrv_addr)
     figures = []
 
@@ -417,7 +420,7 @@ async def measure_keys(namesrv_addr: str, selector: MeasuringSelector) -> list[A
             await pilot.press(last)
             await quiet(QUIET_S, QUIET_MAX_S)
             opening = selector.block()
-            frame = app.frame or opening  # the screen was there already
+            frame = app.frame or opening  # the screen existed already
             figures.append((screen, frame, opening, await worst_key(pilot, selector, app)))
         app.exit()
 
@@ -426,11 +429,11 @@ async def measure_keys(namesrv_addr: str, selector: MeasuringSelector) -> list[A
 
 
 async def worst_key(pilot: Any, selector: MeasuringSelector, app: DashboardApp) -> tuple[Block, str]:
-    """What the loop does for each of KEYS, and which of them keeps it longest."""
+    """The longest block that any of KEYS causes, and that key."""
     found = []
     for key in KEYS:
         if isinstance(app.focused, Input) and key not in ("escape", "tab", "1", "t"):
-            continue  # it would be typed into it
+            continue  # the key would be typed into the input
         selector.forget()
         await pilot.press(key)
         await quiet(KEY_QUIET_S, KEY_QUIET_MAX_S)
@@ -439,7 +442,7 @@ async def worst_key(pilot: Any, selector: MeasuringSelector, app: DashboardApp) 
 
 
 async def measure_bodies(selector: MeasuringSelector) -> list[Any]:
-    """No broker is asked: the tabs of a body need none."""
+    """Measures messages with large bodies, without a broker, because the tabs of a body need none."""
     app = dashboard("127.0.0.1:1")
     found = []
 

@@ -1,8 +1,8 @@
 """``python -m bench.profile``: where the microseconds of a send and a pull go in our broker, under the table's load.
 
-The server runs as usual, with a timer of CPU time. Each time the timer rings, it notes which function is at work. A
+The server runs as usual, with a timer of CPU time. At each ring of the timer, it notes the running function. A
 function's share of the rings, times the CPU time of a message, is its microseconds. Calls in C (``send``,
-``recv_into``, ``pwrite``) count as the caller's own.
+``recv_into``, ``pwrite``) count for their caller.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ def main() -> int:
 
 
 def wanted_rows(only: list[str] | None) -> list[Row]:
-    """Without ``only``: ROWS."""
+    """The rows whose names contain a part in ``only``; without it, ROWS."""
     found = [*rows(), *special.rows()]
     return [row for row in found if (any(part in row.name for part in only) if only else row.name in ROWS)]
 
 
 def profile(row: Row, seconds: float) -> tuple[float, Counter[str]]:
-    """CPU microseconds a message under the row, with what the broker puts off, and the rings of the timer by
+    """CPU microseconds a message under the row, including work that the broker defers, and the rings of the timer by
     function."""
     load = Load()
     with tempfile.TemporaryDirectory(prefix="rmq-bench-profile-") as folder:
@@ -60,7 +60,7 @@ def profile(row: Row, seconds: float) -> tuple[float, Counter[str]]:
             spent_s = cpu_s(broker.pid) - before_s
         counted = Counter[str](json.loads(rings.read_text()))
     load.close()
-    # The generator warms up for half a second, whose work is in the CPU time too.
+    # The CPU time includes the generator's half second of warm-up.
     messages = figures["per_s"] * row.messages * (seconds + 0.5)
     return spent_s * 1e6 / messages, counted
 
@@ -76,7 +76,7 @@ def show(name: str, us: float, rings: Counter[str], count: int) -> None:
 
 
 def serve(rings: Path) -> None:
-    """Runs ``rmqserver`` with the rest of the command line. Counts rings from SIGUSR1 on, and writes them at the
+    """Runs ``rmqserver`` with the rest of the command line. Counts rings from SIGUSR1 on, and writes the counts at the
     end."""
     seen: Counter[str] = Counter()
 

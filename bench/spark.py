@@ -1,6 +1,6 @@
-"""``python -m bench.spark``: how fast a bare store is read through Spark, beside the parser alone and beside reading
-the file, and what the protection of a redrive costs. All in one run, with ratios, so that changes in the machine's
-speed cancel out, most of all in the ratio of CPU times."""
+"""``python -m bench.spark``: how fast a bare store is read through Spark, compared with the parser alone and with
+reading the file, and what the protection of a redrive costs. All in one run, as ratios, so that changes in the
+machine's speed cancel out, especially in ratios of CPU time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True)
 class Figure:
-    """The best round by time, and the best by CPU of this process and all below it."""
+    """The best time, and the best CPU time of this process and all its descendants."""
 
     name: str
     seconds: float
@@ -61,7 +61,7 @@ def main() -> None:
 
 
 def build_store(directory: str, size_bytes: int) -> Store:
-    """A store of about that size, written by our own."""
+    """Builds a store of about that size with our own code."""
     from rmqserver.store.message_store import MessageStore
     from rmqserver.store.options import StoreOptions
 
@@ -86,7 +86,7 @@ def build_store(directory: str, size_bytes: int) -> Store:
 
 
 def scan(store: Store, rounds: int, master: str | None) -> None:
-    """Prints a row as soon as it is measured. Things that are compared take turns in one round."""
+    """Prints each row as soon as it is measured. Things that are compared take turns within a round."""
     table = Table(store)
     warm = best(rounds, {
         "raw read, 1 thread": lambda: read_raw(store),
@@ -149,7 +149,8 @@ def read_raw(store: Store) -> None:
 
 
 def forget_pages(store: Store) -> None:
-    """The next read comes from the disk, or from the virtual machine's host."""
+    """Drops the store from the page cache, so that the next read comes from disk, or from the virtual machine's
+    host."""
     for path in store.files():
         with open(path, "rb") as file:
             os.fsync(file.fileno())
@@ -173,7 +174,7 @@ def parse(store: Store, columns: list[str], *, properties: str = "map") -> None:
 
 
 def parse_one_by_one(store: Store) -> None:
-    """How every other part of this project reads stored records."""
+    """Reads stored records as every other part of this project does."""
     from rmqproto.message.record import MAGIC_BLANK, RECORD_SIZE_MIN_BYTES, decode_record_untrusted
 
     blank = MAGIC_BLANK.to_bytes(4, "big", signed=True)
@@ -201,7 +202,8 @@ def best(rounds: int, actions: dict[str, Callable[[], None]], before: Callable[[
 
 @contextmanager
 def stopwatch() -> Any:
-    """Seconds, and CPU seconds of this process and all below it, in a list that is filled at the end."""
+    """Yields a list that gets the elapsed seconds, and the CPU seconds of this process and all its descendants, at the
+    end of the block."""
     spent: list[float] = []
     started, cpu_s = time.perf_counter(), tree_cpu_s()
     yield spent
@@ -209,15 +211,15 @@ def stopwatch() -> Any:
 
 
 def tree_cpu_s() -> float:
-    """CPU of this process, to the microsecond, and of all processes below it, also of those that have ended and were
-    waited for, to the hundredth of a second that /proc knows."""
+    """CPU time of this process, to the microsecond, plus that of all its descendants, including those that have ended
+    and were waited for, to the hundredth of a second in /proc."""
     parents, cpu_s = {}, {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
             try:
                 fields = Path(entry, "stat").read_text().rpartition(")")[2].split()
             except OSError:
-                continue  # has just ended
+                continue  # the process has just ended
             parents[int(entry.name)] = int(fields[1])
             cpu_s[int(entry.name)] = sum(map(int, fields[11:15])) / TICKS_PER_S
     waited_for = os.times()
@@ -231,7 +233,7 @@ def tree_cpu_s() -> float:
 
 
 class Table:
-    """Rows beside the first of them, the raw read."""
+    """A table of rows, each compared with the first, the raw read."""
 
     def __init__(self, store: Store):
         self._store = store
@@ -251,7 +253,7 @@ class Table:
 
 
 def redrive(folder: Path, master: str) -> None:
-    """Redrives the same dead letters twice: with fence, permits and a look, and without."""
+    """Redrives the same dead letters twice: with fence, permits and a look at the target, and without them."""
     from spark_tools.replay.engines.spark_engine import SparkEngine
     from spark_tools.replay.job import RunOptions, run_replay
     from spark_tools.session import SessionOptions, spark_session

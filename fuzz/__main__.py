@@ -1,5 +1,6 @@
-"""``python -m fuzz [TARGET ...]``: each target for FUZZ_SECONDS (60) by the clock, two at a time on each processor. A
-find is printed as a line for ``fuzz/seeds/TARGET.txt``. Put it there, and the tests fail until the fault is mended."""
+"""``python -m fuzz [TARGET ...]``: fuzzes each target for FUZZ_SECONDS (60) by the clock, two at a time on each
+processor. A find is printed as a line for ``fuzz/seeds/TARGET.txt``. Once it is added there, the tests fail until the
+fault is fixed."""
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ def _known(name: str) -> str:
 
 
 def _run(name: str, seconds: int) -> tuple[bool, str]:
-    """Whether something was found, and the text to print."""
+    """Fuzzes one target. Returns whether something was found, and the text to print."""
     with tempfile.TemporaryDirectory(prefix="fuzz-") as directory:
         corpus = Path(directory, "corpus")
         corpus.mkdir()
@@ -73,15 +74,15 @@ def _run(name: str, seconds: int) -> tuple[bool, str]:
 
 
 def _fuzz(name: str, options: list[str]) -> None:
-    """Never returns."""
+    """Fuzzes in this process. Never returns."""
     import atheris
 
     with atheris.instrument_imports(include=list(WATCHED), enable_loader_override=False):
         for module in [name for name in sys.modules if name.partition(".")[0] in (*WATCHED, "fuzz")]:
-            del sys.modules[module]  # imported before, for the list of targets; now once more, so that it is watched
+            del sys.modules[module]  # imported for the list of targets; import again, instrumented
         from fuzz import targets
 
-    logging.disable()  # warnings of unknown keys would take most of the time
+    logging.disable()  # warnings about unknown keys would take most of the time
     target = targets.TARGETS[name]
     atheris.Setup([sys.argv[0], *options], lambda data: targets.run_one(target, data))
     atheris.Fuzz()

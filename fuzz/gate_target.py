@@ -1,5 +1,6 @@
-"""The gate under any frame: what nobody signed reaches no handler, and what a user sent reaches only handlers that the
-user may ask. Whether a request may is said here a second time, from what the handler was given."""
+"""The authorization gate with arbitrary frames: an unsigned request reaches no handler, and a user's request only
+reaches handlers that the user may call. This module decides independently whether a request is permitted, from what the
+handler was given."""
 
 from __future__ import annotations
 
@@ -30,13 +31,13 @@ _JUDGED = {
     15: ("topic", "consumer_group"), 17: ("topic",), 215: ("topic",), 207: ("group_name",),
     222: ("topic", "group"), 30: ("topic",), 314: ("dest_group", "topic"),
 }  # fmt: skip
-"""Fields of which each must be the user's own."""
+"""Fields that must all name the user's own topics or groups."""
 
 _SETTINGS = AuthSettings(is_authenticating=True, is_authorizing=True)
 
 
 class _Believing:
-    """As the gate of a broker, but for signatures, which no fuzzer finds: every request is the user's."""
+    """A broker's gate without signatures, which no fuzzer can guess: every request counts as the user's."""
 
     wants_ext = True
 
@@ -49,7 +50,7 @@ class _Believing:
 
 
 class _Seen(Service):
-    """A service that serves every code and keeps what reached its handlers."""
+    """A service that serves every code and keeps the requests that reached its handlers."""
 
     def __init__(self) -> None:
         self.requests: list[Request[Any]] = []
@@ -61,7 +62,7 @@ class _Seen(Service):
 
 
 class _Peer:
-    """What a service needs of a connection."""
+    """The part of a connection that a service needs."""
 
     peer = "127.0.0.1:1"
 
@@ -90,7 +91,7 @@ _open.guard(_Believing(AuthGate(_SETTINGS, _users, CLUSTER, NEEDS), _alice))
 
 _signer = _Peer()
 _learned.guard(AuthGate(_SETTINGS, _table(), CLUSTER, NEEDS))
-"""Has had requests of this peer's that were signed, and knows how the next of their kind are."""
+"""A gate that has seen signed requests of this peer, and has learned what the next ones look like."""
 
 
 def _feed(service: _Seen, data: bytes, peer: Any = None) -> list[Request[Any]]:

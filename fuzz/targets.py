@@ -1,5 +1,5 @@
-"""What is fuzzed, and what must hold for any bytes: only ProtocolError is raised, and a decoded value can be encoded
-and decoded again to the same value. There is no fuzzer in here: the tests run each target over its seeds."""
+"""The targets, and what must hold for any bytes: only ProtocolError is raised, and a decoded value survives encoding
+and decoding. This module needs no fuzzer, because the tests also run each target over its seeds."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def frame(data: bytes) -> None:
     commands = FrameReader().feed(data)
     in_pieces, at = FrameReader(), 0
     found = []
-    while at < len(data):  # the bytes themselves tell where to cut
+    while at < len(data):  # the bytes themselves decide where to cut
         size = 1 + data[at] % 16
         found += in_pieces.feed(data[at : at + size])
         at += size
@@ -140,7 +140,7 @@ def _has_floats_or_pairs(value: object) -> bool:
 
 
 def _without_nulls(value: object) -> object:
-    """dumps leaves out members that are null, as fastjson does."""
+    """The value without null members, which dumps leaves out as fastjson does."""
     if isinstance(value, dict):
         return {name: _without_nulls(member) for name, member in value.items() if member is not None}
     if isinstance(value, list):
@@ -225,7 +225,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
 
 
 def run_one(target: Callable[[bytes], None], data: bytes) -> None:
-    """ProtocolError is the only permitted refusal. Any other exception is a find."""
+    """Runs a target. ProtocolError is the only permitted refusal; any other exception is a find."""
     with contextlib.suppress(ProtocolError):
         target(data)
 

@@ -1,1 +1,1 @@
-"""`make quickstart`: a year of real flights through an embedded broker, every one of them accounted for."""
+"""`make quickstart`: a year of real flights through an embedded broker, with every flight accounted for."""

@@ -26,7 +26,7 @@ from quickstart.traffic import Advance, book_arrivals, consume_rows, publish
 TOPIC = "flights"
 ARRIVALS = "arrivals"
 RETRY_MAX_TIMES = "1"
-TAIL_NUMBER = "N725MQ"  # flew most often: 575 times
+TAIL_NUMBER = "N725MQ"  # the aircraft that flew most often: 575 times
 SMALL_CARRIER, SMALL_CARRIER_FLIGHTS = "HA", 342  # Hawaiian Airlines
 SMALL_GROUP = "hawaiian"
 NO_ARRIVAL_TOPIC = "flights_no_arrival"
@@ -50,7 +50,7 @@ def main() -> int:
 
 
 def play(broker: ReadyLine) -> list[str]:
-    """The whole story on a running broker. Returns what does not add up."""
+    """Plays the whole job on a running broker. Returns what does not add up."""
     shell = Shell(broker.namesrv_addr, broker.folder)
     namesrv = broker.namesrv_addr
     shell.show("updateTopic", "-c", "DefaultCluster", "-t", TOPIC, "-r", "8", "-w", "8")
@@ -91,12 +91,12 @@ def play(broker: ReadyLine) -> list[str]:
 
 
 def small_group(namesrv_addr: str) -> int:
-    """Flights that the small carrier's group gets, from its committed offsets on."""
+    """How many flights the small carrier's group gets, from its committed offsets on."""
     return len(trio.run(consume_rows, namesrv_addr, TOPIC, SMALL_GROUP, SMALL_CARRIER, SMALL_CARRIER_FLIGHTS))
 
 
 def with_progress(what: str, job: Callable[[Advance], Coroutine[Any, Any, T]]) -> T:
-    """Runs one part of the traffic, with a bar on a terminal and a line of text elsewhere."""
+    """Runs one part of the traffic, with a progress bar on a terminal and a line of text elsewhere."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     started_s = time.monotonic()

@@ -1,4 +1,4 @@
-"""The closing table: every flight is accounted for by its row number. It says in words what does not add up."""
+"""The closing table, which accounts for every flight by its row number and says in words what does not add up."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from quickstart.traffic import Consumed, Published
 
 @dataclass(frozen=True)
 class Accounts:
-    """All that was counted, from both ends and from the broker in between."""
+    """Everything that was counted, at both ends and on the broker in between."""
 
     published: Published
     stored_count: int
@@ -22,7 +22,7 @@ class Accounts:
     dead: Counter[int]
     redriven: Redriven
     taken: Counter[int]
-    """How often each redriven row was given to the group that reads the new topic."""
+    """How often each redriven row was delivered to the group that reads the new topic."""
 
     def problems(self) -> list[str]:
         """What does not add up. Empty if every row is accounted for."""

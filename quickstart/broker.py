@@ -16,12 +16,12 @@ STOP_TIMEOUT_S = 30
 
 @dataclass(frozen=True, slots=True)
 class ReadyLine:
-    """What the broker says about itself when it serves."""
+    """What the broker reports about itself when it is ready."""
 
     namesrv_addr: str
     broker_addr: str
     folder: Path
-    """Temporary. It is gone when the broker has stopped."""
+    """A temporary folder, which is deleted when the broker has stopped."""
 
     ready_ms: int
 
@@ -30,7 +30,7 @@ class ReadyLine:
 def embedded_broker() -> Iterator[ReadyLine]:
     """Starts the broker, and stops it at the end.
 
-    RuntimeError if its exit status is not 0: then it did not stop cleanly.
+    RuntimeError if its exit status is not 0, which means that it did not stop cleanly.
     """
     with tempfile.TemporaryDirectory(prefix="rmq-quickstart-") as folder:
         store = Path(folder, "store")

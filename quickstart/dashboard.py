@@ -1,4 +1,5 @@
-"""``rmqadmin tui`` as a person uses it: opened in a terminal, drilled down to the dead letters, saved as a picture."""
+"""Uses ``rmqadmin tui`` as a person does: opens it in a terminal, drills down to the dead letters, and saves a
+picture."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ SAVE = "\x13"  # Ctrl-S
 
 
 def save_picture(broker: ReadyLine, group: str, target: Path) -> None:
-    """The group's dead letters as the dashboard shows them, as SVG in ``target``. RuntimeError, with the screen's text,
-    if a step on the way does not appear."""
+    """Saves the dashboard's screen with the group's dead letters as SVG in ``target``. RuntimeError, with the screen's
+    text, if a step on the way does not appear."""
     folder = broker.folder / "dashboard"
     folder.mkdir()
     environment = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor"}
@@ -40,7 +41,7 @@ def save_picture(broker: ReadyLine, group: str, target: Path) -> None:
         program.send(SAVE)
         deadline_s = time.monotonic() + STEP_TIMEOUT_S
         while not list(folder.glob("*.svg")) and time.monotonic() < deadline_s:
-            program.expect(pexpect.TIMEOUT, timeout=POLL_S)  # reads on, or the program would wait for its terminal
+            program.expect(pexpect.TIMEOUT, timeout=POLL_S)  # keeps reading, or the program would block on its terminal
         program.send("q")
         program.expect(pexpect.EOF)
     except pexpect.ExceptionPexpect as error:

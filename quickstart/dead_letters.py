@@ -1,4 +1,4 @@
-"""Dead letters as they lie in their topic: how many, and which rows."""
+"""Dead letters in their topic: how many, and which rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rmqproto.names import dlq_topic
 
 
 def dead_letter_count(broker: ReadyLine, group: str) -> int:
-    """0 if the group has no dead-letter topic yet."""
+    """How many dead letters a group has; 0 without a dead-letter topic."""
     with AdminClient(broker.namesrv_addr) as admin:
         try:
             queues = admin.topic_stats(broker.broker_addr, dlq_topic(group)).offset_table

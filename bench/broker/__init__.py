@@ -1,1 +1,1 @@
-"""The broker by itself, most of it beside Apache's."""
+"""Benchmarks of a single broker, most of them compared with Apache's."""

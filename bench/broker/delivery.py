@@ -1,5 +1,5 @@
-"""How soon the only consumer of a queue, which waits with a pull, has a message, counted from the producer's send,
-beside Apache's broker. The client is in Python; that adds some 10 us, to both alike."""
+"""How soon a message reaches a queue's only consumer, whose pull is held, counted from the producer's send and compared
+with Apache's broker. The client is in Python, which adds some 10 us to both."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from rmqproto.bodies.routes import TopicConfig
 
 P50_US = 200
 PAUSE_S = 0.002
-"""In which the broker gets the pull, and comes to rest."""
+"""Time for the broker to receive the pull and become idle."""
 WARM_UP_DELIVERIES = 1000
-"""In which a JVM compiles what it runs."""
+"""Enough for a JVM to compile its code."""
 
 
 def take(extent: Extent) -> list[Figure]:
@@ -42,7 +42,7 @@ def take(extent: Extent) -> list[Figure]:
 
 
 def figures(ours_us: list[float], beside_us: list[float]) -> Iterator[Figure]:
-    """Both sorted."""
+    """The figures. Both lists must be sorted."""
     for percent, bar in ((50, P50_US), (99, None)):
         beside = percentile(beside_us, percent) if beside_us else None
         yield Figure(
@@ -51,7 +51,7 @@ def figures(ours_us: list[float], beside_us: list[float]) -> Iterator[Figure]:
 
 
 class Pair(ExitStack):
-    """A producer, and a consumer that waits."""
+    """A producer and a waiting consumer."""
 
     def __init__(self, broker: Broker):
         super().__init__()
@@ -62,7 +62,7 @@ class Pair(ExitStack):
         self._consumer = self.enter_context(Waiting(broker, 0))
 
     def deliveries_us(self, count: int) -> Iterator[float]:
-        """RuntimeError as ``delivery_s``."""
+        """The times of ``count`` deliveries. RuntimeError as ``delivery_s``."""
         for _ in range(count):
             time.sleep(PAUSE_S)
             yield 1e6 * delivery_s(self._producer, self._consumer)

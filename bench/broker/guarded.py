@@ -1,7 +1,6 @@
-"""What authentication and authorization cost: sends and pulls that are signed and judged, beside the same without, on
-two brokers in turns. The frames are alike but for the signature, and do not differ from request to request, because
-``load.c`` does not sign: a broker that remembered of a signature that it was right would have it too easy. Ours
-remembers no such thing (``rmqserver/auth/gate_shortcut.py``)."""
+"""What authentication and authorization cost: signed and checked sends and pulls, compared with unsigned ones, on two
+brokers in turns. The frames only differ by the signature. All requests are equal because ``load.c`` does not sign, so a
+broker that caches valid signatures would have it too easy. Ours caches none (``rmqserver/auth/gate_shortcut.py``)."""
 
 from __future__ import annotations
 
@@ -54,7 +53,7 @@ def figure(
     frame: Callable[[Credentials | None], bytes],
     brokers: Mapping[Credentials | None, Broker],
 ) -> Figure:
-    """Of the best round of each broker: other load on the machine disturbs it least."""
+    """Compares the best round of each broker, because other load on the machine disturbs it least."""
     row = f"{name} {CLIENTS} x 1"
     runs: dict[Credentials | None, list[dict[str, Any]]] = {user: [] for user in brokers}
     for number in range(extent.rounds):
@@ -70,8 +69,7 @@ def figure(
 
 @contextmanager
 def guarded() -> Iterator[Broker]:
-    """Our broker with both on, one user of whom everything is allowed that the frames need, and some policies beside
-    that."""
+    """Our broker with both enabled, a user who may do everything that the frames need, and some other policies."""
     with ours(settings=SETTINGS, name="guarded") as broker, AdminClient(broker.namesrv_addr, ROOT_USER) as admin:
         admin.create_topic(broker.address, TopicConfig(topic_name=SMALL, read_queue_nums=4, write_queue_nums=4))
         admin.create_user(
@@ -87,7 +85,7 @@ def guarded() -> Iterator[Broker]:
 
 
 def send(user: Credentials | None) -> bytes:
-    """To one queue of one topic, always the same: nothing in it is what ``load.c`` counts up."""
+    """A send to one queue of one topic. It is always the same, with nothing for ``load.c`` to count up."""
     header = SendHeaderV2(
         producer_group=PRODUCER_GROUP,
         topic=SMALL,
@@ -102,7 +100,7 @@ def send(user: Credentials | None) -> bytes:
 
 
 def pull(user: Credentials | None) -> bytes:
-    """One message, from the beginning of that queue."""
+    """A pull of one message from the beginning of that queue."""
     header = PullHeader(
         consumer_group=GROUP, topic=SMALL, queue_id=1, queue_offset=0, max_msg_nums=1, sys_flag=PULL_SUBSCRIPTION,
         subscription="*", expression_type="TAG",

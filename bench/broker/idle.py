@@ -1,4 +1,4 @@
-"""How much of a core an idle ``rmqserver standalone`` uses: alone, and with consumers whose pulls it holds."""
+"""How much of a core an idle ``rmqserver standalone`` uses: alone, and while it holds consumers' pulls."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bench.harness.servers import ours
 CONSUMERS = 100
 PERCENT_OF_CORE = 1.0
 EMPTY_QUEUE = 1
-"""The messages that the topic is seeded with are all in queue 0."""
+"""All seed messages of the topic are in queue 0."""
 
 
 def take(extent: Extent) -> list[Figure]:
@@ -27,7 +27,7 @@ def take(extent: Extent) -> list[Figure]:
         for consumer in consumers:
             consumer.sendall(pull(SMALL, EMPTY_QUEUE, hold_ms=round(2000 * extent.idle_s)))
         held = percent_of_core(broker, extent.idle_s)
-        answered, _, _ = select(consumers, [], [], 0)  # refused, or let go too early
+        answered, _, _ = select(consumers, [], [], 0)  # refused, or answered too early
     return [
         Figure("standalone, idle", "% core", alone, at_most=PERCENT_OF_CORE),
         Figure(

@@ -1,7 +1,7 @@
-"""How late timers are that are due in the seconds after one in which a great many are due, beside Apache's broker.
+"""How late timers are in the seconds after one in which a great many are due, compared with Apache's broker.
 
-All are due on whole seconds, which neither broker rounds. A timer is late by the time from its moment until a consumer
-that waits for it has it.
+All are due on whole seconds, which neither broker rounds. The lateness of a timer is the time from when it is due until
+a waiting consumer has it.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from tests.support.wire import Wire
 CROWD, OTHERS, LATER = "compare_crowd", "compare_others", "compare_later"
 OTHERS_PER_S, OTHERS_S = 50, 20
 SAMPLE = 10
-"""How long it takes to put the crowd is seen from one of so many. Of fewer, what a broker needs once, such as Apache's
-to begin with its wheel, would count for too much."""
+"""The time to put the whole crowd is estimated from one part in this many. In a smaller sample, one-time costs, such as
+the start of Apache's wheel, would count too much."""
 LEAD_S = 10
 HOLD_MS = 10_000
 GIVE_UP_S = 300
@@ -36,16 +36,16 @@ GIVE_UP_S = 300
 
 @dataclass(frozen=True)
 class Lateness:
-    """``others_ms`` sorted; ``errors``: messages that did not come, or came twice."""
+    """``others_ms`` is sorted. ``errors`` counts messages that did not come, or came twice."""
 
     others_ms: list[float]
     crowd_s: float
-    """From the crowd's second until its last message is stored in its topic."""
+    """The time from the crowd's second until its last message is stored in its topic."""
     errors: int
 
 
 def take(extent: Extent) -> list[Figure]:
-    """One broker after the other: a turn takes minutes, too long for another to stand still."""
+    """Measures one broker after the other: a turn takes minutes, too long to stop the other broker meanwhile."""
     found = {}
     for start in (ours, apache) if extent.with_apache else (ours,):
         with start() as broker:
@@ -68,7 +68,7 @@ def figures(ours: Lateness, beside: Lateness | None, name: str) -> Iterator[Figu
 
 
 def lateness_of(broker: Broker, count: int) -> Lateness:
-    """RuntimeError if the crowd's second comes before the broker has all of them on its wheel."""
+    """Measures a broker. RuntimeError if the crowd's second comes before the broker has all timers on its wheel."""
     crowd_due_s = int(time.time() + lead_s(broker, count))
     put_all(broker, numbered(timer(CROWD, crowd_due_s), count))
     for after_s in range(1, OTHERS_S + 1):
@@ -85,7 +85,7 @@ def lateness_of(broker: Broker, count: int) -> Lateness:
 
 
 def lead_s(broker: Broker, count: int) -> float:
-    """Twice what it should take to put so many timers, and some more."""
+    """Twice the estimated time to put ``count`` timers, and some more."""
     sample, before_s = max(count // SAMPLE, 1000), time.monotonic()
     put_all(broker, numbered(timer(LATER, int(time.time()) + 3600), sample))
     drain_s(broker)
@@ -93,18 +93,18 @@ def lead_s(broker: Broker, count: int) -> float:
 
 
 def timer(topic: str, due_s: int) -> bytes:
-    """A send of a message that says when it is due."""
+    """A send of a timer message. The body says when it is due."""
     return send(topic, b"%d" % due_s, more={props.TIMER_DELIVER_MS: f"{due_s}000"})
 
 
 def numbered(frame: bytes, count: int) -> Iterable[bytes]:
-    """Requests that differ as those of ``load.c`` do."""
+    """Requests that differ like those of ``load.c``."""
     first = int(COUNTED_DIGITS)
     return (frame.replace(COUNTED_DIGITS.encode(), b"%d" % number) for number in range(first, first + count))
 
 
 def arrivals_ms(broker: Broker, count: int, until_s: float) -> Iterator[float]:
-    """How late each of the others is, as long as they come."""
+    """How late each of the other timers is, until all have come or ``until_s``."""
     with Wire(broker.address) as wire:
         queue_offset = 0
         while queue_offset < count and time.time() < until_s:
@@ -124,7 +124,7 @@ def messages(broker: Broker, topic: str, queue_offset: int) -> Iterator[StoredMe
 
 
 def wait_for(broker: Broker, topic: str, count: int, until_s: float) -> int:
-    """How many messages the topic has, as soon as there are as many as that, or it is too late."""
+    """Waits until the topic has ``count`` messages, or until ``until_s``. Returns how many it has."""
     with AdminClient(broker.namesrv_addr) as admin:
         while (stored := admin.max_offset(broker.address, topic, 0)) < count and time.time() < until_s:
             time.sleep(0.5)

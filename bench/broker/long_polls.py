@@ -1,6 +1,6 @@
-"""Many consumers that wait, each on a connection of its own for a queue of its own: what of a core they cost while
-nothing comes, and how long a message to one of them is on its way, from before its send to the end of its arrival.
-Beside the same with one consumer: what is the machine's is in both."""
+"""Many waiting consumers, each with its own connection and queue: how much of a core they cost while nothing comes, and
+how long a message to one of them takes, from before its send until it has arrived. Compared with one consumer, so that
+the machine's share is in both."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from rmqproto.wire.command import FrameReader
 
 CONSUMERS = 5000
 QUEUES = 100
-"""Of each topic; each consumer has one queue."""
+"""Queues of each topic. Each consumer has one queue."""
 
 HOLD_MS = 600_000
 PERCENT_OF_CORE = 5.0
@@ -46,7 +46,8 @@ def take(extent: Extent) -> list[Figure]:
 
 
 def open_files_for(count: int) -> int:
-    """So many connections, or as many as this process may have. What it may have already stays."""
+    """Raises the limit of open files for ``count`` connections as far as permitted, never lowering it. Returns how many
+    connections are possible."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return count
@@ -58,7 +59,7 @@ def open_files_for(count: int) -> int:
 
 
 def measured(broker: Broker, count: int, extent: Extent) -> tuple[float, float]:
-    """Percent of a core while nothing comes, and the median of the deliveries in ms."""
+    """Percent of a core while nothing comes, and the median delivery time in ms."""
     with AdminClient(broker.namesrv_addr) as admin, ExitStack() as stack:
         for number in range(-(-count // QUEUES)):
             config = TopicConfig(topic_name=topic_of(number * QUEUES), read_queue_nums=QUEUES, write_queue_nums=QUEUES)
@@ -76,7 +77,7 @@ def topic_of(number: int) -> str:
 
 
 class Waiting:
-    """One consumer, whose pull is held."""
+    """A consumer whose pull is held."""
 
     def __init__(self, broker: Broker, number: int):
         self.topic, self.queue_id = topic_of(number), number % QUEUES
@@ -95,7 +96,7 @@ class Waiting:
 
 
 def delivery_s(producer: socket.socket, consumer: Waiting) -> float:
-    """RuntimeError if the send is refused, or something else comes than a message."""
+    """The time of one delivery. RuntimeError if the send is refused, or if anything but a message comes."""
     frame = send(consumer.topic, b"x" * 128, queue_id=consumer.queue_id)
     before_s = time.perf_counter()
     producer.sendall(frame)

@@ -1,6 +1,6 @@
-"""What others do to a producer that sends now and then, and waits for each answer: a thousand connections with half a
-frame, and a flood of sends that is past its limit; beside the same flood without one. Each is compared with the
-producer alone, in the same rounds on the same broker."""
+"""How others disturb a producer that sends now and then and waits for each answer: a thousand connections with half a
+frame, a flood of sends past its limit, and the same flood without a limit. Each is compared with the producer alone, in
+the same rounds on the same broker."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ QUIET, FLOODED = "neighbours_quiet", "neighbours_flooded"
 HALF_FRAMES = 1000
 FLOOD = Row("flood", 4, 64, send(FLOODED, b"x" * 128))
 FLOOD_RATE = 100
-"""Sends a second that the limit leaves to the flood."""
+"""Sends a second that the limit permits."""
 
 PAUSE_S = 0.002
 SECONDS_MIN = 1.0
-"""Of a flood; each measurement takes as long."""
+"""The shortest flood. Every measurement takes as long as a flood."""
 
 RATIO = 2.0
 WARM_UP_SENDS = 200
@@ -57,7 +57,7 @@ def take(load: Load, extent: Extent) -> list[Figure]:
 
 
 def figures(found_ms: dict[str, list[float]]) -> Iterator[Figure]:
-    """Each sorted."""
+    """The figures. All lists must be sorted."""
     alone_ms = percentile(found_ms["alone"], 99)
     names = {
         "half": (f"send p99 beside {HALF_FRAMES:,} half frames", RATIO),
@@ -69,7 +69,7 @@ def figures(found_ms: dict[str, list[float]]) -> Iterator[Figure]:
 
 
 def send_ms(producer: socket.socket) -> float:
-    """RuntimeError if it is refused."""
+    """The time of one send. RuntimeError if it is refused."""
     frame = send(QUIET, b"x" * 128)
     before_s = time.perf_counter()
     producer.sendall(frame)
@@ -89,7 +89,7 @@ def sends_ms(producer: socket.socket, seconds: float) -> Iterator[float]:
 
 @contextmanager
 def half_frames(broker: Broker) -> Iterator[None]:
-    """Connections that have begun a request, and say nothing more."""
+    """Opens connections that begin a request and then send nothing more."""
     frame = send(QUIET, b"x" * 128)
     with ExitStack() as stack:
         for _ in range(open_files_for(HALF_FRAMES)):
@@ -101,7 +101,7 @@ def half_frames(broker: Broker) -> Iterator[None]:
 def beside_flood_ms(load: Load, broker: Broker, producer: socket.socket, seconds: float) -> list[float]:
     with ThreadPoolExecutor(1) as thread:
         flood = thread.submit(load.run, broker, FLOOD, WARM_UP_S + seconds)
-        time.sleep(WARM_UP_S)  # until it is at work
+        time.sleep(WARM_UP_S)  # until it is running
         took_ms = list(sends_ms(producer, seconds))
         flood.result()
     return took_ms

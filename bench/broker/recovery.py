@@ -1,9 +1,9 @@
-"""How fast the store of a broker that was killed with -9 is opened: bytes of its log a second, beside ``zlib.crc32``
-over the same bytes.
+"""How fast the store of a broker killed with -9 opens: bytes of its log a second, compared with ``zlib.crc32`` over the
+same bytes.
 
-Opened in place, the store goes on from what the page cache has. A copy is opened as after a power cut: no checkpoint
-was written while it was filled, so all of its log is read and checked. The index follows after the start and is shown
-apart. ``python -m bench.broker.recovery STORE`` opens one store, in its own process, which ends as by kill -9.
+In place, the store opens with what the page cache has. A copy opens as after a power cut: no checkpoint was written
+while it was filled, so its whole log is read and checked. The index is recovered after the start and is shown
+separately. ``python -m bench.broker.recovery STORE`` opens one store in its own process, which ends as by kill -9.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def take(load: Load, extent: Extent) -> list[Figure]:
 
 
 def fill_and_kill(store: Path, load: Load, name: str, seconds: float) -> int:
-    """Returns the number of sends that were not answered with success."""
+    """Fills a store and kills its broker. Returns the number of failed sends."""
     with standalone(store, settings=[NO_CHECKPOINT]) as broker:
         seed(broker)
         errors = load.run(broker, row(name), seconds)["errors"]
@@ -67,7 +67,8 @@ def fill_and_kill(store: Path, load: Load, name: str, seconds: float) -> int:
 
 
 def recovered_copy(killed: Path, copy: Path) -> dict[str, Any]:
-    """Opens a copy that is already on the device, as a killed broker's log is, except its last half second."""
+    """Opens a copy that has been synced to the device, as most of a killed broker's log is: all but its last half
+    second."""
     # cp keeps the holes of files that are larger than their content.
     subprocess.run(["cp", "--recursive", "--sparse=always", killed, copy], check=True)
     os.sync()

@@ -1,5 +1,5 @@
-"""The rows of messages that are more than sent and pulled: transactions, timers, filters, POP. The bare loop knows none
-of them, so they are taken on brokers of their own."""
+"""The rows beyond plain sends and pulls: transactions, timers, filters, POP. The bare loop supports none of them, so
+they run on separate brokers."""
 
 from __future__ import annotations
 
@@ -25,17 +25,18 @@ from rmqproto.wire import fastjson
 OF_APACHE = 1.5
 
 CONNECTION_DIGITS, NOW_DIGITS, LATER_DIGITS = "2000000000", "3000000000", "4000000000"
-"""``load.c`` makes a number of the connection, the second that it is, and a second about an hour later of them."""
+"""``load.c`` replaces these by a number of the connection, the current second, and a second about an hour later."""
 
 FILTERED, POPPED = "compare_sql", "compare_pop"
 WANTED = "amount BETWEEN 100 AND 200 AND region IN ('EU', 'US') AND note IS NULL"
 
 POP_CONNECTIONS, POP_COUNT, INVISIBLE_MS = 8, 32, 60_000
 POLL_MS = 15_000
-"""As Java's clients ask. ``load.c`` knows the time in whole seconds: a pop that wants to wait no longer than one may be
-too old to be held, as Apache's broker now and then holds one for an instant."""
+"""The wait of Java's clients. ``load.c`` has whole seconds, so with a wait of one second a pop could already be too old
+to be held, and Apache's broker sometimes holds one for an instant."""
 POPS_PER_S_MAX = 2500
-"""Of one connection. A connection that popped everything would get errors."""
+"""The most pops of one connection, for which there are enough messages. A connection that had popped everything would
+get errors."""
 
 
 def rows() -> list[Row]:
@@ -50,7 +51,8 @@ def rows() -> list[Row]:
 
 
 def take(load: Load, wanted: list[Row], extent: Extent) -> list[Line]:
-    """One row after the other: what a broker puts off after a pop then meets the next pops, and no other row."""
+    """Takes one row after the other, so that the work which a broker defers after a pop only disturbs later pops, not
+    other rows."""
     with ExitStack() as stack:
         brokers = [stack.enter_context(apache())] if extent.with_apache else []
         brokers.append(stack.enter_context(ours()))
@@ -64,16 +66,16 @@ def take(load: Load, wanted: list[Row], extent: Extent) -> list[Line]:
 
 
 def fill(broker: Broker, seconds: float) -> None:
-    """What the rows read, beside the seed; enough for ``seconds`` of each."""
+    """Sends the messages that the rows read, beyond the seed; enough for ``seconds`` of each."""
     put_all(broker, filtered_messages())
     put_all(broker, popped_messages(seconds))
 
 
-# --- transactions: a half message, and its commit. The commit is no oneway here, so that it is known to have come
+# --- transactions: a half message, and its commit. The commit is not oneway here, so that its arrival is known
 
 
 def half() -> bytes:
-    """Born now: a broker may look closer at one that is as old as if its producer had been asked about it."""
+    """A half message born now: brokers may treat an older one as if they had already checked back on it."""
     more = {props.TRAN_MSG: "true", props.PRODUCER_GROUP: PRODUCER_GROUP}
     return send(SMALL, b"x" * 128, sys_flag=TRANSACTION_PREPARED, more=more, ext={"g": f"{NOW_DIGITS}000"})
 
@@ -108,7 +110,7 @@ def filtered_messages() -> Iterator[bytes]:
         yield send(FILTERED, b"x" * 128, more=more)
 
 
-# --- POP: each connection is a group of its own, so that none finds a queue locked, and all have the same messages
+# --- POP: each connection has its own group, so that it finds no queue locked and gets all messages
 
 
 def popped_messages(seconds: float) -> Iterator[bytes]:
@@ -134,7 +136,7 @@ def pop() -> bytes:
 
 
 def ack() -> bytes:
-    """All messages of the pop in one request."""
+    """An acknowledgement of all messages of a pop in one request."""
     from_answer = {-1: b"<popTime>", -2: b"<reviveQid>", -3: b"<startOffsetInfo>"}
     pop_time, revive_queue_id, start_offset = from_answer
     one = BatchAck(

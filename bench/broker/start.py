@@ -1,8 +1,8 @@
-"""How long ``rmqserver standalone`` takes from its command to its ready line, and how much memory it then has, beside
-Apache's nameserver and broker, which have to start one after the other.
+"""How long ``rmqserver standalone`` takes from its command to its ready line, and how much memory it then has, compared
+with Apache's nameserver and broker, which must start one after the other.
 
-Like an installed package, and like Apache's jars, ours is compiled before. The first start, which does that, is left
-out.
+Our code is compiled beforehand, like an installed package and like Apache's jars. The first start, which compiles it,
+does not count.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""SYNC_FLUSH with 64 synchronous producers: beside our own rate without it, and beside Apache's SYNC_FLUSH."""
+"""SYNC_FLUSH with 64 synchronous producers, compared with our own rate without it, and with Apache's SYNC_FLUSH."""
 
 from __future__ import annotations
 

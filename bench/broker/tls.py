@@ -1,5 +1,5 @@
-"""Rates by TLS beside Apache's by TLS, and beside our own without. Both servers make a certificate of their own at the
-start, as Apache's does by itself, and take the newest version and the ciphers that both sides have."""
+"""Rates over TLS, compared with Apache's over TLS, and with our own without it. Both servers make their own certificate
+at the start, as Apache's does by default, and use the newest version and ciphers that both sides have."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bench.harness.servers import apache, ours
 ROWS = ("send 64 x 1, 128 B", "send 64 x 1, 1 KiB", "pull 32, 8 x 1, 128 B")
 RATIO = 1.5
 SETTINGS = ("tls.test.mode.enable=true",)
-"""It takes plain connections as well."""
+"""The server also takes plain connections."""
 
 
 def take(plain: Load, extent: Extent) -> list[Figure]:

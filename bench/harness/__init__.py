@@ -1,1 +1,1 @@
-"""What all benchmarks share: servers, load, rows, the table and single figures."""
+"""Shared by all benchmarks: servers, load, rows, the table and single figures."""

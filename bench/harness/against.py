@@ -1,9 +1,9 @@
-"""``--against``: another checkout of this project runs as a broker beside ours, under the same rows in the same run.
+"""``--against``: the broker of another checkout of this project runs beside ours, under the same rows in the same run.
 Its commit is the "before" of a change, ours the "after".
 
 A machine's speed drifts by more than a change costs. So the two take turns, the order changes with every round, and
-each round gives its own ratio. The table shows the median of these, and the ratio of the best rounds, which other load
-on the machine disturbs least."""
+each round gives its own ratio. The table shows the median ratio, and the ratio of the best rounds, which other load on
+the machine disturbs least."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from bench.harness.servers import ROOT, apache, checkout_env, ours
 BEFORE, AFTER, APACHE = "before", "ours", "apache"
 RATIO_AT_LEAST = 0.98
 ROUNDS_MIN = 4
-"""An even number: each has as many first turns as second ones."""
+"""Even, so that both have as many first turns as second ones."""
 
 
 class CheckoutError(Exception):
-    """The path has no checkout that can be measured beside this one."""
+    """The path has no checkout that can be compared with this one."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One row. ``ratios`` are ours / before, a round each; ``best`` is that of the best round of each."""
+    """One row. ``ratios`` are ours / before, one for each round; ``best`` is the ratio of the best rounds."""
 
     name: str
     before_per_s: float
@@ -42,7 +42,7 @@ class Comparison:
     ratios: list[float]
     best: float
     cpu_ratio: float
-    """CPU a message, before / ours, median of the rounds. Above 1, ours takes less. Other load hardly changes it."""
+    """CPU per message, before / ours, median of the rounds. Above 1, ours takes less. Other load hardly affects it."""
     of_apache: float | None
     """Ours / Apache's, by medians."""
     errors: int
@@ -53,7 +53,8 @@ class Comparison:
 
     @property
     def is_reached(self) -> bool:
-        """A row is slower only if both are slower: other load may push the median down, but not the best round."""
+        """Whether the row is fast enough. It fails only if both ratios do: other load may lower the median, but not the
+        best round."""
         return max(self.ratio, self.best) >= RATIO_AT_LEAST
 
     def as_dict(self) -> dict[str, Any]:
@@ -66,8 +67,8 @@ class Comparison:
 
 
 def check_checkout(root: Path) -> None:
-    """CheckoutError if Python would not take ``rmqserver`` from there, or if only one of the two has the index in C,
-    which alone is worth a fifth."""
+    """CheckoutError if Python would not import ``rmqserver`` from ``root``, or if only one of the two checkouts has the
+    index in C, which alone makes a difference of a fifth."""
     where = "import rmqserver; print(rmqserver.__path__[0])"
     asked = subprocess.run(
         [sys.executable, "-c", where], cwd=root, env=checkout_env(root), capture_output=True, text=True
@@ -81,7 +82,7 @@ def check_checkout(root: Path) -> None:
 
 
 def take(load: Load, root: Path, wanted: list[Row], extent: Extent) -> list[Comparison]:
-    """Apache's broker takes part if ``extent`` wants it and there is a Java."""
+    """Measures both. Apache's broker takes part if ``extent`` wants it and there is a Java."""
     check_checkout(root)
     rounds = max(ROUNDS_MIN, extent.rounds + extent.rounds % 2)
     with ExitStack() as stack:
@@ -94,7 +95,7 @@ def take(load: Load, root: Path, wanted: list[Row], extent: Extent) -> list[Comp
 
 
 def compare(row: Row, runs: dict[str, list[dict[str, Any]]]) -> Comparison:
-    """``runs``: broker name -> figures of each round."""
+    """``runs`` maps a broker's name to its figures of each round."""
     per_s = {name: [figures["messages_per_s"] for figures in of_broker] for name, of_broker in runs.items()}
     before, after = per_s[BEFORE], per_s[AFTER]
     medians = {name: statistics.median(each) for name, each in per_s.items()}

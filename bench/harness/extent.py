@@ -1,4 +1,4 @@
-"""How much is measured: all of it, or as little as shows that everything runs."""
+"""How much is measured: everything, or just enough to show that everything runs."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from dataclasses import dataclass
 class Extent:
     rounds: int = 3
     seconds: float = 2
-    """Of each measurement under load, after half a second of warm-up."""
+    """The length of each measurement under load, after half a second of warm-up."""
     starts: int = 9
     apache_starts: int = 3
     idle_s: float = 10
     store_s: float = 5
-    """How long a store is filled, at some 100 MB a second, before it is recovered."""
+    """How long a store is filled before it is recovered, at some 100 MB/s."""
     recoveries: int = 3
     commands: int = 5
     topics: int = 1000
     timers: int = 1_000_000
-    """Due in one second."""
+    """How many timers are due in one second."""
     deliveries: int = 500
     copied_mb: int = 2000
-    """What a fresh slave gets."""
+    """How much a fresh slave copies."""
     failovers: int = 3
     letters: int = 1000
     """Dead letters of a `dlq redrive`."""

@@ -1,4 +1,4 @@
-"""One figure outside the table of rows: what was measured, what it is compared with, and the bar that it must reach."""
+"""A figure outside the table of rows: the measured value, what it is compared with, and the bar that it must reach."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Figure:
-    """``ours`` and ``beside`` have the same unit. At most one of the bars is given. With ``errors`` the figure does not
-    count."""
+    """``ours`` and ``beside`` have the same unit. At most one bar is given. A figure with ``errors`` does not count."""
 
     name: str
     unit: str
@@ -18,7 +17,7 @@ class Figure:
     beside: float | None = None
     beside_name: str = ""
     at_most: float | None = None
-    """Bar for ``ours``."""
+    """The bar for ``ours``."""
     ratio_at_most: float | None = None
     ratio_at_least: float | None = None
     errors: int = 0
@@ -37,7 +36,7 @@ class Figure:
 
     @property
     def is_reached(self) -> bool | None:
-        """None if there is no bar, or nothing to compare with it."""
+        """Whether the bar is reached; None if there is no bar, or nothing to compare."""
         if self.at_most is not None:
             return self.ours <= self.at_most
         if self.ratio is None:
@@ -51,7 +50,7 @@ class Figure:
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """Of sorted values; ``percent`` 100 is the largest. IndexError if there is none."""
+    """A percentile of sorted values; 100 is the largest. IndexError if there are none."""
     return values[min(int(len(values) * percent / 100), len(values) - 1)]
 
 

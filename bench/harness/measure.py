@@ -1,5 +1,5 @@
-"""One broker under one row of load: rate, latencies, CPU and memory. The load comes from ``load.c``, which costs about
-a microsecond of CPU a request and is compiled on first use."""
+"""Measures one broker under one row of load: rate, latencies, CPU and memory. The load comes from ``load.c``, which
+costs about 1 us of CPU a request and is compiled on first use."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ PUT_AT_ONCE = 128
 ANSWER_TIMEOUT_S = 30
 DRAIN_TIMEOUT_S = 60
 WARM_UP_S = 0.5
-"""Of ``load.c``."""
+"""The warm-up of ``load.c``."""
 
 
 @dataclass(frozen=True)
 class Broker:
-    """A broker under test; ``pid`` gives CPU and memory."""
+    """A broker under test. ``pid`` is the process whose CPU and memory are measured."""
 
     name: str
     port: int
     pid: int
     namesrv_addr: str = ""
-    """Empty if it has none."""
+    """Empty without a nameserver."""
     slave_pids: tuple[int, ...] = ()
-    """Of the slaves that are a part of what is measured."""
+    """The processes of slaves that are part of the measurement."""
 
     @property
     def host_port(self) -> tuple[str, int]:
@@ -51,8 +51,8 @@ class Broker:
 
 
 class Load:
-    """The compiled load generator, in a directory of its own until ``close``. ``with_tls``: it speaks nothing else, and
-    needs OpenSSL's headers."""
+    """The compiled load generator, in its own directory until ``close``. ``with_tls``: it only speaks TLS, and
+    compiling it needs OpenSSL's headers."""
 
     def __init__(self, *, with_tls: bool = False) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="rmq-bench-")
@@ -78,7 +78,7 @@ class Load:
         if done.returncode:
             raise RuntimeError(f"{broker.name}, {row.name}: {done.stderr.strip()}")
         figures: dict[str, Any] = json.loads(done.stdout)
-        # Work that a broker puts off, such as indexing, is part of the row's cost.
+        # Work that a broker defers, such as indexing, is part of the row's cost.
         figures["drain_s"] = drain_s(broker) if row.stores else 0.0
         figures["messages_per_s"] = figures["per_s"] * row.messages * seconds / (seconds + figures["drain_s"])
         used_s = cpu_s(broker.pid) - cpu_before_s
@@ -90,16 +90,16 @@ class Load:
 
 
 def seed(broker: Broker) -> None:
-    """Makes the topics, by automatic creation, and gives pulls something to find. RuntimeError if a send is refused.
+    """Creates the topics, by automatic creation, and gives pulls something to find. RuntimeError if a send is refused.
 
-    The frames are those of the rows, on a bare socket: the bare loop knows no others.
+    It sends the rows' frames over a bare socket, because the bare loop understands no others.
     """
     for topic, size_bytes in ((SMALL, 128), (LARGE, 1024)):
         put_all(broker, [send(topic, b"x" * size_bytes)] * SEED_MESSAGES)
 
 
 def put_all(broker: Broker, frames: Iterable[bytes]) -> None:
-    """Sends requests over one connection, PUT_AT_ONCE under way. RuntimeError if one is refused."""
+    """Sends requests over one connection, PUT_AT_ONCE at a time. RuntimeError if one is refused."""
     rest = iter(frames)
     with socket.create_connection(broker.host_port, timeout=ANSWER_TIMEOUT_S) as sock:
         reader = FrameReader()
@@ -114,8 +114,8 @@ def put_all(broker: Broker, frames: Iterable[bytes]) -> None:
 
 
 def drain_s(broker: Broker) -> float:
-    """Seconds until the broker has dispatched everything that it stored, has every timer message on its wheel, and its
-    slaves have it all. 0 if it does not say."""
+    """Waits until the broker has dispatched everything that it stored, has every timer message on its wheel, and its
+    slaves have everything. Returns the seconds; 0 if the broker does not report this."""
     started_s = time.monotonic()
     with AdminClient("127.0.0.1:1") as admin:
         while time.monotonic() - started_s < DRAIN_TIMEOUT_S:
@@ -131,7 +131,7 @@ def drain_s(broker: Broker) -> float:
 
 
 def lag_bytes(admin: AdminClient, master: Broker) -> int | None:
-    """Of the slave that is furthest behind; None if there is no slave."""
+    """The lag of the slave that is furthest behind; None without a slave."""
     return max((link.diff for link in admin.ha_status(master.address).ha_connection_info), default=None)
 
 

@@ -1,5 +1,5 @@
-"""The rows of the table: what is sent, over how many connections, how many requests at once. Unique keys, keys and
-queues differ from request to request (``load.c`` counts them up), so that no broker can take a short cut."""
+"""The rows of the table: the requests, over how many connections, and how many at once. Unique keys, keys and queues
+differ between requests (``load.c`` counts them up), so that no broker can take a short cut."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ SMALL, LARGE = "compare_128", "compare_1k"
 
 @dataclass(frozen=True)
 class Row:
-    """``connections`` x ``window`` requests are open at once; each carries ``messages``. ``second`` follows each good
-    answer, and is made of it (``load.c``)."""
+    """``connections`` x ``window`` requests are outstanding at once; each carries ``messages``. ``second`` is a request
+    that is made from each good answer and follows it (``load.c``)."""
 
     name: str
     connections: int
@@ -36,7 +36,7 @@ class Row:
     messages: int = 1
     second: bytes = b""
     ratio_at_least: float | None = None
-    """Bar for ours / Apache's rate."""
+    """The bar for ours / Apache's rate."""
 
     @property
     def stores(self) -> bool:
@@ -44,7 +44,7 @@ class Row:
 
 
 def request(code: int, header: Header, body: bytes = b"", *, ext: Mapping[str, str] = {}) -> bytes:
-    """``ext``: fields in place of the header's."""
+    """A request. ``ext``: fields that replace the header's."""
     return encode_frame(Command(code=code, opaque=int(COUNTED_DIGITS), ext={**to_ext(header), **ext}, body=body))
 
 
@@ -69,7 +69,7 @@ def send(
     topic: str, body: bytes, *, queue_id: int = 0, batch: bool = False, sys_flag: int = 0, more: Mapping[str, str] = {},
     ext: Mapping[str, str] = {},
 ) -> bytes:  # fmt: skip
-    """``more``: properties beside the usual ones; ``ext``: fields in place of the header's."""
+    """A send. ``more``: properties beyond the usual ones; ``ext``: fields that replace the header's."""
     code = RequestCode.SEND_BATCH_MESSAGE if batch else RequestCode.SEND_MESSAGE_V2
     header = send_header(topic, queue_id=queue_id, batch=batch, sys_flag=sys_flag, more=more)
     return request(code, header, body, ext=ext)
@@ -86,8 +86,8 @@ def batch_of(count: int, size_bytes: int) -> bytes:
 def pull(
     topic: str, queue_id: int = 0, queue_offset: int = 0, *, hold_ms: int = 0, wants: tuple[str, str] = ("TAG", "*")
 ) -> bytes:  # fmt: skip
-    """32 messages. With ``hold_ms``, waits for one at the end of the queue. ``wants``: type and text of the filter,
-    which goes with the request, as a lite pull consumer sends it."""
+    """A pull of 32 messages. With ``hold_ms``, it waits for one at the end of the queue. ``wants``: type and text of
+    the filter, which is in the request as from a lite pull consumer."""
     header = PullHeader(
         consumer_group="CID_compare",
         topic=topic,
@@ -103,7 +103,7 @@ def pull(
 
 
 def row(name: str) -> Row:
-    """KeyError if no row has that name."""
+    """The row of that name. KeyError if there is none."""
     return {each.name: each for each in rows()}[name]
 
 

@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 """This checkout."""
 
 FILTERS = ("enablePropertyFilter=true",)
-"""As ``SETTINGS`` has it for Apache."""
+"""As in ``SETTINGS`` for Apache."""
 
 CEILING = Path(__file__).parents[1] / "ceiling.py"
 
@@ -31,7 +31,7 @@ CEILING = Path(__file__).parents[1] / "ceiling.py"
 def apache(*, sync: bool = False) -> Iterator[Broker]:
     """Real Apache RocketMQ 5.5.0, with a heap of 4 GB and G1, as its own script starts it."""
     settings = {**SETTINGS, "flushDiskType": "SYNC_FLUSH" if sync else "ASYNC_FLUSH"}
-    del settings["mappedFileSizeTimerLog"]  # files for 10,000 timers would be its work, not the timers
+    del settings["mappedFileSizeTimerLog"]  # with files for 10,000 timers, most work would be for files, not for timers
     with (
         tempfile.TemporaryDirectory(prefix="rmq-bench-apache-") as folder,
         ApacheRocketMQ(Path(folder), settings, broker_jvm=BENCHMARK_BROKER_JVM) as server,
@@ -43,7 +43,7 @@ def apache(*, sync: bool = False) -> Iterator[Broker]:
 def ours(
     *, sync: bool = False, settings: Sequence[str] = (), root: Path = ROOT, name: str = "ours"
 ) -> Iterator[Broker]:
-    """Our broker, with indexes, statistics and everything else on, and a store on disk. ``root`` is its checkout;
+    """Our broker, with indexes, statistics and everything else enabled, and a store on disk. ``root`` is its checkout;
     ``settings`` are KEY=VALUE."""
     with (
         tempfile.TemporaryDirectory(prefix="rmq-bench-ours-") as folder,
@@ -55,8 +55,8 @@ def ours(
 
 
 def checkout_env(root: Path) -> dict[str, str]:
-    """An environment in which Python takes our packages from ``root``. They win over installed ones only if the working
-    directory is not another checkout."""
+    """An environment in which Python imports our packages from ``root``. They only win over installed ones if the
+    working directory is not another checkout."""
     return {**os.environ, "PYTHONPATH": str(root)}
 
 
@@ -70,8 +70,8 @@ def standalone(
     program: Sequence[str] = ("-m", "rmqserver"),
     root: Path | None = None,
 ) -> Iterator[Broker]:
-    """``rmqserver standalone`` on a store that the caller keeps; ``settings`` are KEY=VALUE, ``program`` is what Python
-    runs, in the working directory ``root``. It is ended on exit, unless it has ended before."""
+    """``rmqserver standalone`` on a store that the caller keeps. ``settings`` are KEY=VALUE; ``program`` is what Python
+    runs, in the working directory ``root``. The process is ended on exit, unless it has ended before."""
     command = ["standalone", "--namesrv-port", "0", "--port", "0"]
     command += ["--data", str(store), "--flush", "sync" if sync else "async", "--log-level", "warning"]
     command += [part for setting in settings for part in ("--set", setting)]
@@ -88,7 +88,7 @@ def server(
     program: Sequence[str] = ("-m", "rmqserver"),
     root: Path | None = None,
 ) -> Iterator[tuple[subprocess.Popen[str], dict[str, Any]]]:
-    """A server of ours, and what it said when it was ready; ended on exit, unless it has ended before."""
+    """A server of ours, and its ready line. The process is ended on exit, unless it has ended before."""
     command = [sys.executable, *program, *arguments]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env, cwd=root)
     try:
@@ -101,7 +101,7 @@ def server(
 
 
 def compiled(folder: Path) -> dict[str, str]:
-    """An environment in which Python keeps what it compiles below a folder, as for an installed package."""
+    """An environment in which Python keeps compiled modules below ``folder``, as for an installed package."""
     env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return {**env, "PYTHONPYCACHEPREFIX": str(folder / "compiled")}
 

@@ -1,11 +1,10 @@
-"""The table of rows: brokers take turns under the same load, round by round, so that a noisy machine hurts them alike.
-Medians are shown, and ratios against one of the brokers.
+"""The table of rows. Brokers take turns under the same load, round by round, so that a noisy machine affects all alike.
+The table shows medians, and ratios to one of the brokers.
 
-In its turn, each broker has the machine for itself, as it would have in service. The others are stopped (SIGSTOP): a
-JVM that only waits takes a tenth of a core, and a whole one for some seconds after its start. What they wrote is synced
-to the disk before, or the next broker would pay for writing it back. And memory was touched just before: the first
-touch of a page costs ten microseconds on a virtual machine whose host hands memory out page by page and takes it back,
-and a broker that writes files needs new pages all the time.
+In its turn, each broker has the machine to itself, as in service. The others are stopped (SIGSTOP): an idle JVM takes a
+tenth of a core, and a whole one for some seconds after its start. Their writes are synced to disk first, or the next
+broker would pay for them. Memory is also touched first: the first touch of a page costs 10 us on a virtual machine
+whose host hands out memory page by page and takes it back, and a broker that writes files always needs new pages.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ SETTLED_CORES = 0.25
 COLUMNS = ("messages/s", "ratio", "p50 us", "p99 us", "p99.9 us", "drain s", "cores", "RSS MB")
 
 Line = dict[str, Any]
-"""One row of one broker."""
+"""The figures of one broker in one row."""
 
 
 def take(load: Load, brokers: list[Broker], wanted: list[Row], rounds: int, seconds: float, base: str) -> list[Line]:
-    """``base`` is the name of the broker that ratios are against."""
+    """Measures the table. ``base`` is the name of the broker that ratios refer to."""
     table = []
     for row, runs in measure(load, brokers, wanted, rounds, seconds):
         medians = {
@@ -54,7 +53,8 @@ def take(load: Load, brokers: list[Broker], wanted: list[Row], rounds: int, seco
 def measure(
     load: Load, brokers: list[Broker], wanted: list[Row], rounds: int, seconds: float
 ) -> list[tuple[Row, dict[str, list[dict[str, Any]]]]]:
-    """Of each row: broker name -> figures of each round. Every second round goes through the brokers backwards."""
+    """For each row, maps a broker's name to its figures of each round. Every second round goes through the brokers
+    backwards."""
     for broker in brokers:
         settle(broker)
     runs: dict[str, dict[str, list[dict[str, Any]]]] = {
@@ -70,13 +70,13 @@ def measure(
 
 @contextmanager
 def alone(broker: Broker, brokers: list[Broker]) -> Iterator[None]:
-    """The other brokers stand still."""
+    """Stops the other brokers meanwhile."""
     others = [pid for other in brokers if other is not broker for pid in (other.pid, *other.slave_pids)]
     for pid in others:
         os.kill(pid, signal.SIGSTOP)
     os.sync()
     touch_memory()
-    time.sleep(PAUSE_S)  # time for the work that it could not do while it was stopped
+    time.sleep(PAUSE_S)  # time to catch up on work from while it was stopped
     try:
         yield
     finally:
@@ -85,12 +85,12 @@ def alone(broker: Broker, brokers: list[Broker]) -> Iterator[None]:
 
 
 def touch_memory() -> None:
-    """Leaves as many free pages as a measurement may need, all of them already given by the host."""
+    """Makes the host hand out as many free pages as a measurement may need."""
     mmap.mmap(-1, TOUCHED_BYTES, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE).close()
 
 
 def settle(broker: Broker) -> None:
-    """Waits until a broker that has just started has nothing more to do, or for the longest time that this may take."""
+    """Waits until a broker that has just started is idle, but at most SETTLE_S."""
     for _ in range(SETTLE_S):
         before_s = cpu_s(broker.pid)
         time.sleep(1)

@@ -1,1 +1,1 @@
-"""Sets of brokers: what copies cost, and what clients notice of a lost master."""
+"""Sets of brokers: what replication costs, and what clients notice when a master is lost."""

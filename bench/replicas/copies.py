@@ -1,8 +1,8 @@
-"""What a slave costs: pairs of a master and a slave, ours beside Apache's, both of a pair of one kind.
+"""What a slave costs: a master and a slave of ours, compared with a master and a slave of Apache's.
 
 In the first rows a send is answered when both have the message (SYNC_MASTER with ``inSyncReplicas=2``), in the others
-when the master has it (ASYNC_MASTER). Until the slave has everything, a row is not over. Then how fast a fresh slave
-gets a log, and what of its CPU that costs the master, which has nothing else to do.
+when the master has it (ASYNC_MASTER). A row ends when the slave has everything. The last part measures how fast a fresh
+slave copies a log, and the CPU that this costs the otherwise idle master.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ BOTH_HAVE_IT = {"brokerRole": "SYNC_MASTER", "inSyncReplicas": "2"}
 POLL_S = 0.01
 STALLED_S = 60.0
 FIRST = "First"
-"""A topic."""
+"""The topic of the first message."""
 
 LARGE_FILES = {"mappedFileSizeCommitLog": str(1 << 30)}
-"""As both have it unless they are told otherwise."""
+"""The default of both."""
 SETS: dict[str, Any] = {
     "ours": (our_controller, partial(OurMember, more=LARGE_FILES)),
     "apache": (ApacheControllers, partial(ApacheMember, more=LARGE_FILES, broker_jvm=BENCHMARK_BROKER_JVM)),
 }
-"""What makes a controller, and a broker under it."""
+"""How to start a controller, and a broker under it."""
 
 
 def take(load: Load, extent: Extent) -> tuple[list[Line], list[Figure]]:
@@ -76,7 +76,8 @@ def rows(what: str) -> list[Row]:
 
 
 def cost_of_a_slave(lines: list[Line]) -> Figure:
-    """Without a bar: the difference is less than such rows scatter, and Apache's compiler makes it any number."""
+    """Has no bar: the difference is smaller than the scatter of such rows, and for Apache the JIT compiler makes it
+    arbitrary."""
     name = f"{ROWS[1]}, written"
     cpu_us = {line["broker"]: line["cpu_us"] for line in lines if line["row"] == name}
     return Figure(
@@ -88,7 +89,7 @@ def cost_of_a_slave(lines: list[Line]) -> Figure:
 class Copied:
     mb_per_s: float
     cpu_ms_per_mb: float
-    """Of the master."""
+    """CPU of the master."""
 
 
 def catching_up(load: Load, extent: Extent, names: list[str]) -> list[Figure]:
@@ -103,7 +104,8 @@ def catching_up(load: Load, extent: Extent, names: list[str]) -> list[Figure]:
 
 
 def copy(load: Load, extent: Extent, name: str) -> Copied:
-    """Of a set under a controller: of a plain Apache master a fresh slave gets the last file of the log alone."""
+    """Measures the copy in a set under a controller. Without one, a fresh slave of an Apache master only gets the last
+    file of the log."""
     with ExitStack() as stack, AdminClient("127.0.0.1:1") as admin:
         work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=f"rmq-bench-{name}-")))
         make_controller, make_member = SETS[name]
@@ -117,7 +119,7 @@ def copy(load: Load, extent: Extent, name: str) -> Copied:
         seed(master)
         while (end := log_end(admin, master)) < extent.copied_mb * 1_000_000:
             load.run(master, row(FILLING), extent.seconds)
-        os.sync()  # who was filled faster has more that is not on the device yet, and would copy while it is written
+        os.sync()  # or the broker that was filled faster would copy while more is written back
         with ThreadPoolExecutor(1) as beside:
             copied = beside.submit(acknowledged, master, end)
             fresh.start()
@@ -133,14 +135,14 @@ def takes_messages(admin: AdminClient, addr: str) -> bool:
 
 
 def log_end(admin: AdminClient, broker: Broker) -> int:
-    """Log offset of the end of a broker's log."""
+    """The log offset of the end of a broker's log."""
     return int(admin.broker_runtime_info(broker.address)["commitLogMaxOffset"])
 
 
 def acknowledged(master: Broker, end: int) -> Copied:
-    """From the first bytes that a slave has acknowledged until it has all up to the log offset ``end``, so neither its
-    start nor its greeting is in it. The master is asked: an Apache slave has half of a log before it answers anybody.
-    RuntimeError if nothing more comes."""
+    """Measures from the first bytes that the slave acknowledges until it has everything up to the log offset ``end``,
+    so its start and handshake do not count. Asks the master, because an Apache slave has half of the log before it
+    answers anybody. RuntimeError if the copy stalls."""
     with AdminClient("127.0.0.1:1") as admin:
         last = began = wait_for_acknowledged(admin, master, 1)
         began_s, began_cpu_s = time.monotonic(), cpu_s(master.pid)
@@ -152,7 +154,8 @@ def acknowledged(master: Broker, end: int) -> Copied:
 
 
 def wait_for_acknowledged(admin: AdminClient, master: Broker, at_least: int) -> int:
-    """Log offset up to which its slave has it, once that is so far."""
+    """Waits until the slave has acknowledged ``at_least``. Returns the acknowledged log offset. RuntimeError after
+    STALLED_S."""
     deadline_s = time.monotonic() + STALLED_S
     while time.monotonic() < deadline_s:
         found = admin.ha_status(master.address).ha_connection_info

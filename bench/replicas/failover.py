@@ -1,8 +1,8 @@
-"""For how long clients are without an answer when a set of two brokers loses its master: kill -9, with a new start at
-once, and then handovers (``electMaster``). Ours under our controller, beside Apache's under Apache's.
+"""How long clients are without an answer when a set of two brokers loses its master: by kill -9 with an immediate
+restart, and by handover (``electMaster``). Ours under our controller, compared with Apache's under Apache's.
 
-What counts is the longest time between two messages that were taken, or that came, from the event until both brokers
-are in sync again (``failover_probes``). A message that was taken and is missing at the end is an error.
+The figure is the longest time between two messages that were taken, or consumed, from the event until both brokers are
+in sync again (``failover_probes``). A message that was taken and is missing at the end is an error.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from tests.support.servers import until
 
 KILL_MAX_MS = 1000
 HANDOVER_MAX_MS = 500
-"""What is taken for a slow answer."""
+"""A gap up to this passes for a slow answer."""
 SETTLED_S = 1.0
-"""Everybody has had an answer since then."""
+"""Clients must have had an answer this long after the event."""
 SETTLED_AFTER_START_S = 10.0
-"""Our controller elects nobody before: it cannot know yet who lives."""
+"""Our controller elects nobody earlier, because it cannot know yet which brokers are alive."""
 P99_COUNT_MIN = 100
-"""With fewer rounds, it is the longest."""
+"""With fewer rounds, the longest gap is shown instead of p99."""
 
 KILL, HANDOVER = "kill -9", "handover"
 
 Member = ApacheMember | OurMember
 Gaps = dict[tuple[str, str], list[float]]
-"""In ms; by event, and what a client does."""
+"""Gaps in ms, by event and by what the client does."""
 
 
 @dataclass(frozen=True)
@@ -63,14 +63,14 @@ def our_controller(work: Path) -> Iterator[OurController]:
 
 @dataclass
 class Set:
-    """Two brokers and their controller; the first is the master when it begins."""
+    """Two brokers and their controller. The first broker begins as the master."""
 
     controller: Controller
     members: list[Member]
     admin: AdminClient
 
     def in_sync(self) -> set[str]:
-        """The addresses."""
+        """The addresses of the brokers in sync."""
         found = self.admin.replica_sets(self.controller.addr, [BROKER_NAME]).replicas_info_table
         return {one.broker_address for each in found.values() for one in each.in_sync_replicas if one.alive}
 
@@ -83,8 +83,8 @@ class Set:
         return [member.broker_addr for member in self.members].index(found.master_address or "")
 
     def has_topics(self) -> bool:
-        """False if they could not be made: Apache's master closes its connections when it has just become one. Go and
-        Node look half a minute for a topic of retries that is not there."""
+        """Creates the topics. False if that failed: a new Apache master closes its connections. Retry topics are
+        included, because Go and Node search half a minute for a missing one."""
         addr = self.members[self.master_at].broker_addr
         try:
             for topic in (TOPIC, *(f"%RETRY%{group_of(name)}" for name in NEEDS)):
@@ -95,7 +95,7 @@ class Set:
         return True
 
     def knows(self, groups: list[str]) -> bool:
-        """Whether these consumers have said to both brokers that they are there, which they do every half a minute."""
+        """Whether these consumers have sent both brokers a heartbeat, which they do every 30 s."""
         try:
             for member, group in itertools.product(self.members, groups):
                 self.admin.consumer_connection(member.broker_addr, group)
@@ -104,7 +104,7 @@ class Set:
         return True
 
     def kill(self) -> None:
-        """The master, which comes back at once: it has a supervisor."""
+        """Kills the master and restarts it at once, as a supervisor would."""
         member = self.members[self.master_at]
         member.kill()
         member.start()
@@ -140,7 +140,7 @@ def take(extent: Extent) -> list[Figure]:
 
 
 def is_there(name: str) -> bool:
-    """Whether this machine has what that client needs; says what it lacks."""
+    """Whether this machine has what that client needs. Prints what is missing."""
     try:
         for each in NEEDS.get(name, ()):
             tool(each)
@@ -180,7 +180,7 @@ def times(
             member.start()
             until(lambda: member.broker_addr in of_both.in_sync())  # noqa: B023
             if member is members[0]:
-                until(of_both.has_topics)  # the other one gets them with its first round
+                until(of_both.has_topics)  # the other broker gets them when it first synchronizes
         of_both.until_both_in_sync()
         time.sleep(SETTLED_AFTER_START_S)
         with ExitStack() as clients:
@@ -189,7 +189,7 @@ def times(
                 addrs = [member.broker_addr for member in members]
                 noted |= clients.enter_context(PROBES[name](controller.namesrv_addr, addrs, work / name))
             gaps: Gaps = defaultdict(list)
-            for _ in range(rounds):  # Go's consumer takes half a minute, in which all have asked for the route
+            for _ in range(rounds):  # Go's consumer takes 30 s, in which all clients have asked for the route
                 note(noted, gaps, KILL, of_both.kill, of_both)
             groups = [group_of(name) for name in probes if name in NEEDS]
             until(lambda: of_both.knows(groups))
@@ -200,7 +200,7 @@ def times(
 
 
 def note(noted: dict[str, Noted], gaps: Gaps, name: str, event: Callable[[], None], of_both: Set) -> None:
-    """Adds how long each client was without an answer from before the event until both brokers are in sync again."""
+    """Adds each client's longest gap from before the event until both brokers are in sync again."""
     until_all_since(noted, time.monotonic())
     began = {does: len(each.moments_s) - 1 for does, each in noted.items()}
     event()

@@ -1,8 +1,8 @@
-"""Clients that never pause while a set loses its master: each notes when a message of its own was taken, and when one
-came to it.
+"""Clients that keep working while a set loses its master. Each notes when a message that it sent was taken, and when it
+consumed one.
 
-One asks the brokers themselves, so it sees the set alone. ``rmqclient`` and the real clients of Java, Go and Node must
-notice, and find the other broker. They are as they come, with their own intervals, but no send is tried again.
+One client asks the brokers directly, so it only measures the set. ``rmqclient`` and the real clients of Java, Go and
+Node must notice the loss and find the other broker. They have their default intervals, but do not retry sends.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ TOPIC = "Kept"
 QUEUES = 4
 DIRECT_TIMEOUT_S = 1.0
 PAUSE_S = 0.01
-"""Between two messages."""
+"""The pause between two messages."""
 
 
 @dataclass
 class Noted:
-    """The moments of one client's sends, or of what it consumes, by a monotonic clock. ``bodies`` are those that were
-    taken."""
+    """The times of one client's sends, or of the messages it consumed, by a monotonic clock. ``bodies`` are those of
+    the messages that were taken."""
 
     moments_s: list[float] = field(default_factory=list)
     bodies: Callable[[], set[bytes]] = set
@@ -47,12 +47,12 @@ class Noted:
 
 
 Start = Callable[[str, list[str], Path], AbstractContextManager[dict[str, Noted]]]
-"""Of a nameserver, the brokers, and a folder. The client runs for as long as the block."""
+"""Starts a client, given a nameserver, the brokers, and a folder. It runs for the duration of the block."""
 
 
 @contextmanager
 def direct(namesrv_addr: str, broker_addrs: list[str], work: Path) -> Iterator[dict[str, Noted]]:
-    """Asks the brokers in turn, and stays with the one that takes messages."""
+    """Tries the brokers in turn, and stays with the one that takes messages."""
     bodies = set[bytes]()
     takes = Noted(bodies=lambda: bodies)
 
@@ -119,7 +119,7 @@ def real(name: str, namesrv_addr: str, broker_addrs: list[str], work: Path) -> I
                 return {b"%b%d" % (prefix.encode(), each) for numbers in taken.numbers.values() for each in numbers}
 
             yield {f"{name} sends": Noted(taken.moments_s, bodies), f"{name} consumes": gets}
-        client.kill()  # to leave in order takes it a while
+        client.kill()  # an orderly exit takes it a while
 
 
 def group_of(name: str) -> str:
@@ -127,5 +127,5 @@ def group_of(name: str) -> str:
 
 
 NEEDS = {"java": ("java", "javac", "mvn"), "go": ("go",), "node": ("node", "npm")}
-"""Programs, by real client."""
+"""The programs that each real client needs."""
 PROBES: dict[str, Start] = {"direct": direct, "rmqclient": rmqclient, **{name: partial(real, name) for name in NEEDS}}

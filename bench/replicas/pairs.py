@@ -1,4 +1,4 @@
-"""A master with one slave, both of one kind; each broker is its own process."""
+"""A master with one slave, both ours or both Apache's. Each broker is its own process."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SLAVE = {"brokerRole": "SLAVE", "brokerId": "1"}
 
 @dataclass(frozen=True)
 class Master:
-    """One that runs, and what starts a slave of it."""
+    """A running master, and a function that starts a slave of it."""
 
     broker: Broker
     start_slave: Callable[[ExitStack], Broker]
@@ -29,7 +29,7 @@ class Master:
 
 class StartMaster(Protocol):
     def __call__(self, stack: ExitStack, settings: Mapping[str, str]) -> Master:
-        """The stack ends it, and its slaves."""
+        """Starts a master. The stack ends it and its slaves."""
 
 
 def apache_master(stack: ExitStack, settings: Mapping[str, str]) -> Master:
@@ -54,7 +54,7 @@ def our_master(stack: ExitStack, settings: Mapping[str, str]) -> Master:
 
     def start_slave(stack: ExitStack) -> Broker:
         command = ["broker", "--namesrv", master.namesrv_addr, "--port", "0"]
-        command += ["--data", str(folder / "slave"), "--flush", "async"]  # as the others have it
+        command += ["--data", str(folder / "slave"), "--flush", "async"]  # as for the others
         command += [part for key, value in SLAVE.items() for part in ("--set", f"{key}={value}")]
         process, ready = stack.enter_context(server([*command, "--log-level", "warning"]))
         return Broker("slave", int(ready["broker_addr"].rpartition(":")[2]), process.pid)
@@ -67,7 +67,7 @@ MASTERS: dict[str, StartMaster] = {"apache": apache_master, "ours": our_master}
 
 @contextmanager
 def pair(name: str, settings: Mapping[str, str]) -> Iterator[Broker]:
-    """A master that has its slave. ``name`` is one of MASTERS; ``settings`` are the master's."""
+    """A master with its slave. ``name`` is one of MASTERS; ``settings`` are the master's."""
     with ExitStack() as stack:
         master = MASTERS[name](stack, settings)
         slave = master.start_slave(stack)
@@ -76,6 +76,6 @@ def pair(name: str, settings: Mapping[str, str]) -> Iterator[Broker]:
 
 
 def wait_until_copied(master: Broker) -> None:
-    """Until it has a slave, and that has everything."""
+    """Waits until the master has a slave, and that has everything."""
     with AdminClient("127.0.0.1:1") as admin:
         until(lambda: lag_bytes(admin, master) == 0)

@@ -1,1 +1,1 @@
-"""The tools: what a command, a line of the shell and a redrive cost."""
+"""What the tools cost: a command, a line of the shell, and a redrive."""

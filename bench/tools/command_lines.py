@@ -1,7 +1,8 @@
-"""What it costs to run ``rmqadmin`` once: nothing but the version, a help, a list of topics, a list of 10,000 of them;
-``topicList`` beside Apache's ``mqadmin topicList``, which asks the same nameserver, Apache's own.
+"""What one run of ``rmqadmin`` costs: its version, a help text, a list of topics, and a list of 10,000 topics.
+``topicList`` is compared with Apache's ``mqadmin topicList`` on the same nameserver, which is Apache's.
 
-From the start of the process to its end, and its processor time. The commands take turns, and medians count.
+Measured are the time from the process's start to its end, and its processor time. The commands take turns, and medians
+count.
 """
 
 from __future__ import annotations
@@ -28,19 +29,19 @@ from tests.interop.apache import java_command
 VERSION_MS, LIST_MS, LONG_LIST_MS = 30, 150, 1000
 OF_MQADMIN = 1 / 15
 OF_HELP = 1.1
-"""A command's help is no slower than the list of all commands, but for noise."""
+"""A command's help must be no slower than the list of all commands, apart from noise."""
 
 MANY_TOPICS = 10_000
 TOPICS_A_REQUEST = 1000
 MQADMIN_JVM = ("-server", "-Xms1g", "-Xmx1g", "-Xmn256m", "-XX:MetaspaceSize=128m", "-XX:MaxMetaspaceSize=128m")
-"""As Apache's own script, ``bin/tools.sh``, starts it."""
+"""The options of Apache's own script, ``bin/tools.sh``."""
 
 PROGRAM = [sys.executable, str(Path(sys.executable).with_name("rmqadmin"))]
-"""The console script, which is what users start: ``-m`` loads ``runpy`` as well."""
+"""The console script that users start: ``-m`` would also load ``runpy``."""
 
 BARE = [sys.executable, "-c", "pass"]
 BARE_NAME = "python -c pass"
-"""What the interpreter takes by itself."""
+"""The cost of the interpreter alone."""
 HELPS = ("--help", "topicStatus --help", "spark-replay --help")
 MQADMIN, LIST = "mqadmin topicList", "topicList"
 
@@ -82,7 +83,7 @@ def take(extent: Extent) -> list[Figure]:
 
 
 def of_many_topics(rounds: int, env: Mapping[str, str]) -> Run:
-    """On our own nameserver."""
+    """Lists many topics of our own nameserver."""
     names = [f"Many-{number}" for number in range(MANY_TOPICS)]
     with ours() as broker, AdminClient(broker.namesrv_addr) as admin:
         for first in range(0, MANY_TOPICS, TOPICS_A_REQUEST):
@@ -95,7 +96,7 @@ def of_many_topics(rounds: int, env: Mapping[str, str]) -> Run:
 def medians(
     commands: Mapping[str, Sequence[str]], rounds: int, env: Mapping[str, str], expected: Mapping[str, Sequence[str]]
 ) -> dict[str, Run]:
-    """RuntimeError if a command fails, or does not print what is expected of it."""
+    """The median run of each command. RuntimeError if a command fails, or does not print what is expected."""
     for name, command in commands.items():
         if name != MQADMIN:
             once(command, env, expected.get(name, ()))  # compiles
@@ -110,7 +111,8 @@ def medians(
 
 
 def once(command: Sequence[str], env: Mapping[str, str], expected: Sequence[str], *, status: int = 0) -> Run:
-    """RuntimeError if it ends otherwise than with ``status``, or does not print what is ``expected``."""
+    """Runs a command once. RuntimeError if its exit status is not ``status``, or if it does not print what is
+    ``expected``."""
     with tempfile.TemporaryFile() as out:
         begin_s = time.monotonic()
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=env)

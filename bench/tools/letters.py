@@ -1,5 +1,5 @@
-"""What it takes to see dead letters and to send them again, the whole command each time: by ``dlq redrive``,
-and by ``spark-replay`` where pyspark is installed. The broker flushes before it answers, on the same processors."""
+"""How long it takes to look at dead letters and to redrive them, as whole commands: with ``dlq redrive``, and with
+``spark-replay`` if pyspark is installed. The broker flushes before it answers, on the same processors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ ORIGIN, NOWHERE = "bench_origin", "topic:bench_no_such_topic"
 BODY = b"x" * 1024
 DRY_RUN_S, REDRIVE_S, SAID_S = 2, 10, 1
 SPARK_DRY_RUN_S = 19 / 2
-"""Half of what the dry run of 500 took when it started a Spark. These are for no more letters than ``Extent`` has."""
+"""Half of what a dry run of 500 letters took when it still started Spark. The bars are for no more letters than
+``Extent`` has."""
 SETTLE_S = 10
 
 
@@ -71,21 +72,22 @@ def take(extent: Extent) -> list[Figure]:
 
 
 class Letters:
-    """Makes dead letters of groups of their own, and runs commands about them."""
+    """Makes dead letters in new groups, and runs commands on them."""
 
     def __init__(self, broker: Broker, env: Mapping[str, str]):
         self._broker, self._env = broker, env
         self._group_count = 0
 
     def runs(self, rounds: int, count: int, command: Sequence[str], *more: str, status: int = 0) -> list[Run]:
-        """The first compiles, and does not count. RuntimeError if one ends otherwise than with ``status``."""
+        """Runs a command ``rounds`` times, each on new letters. A first run, which compiles, does not count.
+        RuntimeError if an exit status is not ``status``."""
         found = [
             once([*PROGRAM, *command, self.dead(count), *more], self._env, (), status=status) for _ in range(rounds + 1)
         ]
         return found[1:]
 
     def dead(self, count: int) -> str:
-        """A group with so many dead letters, all of one origin topic."""
+        """Makes a group with ``count`` dead letters, all of one origin topic."""
         self._group_count += 1
         group = f"bench_{self._group_count}"
         dlq = dlq_topic(group)
@@ -104,7 +106,7 @@ class Letters:
 
 
 def seconds(name: str, runs: Sequence[Run], at_most: float | None = None) -> list[Figure]:
-    """Medians."""
+    """The medians as figures."""
     wall_s = statistics.median(run.wall_ms for run in runs) / 1000
     cpu_s = statistics.median(run.cpu_ms for run in runs) / 1000
     return [Figure(f"{name}, wall", "s", wall_s, at_most=at_most), Figure(f"{name}, CPU", "s", cpu_s)]

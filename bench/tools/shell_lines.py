@@ -1,6 +1,6 @@
-"""What a command takes in ``rmqadmin shell``, beside the same command as a process of its own, from its start to its
-end, on our broker. The cost of a line is what a script of many takes longer than one of a single line, a line: what the
-shell needs to start, once, is not in it."""
+"""How long a command takes in ``rmqadmin shell``, compared with the same command as a separate process, from start to
+end, on our broker. The cost of a line is how much longer a script of many lines takes than one of a single line, per
+line, so the shell's start does not count."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def take(extent: Extent) -> list[Figure]:
 
 
 def run_s(command: Sequence[str], script: str, env: Mapping[str, str]) -> float:
-    """RuntimeError if it fails."""
+    """Runs a command with ``script`` as its input and returns the seconds. RuntimeError if it fails."""
     begin_s = time.monotonic()
     done = subprocess.run(command, input=script, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=env)
     taken_s = time.monotonic() - begin_s

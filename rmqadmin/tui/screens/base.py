@@ -443,7 +443,7 @@ class TableScreen(DashboardScreen):
         return {key: self.table.part(key, BASE) for key in self.table.visible_keys()}
 
     def on_row_table_moved(self, event: RowTable.Moved) -> None:
-        """Asks for rows that came into view at once. A feed that fails keeps its own pace."""
+        """Asks at once for rows that came into view. A feed that fails keeps its own pace."""
         if not self.feeds or self.feeds[0].error is not None or not self._asked:
             return
         news = set(self.rows_in_view()) - self._asked
