@@ -1,5 +1,5 @@
-# From a fresh clone to a green run needs Python 3.11 or newer, and for `make interop` also a JDK, Maven, Go and Node.
-# Everything is installed into .venv; versions are those of constraints.txt.
+# A fresh clone needs Python 3.11 or newer, and for `make interop` also a JDK, Maven, Go and Node. Everything is
+# installed into .venv, in the versions of constraints.txt.
 
 SHELL := /bin/sh
 VENV := .venv
@@ -7,39 +7,39 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 INSTALL := $(PIP) install --constraint constraints.txt
 
-# The first that runs: version managers put programs on PATH that only say which version is missing.
+# The first Python that runs: version managers put programs on PATH that only say which version is missing.
 PYTHON := $(shell for python in python3.13 python3.12 python3.11 python3; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
 
-# A worker a processor and one more, because tests also wait. Tests of one file share a worker, and so do all that start
-# a JVM (tests/conftest.py).
+# One worker per processor and one more, because tests also wait. Tests of one file share a worker, and so do all tests
+# that start a JVM (tests/conftest.py).
 WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 PARALLEL := --numprocesses $(WORKERS) --maxprocesses 9 --dist loadgroup
 
-# Tests start thousands of processes. Where Python is told to keep no bytecode, as in many images of containers, each of
-# them would compile all modules again: twice the processor time.
+# Tests start thousands of processes. Without bytecode files, which many container images disable, each would compile
+# all modules again: twice the processor time.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help quickstart test test-all pythons interop spark spark-faults browser crash simulate fuzz lint bench audit release clean
 
 help:
-	@echo "make quickstart   a year of flights through a broker of its own, and what rmqadmin says of it"
-	@echo "make test         the quick tests; they need Python alone"
-	@echo "make test-all     those, the slow ones, thousands of cases where those take some, and those that start Spark"
-	@echo "make pythons      make test by each other release of Python that the machine has, without a compiler"
+	@echo "make quickstart   a year of flights through an embedded broker, examined with rmqadmin"
+	@echo "make test         the quick tests, which need only Python"
+	@echo "make test-all     also the slow tests, sweeps over thousands of cases, and those that start Spark"
+	@echo "make pythons      make test with each other Python release on the machine, without a compiler"
 	@echo "make interop      the tests against real Apache RocketMQ and its clients (needs a JDK and Maven)"
 	@echo "make spark        the tests that start Spark; make spark-faults: those that kill and freeze its parts"
-	@echo "make browser      the dashboard in a browser (needs a Chromium that runs without a screen)"
-	@echo "make crash        a million crash images, a hundred kills of brokers, a thousand in a set"
-	@echo "make simulate     20,000 histories of sets of brokers with faults, 4,000 with three controllers on etcd, and"
-	@echo "                  2,000 of slaves that act for their master"
+	@echo "make browser      the dashboard in a browser (needs a headless Chromium)"
+	@echo "make crash        a million crash images, a hundred kills of single brokers, a thousand in a set"
+	@echo "make simulate     20,000 simulated histories of broker sets with faults, 4,000 with three controllers on etcd,"
+	@echo "                  and 2,000 of slaves that act for their master"
 	@echo "                  (SEEDS=100 make simulate; SEED=N shows one)"
-	@echo "make fuzz         the decoders under a fuzzer, 60 s each, two a processor (FUZZ_SECONDS=5 make fuzz)"
+	@echo "make fuzz         the decoders under a fuzzer, 60 s each, two per processor (FUZZ_SECONDS=5 make fuzz)"
 	@echo "make lint         ruff and mypy"
-	@echo "make bench        speed beside Apache RocketMQ's (needs a JDK and Maven)"
-	@echo "make audit        known weaknesses of the packages that we are tested with (asks their registry)"
-	@echo "make release      source package and wheel in dist/, with their hashes in dist/SHA256SUMS"
-	@echo "make clean        remove .venv and what tools leave behind"
+	@echo "make bench        speed compared with Apache RocketMQ's (needs a JDK and Maven)"
+	@echo "make audit        known vulnerabilities of the tested dependencies (asks their registry)"
+	@echo "make release      source package and wheel in dist/, with hashes in dist/SHA256SUMS"
+	@echo "make clean        remove .venv and the tools' caches"
 
 quickstart: $(VENV)/.quickstart
 	$(BIN)/python -m quickstart
@@ -87,13 +87,14 @@ bench: $(VENV)/.test $(VENV)/.spark
 	$(BIN)/python -m bench.spark
 	$(BIN)/python -m bench.dashboard
 
-# The first package that cannot be looked up ends it, since nothing is said of that; AUDIT= goes on, and lists those.
+# Ends at the first package that cannot be looked up, because it could not be checked. With AUDIT=, it goes on and lists
+# them.
 AUDIT := --strict
 audit: $(VENV)/.audit
 	$(VENV)/audit/bin/pip-audit --progress-spinner off --no-deps --disable-pip --requirement constraints.txt $(AUDIT)
 
-# The same sources give the same bytes, and so the same hashes: `sha256sum -c SHA256SUMS`. The wheel has a compiler's
-# modules in it, where there is a C compiler.
+# The same sources give the same bytes, and so the same hashes: `sha256sum -c SHA256SUMS`. The wheel has compiled
+# modules if there is a C compiler.
 release: $(VENV)/.created
 	$(INSTALL) hatchling
 	rm -rf dist
@@ -104,12 +105,12 @@ release: $(VENV)/.created
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-# What an installation of the project depends on.
+# The files that an installation of the project depends on.
 PROJECT := pyproject.toml constraints.txt hatch_build.py rmqserver/store/index/_index.c rmqserver/store/log/_dispatch.c \
 	rmqserver/store/queues/_properties.c rmqproto/wire/_signed_fields.c
 
-# A stamp says that a group is installed, as the files on its right were then. Old releases of pip know no groups. What
-# builds the project is installed once: an environment of its own for each build would take seconds.
+# A stamp says that a group is installed as of the files on its right. Old releases of pip do not know groups. The build
+# tools are installed once, because a separate environment for each build would take seconds.
 $(VENV)/.created: Makefile
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed: python3.13, python3.12, python3.11 or python3" >&2; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -124,7 +125,7 @@ $(VENV)/.fuzz: $(VENV)/.created $(PROJECT)
 	$(INSTALL) --no-build-isolation --editable . --group fuzz
 	@touch $@
 
-# PySpark, and a Java for machines that have none. PySpark is a source package, which brings what builds it.
+# PySpark, and a Java for machines that have none. PySpark is a source package, which installs its own build tools.
 $(VENV)/.spark: $(VENV)/.created $(PROJECT)
 	$(INSTALL) --editable '.[spark]'
 	@touch $@
@@ -133,20 +134,21 @@ $(VENV)/.lint: $(VENV)/.spark
 	$(INSTALL) --group lint
 	@touch $@
 
-# In an environment of its own: it needs many packages, some of them in other versions than ours.
+# In its own environment, because it needs many packages, some in other versions than ours.
 $(VENV)/.audit: $(VENV)/.created
 	$(BIN)/python -m venv $(VENV)/audit
 	$(VENV)/audit/bin/python -m pip --disable-pip-version-check --quiet install 'pip-audit>=2.7,<3'
 	@touch $@
 
 # The data is an old source package: it needs a setuptools that still has pkg_resources, and importing it would need
-# pandas. Only its CSV is read, so it comes without dependencies. The dashboard is opened in a terminal of its own: pexpect.
+# pandas. Only its CSV is read, so it is installed without dependencies. pexpect opens the dashboard in its own
+# terminal.
 $(VENV)/.quickstart: $(VENV)/.spark
 	$(INSTALL) setuptools wheel pexpect
 	$(PIP) install --no-deps --no-build-isolation --group quickstart
 	@touch $@
 
-# All groups at once, for .ci/run: each call of pip takes seconds.
+# All groups at once, for .ci/run, because each call of pip takes seconds.
 $(VENV)/.all: $(VENV)/.created $(PROJECT)
 	$(INSTALL) --editable '.[spark]' --group test --group lint --group fuzz
 	@touch $(VENV)/.test $(VENV)/.spark $(VENV)/.lint $(VENV)/.fuzz $@

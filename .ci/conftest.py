@@ -1,4 +1,4 @@
-"""What only CI asks of a run of the tests: an order that keeps two processors busy, and few second tries."""
+"""Rules for a CI run of the tests: an order that keeps two processors busy, and few second tries."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 
 SECOND_TRIES_MAX = 1
-"""A JVM that something else on the machine holds up is not a bug of ours; a test that passes at its second try is."""
+"""One is permitted, because other load on the machine may delay a JVM. More are a bug of ours."""
 
 REASON_MAX_LINES = 60
 FOLDER = Path(__file__).parent
-MAKE_TIMEOUT_S = 2800  # more than each test here gives its own `make`
+MAKE_TIMEOUT_S = 2800  # more than the timeouts of `make` in this folder's tests
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes longest begins first: the other Pythons, one a worker, for a quarter of an hour and more each; then
-    the groups that start JVMs; then the rest of this folder, and files with slow tests. One of those, begun last, would
-    keep one processor busy for minutes while the other has nothing to do. Whole runs of `make` may take three quarters
-    of an hour each: machines differ by more than twice."""
+    """Starts the longest tests first: the other Pythons, which take a quarter of an hour or more each, one per worker;
+    then the groups that start JVMs; then the rest of this folder, and files with slow tests. A long test started last
+    would keep one processor busy for minutes while the other is idle. A whole run of `make` may take three quarters of
+    an hour, because machines' speeds differ by more than a factor of two."""
     for item in items:
         if item.path.parent == FOLDER:
             item.add_marker(pytest.mark.timeout(MAKE_TIMEOUT_S))
@@ -35,14 +35,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def starts_jvm(item: pytest.Item) -> bool:
-    """Whether ``tests/conftest.py`` has given it to a worker that has JVMs."""
+    """Whether ``tests/conftest.py`` has assigned the test to a worker with JVMs."""
     return any(mark.args[0].startswith("jvm") for mark in item.iter_markers("xdist_group"))
 
 
 @pytest.hookimpl(tryfirst=True)  # before the summary is written
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Too many second tries are one failure more, in the summary and in the exit status. A worker of xdist has no
-    reporter: only the process that started them judges."""
+    """Adds a failure to the summary and the exit status if there were too many second tries. Only the main process
+    decides: workers of xdist have no reporter."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     tried_again = sorted({report.nodeid for report in reporter.stats.get("rerun", [])} if reporter else ())
     if len(tried_again) > SECOND_TRIES_MAX:
@@ -61,7 +61,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Why the first tries failed: the ends of their tracebacks, which pytest keeps to itself."""
+    """Prints the ends of the tracebacks of failed first tries, which pytest does not show."""
     for report in terminalreporter.stats.get("rerun", []):
         terminalreporter.write_sep("_", f"first try of {report.nodeid}")
         terminalreporter.write_line("\n".join(report.longreprtext.splitlines()[-REASON_MAX_LINES:]))

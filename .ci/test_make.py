@@ -1,4 +1,4 @@
-"""What is no test by itself but must hold as well, so that one summary covers all."""
+"""Runs other checks as tests, so that one summary covers everything."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import pytest
 ROOT = Path(__file__).parent.parent
 TIMEOUT_S = 1800
 FUZZ_SECONDS = "4"
-"""Of each target, four at a time: for CI's minutes. `make fuzz` alone takes 60."""
+"""Seconds per target, four targets at a time: enough for CI. Plain `make fuzz` takes 60."""
 
 
 @pytest.mark.parametrize(
     "target",
-    # What the fuzzer found once it may not find again.
+    # fuzz gets no second try: the fuzzer may not find the same bug again.
     [
         "lint",
         "quickstart",

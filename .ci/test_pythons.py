@@ -1,7 +1,7 @@
-"""``make test`` in a clone of its own, by each release of Python from 3.11 to 3.13 that the machine has besides the one
-that runs this: as on a machine that has this Python, make, git and a shell's tools, but no Java, Maven, Go, Node or C
-compiler. The quick tests open the dashboard in a real terminal, among much else. Of a release between the oldest and
-the newest, which take all of them, CI asks what depends on the release most: `make pythons` asks it all."""
+"""Runs ``make test`` in a new clone with each other release of Python from 3.11 to 3.13 that the machine has, as on a
+machine with this Python, make, git and a shell's tools, but without Java, Maven, Go, Node or a C compiler. The quick
+tests open the dashboard in a real terminal, among much else. The oldest and the newest release run all of them. Between
+them, CI only runs the tests that depend most on the release; `make pythons` runs all."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent
 RELEASES = ("3.11", "3.12", "3.13")
 RUNNING = platform.python_version().rpartition(".")[0]
 FOLDERS = (*sorted((Path.home() / ".pyenv/versions").glob("*/bin")), Path("/usr/bin"), Path("/usr/local/bin"))
-"""PATH often shows one Python only, or a version manager's stand-ins."""
+"""Where to look for Pythons: PATH often has only one, or a version manager's shims."""
 BETWEEN = RELEASES[1:-1]
 DEPENDS_MOST = (
     "tests/rmqserver/process",
@@ -34,11 +34,12 @@ DEPENDS_MOST = (
     "tests/rmqadmin/tui/test_terminal.py",
     "tests/spark_tools",
 )
-"""Programs as they are started, sockets, TLS, threads, terminals, each command; and the codecs without their C."""
+"""Tests of starting programs, sockets, TLS, threads, terminals, each command, and the codecs without their C
+modules."""
 TIMEOUT_S = 2700
 SECOND_TRIES_MAX = 1
 
-# The tools of a plain shell: coreutils, and what else every system has.
+# The tools of a plain shell: coreutils, and others that every system has.
 TOOLS = [
     "sh", "bash", "dash", "env", "make", "git", "[", "awk", "basename", "cat", "chmod", "cmp", "cp", "cut", "date",
     "dd", "df", "diff", "dirname", "du", "echo", "expr", "false", "find", "getconf", "grep", "head", "hostname", "id",
@@ -50,11 +51,11 @@ TOOLS = [
 ]  # fmt: skip
 FOREIGN = ("java", "javac", "mvn", "go", "node", "npm", "cc", "gcc", "clang")
 HANDED_DOWN = ("PYTEST", "PYTHON", "JAVA", "MAKE", "MFLAGS", "VIRTUAL_ENV", "CC")
-"""Variables that begin so tell of this run, not of the machine."""
+"""Prefixes of variables that belong to this run, not to the machine."""
 
 
 def version_of(python: Path) -> str | None:
-    """None if it does not run."""
+    """The exact version of a Python; None if it does not run."""
     told = "import platform; print(platform.python_version())"
     try:
         done = subprocess.run([python, "-c", told], capture_output=True, text=True, timeout=60, check=False)
@@ -64,7 +65,7 @@ def version_of(python: Path) -> str | None:
 
 
 def other_pythons() -> dict[str, Path]:
-    """One of each release but the one that runs this, by its exact version."""
+    """One Python of each other release, by its exact version."""
     found: dict[str, Path] = {}
     for release in (each for each in RELEASES if each != RUNNING):
         pythons = (folder / f"python{release}" for folder in FOLDERS)
@@ -82,7 +83,7 @@ def test_python_is_not_on_this_machine(release: str) -> None:
     pytest.skip(f"no Python {release} in {', '.join(map(str, FOLDERS))}")
 
 
-@pytest.mark.flaky(reruns=0)  # it counts second tries of its own
+@pytest.mark.flaky(reruns=0)  # it counts its own second tries
 @pytest.mark.parametrize(
     "version", [pytest.param(version, marks=pytest.mark.xdist_group(version)) for version in OTHERS]
 )
@@ -95,7 +96,7 @@ def test_make_test(version: str, tmp_path: Path) -> None:
             (tools / name).symlink_to(path)
     assert not [name for name in FOREIGN if shutil.which(name, path=str(tools))]
     own = {name: value for name, value in os.environ.items() if not name.startswith(HANDED_DOWN)}
-    # One worker, and a second try: beside this run another one goes on.
+    # One worker, and a second try, because another run uses the machine at the same time.
     is_whole = "WHOLE" in os.environ or not version.startswith(BETWEEN)
     options = f"--numprocesses 1 --reruns 1 {'' if is_whole else ' '.join(DEPENDS_MOST)}"
     done = subprocess.run(
@@ -110,7 +111,7 @@ def test_make_test(version: str, tmp_path: Path) -> None:
         timeout=TIMEOUT_S,
         check=False,
     )
-    told = "\n".join(line for line in done.stdout.splitlines() if not line.endswith("%]"))  # without the dots
+    told = "\n".join(line for line in done.stdout.splitlines() if not line.endswith("%]"))  # without the progress dots
     assert done.returncode == 0, told
     tried_again = re.findall(r"^RERUN (.*)$", told, re.MULTILINE)
     assert len(tried_again) <= SECOND_TRIES_MAX, told

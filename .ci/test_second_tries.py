@@ -1,4 +1,4 @@
-"""CI may try what failed once more, and must say so: a test that often passes at its second try is a bug."""
+"""CI may retry a failed test once, and must say so: a test that often needs its second try is a bug."""
 
 from __future__ import annotations
 
