@@ -75,7 +75,7 @@ def fill(broker: Broker, seconds: float) -> None:
 
 
 def half() -> bytes:
-    """A half message born now: brokers may treat an older one as if they had already checked back on it."""
+    """A half message born now: brokers may examine one more closely if it is old enough for a check-back."""
     more = {props.TRAN_MSG: "true", props.PRODUCER_GROUP: PRODUCER_GROUP}
     return send(SMALL, b"x" * 128, sys_flag=TRANSACTION_PREPARED, more=more, ext={"g": f"{NOW_DIGITS}000"})
 

@@ -356,7 +356,7 @@ class DashboardApp(App[None]):
         if isinstance(self.screen, DashboardScreen):
             self.screen.sampled()
 
-    # --- what comes from the user ------------------------------------------------------------------------------------
+    # --- input -------------------------------------------------------------------------------------------------------
 
     async def on_event(self, event: events.Event) -> None:
         if isinstance(event, events.Key | events.MouseDown | events.MouseScrollDown | events.MouseScrollUp):
@@ -410,7 +410,7 @@ class DashboardApp(App[None]):
         await self.remove_mode(_BETWEEN)
         self._start_sampler()
 
-    # --- where we are ------------------------------------------------------------------------------------------------
+    # --- navigation --------------------------------------------------------------------------------------------------
 
     @property
     def way(self) -> list[str]:
@@ -509,7 +509,7 @@ class DashboardApp(App[None]):
         else:
             await open_place(self, asked)
 
-    # --- what stays --------------------------------------------------------------------------------------------------
+    # --- what is remembered ------------------------------------------------------------------------------------------
 
     def keep(self, remember: Callable[[], None]) -> None:
         self.run_worker(self._keep(remember), group="remember", exit_on_error=False)
@@ -576,7 +576,7 @@ class DashboardApp(App[None]):
             if command.title not in _NOT_OFFERED:
                 yield command
 
-    # --- saying ------------------------------------------------------------------------------------------------------
+    # --- notifications -----------------------------------------------------------------------------------------------
 
     def say(self, text: str, *, is_error: bool = False) -> None:
         """Shows a notification. ``text`` may come from a broker: it is never parsed as markup."""

@@ -138,7 +138,7 @@ class Sampler:
         for feed in self.feeds:
             feed.pause(paused)
 
-    # --- how often ---------------------------------------------------------------------------------------------------
+    # --- intervals ---------------------------------------------------------------------------------------------------
 
     def _brokers_interval_s(self) -> float:
         interval_s = self._interval_s()
@@ -163,7 +163,7 @@ class Sampler:
         """Takes what a screen has read of masters and slaves."""
         self.pulse.take_sets(sets)
 
-    # --- what --------------------------------------------------------------------------------------------------------
+    # --- readings ----------------------------------------------------------------------------------------------------
 
     async def _take_brokers(self, feed: Feed) -> None:
         try:

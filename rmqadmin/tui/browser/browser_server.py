@@ -100,7 +100,7 @@ class BrowserServer(Server):
         """Closes each page's websocket; the handler then ends the dashboard."""
         await asyncio.gather(*(page.close(code=WSCloseCode.GOING_AWAY) for page in list(self._sessions)))
 
-    # --- who may ---------------------------------------------------------------------------------------------------
+    # --- access ----------------------------------------------------------------------------------------------------
 
     @property
     def _cookie(self) -> str:

@@ -137,7 +137,7 @@ class CommandLineScreen(Dialog[PlaceAsked | CommandAsked | None]):
     def _tell(self, content: Content) -> None:
         self.query_one("#candidates", Static).update(content)
 
-    # --- what was typed ----------------------------------------------------------------------------------------------
+    # --- typed lines -------------------------------------------------------------------------------------------------
 
     def action_before(self, step: int) -> None:
         """Shows an earlier line, or the empty line after the last one."""

@@ -144,7 +144,7 @@ class ChangeScreen(Dialog[None]):
         more = f"; page down shows all {row_count:,} rows" if self._rows_hidden else ""
         self.query_one("#ask", Static).update(literal(f"{why}{what}{more}"))
 
-    # --- the room there is -------------------------------------------------------------------------------------------
+    # --- layout ------------------------------------------------------------------------------------------------------
 
     def _laid_out(self, screen: Screen[Any]) -> None:
         with while_open(self):

@@ -124,7 +124,7 @@ class StepsScreen(ChangeScreen):
             with while_open(self):
                 self._show_name(False)
 
-    # --- what was said -----------------------------------------------------------------------------------------------
+    # --- answers -----------------------------------------------------------------------------------------------------
 
     def said(self, name: str) -> str | None:
         """The answer in a field; None if it is empty."""

@@ -119,7 +119,7 @@ class ClusterMemory:
             since_ms = self._gone.get(broker_name)
         return None if since_ms is None else gone_text(since_ms, self._now_ms())
 
-    # --- what they said ----------------------------------------------------------------------------------------------
+    # --- answers -----------------------------------------------------------------------------------------------------
 
     def keep(self, what: str, broker_name: str, answer: Any) -> None:
         """Keeps the latest answer of a broker to a question."""
@@ -139,7 +139,7 @@ class ClusterMemory:
         with self._lock:
             return self._answers.get((what, broker_name))
 
-    # --- where topics are --------------------------------------------------------------------------------------------
+    # --- places of topics --------------------------------------------------------------------------------------------
 
     def keep_topics(self, broker_name: str, topics: Container[str]) -> None:
         """Keeps the complete list of a broker's topics."""

@@ -88,7 +88,7 @@ class DashboardScreen(ThriftyScreen[None]):
     def dashboard(self) -> Dashboard:
         return cast("Dashboard", self.app)
 
-    # --- what subclasses say -----------------------------------------------------------------------------------------
+    # --- overridden by subclasses ------------------------------------------------------------------------------------
 
     def body(self) -> Iterable[Widget]:
         raise NotImplementedError

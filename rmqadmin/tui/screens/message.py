@@ -252,7 +252,7 @@ class MessageScreen(DashboardScreen):
             Column(name="host", words="client", importance=MINOR),
         ]
 
-    # --- what became of it -------------------------------------------------------------------------------------------
+    # --- what happened to it -----------------------------------------------------------------------------------------
 
     def make_feeds(self) -> Sequence[Feed]:
         """One feed for each of _ASKING_TABS that the message has."""

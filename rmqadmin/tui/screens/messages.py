@@ -167,7 +167,7 @@ class MessagesScreen(MarkedMessagesScreen):
     # --- dead letters that were redriven before ----------------------------------------------------------------------
 
     def _look_for_redriven(self, letters: Mapping[str, FoundMessage]) -> None:
-        """In a thread."""
+        """Asks the ledgers which letters were redriven, if that is due. Called in a thread."""
         keys, now_s = list(letters), monotonic()
         before, asked_s = self._redriven_of
         if keys != before or now_s - asked_s >= REDRIVEN_ASKED_EVERY_S:
@@ -200,7 +200,7 @@ class MessagesScreen(MarkedMessagesScreen):
             self.dashboard.say(f"{event.left_out_count:,} redriven before are left out")
 
     def _would_be_marked(self, message: FoundMessage) -> bool:
-        """In a thread."""
+        """Whether a message is in this list and passes its filter. Called in a thread."""
         queue = self._queue
         is_here = queue is None or (queue.broker_name, queue.queue_id) == (message.broker_name, message.stored.queue_id)
         return is_here and self.table.rows.would_pass(message)

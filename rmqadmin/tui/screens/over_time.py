@@ -85,7 +85,7 @@ class OverTimeScreen(DashboardScreen):
         self.show_plots()
 
     def _pause_feeds(self) -> None:
-        """Also tells the sampler, if this screen shows the pulse and has no feed of its own."""
+        """Pauses the feeds. If this screen has none, tells the sampler whether the pulse is shown."""
         super()._pause_feeds()
         sampler = self.dashboard.sampler
         if sampler is not None and self._read is None:

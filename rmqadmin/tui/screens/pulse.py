@@ -158,7 +158,7 @@ class PulseScreen(DashboardScreen):
             return ""
         return f"{counted(news_count, 'change')} since {clock(self.dashboard.away_since_ms)}"
 
-    # --- the room there is -------------------------------------------------------------------------------------------
+    # --- layout ------------------------------------------------------------------------------------------------------
 
     def on_resize(self) -> None:
         self.call_after_refresh(self._arrange)
@@ -204,7 +204,7 @@ class PulseScreen(DashboardScreen):
             self.query_one("#numbers").mount(plots)
         plots.show(height, sampler.pulse)
 
-    # --- to the cause ------------------------------------------------------------------------------------------------
+    # --- opening the cause -------------------------------------------------------------------------------------------
 
     def on_stacked_table_left_behind(self, event: StackedTable.LeftBehind) -> None:
         at = self.parts.index(event.table) + event.step

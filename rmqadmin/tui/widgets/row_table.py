@@ -312,7 +312,7 @@ class RowTable(ScrollView, can_focus=True):
             self.set_reactive(RowTable.virtual_size, Size(0, height))
             self._scroll_update(self.virtual_size)
 
-    # --- what is there -----------------------------------------------------------------------------------------------
+    # --- contents ----------------------------------------------------------------------------------------------------
 
     def row_keys(self) -> list[str]:
         """The keys of all rows, including those that the filter hides."""

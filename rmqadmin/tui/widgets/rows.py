@@ -169,7 +169,7 @@ class Rows:
     def _searched(self, line: Line) -> str:
         return _BETWEEN.join(line.texts[at] or "" for at, column in enumerate(self.columns) if column.part == BASE)
 
-    # --- what is copied of a row -------------------------------------------------------------------------------------
+    # --- text of a row for copying -----------------------------------------------------------------------------------
 
     def name_of(self, line: Line) -> str:
         """The name of a row, unshortened."""
@@ -185,7 +185,7 @@ class Rows:
         known = [f"{column.title}: {text}" for column, text in cells if column.kind is not Shape.TREND and text]
         return "\n".join([*known, *(f"error: {text}" for text in line.errors.values())])
 
-    # --- which and in which order ------------------------------------------------------------------------------------
+    # --- filter and order --------------------------------------------------------------------------------------------
 
     def arrange(self) -> None:
         """Updates ``shown``."""
@@ -223,7 +223,7 @@ class Rows:
         oldest = sorted(self.shown, key=lambda line: line.asked_s.get(part, 0.0))
         return [line.key for line in oldest[:count]]
 
-    # --- how old -----------------------------------------------------------------------------------------------------
+    # --- ages --------------------------------------------------------------------------------------------------------
 
     def is_stale(self, line: Line, part: str, every: float = 1) -> bool:
         asked_s = line.asked_s.get(part)
