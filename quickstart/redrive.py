@@ -20,7 +20,8 @@ class Redriven:
 
 
 def redrive(shell: Shell, group: str, topic: str) -> Redriven:
-    """Sends the group's dead letters to ``topic``, marked. CalledProcessError if a command fails."""
+    """Redrives the group's dead letters to ``topic``, with a property that marks them. CalledProcessError if a command
+    fails."""
     words = ("spark-replay", "--dlq", group, "--set-property", "status=no-arrival", "--to", f"topic:{topic}")
     shell.show("updateTopic", "-c", "DefaultCluster", "-t", topic)
     shell.show(*words)

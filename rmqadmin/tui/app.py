@@ -62,7 +62,7 @@ _NOUNS = {
     "dead_letters": ("d", "Dead letters", "rmqadmin.tui.screens.dead_letters", "DeadLettersScreen"),
     "search": ("s", "Search", "rmqadmin.tui.screens.search", "SearchScreen"),
 }
-"""Mode: key, name, module and class of its first screen."""
+"""By mode: key, name, and the module and class of its first screen."""
 
 _FIRST_NOUN = "pulse"
 _BETWEEN = "between two contexts"
@@ -106,7 +106,7 @@ _SEVERITIES: dict[Mark, SeverityLevel] = {
 }  # fmt: skip
 
 _FONT_FACES = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
-"""Rich's pictures load a font from a public server; a picture in a manual should load nothing."""
+"""Rich's pictures load a font from a public server, but a picture in a manual should load nothing."""
 
 _FONT = re.compile(r"font-family: Fira Code, monospace;")
 _OWN_FONT = "font-family: DejaVu Sans Mono, Menlo, Consolas, monospace;"
@@ -477,7 +477,7 @@ class DashboardApp(App[None]):
             self.screen.hide_system()
 
     def action_keys(self) -> None:
-        """Every key of the focused widget and its screen."""
+        """Shows every key of the focused widget and its screen."""
         from rmqadmin.tui.dialogs.keys import KeysScreen
 
         self.push_screen(KeysScreen(self.screen))
@@ -526,7 +526,7 @@ class DashboardApp(App[None]):
             self._keep_value("theme", name)
 
     def _keep_value(self, name: str, value: object) -> None:
-        """A field of ``Remembered``."""
+        """Saves a field of ``Remembered``."""
         self.keep(lambda: remember(lambda remembered: setattr(remembered, name, value)))
 
     # --- whether anything may be changed -----------------------------------------------------------------------------

@@ -122,12 +122,12 @@ class Feed:
                     self.client.close()
 
     def want(self, *, although_paused: bool = False) -> None:
-        """Refresh now, or again as soon as the running refresh is done."""
+        """Refreshes now, or again as soon as the running refresh is done."""
         self._once_anyway = self._once_anyway or although_paused
         self._wanted.set()
 
     def pause(self, paused: bool) -> None:
-        """While paused, nothing is asked. A refresh under way is finished."""
+        """Pauses or resumes. While paused, nothing is asked, but a running refresh is finished."""
         self._paused = paused
         if not paused:
             self.want()

@@ -1,4 +1,4 @@
-"""Changing one property of a broker, or of all brokers of its cluster: the dialog of `updateBrokerConfig`."""
+"""The dialog of `updateBrokerConfig`: changes one property of a broker, or of all brokers of its cluster."""
 
 from __future__ import annotations
 

@@ -78,8 +78,7 @@ class WorstGroup(msgspec.Struct, frozen=True):
 
 
 class LettersReading(msgspec.Struct, frozen=True):
-    """How many dead letters a group has on the brokers that are not ``lacking``. ``error`` says why that is not
-    known."""
+    """How many dead letters a group has, without the brokers in ``lacking``. ``error`` says why that is not known."""
 
     depth_count: int | None
     lacking: tuple[str, ...] = ()

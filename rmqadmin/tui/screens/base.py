@@ -59,7 +59,8 @@ PLOT_KEY = Binding("l", "plot", "Plot", id="screen.plot")
 
 
 class DashboardScreen(ThriftyScreen[None]):
-    """``step`` is this screen's name in the head line. Make feeds in ``make_feeds``, the body in ``body``."""
+    """``step`` is this screen's name in the head line. Subclasses make feeds in ``make_feeds`` and the body in
+    ``body``."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "back", "Back", id="screen.back"),
@@ -321,7 +322,7 @@ class TableScreen(DashboardScreen):
     ROWS_AGE = True
     """Whether rows have an age. Stored messages have none."""
     ROWS_OPEN = True
-    """Whether Enter leads somewhere."""
+    """Whether Enter opens something."""
     KEEPS_LOST_ROWS = False
     """Whether rows that no broker reports any more stay while a broker that may have them is missing."""
     NUMBERS = NUMBERS

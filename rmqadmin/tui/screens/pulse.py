@@ -151,7 +151,7 @@ class PulseScreen(DashboardScreen):
             self.query_one("#verdict", Static).update(literal(verdict.text, color), layout=False)
 
     def rows_text(self) -> str:
-        """How much has changed while the user looked away."""
+        """How much has changed while the user was away."""
         sampler = self.dashboard.sampler
         news_count = 0 if sampler is None else sampler.pulse.log.since(self.dashboard.away_since_ms)
         if not news_count:

@@ -30,7 +30,7 @@ _ADDED_AT_ONCE = 100
 """Nodes added in one turn of the loop: 2 ms."""
 
 SIZE_MAX_BYTES = 1024 * 1024
-"""Larger bodies are shown as text and hex only: parsing them would hold up the keys."""
+"""Larger bodies are shown as text and hex only: parsing them would delay keys."""
 
 _LENGTH_MAX = 500
 """The most characters of a name or value that are shown."""

@@ -45,7 +45,7 @@ class MarkedTable(RowTable):
         return self.rows.marked
 
     def wanted(self) -> dict[str, Any]:
-        """The marked rows, or, if there are none, the one under the cursor."""
+        """The marked rows; if there are none, the row under the cursor."""
         key = self.cursor_key
         return dict(self.marked) or ({} if key is None else {key: self.part(key)})
 
