@@ -25,9 +25,9 @@ class Extent:
     """How much a fresh slave copies."""
     failovers: int = 3
     letters: int = 1000
-    """Dead letters of a `dlq redrive`."""
+    """How many dead letters `dlq redrive` is measured with."""
     spark_letters: int = 500
-    """Of a `spark-replay`."""
+    """How many dead letters `spark-replay` is measured with."""
     with_apache: bool = True
 
 

@@ -207,7 +207,7 @@ def _label(name: str, value: Any) -> Text:
 
 def _append(text: Text, shown: str, style: str) -> None:
     """Appends a text, shortened if it is long. The length is appended separately, because Rich does not cache the width
-    of more than 512 characters."""
+    of 512 characters or more."""
     text.append(shown[:_LENGTH_MAX], style)
     if len(shown) > _LENGTH_MAX:
         text.append(f"… ({len(shown)} characters)", style)
