@@ -1,6 +1,6 @@
 """What a command gets besides its own options: the admin client, the clock, and a way to ask the user.
 
-Commands take a ``Call`` first and return a ``Result``; they print nothing and never exit.
+A command takes a ``Call`` first and returns a ``Result``; it prints nothing and never exits.
 """
 
 from __future__ import annotations
@@ -39,15 +39,16 @@ N = TypeVar("N")
 
 
 def no_check() -> None:
-    """Before a change of a client that has its own rules."""
+    """The check before each change, for a client that has its own rules."""
 
 
 class NotConfirmedError(RocketMQError):
-    """The user was asked and did not say yes. Ends with status 1, as every refusal does."""
+    """The user was asked and did not say yes. Ends with status 1, like every refusal."""
 
 
 class Call:
-    """One run of one command. ``close`` closes the client's connections, unless a shell keeps them."""
+    """One run of one command. ``close`` closes the client's connections, or returns them to the shell if one runs
+    it."""
 
     def __init__(
         self,
@@ -58,7 +59,7 @@ class Call:
         invocation: Invocation | None = None,
         arguments: Callable[[], Arguments] | None = None,
     ):
-        """``invocation``: what was said before the command, and the shell that runs it, if one does. ``arguments``: the
+        """``invocation``: the options before the command, and the shell that runs it, if any. ``arguments``: the
         command's own options, for the log of changes."""
         self.command = command
         self.format = format
@@ -71,8 +72,8 @@ class Call:
 
     @cached_property
     def admin(self) -> AdminClient:
-        """The client, connected to nothing yet. Under ``--dry-run`` it refuses every request that could change
-        something, whatever the command does; otherwise the context must permit the first one."""
+        """The client, not yet connected. Under ``--dry-run`` it refuses every request that could change something,
+        whatever the command does; otherwise the context must permit the first such request."""
         from rmqclient.admin import AdminClient  # 50 ms, which `explain` and usage errors do not need
 
         admin = AdminClient(
@@ -89,20 +90,21 @@ class Call:
 
     @cached_property
     def connections(self) -> BlockingClient:
-        """Those of ``admin``, for requests that are no admin's; without its guards. Open in a shell, perhaps."""
+        """The connections of ``admin``, for requests that are not admin requests. They lack its guards. In a shell they
+        may already be open."""
         client = self._borrow()
         self.tell_silence(client)
         return client
 
     def tell_silence(self, client: BlockingClient) -> None:
-        """Has the status line say which server the client waits for, if it has not sent anything; not over a table that
-        is drawn anew all the time. Until the client is given back."""
+        """Makes the status line name the server that the client waits for, if that server has sent nothing yet. Not
+        over a table that is redrawn all the time. Lasts until the client is given back."""
         if diagnostics.shows_status() and not (self._options.watch_s or self._options.interval_s):
             client.on_silence = diagnostics.silence
 
     def new_client(self, kind: type[C], *, read_only: bool, before_change: Callable[[], None] = no_check) -> C:
-        """A client of the caller's own, for a caller that must not wait for others' answers, and that heeds
-        ``guards`` itself. The caller closes it; in a shell its connections are kept for others then."""
+        """A client of the caller's own, for a caller that must not wait for others' answers and that checks ``guards``
+        itself. The caller closes it; in a shell, its connections are then kept for reuse."""
         client = self._borrow()
         try:
             made = kind(
@@ -121,7 +123,7 @@ class Call:
         return made
 
     def _borrow(self) -> BlockingClient:
-        """For one user, who gives it back."""
+        """Connections for one user, which must give them back."""
         from rmqclient.blocking import BlockingClient
 
         settings, session = self.settings, self.invocation.session
@@ -138,28 +140,29 @@ class Call:
 
     @cached_property
     def answers(self) -> Answers:
-        """Asks brokers of which some may not answer. What the others say is the result; the program then ends with the
-        status of what was done in part."""
-        from rmqadmin.core.servers.broker_answers import Answers  # for those who ask several
+        """Asks several brokers, some of which may not answer. The result is what the others say; the program then ends
+        with the exit status for partial success."""
+        from rmqadmin.core.servers.broker_answers import Answers  # only for commands that ask several
 
         return Answers()
 
     def forget_answers(self) -> None:
-        """Everybody is asked anew."""
+        """Makes the next question go to every broker again."""
         self.__dict__.pop("answers", None)
 
     def answers_problem(self) -> str | None:
-        """Who did not answer; None if all did."""
+        """Which brokers did not answer; None if all did."""
         return self.answers.problem() if "answers" in self.__dict__ else None
 
     @cached_property
     def settings(self) -> EffectiveSettings:
-        """How servers are reached: what the options, the environment, the context and the file of settings say."""
+        """How servers are reached, from the options, the environment, the context and the settings file."""
         return self._options.settings()
 
     @cached_property
     def permission(self) -> ChangePermission:
-        """What the contexts of the servers permit. Code that changes something without ``admin`` asks it itself."""
+        """What the contexts of the servers permit. Code that changes something without ``admin`` must check it
+        itself."""
         return ChangePermission(
             self.guards,
             is_unlocked=self._options.unlock,
@@ -170,12 +173,12 @@ class Call:
 
     @cached_property
     def trail(self) -> AuditTrail:
-        """What the command leaves in the log of changes, if it changes something."""
+        """The command's entry in the log of changes, if it changes something."""
         return self.new_trail(diagnostics.notice)
 
     def new_trail(self, tell: Callable[[str], None]) -> AuditTrail:
-        """For a change of its own. ``tell`` takes why nothing can be written."""
-        from rmqadmin.core.audit.trail import Arguments, AuditTrail  # for those that do
+        """The trail of one separate change. ``tell`` takes the reason if nothing can be written."""
+        from rmqadmin.core.audit.trail import Arguments, AuditTrail  # only for changes
 
         return AuditTrail(
             self.command,
@@ -191,7 +194,7 @@ class Call:
         return None if context is None else context.name, self._namesrv_text
 
     def end_trail(self, result: Result | None, error: BaseException | None = None) -> None:
-        """How the command went, in the log of changes, if it is there."""
+        """Records how the command went, if it has an entry in the log of changes."""
         if "trail" in self.__dict__:
             self.trail.end(result, error)
 
@@ -201,8 +204,8 @@ class Call:
 
     @property
     def locked_by(self) -> str | None:
-        """The context, read-only or protected, that keeps a dashboard from changing the servers until the user unlocks
-        it; None if there is none, or if they did."""
+        """The read-only or protected context that keeps a dashboard from changing the servers until the user unlocks
+        it; None if there is none, or if the user did."""
         if self.is_unlocked:
             return None
         locks = (one.name for one in self.guards() if one.settings.read_only or one.settings.protected)
@@ -213,14 +216,15 @@ class Call:
         return self._options.unlock
 
     def in_context(self, name: str) -> Call:
-        """The same in another context. What the options say of servers is about those of this one, and left behind."""
+        """The same call in another context. Options about servers are left behind, because they are about this
+        context's."""
         options = CommonOptions(context=name, timeout_s=self._options.timeout_s)
         return Call(self.command, options, self.format, self._color, self.invocation)
 
     @contextmanager
     def shell_session(self) -> Iterator[Session]:
-        """For command lines that this call runs: its options hold for them, and they stay in its context. NotFoundError
-        and UsageError for a context that cannot be used."""
+        """A session for command lines that this call runs. The call's options apply to them, and they stay in its
+        context. NotFoundError and UsageError for a context that cannot be used."""
         from rmqadmin.core.contexts.context import NO_CONTEXT
         from rmqadmin.session import Session
 
@@ -234,8 +238,8 @@ class Call:
             session.close()
 
     def context_chosen(self, name: str) -> None:
-        """That a command has put a context into use, or ``none``: it counts in the shell that runs it, too. Says what
-        comes before it here."""
+        """Takes note that a command has put a context (or ``none``) into use: it applies to the shell that runs the
+        command, too. Warns if the environment overrides it."""
         from rmqadmin.core.contexts.settings import CONTEXT_VARIABLE
 
         if self.invocation.session is not None:
@@ -244,7 +248,8 @@ class Call:
             self.notice(f"{CONTEXT_VARIABLE}={said} is set here, and comes before it")
 
     def ask_name(self, context: Context) -> str | None:
-        """The name that a person typed, who is shown that of a protected context. None if nobody can be asked."""
+        """Shows a person the name of a protected context and returns the name they type. None if nobody can be
+        asked."""
         if self.as_mqadmin or not sys.stdin.isatty():
             return None
         question = f"{self._badge(context)}{context.name} is protected.\nType {context.name} to go on: "
@@ -259,14 +264,14 @@ class Call:
 
     @property
     def namesrv_addr(self) -> str:
-        """As it was written, for those who ask it without ``admin``. Without a word from anybody, this machine, with a
-        notice."""
+        """The name servers as written, for callers that ask them without ``admin``. If none is given: this machine,
+        with a notice."""
         self._tell_default_namesrv()
         return self._namesrv_text
 
     @property
     def namesrv_addrs(self) -> list[str]:
-        """The same, one by one."""
+        """The addresses in ``namesrv_addr``, one by one."""
         from rmqclient.addresses import parse_addresses
 
         return parse_addresses(self.namesrv_addr)
@@ -276,8 +281,8 @@ class Call:
         return str(self.settings.setting("namesrv_addr").value)
 
     def _tell_default_namesrv(self) -> None:
-        """Once, before a name server is asked that nobody named. Whoever asks only a broker or a controller needs
-        none."""
+        """Gives a notice, once, before the default name server is asked. Commands that ask only a broker or a
+        controller need none."""
         if self._has_told_default or self.is_namesrv_given:
             return
         self._has_told_default = True
@@ -285,13 +290,13 @@ class Call:
         diagnostics.notice(f"no name server given ({where}): using {NAMESRV_DEFAULT}")
 
     def check_options(self) -> None:
-        """Before anything is shown. UsageError, as ``new_client`` would have it."""
+        """Checks the options before anything is shown. UsageError, as from ``new_client``."""
         self.settings.credentials()
         self.settings.tls()
 
     def reach(self) -> tuple[list[str], dict[str, str]]:
-        """Options and variables that lead another run of this program to the same servers, in the same context: keys do
-        not stand in a command line, and a context that is only in use keeps its low rank."""
+        """Options and variables with which another run of this program reaches the same servers in the same context.
+        Keys do not go into a command line, and a context that is merely in use keeps its low rank."""
         from rmqadmin.core.contexts.context import NO_CONTEXT, ServerSettings
         from rmqadmin.core.contexts.settings import CONTEXT_VARIABLE, KINDS, Level
 
@@ -315,7 +320,7 @@ class Call:
 
     @property
     def namesrv_option(self) -> str | None:
-        """``-n`` as it was written; None if something else had to say it."""
+        """``-n`` as written; None if it was not given."""
         return self._options.namesrv_addr
 
     def now_ms(self) -> int:
@@ -329,7 +334,7 @@ class Call:
 
     @contextmanager
     def counting(self, what: str) -> Iterator[CountDone]:
-        """Shows how many of ``what`` are done, from the second second on."""
+        """Shows how many of ``what`` are done, once a second has passed."""
         from rmqadmin.core.progress import CountDone
 
         progress = CountDone(self.status, what)
@@ -341,8 +346,8 @@ class Call:
     def without_systems_own(
         self, names: Sequence[N], is_systems: Callable[[N], bool], what: str, *, show_all: bool
     ) -> list[N]:
-        """The names that people made, with a word about the others, if a person looks at a table; else all names. Or
-        what else has a name."""
+        """If a person looks at a table: the names that users made, with a notice about the others. Otherwise all names.
+        Also for objects that have a name."""
         is_table = self.format in (Format.TABLE, Format.WIDE)
         if show_all or not is_table or not sys.stdout.isatty():
             return list(names)
@@ -352,32 +357,32 @@ class Call:
         return shown
 
     def own_topics(self, topics: Sequence[str], *, show_all: bool) -> list[str]:
-        """As ``without_systems_own``."""
+        """``without_systems_own`` for topics."""
         servers = cache(lambda: topics_of_servers(self.admin.cluster_info()))
         return self.without_systems_own(
             topics, lambda topic: is_made_by_brokers(topic, servers()), "topics", show_all=show_all
         )
 
     def remember(self, kind: str, names: Iterable[str]) -> None:
-        """Keeps names for completion: topic, group, cluster or broker."""
+        """Saves names for completion: topic, group, cluster or broker."""
         from rmqadmin.names_cache import remember
 
         remember(self.admin.namesrv_addrs, kind, names)
 
     def confirm(self, what: str, name: str, *, preview: Result | None = None, namesrv_addr: str | None = None) -> None:
         """Asks a person at a terminal to type ``name`` before ``what`` is done, after showing them ``preview``;
-        NotConfirmedError for anything else. Then the context must permit it (ChangeRefusedError); ``namesrv_addr`` if
-        the change is made at other name servers than the call's.
+        NotConfirmedError for any other answer. Then the context must permit it (ChangeRefusedError). ``namesrv_addr``:
+        where the change is made, if not at the call's name servers.
 
-        Passes without a question if nobody can be asked, as mqadmin does, so that scripts keep working; with ``--yes``;
-        and with ``--output mqadmin``, which never asks.
+        Does not ask if nobody can be asked, so that scripts keep working, as with mqadmin; nor with ``--yes`` or
+        ``--output mqadmin``.
         """
         self.permission.check_unlocked(namesrv_addr)
         self.confirm_local(what, name, preview=preview)
         self.permission.check(namesrv_addr)
 
     def confirm_local(self, what: str, name: str, *, preview: Result | None = None) -> None:
-        """``confirm`` for what changes nothing on any server."""
+        """``confirm`` for actions that change nothing on a server."""
         if not self.can_ask:
             return
         view = table_view(Format.TABLE, False, sys.stderr)
@@ -387,14 +392,14 @@ class Call:
             raise NotConfirmedError("nothing was changed", hint="Type the name, or pass --yes.")
 
     def confirm_bulk(self, what: str, name: str, *, preview: Result | None = None) -> None:
-        """As ``confirm``, for what mqadmin has no command for and no script relies on: where nobody can be asked, only
-        ``--yes`` will do. UsageError."""
+        """``confirm`` for actions that mqadmin has no command for, so no script relies on them: where nobody can be
+        asked, they need ``--yes``. UsageError without it."""
         if not self._options.yes and not sys.stdin.isatty():
             raise UsageError(f"{what} Nobody is there to be asked.", hint="--yes does it; --dry-run shows it.")
         self.confirm(what, name, preview=preview)
 
     def ask_and_act(self, preview: R, what: str, name: str, act: Callable[[], R]) -> R:
-        """The preview under ``--dry-run``; else what ``act`` returns, after ``confirm``."""
+        """Returns the preview under ``--dry-run``; otherwise confirms and returns what ``act`` returns."""
         if self.dry_run:
             return preview
         self.confirm(what, name, preview=preview)
@@ -402,17 +407,17 @@ class Call:
 
     @property
     def as_mqadmin(self) -> bool:
-        """Whether the answer must be mqadmin's to the byte, with all its quirks."""
+        """Whether the answer must match mqadmin's byte for byte, with all its quirks."""
         return self.format is Format.MQADMIN
 
     @property
     def as_document(self) -> bool:
-        """Whether the answer is one document, which has a place for the summary."""
+        """Whether the answer is one document, which has room for the summary."""
         return self.format in DOCUMENTS
 
     @property
     def can_ask(self) -> bool:
-        """Whether somebody is there to be asked, and did not decline it."""
+        """Whether a person can be asked, and has not declined with an option."""
         return not self._options.yes and not self.as_mqadmin and sys.stdin.isatty()
 
     def close(self) -> None:

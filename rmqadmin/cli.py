@@ -1,7 +1,7 @@
 """The command line: a Typer application whose commands are built when they are invoked.
 
-Typer parses and prints help; what it does not know is added here, each at one place: mqadmin's spellings
-(``mqadmin_argv``), names in any case, the options that all commands share (``options``), and what happens around a
+Typer parses and prints help. What it cannot do is added here, each in one place: mqadmin's spellings
+(``mqadmin_argv``), names in any case, the options that all commands share (``options``), and the steps around a
 command: ask, render, exit status. Rich is never imported for help or errors (70 ms): ``rich_markup_mode`` is None.
 """
 
@@ -57,10 +57,10 @@ _HELP = {"help_option_names": ["-h", "--help"]}
 _ONLY_HELP = [[name] for name in _HELP["help_option_names"]]
 EXAMPLES = "Examples:"
 NAME_WIDTH_MAX = 40
-"""A longer name of a command would have a line of its own in the list."""
+"""The list of commands puts a longer name on a line of its own."""
 ALIASES = {"--namesrvAddr": ("nameserverAddr",), "--limit": ("max-count",)}
-"""Other long names of an option, without their dashes: mqadmin's RocksDB commands have one of their own for the name
-servers, and ``--limit`` was ``--max-count`` at first."""
+"""Other long names of an option, without dashes: mqadmin's RocksDB commands have their own name for the name servers,
+and ``--limit`` was first called ``--max-count``."""
 _JSON_SPELLINGS = frozenset(f"--output={format}" for format in JSON_FORMATS)
 _TYPER_SETTINGS: dict[str, Any] = {
     "add_completion": False,
@@ -80,21 +80,21 @@ class PartlyFailedError(RocketMQError):
 
 
 class DefectError(RocketMQError):
-    """An error that nobody expected."""
+    """An unexpected error."""
 
 
 class LazyGroup(TyperGroup):
-    """Commands from the registry; ``noun`` is empty at the top, else that of a noun group."""
+    """Commands from the registry. ``noun`` is that of a noun group; empty at the top."""
 
     noun = ""
 
     @cached_property
     def _built(self) -> dict[str, Any]:
-        """By name. A shell has one group for all its command lines."""
+        """Commands already built, by name. A shell uses one group for all its command lines."""
         return {}
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if self.noun and not args:  # as `rmqadmin` alone: a question, and no error
+        if self.noun and not args:  # a question, not an error, like `rmqadmin` alone
             args = ["--help"]
         try:
             return super().parse_args(ctx, args)
@@ -105,7 +105,7 @@ class LazyGroup(TyperGroup):
             raise self._misplaced(option, args) from None
 
     def _misplaced(self, option: str, args: Sequence[str]) -> UsageError:
-        """An option that only commands have: it was written where users of other programs write it."""
+        """The error for a command's option written before the command, as some other programs allow."""
         said = [f"{self.noun} {word}".strip() for word in args]
         said += [f"{one} {other}" for one, other in itertools.pairwise(said)]
         called = next((entry.name for name in said if (entry := registry.find(name)) is not None), "COMMAND")
@@ -130,7 +130,7 @@ class LazyGroup(TyperGroup):
         return self._built.get(name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        if args[0] == "help":  # mqadmin's way to ask
+        if args[0] == "help":  # mqadmin's way to ask for help
             if len(args) == 1:
                 sys.stdout.write(ctx.get_help() + "\n")
                 raise typer.Exit(0)
@@ -139,13 +139,13 @@ class LazyGroup(TyperGroup):
             self._show_recorded_help(ctx, args[0])
         command = self.get_command(ctx, args[0])
         if command is None:
-            if not self.noun:  # the options before the command are parsed, and _root has not been called yet
+            if not self.noun:  # the options before the command are parsed, but _root has not been called yet
                 invocation_of(ctx).choose(ctx.params.get("format"))
             raise self._unknown(ctx, args[0])
         return command.name.removeprefix(f"{self.noun} "), command, args[1:]
 
     def _show_recorded_help(self, ctx: Any, name: str) -> None:
-        """Ends with it, without loading the command, if there is one of that name."""
+        """Shows the command's recorded help, if any, without loading the command, and ends the program."""
         from rmqadmin.manual.recorded_helps import recorded_help
 
         entry = registry.find(f"{self.noun} {name}".strip())
@@ -155,7 +155,7 @@ class LazyGroup(TyperGroup):
             raise typer.Exit(0)
 
     def _unknown(self, ctx: Any, name: str) -> UsageError:
-        from rmqadmin.core.near_names import near_name  # for those who have mistyped something
+        from rmqadmin.core.near_names import near_name  # only for mistyped names
 
         near = near_name(name, self.list_commands(ctx))
         entry = registry.find(f"{self.noun} {near}".strip()) if near else None
@@ -173,13 +173,13 @@ class LazyGroup(TyperGroup):
 
 
 class RegistryCommand(TyperCommand):
-    """A command whose arguments are put into canonical spelling before Typer sees them."""
+    """A command that puts its arguments into canonical spelling before Typer sees them."""
 
     entry: Entry
     cluster_option: str | None
-    """The option that says what the context's cluster is for, if it has one."""
+    """The option that the context's cluster is a default for, if any."""
     secret_options: frozenset[str]
-    """Those whose values are written down nowhere."""
+    """Options whose values are never written down."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         invocation = invocation_of(ctx)
@@ -208,7 +208,8 @@ class RegistryCommand(TyperCommand):
         return super().parse_args(ctx, [*found.options, *(["--", *words] if words else [])])
 
     def _with_place(self, ctx: Any, error: UnknownOptionError) -> UnknownOptionError:
-        """Says where it stands if it is an option before the command, which other programs take behind it, too."""
+        """Adds where the option belongs, if it must stand before the command. Other programs also take such options
+        after it."""
         name, has_value, _ = error.token.partition("=")
         for param in ctx.find_root().command.params:
             if name in param.opts:
@@ -217,15 +218,15 @@ class RegistryCommand(TyperCommand):
         return error
 
     def _check_numbers(self, options: Sequence[str]) -> None:
-        """UsageError for ``nan`` and ``inf``: ``float`` reads them, no range of Typer's refuses the one, and nothing
-        can be done so often or wait so long."""
+        """UsageError for ``nan`` and ``inf``: ``float`` accepts them, Typer's ranges do not refuse ``nan``, and neither
+        makes sense as a count or a time."""
         fractions = {param.opts[-1] for param in self.params if param.type.name.startswith("float")}
         for name, _, value in (option.partition("=") for option in options):
             if name in fractions and value.strip().lstrip("+-").lower() in ("nan", "inf", "infinity"):
                 raise UsageError(f"{name} {value} is no number of anything")
 
     def _check_meant_format(self, options: Sequence[str]) -> None:
-        """UsageError where ``-o`` is mqadmin's own option, and its value is a format."""
+        """UsageError if ``-o`` is mqadmin's own option here but its value is a format."""
         for param in self.params:
             value = next((o.partition("=")[2] for o in options if o.startswith(f"{param.opts[-1]}=")), "")
             if OUTPUT_SHORT in param.opts and param.name != "output" and value.lower() in set(Format):
@@ -235,7 +236,7 @@ class RegistryCommand(TyperCommand):
                 )
 
     def _answer_schema(self, options: Sequence[str], invocation: Invocation) -> None:
-        """``--output schema`` needs no other option, so it is answered before required ones are checked."""
+        """Answers ``--output schema`` before required options are checked, because it needs none."""
         said = dict(option.split("=", 1) for option in options if option.startswith(("--output=", "--json=", "--jq=")))
         common = CommonOptions(output=said.get("--output"), json_fields=said.get("--json"), jq=said.get("--jq"))
         format = common.format(invocation.format_option)
@@ -245,7 +246,7 @@ class RegistryCommand(TyperCommand):
             raise typer.Exit(0)
 
     def _check_fields_named(self, args: Sequence[str]) -> None:
-        """``--json`` alone is the question which fields there are."""
+        """UsageError that lists the fields, for ``--json`` without any."""
         asked = [at for at, word in enumerate(args) if word == "--json"]
         if asked and all(at + 1 == len(args) or args[at + 1].startswith("-") for at in asked):
             from rmqadmin.picked_fields import fields_hint
@@ -254,7 +255,7 @@ class RegistryCommand(TyperCommand):
             raise UsageError("--json needs names of fields, separated by commas", hint=hint)
 
     def _take_cluster(self, found: Normalised, invocation: Invocation) -> None:
-        """Where neither a cluster nor a broker is named, the settings may have a cluster."""
+        """Takes the cluster from the settings if the command line names neither a cluster nor a broker."""
         if self.cluster_option is None or found.seen & {self.cluster_option, *INSTEAD_OF_CLUSTER}:
             return
         said = [option.partition("=")[2] for option in found.options if option.startswith("--context=")]
@@ -265,13 +266,13 @@ class RegistryCommand(TyperCommand):
             found.options.append(f"{self.cluster_option}={cluster}")
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """A word that is needed stands there as it is. Typer has it in braces, in which others write a choice."""
+        """Shows a required word as it is. Typer puts it in braces, which elsewhere mean a choice."""
         pieces: list[str] = super().collect_usage_pieces(ctx)
         return [piece[1:-1] if piece.startswith("{") and "|" not in piece else piece for piece in pieces]
 
     def _check_required(self, seen: set[str], words: Sequence[str]) -> None:
-        """All missing options at once, as mqadmin names them. If there is one, and one word that belongs to none, the
-        hint puts them together."""
+        """UsageError that names all missing options at once, as mqadmin names them. If one option is missing and one
+        word is left over, the hint puts them together."""
         missing = [
             "/".join(param.opts)
             for param in self.params
@@ -286,7 +287,7 @@ class RegistryCommand(TyperCommand):
 
 
 def _asks_for_json(args: Sequence[str]) -> bool:
-    """Whether a command line asks for JSON, even if it does not parse: then the error is told in JSON."""
+    """Whether a command line asks for JSON, even if it does not parse: its error is then shown as JSON."""
     if any(word.partition("=")[0] == "--json" for word in args):
         return True
     joined = [f"{'--output' if name == OUTPUT_SHORT else name}={value}" for name, value in itertools.pairwise(args)]
@@ -294,7 +295,7 @@ def _asks_for_json(args: Sequence[str]) -> bool:
 
 
 def jsonpath_by_its_name(args: Sequence[str]) -> list[str]:
-    """``--jsonpath`` was called ``--json`` at first. Its value begins with a dollar, which no field does."""
+    """Turns ``--json`` into ``--jsonpath``, its later name, if the value begins with a dollar. No field name does."""
     found = list(args)
     for at, word in enumerate(args):
         if word.startswith("--json=$"):
@@ -305,7 +306,7 @@ def jsonpath_by_its_name(args: Sequence[str]) -> list[str]:
 
 
 def option_specs(command: Any) -> list[OptionSpec]:
-    """The options of a Typer command, for ``mqadmin_argv``. The last spelling declared is the canonical one."""
+    """The options of a Typer command, for ``mqadmin_argv``. The canonical spelling is the last one declared."""
     shared = {name for parameter in options_for(command.entry) for name in spellings_of(parameter)}
     specs = [OptionSpec("--help", ("h",), ("help",), takes_value=False)]
     for param in command.params:
@@ -328,12 +329,12 @@ def option_specs(command: Any) -> list[OptionSpec]:
 
 
 def is_ours(entry: Entry, canonical: str, shared: Collection[str]) -> bool:
-    """Whether an option that has a short name is no option of mqadmin's nevertheless."""
+    """Whether an option with a short name is ours rather than mqadmin's."""
     return not entry.is_mqadmin or (canonical in shared and canonical not in MQADMIN_OPTIONS)
 
 
 def load_function(entry: Entry) -> Callable[..., Result]:
-    """The function of a command; imports its module."""
+    """Imports the command's module and returns its function."""
     from importlib import import_module
 
     function: Callable[..., Result] = getattr(import_module(entry.module), entry.function)
@@ -341,7 +342,7 @@ def load_function(entry: Entry) -> Callable[..., Result]:
 
 
 def result_types(entry: Entry) -> list[type[Result]]:
-    """The kinds of answer a command gives: its return annotation. None of a command that takes the terminal."""
+    """The result types of a command, from its return annotation. Empty for a command that takes over the terminal."""
     annotation = typing.get_type_hints(load_function(entry))["return"]
     if entry.effect is Effect.SCREEN:
         return []
@@ -349,12 +350,12 @@ def result_types(entry: Entry) -> list[type[Result]]:
 
 
 def declared_parameters(function: Callable[..., Result]) -> list[inspect.Parameter]:
-    """Of a command's function: all but the Call."""
+    """The parameters of a command's function, without the Call."""
     return list(inspect.signature(function, eval_str=True).parameters.values())[1:]
 
 
 def build_command(entry: Entry) -> RegistryCommand:
-    """A Typer command from the command's function: its own options, then the shared ones."""
+    """A Typer command made from the command's function: its own options, then the shared ones."""
     function = load_function(entry)
     declared = declared_parameters(function)
     groups = {parameter.name: group for parameter in declared if (group := group_of(parameter)) is not None}
@@ -393,13 +394,13 @@ def build_command(entry: Entry) -> RegistryCommand:
 
 
 def _arguments(own: Sequence[inspect.Parameter], values: dict[str, Any]) -> Arguments:
-    from rmqadmin.told_arguments import told_arguments  # for commands that change something
+    from rmqadmin.told_arguments import told_arguments  # only for commands that change something
 
     return told_arguments(own, values)
 
 
 def _names(own: Sequence[inspect.Parameter], values: dict[str, Any]) -> list[Given]:
-    from rmqadmin.meant_names import given_names  # for those that nothing was found of
+    from rmqadmin.meant_names import given_names  # only for commands that found nothing
 
     return given_names(own, values)
 
@@ -412,7 +413,7 @@ def build_noun_group(noun: str) -> Any:
 
 
 def help_text(entry: Entry, function: Callable[..., Any]) -> str:
-    """The summary and the function's docstring; ``\\b`` keeps the lines of the examples apart."""
+    """The summary and the function's docstring; ``\\b`` keeps Typer from joining the lines of the examples."""
     body = inspect.getdoc(function) or ""
     return f"{entry.summary}\n\n{body}".replace(EXAMPLES, f"\b\n{EXAMPLES}").strip()
 
@@ -425,8 +426,8 @@ def run_command(
     arguments: Callable[[], Arguments],
     names: Callable[[], list[Given]],
 ) -> int:
-    """Runs the command, shows its result, and says how it went, by the exit status or an error. ``names``: those of
-    topics, groups and servers that the line gives."""
+    """Runs the command and shows its result; the exit status, or an error. ``names``: the topics, groups and servers
+    that the command line names."""
     common = invocation.filled(common)
     format = common.format(invocation.format_option)
     picked = picked_fields(entry, common)
@@ -452,7 +453,8 @@ def run_command(
         call.end_trail(result)
     except BrokenPipeError as error:
         call.end_trail(result, error)
-        # The reader of our output went away, as `head` does. The interpreter would complain once more at its end.
+        # The reader of our output went away, as `head` does. Without this, the interpreter would complain again at
+        # exit.
         with open(os.devnull, "wb") as nowhere:
             os.dup2(nowhere.fileno(), sys.stdout.fileno())
         raise typer.Exit(PIPE_CLOSED) from None
@@ -479,7 +481,7 @@ def run_command(
 
 
 def _asked(ask: Callable[[Call], Result], call: Call) -> Result:
-    """The answer. PartlyFailedError for what was not found where some brokers did not answer: they may have it."""
+    """The answer. PartlyFailedError if something was not found but some brokers did not answer: they may have it."""
     call.forget_answers()
     try:
         return ask(call)
@@ -491,10 +493,10 @@ def _asked(ask: Callable[[Call], Result], call: Call) -> Result:
 
 
 def picked_fields(entry: Entry, common: CommonOptions) -> PickedFields | None:
-    """None without ``--json``. UsageError, before any server is asked."""
+    """The fields to show; None without ``--json``. UsageError before any server is asked."""
     if common.json_fields is None:
         return None
-    from rmqadmin.picked_fields import pick_fields  # for those who pick some
+    from rmqadmin.picked_fields import pick_fields  # only for `--json`
 
     return pick_fields(common.json_fields, common.jq, result_types(entry))
 
@@ -557,16 +559,16 @@ def _root(
 
 
 def build_app() -> Any:
-    """The whole command tree; commands are built when asked for."""
+    """The whole command tree. Commands are built when they are asked for."""
     app = typer.Typer(cls=LazyGroup, context_settings=_HELP, invoke_without_command=True, **_TYPER_SETTINGS)
-    # Typer evaluates annotations that are text four times, which takes 2 ms.
+    # Typer evaluates text annotations four times, which takes 2 ms.
     _root.__annotations__ = typing.get_type_hints(_root, include_extras=True)
     app.callback()(_root)
     return typer.main.get_command(app)
 
 
 def run(argv: Sequence[str], before: Invocation | None = None) -> int:
-    """Runs one command line; the exit status. ``before``: what a shell knows before it, and every line inherits."""
+    """Runs one command line; the exit status. ``before``: what a shell has set for all its lines."""
     invocation = Invocation() if before is None else copy(before)
     session, is_quiet = invocation.session, invocation.is_quiet
     diagnostics.be_quiet(is_quiet)
@@ -585,12 +587,12 @@ def run(argv: Sequence[str], before: Invocation | None = None) -> int:
 
 
 def as_utf8(word: str) -> str:
-    """A word of the command line, whatever the locale says of its bytes: names and bodies are UTF-8."""
+    """A word of the command line read as UTF-8 in any locale: names and bodies are UTF-8."""
     return os.fsencode(word).decode("utf-8", "surrogateescape") if not word.isascii() else word
 
 
 def told(error: Exception, invocation: Invocation) -> int:
-    """Says what ended a command line; the exit status."""
+    """Reports the error that ended a command line; the exit status."""
     as_json = _settings_say_json() if invocation.as_json is None else invocation.as_json
     status = _unknown_state(_mapped(error), as_json=as_json) if _is_check(invocation) else None
     return diagnostics.report(_mapped(error), command=invocation.command, as_json=as_json, exit_status=status)
@@ -602,7 +604,7 @@ def _is_check(invocation: Invocation) -> bool:
 
 
 def _unknown_state(error: Exception, *, as_json: bool) -> int:
-    """What a monitoring system is told, on standard output, of a check that could not be made."""
+    """The status of a check that could not be made; says so to the monitoring system on standard output."""
     from rmqadmin.core.health.plugin_text import PluginState, plugin_line
 
     if not as_json:
@@ -611,7 +613,8 @@ def _unknown_state(error: Exception, *, as_json: bool) -> int:
 
 
 def _settings_say_json() -> bool:
-    """For an error that comes before the command knows its format. A file that is broken says nothing."""
+    """Whether the settings ask for JSON, for an error that comes before the command knows its format. A broken file
+    counts as no."""
     try:
         return str(CommonOptions().settings().setting("output").value).lower() in JSON_FORMATS
     except RocketMQError:
@@ -619,7 +622,7 @@ def _settings_say_json() -> bool:
 
 
 def _mapped(error: Exception) -> Exception:
-    """Any error as ours. Typer's are recognised by a method, because their classes have moved between its releases."""
+    """Any error as one of ours. Typer's are recognised by a method, because their classes move between its releases."""
     describe = getattr(error, "format_message", None)
     if describe is not None:
         called = getattr(getattr(error, "ctx", None), "command_path", None)
@@ -628,7 +631,7 @@ def _mapped(error: Exception) -> Exception:
         return error
     if isinstance(error, UnicodeEncodeError) and error.reason == "surrogates not allowed":
         return UsageError("a word of the command line holds bytes that are not UTF-8")
-    if isinstance(error, OSError):  # a full disk, mostly: what can be refused where it is done has been
+    if isinstance(error, OSError):  # mostly a full disk; errors that the code can foresee are refused where they arise
         return RocketMQError(": ".join(str(part) for part in (error.filename, error.strerror or error) if part))
     return DefectError(
         f"{type(error).__name__}: {error}", hint="This is a defect; --debug before the command shows where."

@@ -1,5 +1,5 @@
-"""The command tree as data: what completions and the manual are generated from. Imports every command's module, which
-the program itself never does."""
+"""The command tree as data, from which completions and the manual are generated. It imports every command's module,
+which the program itself never does."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FORMAT_METAVAR = "FORMAT"
 
 
 class OptionInfo(msgspec.Struct, frozen=True):
-    """``names`` as written, dashes and all. ``metavar`` is empty for a flag; ``choices`` is empty if any value will
+    """``names`` are as written, with dashes. ``metavar`` is empty for a flag; ``choices`` is empty if any value will
     do."""
 
     names: tuple[str, ...]
@@ -36,7 +36,7 @@ class OptionInfo(msgspec.Struct, frozen=True):
 
 
 class CommandInfo(msgspec.Struct, frozen=True):
-    """``text`` is the help without its examples; ``arguments`` are the names of words that belong to no option."""
+    """``text`` is the help without its examples; ``arguments`` names the words that belong to no option."""
 
     entry: Entry
     text: str
@@ -48,7 +48,7 @@ class CommandInfo(msgspec.Struct, frozen=True):
 
 @cache
 def all_commands() -> tuple[CommandInfo, ...]:
-    """Built once: it takes most of a second."""
+    """All commands. Built once, because it takes most of a second."""
     return tuple(describe(entry) for entry in registry.ENTRIES)
 
 
@@ -69,8 +69,8 @@ def describe(entry: Entry) -> CommandInfo:
 
 
 def shared_options(commands: Iterable[CommandInfo]) -> list[OptionInfo]:
-    """The options that all commands share, each once, with the most names that it has anywhere: not all of them are
-    free in every command."""
+    """The options that all commands share, each once. Each is listed with the most names it has in any command, since
+    some names are taken in some commands."""
     shared: dict[str, OptionInfo] = {}
     for option in (option for command in commands for option in command.options if option.is_shared):
         name = option.names[-1]

@@ -1,8 +1,8 @@
 """Completion for bash, zsh and fish, generated from the command tree: ``python -m rmqadmin.completions [DIR]``.
 
 The files are static: commands, options, values. Names of topics, groups, clusters and brokers come from the files that
-``names_cache`` leaves behind, those of contexts from the directory where they are, so that TAB never starts Python and
-never asks a server. Only names of the cluster that the command would ask are offered.
+``names_cache`` leaves behind; names of contexts come from their directory. TAB therefore never starts Python and never
+asks a server. It offers only names of the cluster that the command would ask.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rmqadmin.shells.zsh import zsh
 
 
 def generate() -> dict[str, str]:
-    """Every file's name and text."""
+    """The name and text of every file."""
     commands, root = all_commands(), root_options()
     return {
         "rmqadmin.bash": bash(commands, root),

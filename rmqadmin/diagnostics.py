@@ -1,7 +1,7 @@
-"""The only writer of standard error, and the only place that knows exit statuses.
+"""The only writer of standard error, and the only place that assigns exit statuses.
 
-Every failure becomes one line ``rmqadmin: error: …`` and, where there is something to do about it, one ``hint:``; where
-the output is JSON, one JSON object instead. Standard output stays what the command printed.
+Every failure becomes one line ``rmqadmin: error: …`` and, if the user can do something about it, one ``hint:``. Where
+the output is JSON, it becomes one JSON object instead. Standard output holds only what the command printed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _FAQ_POINTER = r"\n(See|For more information, please visit the url,) https?://\S
 
 _is_quiet = False
 
-# The first match decides, so subclasses come before their bases.
+# The first match wins, so subclasses come before their bases.
 _EXIT_CODES: list[tuple[type[BaseException], ExitCode]] = [
     (ReadOnlyContextError, ExitCode.NO_PERMISSION),
     (errors.UsageError, ExitCode.USAGE),
@@ -47,7 +47,7 @@ def exit_code(error: BaseException) -> ExitCode:
 
 
 def hint(error: BaseException) -> str | None:
-    """What to do: what the error itself says, else what its response code generally means."""
+    """What to do: the error's own hint, else the general one for its response code."""
     own = error.hint if isinstance(error, errors.RocketMQError | ChangeRefusedError) else None
     if own is None and isinstance(error, errors.RefusedError):
         from rmqadmin.error_table import EXPLANATIONS
@@ -58,7 +58,7 @@ def hint(error: BaseException) -> str | None:
 
 
 def report(error: BaseException, *, command: str | None, as_json: bool, exit_status: int | None = None) -> int:
-    """Says what went wrong, and returns the exit status to end with: that of the error, unless one is given."""
+    """Reports an error and returns the exit status to end with: the error's, unless one is given."""
     code = exit_code(error)
     status: int = code if exit_status is None else exit_status
     if as_json:
@@ -90,19 +90,19 @@ def _fields(error: BaseException, code: ExitCode) -> dict[str, Any]:
 
 
 def be_quiet(is_quiet: bool) -> None:
-    """From now on no notices and no progress, or both again. Errors and questions come always."""
+    """Turns notices and progress off, or on again. Errors and questions are always shown."""
     global _is_quiet
     _is_quiet = is_quiet
 
 
 def notice(text: str) -> None:
-    """Something the user should know that is neither a failure nor data."""
+    """Tells the user something that is neither a failure nor data."""
     if not _is_quiet:
         _write(f"{PROGRAM}: {_one_line(text)}")
 
 
 def status(text: str | None) -> None:
-    """How far something is, in a line that the next one takes the place of, at a terminal alone. None takes it away."""
+    """Shows progress in a line that the next one replaces. Only at a terminal. None removes the line."""
     if shows_status():
         from rmqadmin.core.terminal_text import printable
 
@@ -116,7 +116,7 @@ def shows_status() -> bool:
 
 
 def draws_in_place(stream: TextIO) -> bool:
-    """Whether what it shows can be drawn over: a terminal that is not TERM=dumb, as an editor's or a log's is."""
+    """Whether the stream's output can be drawn over: a terminal, but not TERM=dumb, as in an editor or a log."""
     return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
@@ -125,7 +125,7 @@ _silent_lock = Lock()
 
 
 def silence(address: str, is_silent: bool) -> None:
-    """In the status line: which servers are waited for that have not sent anything. From any thread."""
+    """Shows in the status line which servers have not sent anything yet. May be called from any thread."""
     with _silent_lock:
         was_told = bool(_silent)
         (_silent.add if is_silent else _silent.discard)(address)
@@ -156,7 +156,8 @@ def ask(question: str) -> str | None:
 
 
 def _one_line(text: str) -> str:
-    """Servers' remarks may have several lines, control characters, and Apache's pointer to its FAQ in them."""
+    """Makes one line of a server's remark, which may hold several lines, control characters and Apache's pointer to its
+    FAQ."""
     from rmqadmin.core.terminal_text import printable
 
     return printable(" ".join(re.sub(_FAQ_POINTER, "", text).split()))

@@ -1,4 +1,4 @@
-"""A file in the user's own editor, kept only if it is as it should be."""
+"""A file opened in the user's own editor, and kept only if it is valid."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ T = TypeVar("T")
 
 
 def edit(text: str, path: Path, keep: Callable[[str], T], notice: Notice) -> T:
-    """Opens a copy of ``text`` until ``keep`` takes what was written, or the user gives up: ``keep`` raises UsageError
-    for a text that is not as it should be. UsageError if it was given up, which says where the text is: nothing that
-    was written is lost. ``path`` is the file that is meant."""
+    """Opens a copy of ``text`` until ``keep`` accepts what was written, or the user gives up. ``keep`` raises
+    UsageError for an invalid text. If the user gives up: UsageError that says where the text is, so nothing written is
+    lost. ``path`` is the file being edited."""
     descriptor, name = tempfile.mkstemp(prefix=f"{path.stem}-", suffix=path.suffix)
     with open(descriptor, "w", encoding="utf-8") as file:
         file.write(text)
@@ -42,7 +42,7 @@ def edit(text: str, path: Path, keep: Callable[[str], T], notice: Notice) -> T:
 
 
 def _open_editor(name: str) -> None:
-    """UsageError if the editor cannot be started, or ends with a status that says that it failed."""
+    """Opens the editor. UsageError if it cannot be started, or ends with a failure status."""
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or EDITOR_DEFAULT
     try:
         status = subprocess.run([*shlex.split(editor), name], check=False).returncode

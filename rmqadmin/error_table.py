@@ -1,7 +1,7 @@
-"""What each response code means to an operator: the exit status it ends the program with, what it says, what to do.
+"""What each response code means to an operator: its exit status, its meaning, and what to do.
 
 Data, read by ``diagnostics`` (exit status, hint), by ``rmqadmin explain`` and by the manual. The names are those of
-``ResponseCode`` of Apache RocketMQ 5.5.0. A code that is not here is a refusal like any other: exit status 1.
+``ResponseCode`` of Apache RocketMQ 5.5.0. A code that is missing here is an ordinary refusal: exit status 1.
 """
 
 from __future__ import annotations
@@ -188,6 +188,6 @@ EXPLANATIONS: dict[int, Explanation] = {
 
 
 def exit_code_of(response_code: int) -> ExitCode:
-    """Exit status that a refusal with this response code ends the program with."""
+    """The exit status for a refusal with this response code."""
     explanation = EXPLANATIONS.get(response_code)
     return explanation.exit_code if explanation else ExitCode.REFUSED

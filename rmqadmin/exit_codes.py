@@ -1,4 +1,4 @@
-"""The exit statuses of the program, and what each says. Which error gets which: ``diagnostics``."""
+"""The exit statuses of the program and their meanings. ``diagnostics`` says which error gets which."""
 
 from __future__ import annotations
 

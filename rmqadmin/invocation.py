@@ -16,30 +16,29 @@ JSON_FORMATS = frozenset({Format.JSON, Format.JSONL})
 
 
 class Invocation(msgspec.Struct):
-    """What is known about this run of the program, for the error that may end it, and for command lines that it runs
-    itself."""
+    """What is known about this run of the program, for the error that may end it and for command lines that it runs."""
 
     command: str | None = None
     format_option: str | None = None
     context_option: str | None = None
     as_json: bool | None = None
-    """Whether errors are told in JSON; None: as the settings say."""
+    """Whether errors are shown as JSON; None: as the settings say."""
     color: Color = Color.AUTO
     with_pager: bool = True
     is_quiet: bool = False
-    """Without notices and progress."""
+    """Whether notices and progress are off."""
     debug: bool = False
     session: Session | None = None
     """The shell that runs this command line."""
 
     def choose(self, format: str | None) -> None:
-        """``-o`` before the command; None if it is not given."""
+        """Takes ``-o`` from before the command; None if it is not given."""
         if format is not None:
             self.format_option = format
             self.as_json = format.lower() in JSON_FORMATS
 
     def filled(self, options: CommonOptions) -> CommonOptions:
-        """The options of the command, and what was said before it where they say nothing."""
+        """The options of the command, filled in with those given before it."""
         if not options.context:
             options = msgspec.structs.replace(options, context=self.context_option)
         return options if self.session is None else self.session.filled(options)

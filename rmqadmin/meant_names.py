@@ -1,4 +1,4 @@
-"""The name that was meant, where a command found nothing of the name that it was given."""
+"""Suggests the name that was meant, when a command found nothing under the name it was given."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from rmqadmin.call import Call
 
 Given = tuple[str, str]
-"""A kind of names, and a name that was given as one."""
+"""A kind of name, and a name given as one."""
 
 
 def given_names(parameters: Iterable[inspect.Parameter], values: Mapping[str, Any]) -> list[Given]:
-    """What a command line names, by the words that stand for it in the help."""
+    """The names that a command line gives, by their metavars in the help."""
     found = []
     for parameter in parameters:
         metas = typing.get_args(parameter.annotation)
@@ -35,8 +35,9 @@ def given_names(parameters: Iterable[inspect.Parameter], values: Mapping[str, An
 
 
 def advise(error: RocketMQError, call: Call, given: Sequence[Given]) -> None:
-    """Puts a name that is near to one of those ``given`` before the hint of an error that says that there is none.
-    Topics are asked for, and groups by the topics that brokers make for them; other names are what commands saw."""
+    """Puts a similar name before the hint of an error that says that one of the ``given`` names does not exist. Topics
+    are asked from the servers, and groups derived from the topics that brokers make for them; other names are those
+    that earlier commands saw."""
     if diagnostics.exit_code(error) != ExitCode.NOT_FOUND or not given or "admin" not in call.__dict__:
         return
     topics: list[str] = []

@@ -1,8 +1,8 @@
-"""mqadmin's way of writing options, turned into the one spelling that Typer is given: ``--name=value``.
+"""Turns mqadmin's ways of writing options into the one spelling that Typer is given: ``--name=value``.
 
-mqadmin parses with commons-cli (``DefaultParser`` of 1.5), so scripts write ``-t X``, ``-tX``, ``-topic X``,
-``--topic X``, ``--topic=X`` and any unambiguous prefix, ``--top X``; negative numbers are values, and words that belong
-to no option are ignored. Our own options never make a prefix of mqadmin's ambiguous.
+mqadmin parses with commons-cli (``DefaultParser`` of 1.5), so scripts write ``-t X``, ``-tX``, ``-topic X``, ``--topic
+X``, ``--topic=X`` and any unambiguous prefix, ``--top X``. Negative numbers are values, and words that belong to no
+option are ignored. Our own options never make a prefix of mqadmin's ambiguous.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LONG_PREFIX_LENGTH_MIN = 2
 
 
 class UnknownOptionError(UsageError):
-    """``token`` is the word as it was written, maybe with a value."""
+    """``token`` is the word as written, possibly with a value."""
 
     def __init__(self, token: str, *, hint: str | None):
         super().__init__(f"Unrecognized option: {token}", hint=hint)
@@ -27,12 +27,11 @@ class UnknownOptionError(UsageError):
 
 
 class OptionSpec(msgspec.Struct, frozen=True):
-    """One option of one command. ``short_names`` and ``long_names`` are without their dashes.
+    """One option of one command. ``short_names`` and ``long_names`` are without dashes.
 
     ``canonical`` is the spelling handed on. ``implied_value``: what the option means without a value (``--watch``); it
-    takes the next word only if that is a number. ``ours``: not mqadmin's, so its prefixes come second;
-    nearly all of mqadmin's have a short name. ``repeats``:
-    every occurrence counts.
+    takes the next word only if that is a number. ``ours``: not mqadmin's, so it comes second when prefixes are matched;
+    nearly all of mqadmin's have a short name. ``repeats``: every occurrence counts.
     """
 
     canonical: str
@@ -54,8 +53,8 @@ class Normalised(msgspec.Struct):
 
 
 def normalise(args: Sequence[str], specs: Sequence[OptionSpec], *, keeps_quotes: bool = False) -> Normalised:
-    """UsageError, in mqadmin's words, for an option that is unknown, ambiguous or lacks its value. ``keeps_quotes``: a
-    value is what it is, for commands that mqadmin does not have."""
+    """Normalises a command line. UsageError, in mqadmin's words, for an option that is unknown, ambiguous or lacks its
+    value. ``keeps_quotes``: quotes are part of a value, for commands that mqadmin does not have."""
     return _Parser(specs, keeps_quotes=keeps_quotes).parse(list(args))
 
 
@@ -90,8 +89,8 @@ class _Parser:
         self.take(spec, value if equals else None, waiting)
 
     def short_or_long_option(self, token: str, waiting: list[str]) -> None:
-        """One dash: ``-t X``, ``-t=X``, ``-topic X``, ``-topic=X``, ``-tX`` and flags run together, in the order in
-        which commons-cli tries them."""
+        """Reads a token with one dash: ``-t X``, ``-t=X``, ``-topic X``, ``-topic=X``, ``-tX`` and flags run together,
+        in the order in which commons-cli tries them."""
         text = token[1:]
         name, equals, value = text.partition("=")
         spec = self.short.get(name) or (self.match_long(name, token) if len(name) > 1 else None)
@@ -127,7 +126,7 @@ class _Parser:
                 value = spec.implied_value
         if spec.canonical in self.found.seen and not spec.repeats:
             if not spec.ours:
-                return  # as in mqadmin, the first one counts
+                return  # the first one counts, as in mqadmin
             self.found.options = [said for said in self.found.options if said.partition("=")[0] != spec.canonical]
         self.found.seen.add(spec.canonical)
         if value is not None and not self.keeps_quotes:
@@ -151,7 +150,7 @@ class _Parser:
         return self.long_prefix(name) is not None or name in self.short or name[:1] in self.short
 
     def match_long(self, name: str, token: str) -> OptionSpec | None:
-        """The option of this long name, or the only one that begins so; mqadmin's before ours."""
+        """The option with this long name, or the only one with this prefix; mqadmin's come before ours."""
         if name in self.long:
             return self.long[name]
         for ours in (False, True):
@@ -166,14 +165,14 @@ class _Parser:
         return None
 
     def long_prefix(self, text: str) -> str | None:
-        """The longest long name that ``text`` begins with: ``-topicX``."""
+        """The longest long name that ``text`` begins with, as in ``-topicX``."""
         for end in range(len(text) - 1, _LONG_PREFIX_LENGTH_MIN - 1, -1):
             if text[:end] in self.long:
                 return text[:end]
         return None
 
     def unknown(self, token: str) -> UnknownOptionError:
-        from rmqadmin.core.near_names import did_you_mean  # for those who have mistyped something
+        from rmqadmin.core.near_names import did_you_mean  # only for mistyped names
 
         name, spellings = token.lstrip("-").partition("=")[0], [f"--{name}" for name in self.long]
         hint = did_you_mean(f"--{name}", spellings) if len(name) > 1 else None
@@ -181,6 +180,6 @@ class _Parser:
 
 
 def _unquoted(value: str) -> str:
-    """One pair of double quotes around a value is dropped, as commons-cli does."""
+    """The value without one pair of double quotes around it, as commons-cli does."""
     inner = value[1:-1]
     return inner if len(value) > 1 and value[0] == value[-1] == '"' and '"' not in inner else value

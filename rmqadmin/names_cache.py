@@ -1,7 +1,8 @@
-"""Names for completion: topics, groups, clusters and brokers, as commands last saw them, one a line in a file a kind.
+"""Names for completion: topics, groups, clusters and brokers, as commands last saw them. One file per kind, one name
+per line.
 
-The shell reads the files itself: TAB starts no program and asks no server. A name server has its own folder. A command
-does not fail because the cache cannot be written.
+The shell reads the files itself: TAB starts no program and asks no server. Each name server has its own folder. A
+command does not fail if the cache cannot be written.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from pathlib import Path
 from rmqadmin.core.own_files import cache_dir
 
 NAMES_MAX = 10_000
-"""A shell takes a tenth of a second to offer these."""
+"""A shell takes a tenth of a second to offer this many."""
 
 _WITHOUT_MARKS = str.maketrans("", "", "%|_.:-")
 NAMESRVS_MAX = 16
-"""Folders kept, the newest: test servers, each on a new port, would leave one each."""
+"""How many folders are kept, newest first. Test servers, each on a new port, would leave one each."""
 
 KIND_BY_METAVAR = {
     "TOPIC": "topic",
@@ -26,7 +27,7 @@ KIND_BY_METAVAR = {
     "HOST:PORT": "broker",
     "BROKER": "broker_name",
 }
-"""Kinds of names, by what stands for them in the help."""
+"""Kinds of names, by their metavars in the help."""
 
 KINDS = tuple(KIND_BY_METAVAR.values())
 
@@ -36,7 +37,7 @@ def names_dir() -> Path:
 
 
 def remembered(namesrv_addrs: Iterable[str], kind: str) -> list[str]:
-    """What was last known of a kind."""
+    """The names of a kind as last seen."""
     try:
         return (_folder(namesrv_addrs) / kind).read_text().splitlines()
     except OSError:
@@ -48,13 +49,13 @@ def _folder(namesrv_addrs: Iterable[str]) -> Path:
 
 
 def _is_plain(name: str) -> bool:
-    """Whether it is of letters and digits of ASCII, and marks that mean nothing to a shell between quotes."""
+    """Whether a name has only ASCII letters and digits, and marks that mean nothing to a shell between quotes."""
     return name.isascii() and (name.translate(_WITHOUT_MARKS) or "x").isalnum()
 
 
 def remember(namesrv_addrs: Iterable[str], kind: str, names: Iterable[str]) -> None:
-    """Replaces what is known of a kind. Only names of plain characters are kept: bash expands the words that it is
-    given to complete, and a server could call a topic ``$(rm -r ~)``."""
+    """Replaces the saved names of a kind. Only plain names are saved: bash expands the words that it completes, and a
+    server could name a topic ``$(rm -r ~)``."""
     assert kind in KINDS
     known = sorted({name for name in names if _is_plain(name)})[:NAMES_MAX]
     text = "".join(f"{name}\n" for name in known)

@@ -1,8 +1,8 @@
-"""The only writer of standard output: one result in, one of ten formats out.
+"""The only writer of standard output: it shows one result in one of ten formats.
 
 ``json``, ``jsonl`` and ``tsv`` are the contract that scripts may rely on; ``table`` and ``wide`` are for people and may
-change (``core.tables`` lays them out); ``mqadmin`` is Apache's text. Text that comes from a server is never parsed as
-markup, and its control characters never reach a terminal as such.
+change (``core.tables`` lays them out); ``mqadmin`` is Apache's text. Text from a server is never parsed as markup, and
+its control characters never reach a terminal unescaped.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rmqadmin.picked_fields import PickedFields
 
 WIDTH_DEFAULT = 80
-"""Of a terminal that does not say how wide it is."""
+"""Columns, for a terminal that does not say its width."""
 
 
 class Format(StrEnum):
@@ -52,11 +52,12 @@ class Color(StrEnum):
 
 
 def parse_format(text: str, where: str) -> Format:
-    """UsageError that names the choices. ``where`` says what held the text, for the message."""
+    """The format of this name. UsageError that names the choices. ``where`` is where the text came from, for the
+    message."""
     try:
         return Format(text.lower())
     except ValueError:
-        from rmqadmin.core.near_names import did_you_mean  # for those who have mistyped something
+        from rmqadmin.core.near_names import did_you_mean  # only for mistyped names
 
         meant = did_you_mean(_OTHERS_NAMES.get(text.lower(), text), Format)
         known = f"The formats are {', '.join(Format)}."
@@ -65,11 +66,12 @@ def parse_format(text: str, where: str) -> Format:
 
 
 _OTHERS_NAMES = {"ndjson": "jsonl", "text": "table", "names": "name", "yml": "yaml"}
-"""What other programs call some of the formats."""
+"""Other programs' names for some of the formats."""
 
 
 def wants_color(color: Color, stream: TextIO) -> bool:
-    """NO_COLOR, FORCE_COLOR and TERM=dumb as everywhere; ``--color`` beats them all."""
+    """Whether to use colour. NO_COLOR, FORCE_COLOR and TERM=dumb mean what they mean everywhere; ``--color`` overrides
+    them."""
     if color is not Color.AUTO:
         return color is Color.ALWAYS
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
@@ -87,9 +89,9 @@ def write(
     with_pager: bool = False,
     picked: PickedFields | None = None,
 ) -> None:
-    """Writes a result to standard output, part by part as it comes. ``one_line``: a JSON document takes one line, for
-    ``--watch``. ``with_pager``: what is longer than the terminal goes through a pager. ``picked``: these fields, in
-    place of the format."""
+    """Writes a result to standard output, each part as it comes. ``one_line``: a JSON document takes one line, for
+    ``--watch``. ``with_pager``: output longer than the terminal goes through a pager. ``picked``: shows these fields
+    instead of the format."""
     on_terminal = sys.stdout.isatty()
     raw = result.raw()
     if raw is not None and picked is not None:
@@ -117,12 +119,12 @@ def write(
 
 
 def _check_reader() -> None:
-    """BrokenPipeError if whoever reads standard output went away. A write tells, and there may be none for long: a
-    `--follow` into `head` has nothing new to write."""
+    """BrokenPipeError if the reader of standard output went away. A write would notice, but `--follow` into `head` may
+    write nothing for a long time."""
     try:
         poll = select.poll()
         poll.register(sys.stdout.fileno(), 0)
-    except (OSError, ValueError):  # no file
+    except (OSError, ValueError):  # not a file
         return
     if any(event & select.POLLERR for _, event in poll.poll(0)):
         raise BrokenPipeError
@@ -138,7 +140,7 @@ def _write_bytes(parts: Iterator[bytes]) -> None:
 
 
 def _escaped(parts: Iterator[bytes]) -> Iterator[str]:
-    """For a terminal, which bytes must not drive."""
+    """The parts made safe for a terminal, so that their bytes cannot control it."""
     decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
     for part in parts:
         lines = decoder.decode(part).split("\n")
@@ -147,8 +149,8 @@ def _escaped(parts: Iterator[bytes]) -> Iterator[str]:
 
 
 def table_view(format: Format, has_color: bool, terminal: TextIO | None) -> TableView:
-    """How tables are shown: fitted to a terminal, and as wide as they get elsewhere and in ``wide``, which also has
-    moments where a table has ages."""
+    """How tables are shown: fitted to a terminal, but at full width elsewhere and in ``wide``. ``wide`` also shows
+    points in time where a table shows ages."""
     if format is Format.WIDE:
         return TableView(has_color=has_color)
     return TableView(None if terminal is None else terminal_width(terminal), time.time_ns() // 1_000_000, has_color)
@@ -168,12 +170,13 @@ def terminal_width(terminal: TextIO) -> int:
 def render(
     result: Result, command: str, format: Format, *, one_line: bool = False, view: TableView | None = None
 ) -> str:
-    """A result as text, ending with a newline unless empty. UsageError for a format the result has no form in."""
+    """A result as text, ending with a newline unless empty. UsageError for a format that the result does not
+    support."""
     return "".join(pieces(result, command, format, view or table_view(format, False, None), one_line=one_line))
 
 
 def pieces(result: Result, command: str, format: Format, view: TableView, *, one_line: bool = False) -> Iterator[str]:
-    """The text of ``render`` in parts of whole lines: of a row as soon as it is there, where the format allows that."""
+    """The text of ``render`` in parts of whole lines: each row as soon as it is known, if the format allows that."""
     if format in _WHOLE and result.is_endless():
         hint = f"These show each row as it comes: {', '.join(each for each in Format if each not in _WHOLE)}."
         raise UsageError(f"{format} shows all rows at once, and here they have no end", hint=hint)
@@ -200,7 +203,7 @@ def pieces(result: Result, command: str, format: Format, view: TableView, *, one
 
 
 DOCUMENTS = frozenset({Format.JSON, Format.YAML})
-"""Formats of one document, with all rows and the summary."""
+"""Formats that are one document, with all rows and the summary."""
 
 _WHOLE = DOCUMENTS | {Format.MQADMIN}
 
@@ -217,14 +220,14 @@ def _mqadmin(result: Result, command: str) -> str:
 
 
 def _document(result: Result, command: str) -> dict[str, Any]:
-    items = list(result.rows())  # of which the summary may be known only now
+    items = list(result.rows())  # the summary may be known only after the last row
     summary = result.summary()
     head: dict[str, Any] = {"_command": command, "_version": DOCUMENT_VERSION}
     return head | ({} if summary is None else {"summary": summary}) | {"items": items}
 
 
 def _json_lines(result: Result, command: str, *, one_line: bool) -> Iterator[str]:
-    """One line a row; under ``--watch``, one line a tick, so that a reader can tell ticks apart."""
+    """One line per row; under ``--watch``, one line per tick, so that a reader can tell ticks apart."""
     if one_line:
         yield msgspec.json.encode(_document(result, command)).decode() + "\n"
         return
@@ -235,7 +238,7 @@ def _json_lines(result: Result, command: str, *, one_line: bool) -> Iterator[str
 def _yaml(document: dict[str, Any]) -> str:
     import yaml  # 12 ms
 
-    plain = msgspec.to_builtins(document, str_keys=True)  # as JSON has them
+    plain = msgspec.to_builtins(document, str_keys=True)  # as in JSON
     return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, explicit_start=True)
 
 
@@ -267,7 +270,7 @@ def _tsv(result: Result) -> Iterator[str]:
 
 
 def _names(result: Result) -> Iterator[str]:
-    """Each row's key once, its parts joined by a slash."""
+    """Each distinct row key, its parts joined by a slash."""
     keys = [column for column in columns(result.row_type) if column.is_key]
     assert keys, f"{result.row_type.__name__} marks no field as its key"
     seen: set[str] = set()
@@ -283,7 +286,7 @@ def _cell(row: Row, column: ResultColumn) -> str:
 
 
 def schema(result_types: Sequence[type[Result]]) -> str:
-    """The fields of a command's answers, without asking anybody."""
+    """The fields of a command's answers. No server is asked."""
     lines = []
     for result_type in result_types:
         if len(result_types) > 1:
@@ -297,8 +300,8 @@ def schema(result_types: Sequence[type[Result]]) -> str:
 
 
 def shown_columns(result: Result, rows: Sequence[Row], format: Format) -> list[ResultColumn]:
-    """What a table shows: wide columns only if asked for or if they tell rows apart, sparse ones only if one of the
-    rows has them."""
+    """The columns of a table. Wide columns are shown only if asked for or if they tell rows apart; sparse ones only if
+    a row has a value."""
 
     def values(column: ResultColumn) -> set[Any]:
         return {getattr(row, column.name) for row in rows}
@@ -312,7 +315,7 @@ def shown_columns(result: Result, rows: Sequence[Row], format: Format) -> list[R
 
 
 def _table(result: Result, format: Format, view: TableView) -> Iterator[str]:
-    """Laid out by the first rows that there are; rows that come later keep to it."""
+    """The table in lines, laid out by the first rows available; later rows keep to that layout."""
     cards = result.cards(view.width, view.now_ms)
     if cards is not None:
         yield from cards

@@ -1,7 +1,7 @@
-"""What is longer than the terminal goes through a pager: RMQADMIN_PAGER, PAGER, that of the settings, or ``less``.
+"""Shows output longer than the terminal in a pager: RMQADMIN_PAGER, PAGER, the one in the settings, or ``less``.
 
-The first screen is written at once. Only if there is more does the pager begin, with that screen as its first. It takes
-the rest when it wants it, so a reader who stops early has cost no more than was read.
+The first screen is written at once. The pager starts only if there is more, and then begins with that screen. It takes
+the rest on demand, so a reader who stops early causes no further reading.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from rmqadmin.core.contexts.settings import EffectiveSettings
 
 _NONE = ("", "cat")
 _LESS_OPTIONS = "RS"
-"""Colours stay, long lines are moved through with the arrow keys. Only where LESS does not say otherwise."""
+"""Colours are kept, and the arrow keys scroll along long lines. Used only if LESS does not set other options."""
 
 
 def page(texts: Iterator[str]) -> None:
-    """Writes whole lines, through a pager from the moment that they fill the terminal."""
+    """Writes whole lines, through a pager once they fill the terminal."""
     height = shutil.get_terminal_size().lines
     shown: list[str] = []
     line_count = 0
@@ -67,11 +67,11 @@ def _page_all(command: list[str], shown: list[str], texts: Iterator[str]) -> Non
                 process.stdin.write(text)
                 process.stdin.flush()
         except (BrokenPipeError, KeyboardInterrupt):
-            pass  # the reader has seen enough, or no more is to be read
+            pass  # the reader has seen enough, or there is nothing more to read
         with contextlib.suppress(BrokenPipeError):
             process.stdin.close()
         while process.poll() is None:
             try:
                 process.wait()
             except KeyboardInterrupt:
-                continue  # a Ctrl-C is the pager's while it has the terminal
+                continue  # Ctrl-C belongs to the pager while it has the terminal

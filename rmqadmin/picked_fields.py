@@ -1,5 +1,5 @@
-"""``--json FIELDS`` and ``--jq EXPR``, as ``gh`` has them: an array of the items, each with the named fields alone, and
-what a jq program makes of that array.
+"""``--json FIELDS`` and ``--jq EXPR``, as in ``gh``: an array of the items with only the named fields, and the output
+of a jq program for that array.
 
 jq itself comes from the package of that name, in the extra ``[jq]``: it is native code, and only this option needs it.
 """
@@ -16,13 +16,13 @@ from rmqproto.errors import UsageError
 
 
 class PickedFields(msgspec.Struct, frozen=True):
-    """``jq``: a program over the array; None shows the array."""
+    """``jq``: a program that takes the array; None shows the array."""
 
     names: tuple[str, ...]
     jq: str | None = None
 
     def texts(self, result: Result, *, is_pretty: bool) -> Iterator[str]:
-        """Lines. ``is_pretty``: for a person, who gets objects over several of them."""
+        """The output in lines. ``is_pretty``: for a person, with each object over several lines."""
         items = [{name: getattr(row, name, None) for name in self.names} for row in result.rows()]
         array = msgspec.json.encode(items)
         if self.jq is None:
@@ -33,7 +33,8 @@ class PickedFields(msgspec.Struct, frozen=True):
 
 
 def pick_fields(text: str, jq: str | None, result_types: Sequence[type[Result]]) -> PickedFields:
-    """UsageError for a field that no answer of the command has, and for a program that is none."""
+    """Parses the fields and the program. UsageError for a field that no answer of the command has, and for an invalid
+    program."""
     known = field_names(result_types)
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     unknown = [name for name in names if name not in known]
@@ -73,12 +74,12 @@ def _run_jq(program: str, array: bytes) -> Iterator[Any]:
 
 
 def _first_words(error: ValueError) -> str:
-    """Without the lines that draw where the error is."""
+    """The message without the lines that draw where the error is."""
     return str(error).removeprefix("jq: error: ").splitlines()[0]
 
 
 def _text_of(value: Any, *, is_pretty: bool) -> str:
-    """Text as it is, nothing for null, and anything else as JSON."""
+    """A text value as it is, nothing for null, and anything else as JSON."""
     if isinstance(value, str):
         return value + "\n"
     return "\n" if value is None else _laid_out(msgspec.json.encode(value), is_pretty=is_pretty)

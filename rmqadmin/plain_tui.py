@@ -1,7 +1,7 @@
-"""A plain line of ``rmqadmin tui`` without Typer, which takes longer to be loaded than the dashboard takes to be drawn.
+"""Runs a plain line of ``rmqadmin tui`` without Typer, which takes longer to load than the dashboard takes to draw.
 
-Plain is a line of a few options, each at most once and spelled as in the documents. Every other line goes the usual way
-(``cli``), also one with anything wrong, so what is said about it has one home; and so has what the dashboard does.
+A plain line has a few options, each at most once and spelled as in the documents. Every other line, including any with
+an error, goes through ``cli``, so that error messages and the dashboard's behaviour are defined in one place.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _FLAGS = ("--unlock", "--read-only")
 
 
 class PlainLine(msgspec.Struct):
-    """What the options say, by the fields of ``CommonOptions`` and by the arguments of ``open_dashboard``."""
+    """The options, by the fields of ``CommonOptions`` and by the arguments of ``open_dashboard``."""
 
     shared: dict[str, Any] = {}
     own: dict[str, Any] = {}
 
 
 def read_plain_line(words: Sequence[str]) -> PlainLine | None:
-    """The words behind the command's name. None if the line is not plain."""
+    """Parses the words after the command's name. None if the line is not plain."""
     line, left = PlainLine(), iter(words)
     for word in left:
         fields, place = (_OWN, line.own) if word in _OWN else (_SHARED, line.shared)
@@ -82,7 +82,7 @@ def run(line: PlainLine) -> int:
 
 
 def _arguments(line: PlainLine) -> Arguments:
-    """For the log of changes, when the first one is made."""
+    """The arguments for the log of changes, made when the first change is."""
     from rmqadmin import cli, registry
     from rmqadmin.told_arguments import told_arguments
 

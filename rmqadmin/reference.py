@@ -1,7 +1,7 @@
-"""``docs/commands.md``, the manual pages in ``man/`` and the recorded helps, from the command tree:
-``python -m rmqadmin.reference``.
+"""Generates ``docs/commands.md``, the manual pages in ``man/`` and the recorded helps from the command tree: ``python
+-m rmqadmin.reference``.
 
-What belongs to no single command - exit statuses, formats, times - stands here.
+Topics that belong to no single command (exit statuses, formats, times) are written here.
 """
 
 from __future__ import annotations

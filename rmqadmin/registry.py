@@ -1,10 +1,10 @@
-"""Which commands there are: one line a command, and the package that holds its file.
+"""The table of commands: one line per command, and the package that holds its file.
 
-The table is all that is read to list commands, to complete them and to find one; only the invoked command's module is
-imported, because importing all of them costs more than most commands do. Each command has a file of its own, named as
-its function: ``updateTopic`` of the noun ``topic`` is ``update_topic`` in ``rmqadmin/commands/topic/update_topic.py``;
-``"dlq list"`` of the noun ``dlq`` is ``dlq_list`` in ``rmqadmin/commands/dlq/dlq_list.py``. To add a command, add a
-line here and that file.
+Listing, completing and finding commands reads only this table. Only the invoked command's module is imported, because
+importing all of them costs more than most commands do. Each command has a file of its own, named like its function:
+``updateTopic`` of the noun ``topic`` is ``update_topic`` in ``rmqadmin/commands/topic/update_topic.py``; ``"dlq list"``
+of the noun ``dlq`` is ``dlq_list`` in ``rmqadmin/commands/dlq/dlq_list.py``. To add a command, add a line here and that
+file.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 
 
 class Effect(Enum):
-    """What a command can do, which decides the options that every such command has."""
+    """What a command can do. It decides which options every such command has."""
 
     LOCAL = "asks no server"
     SETTINGS = "changes settings of this program"
@@ -30,9 +30,9 @@ class Effect(Enum):
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """``summary`` is the first line of the help. ``is_mqadmin``: mqadmin 5.5.0 has a command of this name,
-    or its release has the class of one that mqadmin does not list.
-    ``has_interval``: one with mqadmin's own ``-i --interval``, which repeats it."""
+    """``summary`` is the first line of the help. ``is_mqadmin``: mqadmin 5.5.0 has a command of this name, or its
+    release has the class of a command that mqadmin does not list. ``has_interval``: has mqadmin's own ``-i
+    --interval``, which repeats the command."""
 
     name: str
     noun: str
@@ -270,7 +270,7 @@ DROPPED = {
     "clusteraclconfigversion": f"Of ACL 1.0, and not in 5.5.0: listAcl, or {_ACL_FILES} (docs/security.md).",
     "updateglobalwhiteaddr": f"Of ACL 1.0, and not in 5.5.0: createAcl --sourceIp, or {_ACL_FILES} (docs/security.md).",
 }
-"""What to do instead of commands that ``mqadmin`` had, by their names in lower case."""
+"""What to use instead of commands that ``mqadmin`` had, by their names in lower case."""
 
 ENTRIES = tuple(entry for entries in FAMILIES.values() for entry in entries)
 
@@ -278,7 +278,7 @@ _BY_FOLDED_NAME = {entry.name.lower(): entry for entry in ENTRIES}
 
 
 def find(name: str) -> Entry | None:
-    """The entry of a name in any case, as mqadmin looks names up."""
+    """The entry for a name in any case, as mqadmin looks names up."""
     return _BY_FOLDED_NAME.get(name.lower())
 
 

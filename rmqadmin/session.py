@@ -1,5 +1,5 @@
-"""What stays from one command line to the next of ``rmqadmin shell``: what was said once for all of them, the context,
-built commands, and connections. A program that runs one command line has none of it."""
+"""What ``rmqadmin shell`` keeps from one command line to the next: the options given for all of them, the context,
+built commands, and connections. A program that runs one command line has no session."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 _FILES = ("tls_ca", "tls_cert", "tls_key")
 _REACH = ("access_key", "secret_key", "tls", "tls_insecure", *_FILES)
-"""The settings that a connection is made with."""
+"""The settings that a connection depends on."""
 
 
 class Session:
-    """One shell. ``close`` it, which closes its connections, lent ones, too, and leaves the environment as it was."""
+    """One shell. ``close`` closes its connections, including lent ones, and restores the environment."""
 
     def __init__(self, options: CommonOptions):
-        """``options``: what holds for every command line that does not say it itself, of servers."""
+        """``options``: options about servers that apply to every command line that does not set them itself."""
         self.options = options
         self._idle: dict[object, list[BlockingClient]] = {}
         self._lent: dict[BlockingClient, object] = {}
@@ -47,7 +47,7 @@ class Session:
             os.environ[_context_variable()] = self._context_before
 
     def app(self, build: Callable[[], Any]) -> Any:
-        """The command tree, built once: that of a command takes 2 ms."""
+        """The command tree, built once, because each command takes 2 ms to build."""
         if self._app is None:
             self._app = build()
         return self._app
@@ -55,19 +55,19 @@ class Session:
     # --- which servers -----------------------------------------------------------------------------------------------
 
     def filled(self, options: CommonOptions) -> CommonOptions:
-        """The options of one command line, and those of the shell where it says nothing. A line that names a context
-        of its own gets no more than the time-out: what was said of servers is about those of another one."""
+        """The options of one command line, filled in with those of the shell. A line that names another context gets
+        only the time-out, because the other options are about the shell's own servers."""
         taken = ("timeout_s",) if options.context else SERVER_OPTIONS
         said = {name: getattr(self.options, name) for name in taken if getattr(options, name) is None}
         unlock = options.unlock or (self.options.unlock and not options.context)
         return msgspec.structs.replace(options, **said, unlock=unlock)
 
     def pin_context(self, name: str) -> None:
-        """Stays in the context that is in use now, whatever another terminal chooses; with the rank of one in use."""
+        """Stays in the context now in use, whatever another terminal chooses. It keeps the rank of a context in use."""
         os.environ[_context_variable()] = name
 
     def use_context(self, name: str) -> None:
-        """From now on, as if the shell had been started with ``--context``."""
+        """Uses this context from now on, as if the shell had been started with ``--context``."""
         self.options = CommonOptions(context=name, timeout_s=self.options.timeout_s)
         self.pin_context(name)
         self._drop_connections()
@@ -75,9 +75,9 @@ class Session:
     # --- connections -------------------------------------------------------------------------------------------------
 
     def lend(self, settings: EffectiveSettings) -> BlockingClient:
-        """Connections that are made with these keys and this TLS, for one borrower, who does not close them but calls
-        ``take_back``: kept ones that nobody has, or new ones. The keys are read for new ones; a changed file of TLS
-        makes new ones. From any thread, as ``take_back``."""
+        """Connections made with these keys and this TLS, kept or new, for one borrower. The borrower does not close
+        them but calls ``take_back``. Keys are read for new connections; a changed TLS file causes new ones. May be
+        called from any thread, like ``take_back``."""
         key = (*map(settings.setting, _REACH), *map(_stamp, (settings.setting(name).value for name in _FILES)))
         with self._lending:
             if idle := self._idle.get(key):
@@ -90,7 +90,7 @@ class Session:
         return client
 
     def take_back(self, client: BlockingClient) -> None:
-        """Closes it if the shell has gone to another context meanwhile."""
+        """Takes lent connections back. Closes them if the shell has gone to another context meanwhile."""
         with self._lending:
             key = self._lent.pop(client, None)
             if key is not None:
@@ -99,8 +99,8 @@ class Session:
             client.close()
 
     def begin_where_answered(self, admin: AdminClient) -> None:
-        """Its first question goes to the name server that answered the last line: one that hangs holds up one line,
-        not all of them."""
+        """Sends the client's first question to the name server that answered the last line, so that one that hangs
+        holds up one line, not all of them."""
         admin.current_namesrv = self._answering.get(tuple(admin.namesrv_addrs), admin.current_namesrv)
 
     def note_who_answered(self, admin: AdminClient) -> None:

@@ -1,5 +1,5 @@
-"""Which options of a command line are written down: names, numbers and choices. Free text is not, because it may be a
-password, a message, or anything else; it is known by what stands for it in the help."""
+"""Decides which options of a command line are written to the log: names, numbers and choices. Free text is not, because
+it may be a password, a message, or anything else. It is recognised by its metavar in the help."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ TOLD_METAVARS = frozenset({
     "[GROUP]", "begin|end|OFFSET|TIME", "first|last", "id|key|origin-id|body", "queue", "same|group|topic:NAME",
     "same|topic:NAME|group|file:PATH", "topics|subscriptionGroups",
 })  # fmt: skip
-"""What stands in helps for a value that is not free text. A value behind another word is not written down."""
+"""Metavars of values that are not free text. A value with any other metavar is not written down."""
 
 
 def is_told(parameter: inspect.Parameter) -> bool:
-    """Whether a value of this option may be written down. Text without a word for it in the help may not."""
+    """Whether a value of this option may be written down. Text without a metavar may not."""
     metas = typing.get_args(parameter.annotation)
     if SECRET in metas:
         return False
@@ -42,7 +42,7 @@ def _parts(kind: Any) -> Iterable[Any]:
 
 
 def told_arguments(parameters: Iterable[inspect.Parameter], values: Mapping[str, Any]) -> Arguments:
-    """What was not given is left out."""
+    """The options to write down, without those that were not given."""
     told: dict[str, Any] = {}
     untold: list[str] = []
     for parameter in parameters:

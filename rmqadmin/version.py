@@ -12,13 +12,13 @@ PIPE_CLOSED = 141
 
 
 def print_version() -> int:
-    """Returns the exit status. What goes wrong is said, or not, as of every command."""
+    """Prints the version; the exit status. Errors are reported, or not, as for every command."""
     try:
         sys.stdout.write(f"rmqadmin {VERSION}\n")
         sys.stdout.flush()
     except BrokenPipeError:
         return PIPE_CLOSED
-    except OSError as error:  # a full disk, say
+    except OSError as error:  # for example, a full disk
         sys.stderr.write(f"rmqadmin: error: {error.strerror}\n")
         return 1
     return 0

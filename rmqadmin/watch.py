@@ -1,7 +1,7 @@
-"""``--watch``: the same question over and over, redrawn in place on a terminal and one document a tick elsewhere, until
-``--until`` holds or Ctrl-C.
+"""``--watch``: repeats a question until ``--until`` holds or Ctrl-C. A terminal is redrawn in place; other output gets
+one document per tick.
 
-A server that is away for a moment does not end a watch that has begun: the reason is shown, the next tick asks again.
+A server that is briefly away does not end a watch that has begun: the reason is shown, and the next tick asks again.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 
 @dataclass(frozen=True, slots=True)
 class Until:
-    """``FIELD OP VALUE``. Holds if the summary has the field and it does there; else if it does in every row, and there
-    are rows."""
+    """The condition ``FIELD OP VALUE``. If the summary has the field, it must hold there. Otherwise it must hold in
+    every row, and there must be rows."""
 
     field: str
     operator: str
@@ -82,9 +82,9 @@ def watch(
     picked: PickedFields | None = None,
     answers_problem: Callable[[], str | None] = lambda: None,
 ) -> Result:
-    """Asks and shows until ``until`` holds; the last result. Whatever the first tick raises, and Ctrl-C, ends it.
-    ``answers_problem`` says, after each question, which brokers did not answer: of their part nothing is known, and so
-    no condition holds."""
+    """Asks and shows until ``until`` holds; the last result. Any error in the first tick ends it, as does Ctrl-C.
+    ``answers_problem`` says, after each question, which brokers did not answer; as their part is unknown, no condition
+    holds then."""
 
     def tick() -> Result:
         result = _show(ask(), command, format, color, interval_s, picked)
