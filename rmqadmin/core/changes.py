@@ -1,7 +1,7 @@
-"""Changes on several servers: what would change, the change of one server after another, and one row for each.
+"""Changes on several servers: the plan, the change of one server after another, and one row for each.
 
 If one server fails, the others are still changed. Its row says why, and the exit status is 1. If all of them fail, the
-first error is the answer. What was done on some servers and not on others has a way back: ``core.manifests.way_back``.
+first error is the answer. Changes that only some servers have made can be undone: ``core.manifests.way_back``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class FieldChange(msgspec.Struct, frozen=True):
         return f"{self.field} {_text(self.before)} -> {_text(self.after)}"
 
     def for_people(self) -> str:
-        """As tables show it."""
+        """The change as tables show it."""
         before, after = self.sides()
         return f"{self.field} {before} -> {after}"
 
@@ -60,17 +60,17 @@ def differences(before: Mapping[str, Any] | None, after: Mapping[str, Any] | Non
 
 
 class WayBack(msgspec.Struct, frozen=True):
-    """What a server had, as a file of `apply` says it: entries of one section (``topics``) by name, each with fields by
-    Apache's names; None for what was not there."""
+    """What a server had before, in the form of a file for `apply`: entries of one section (``topics``) by name, each
+    with fields by Apache's names; None for an entry that did not exist."""
 
     section: str
     entries: dict[str, dict[str, Any] | None] = {}
 
 
 class Step(msgspec.Struct, frozen=True):
-    """One change of one server, planned. ``act`` raises RocketMQError. ``undo`` takes it back: entries of a file, or
-    commands, each as its words; None if nothing does. ``failure``: why it cannot even be planned; then it is not taken.
-    """
+    """One planned change of one server. ``act`` raises RocketMQError. ``undo`` reverses it: entries of a file, or
+    commands, each as a list of words; None if it cannot be undone. ``failure``: why it could not even be planned; it is
+    then skipped."""
 
     target: str
     action: str
@@ -100,8 +100,8 @@ class Changes(Result, frozen=True):
         return self.found
 
     def lines_below(self, width: int | None) -> Iterator[str]:
-        """Each change in a line, where one of the rows has no room for its own: nobody says yes to what was cut off.
-        Servers that change alike stand together."""
+        """Each change on a line, if some row has no room for its own: nobody should confirm a change that was cut off.
+        Servers with the same changes share the lines."""
         by_changes: dict[tuple[str, ...], list[ChangeRow]] = {}
         for row in self.found:
             by_changes.setdefault(tuple(printable(change.for_people()) for change in row.changes), []).append(row)
@@ -138,9 +138,9 @@ NOT_PLANNED = frozenset({UNREACHED, REFUSED})
 
 
 def plan_each(addrs: Iterable[str], plan: Callable[[str], Step]) -> list[Step]:
-    """A step for each server; all are asked at once, so ``plan`` is called in several threads. One that cannot be
-    reached, or refuses, gets a step that fails, so that the others can still be changed; the first error is raised if
-    there are no others. So is UsageError: what is wrong with the words is wrong everywhere."""
+    """A step for each server. All are asked at once, so ``plan`` is called in several threads. A server that cannot be
+    reached, or refuses, gets a failed step, so that the others can still be changed; if all fail, the first error is
+    raised. UsageError is raised at once: a wrong command line is wrong for every server."""
 
     def plan_one(addr: str) -> Step:
         try:
@@ -158,7 +158,8 @@ def plan_each(addrs: Iterable[str], plan: Callable[[str], Step]) -> list[Step]:
 
 
 def foretell_refusal(admin: AdminClient, addr: str, problem: str | None) -> None:
-    """A dry run sends nothing that a broker could refuse. RefusedError in its place, for a name that it would."""
+    """Raises RefusedError in a dry run, if a broker would refuse the name because of ``problem``. A dry run sends
+    nothing that the broker could refuse itself."""
     if problem is not None and admin.read_only:
         raise RefusedError(ResponseCode.INVALID_PARAMETER, problem, address=addr)
 
@@ -169,7 +170,7 @@ def not_planned(addr: str, error: RocketMQError) -> Step:
 
 
 def all_keep(steps: Iterable[Step]) -> bool:
-    """Whether nothing would be changed anywhere, and that is known."""
+    """Whether it is certain that no server would change."""
     return all(step.action == KEEP for step in steps)
 
 
@@ -181,7 +182,7 @@ def action(before: object | None, changes: list[FieldChange]) -> str:
 
 def carry_out(steps: Sequence[Step], *, dry_run: bool) -> list[ChangeRow]:
     """Takes the steps in order. A dry run only shows them. After Ctrl-C the rows say which steps were taken, so that
-    there is a way back; KeyboardInterrupt if none was."""
+    they can be undone; KeyboardInterrupt if none was."""
     rows: list[ChangeRow] = []
     first_error: RocketMQError | None = None
     stopped: KeyboardInterrupt | None = None
@@ -213,7 +214,7 @@ def carry_out(steps: Sequence[Step], *, dry_run: bool) -> list[ChangeRow]:
 
 
 class NotTakenError(RocketMQError):
-    """The user stopped the command at a step, or before it."""
+    """The user stopped the command at this step, or before it."""
 
 
 def targets_done(rows: Sequence[ChangeRow]) -> list[str]:

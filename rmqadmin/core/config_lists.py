@@ -1,7 +1,8 @@
-"""Topics and groups as files say them: what an entry says over what each broker has; and lists of them in a JSON file.
+"""Topics and groups from files: plans what an entry changes on each broker. Also reads lists of them from a JSON file.
 
-The file holds a list of configurations by Apache's names, as mqadmin takes it, or what `exportMetadata` wrote. What an
-entry does not say stays as it is on a broker that knows the name; a new one gets Apache's defaults.
+The file holds a list of configurations by Apache's names, as mqadmin takes it, or the output of `exportMetadata`.
+Fields that an entry leaves out stay as they are on a broker that knows the name; a new topic or group gets Apache's
+defaults.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ _SIGNS = ("+", "-")
 
 
 class ListKind(msgspec.Struct, Generic[C], frozen=True):
-    """What there is a list of. ``section`` holds the entries in a file of `apply`, ``table_field`` in one of
-    `exportMetadata`; ``fields`` are what describes a change. ``words`` read the fields that people may also write in
-    words: None for no such words."""
+    """A kind of object that there are lists of. ``section`` holds the entries in a file for `apply`, ``table_field`` in
+    one of `exportMetadata`. ``fields`` describe a change. ``words`` parse the fields that people may also write in
+    words; None for a text that is not such a word."""
 
     config_type: type[C]
     section: str
@@ -44,11 +45,11 @@ TOPICS = ListKind(TopicConfig, "topics", "topicName", "topicConfigTable", topic_
 GROUPS = ListKind(SubscriptionGroupConfig, "groups", "groupName", "subscriptionGroupTable", group_fields)
 
 Entries = dict[str, dict[str, Any]]
-"""What a file says, by name: values by Apache's names."""
+"""The entries of a file by name: values by Apache's names."""
 
 
 def read_entries(path: str, kind: ListKind[C]) -> Entries:
-    """UsageError for a file that cannot be read, and for one that holds something else."""
+    """Reads the entries. UsageError for a file that cannot be read or holds something else."""
     try:
         found: Any = msgspec.json.decode(Path(path).read_bytes())
     except OSError as error:
@@ -71,14 +72,14 @@ def read_entries(path: str, kind: ListKind[C]) -> Entries:
 
 
 def checked_entry(kind: ListKind[C], entry: Mapping[str, Any]) -> dict[str, Any]:
-    """The entry with numbers where people may write words. UsageError, which begins with the entry's name, for what is
-    no configuration."""
+    """The entry with numbers in place of words. UsageError, which begins with the entry's name, for an invalid
+    configuration."""
     found = dict(entry)
     for field, read in kind.words.items():
         if isinstance(found.get(field), str) and (value := read(found[field])) is not None:
             found[field] = value
     _configured(kind, found)
-    if isinstance(found.get("perm"), int):  # brokers take any number
+    if isinstance(found.get("perm"), int):  # brokers accept any number
         try:
             parse_perm(str(found["perm"]))
         except UsageError as error:
@@ -92,7 +93,8 @@ def unknown_field(where: str, field: str, known: Sequence[str]) -> UsageError:
 
 
 def _configured(kind: ListKind[C], values: Mapping[str, Any]) -> C:
-    """A configuration out of values by Apache's names. UsageError for unknown names and for values of a wrong type."""
+    """A configuration made from values by Apache's names. UsageError for unknown names and for values of a wrong
+    type."""
     name = values[kind.name_field]
     unknown = [field for field in values if field not in kind.config_type.__struct_encode_fields__]
     if unknown:
@@ -112,8 +114,8 @@ def plan_list(
     *,
     replace: bool,
 ) -> Step:
-    """One request to one broker, with the entries that change something: Apache's broker drops a whole list as soon as
-    one of its topics is as it was. ``before`` is what the broker has, by name."""
+    """Plans one request to one broker, with only the entries that change something: Apache's broker drops a whole list
+    if one of its topics is unchanged. ``before`` is what the broker has, by name."""
     requests: list[C] = []
     changes: list[FieldChange] = []
     way_back = WayBack(kind.section)
@@ -133,8 +135,8 @@ def plan_list(
 
 
 def wanted(kind: ListKind[C], entry: Mapping[str, Any], now: C | None, *, replace: bool) -> tuple[C, C]:
-    """What to ask for, with signed attributes, and what the broker will have. Only attributes that change are asked
-    for: Apache's broker refuses a request that names one which must not change, whatever it says of it."""
+    """What to ask for, with signed attributes, and what the broker will have. Only changed attributes are asked for:
+    Apache's broker refuses a request that names an unchangeable attribute, even with its present value."""
     kept = {} if now is None else now.attributes
     signed = {
         name if name.startswith(_SIGNS) else f"+{name}": value for name, value in entry.get(_ATTRIBUTES, {}).items()
@@ -150,7 +152,7 @@ def wanted(kind: ListKind[C], entry: Mapping[str, Any], now: C | None, *, replac
 
 
 def entry_of(kind: ListKind[C], config: C) -> dict[str, Any]:
-    """What a file says so that a broker has this configuration; without the name."""
+    """The entry for a file that gives a broker this configuration; without the name."""
     plain: dict[str, Any] = without_none(msgspec.to_builtins(config))
     del plain[kind.name_field]
     if not config.attributes:
@@ -159,14 +161,14 @@ def entry_of(kind: ListKind[C], config: C) -> dict[str, Any]:
 
 
 def without_none(value: Any) -> Any:
-    """Objects in objects, without the fields that are None."""
+    """Nested objects without the fields that are None."""
     if isinstance(value, dict):
         return {name: without_none(each) for name, each in value.items() if each is not None}
     return value
 
 
 def entry_back(kind: ListKind[C], before: C, after: C) -> dict[str, Any]:
-    """What a file says so that a broker goes back from ``after`` to ``before``."""
+    """The entry for a file that takes a broker back from ``after`` to ``before``."""
     gone = {f"-{name}": "" for name in after.attributes if name not in before.attributes}
     attributes = {**before.attributes, **gone}
     return {**entry_of(kind, before), **({_ATTRIBUTES: attributes} if attributes else {})}

@@ -1,7 +1,5 @@
-"""An admin client that asks many questions and has to end in time: under a deadline for all of them together, and a
-server that did not answer once in time is not asked again. Otherwise each of a hundred questions would wait for it
-anew.
-"""
+"""An admin client for many questions that must end in time. One deadline covers all of them, and a server that did not
+answer once in time is not asked again; otherwise each of a hundred questions would wait for it anew."""
 
 from __future__ import annotations
 
@@ -18,20 +16,20 @@ if TYPE_CHECKING:
     from rmqclient.remoting.requests import Fields
 
 _ASKS_A_CLIENT = frozenset({RequestCode.GET_CONSUMER_RUNNING_INFO, RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS})
-"""If one of these has no answer in time, a client is silent, and not its broker."""
+"""If one of these gets no answer in time, the silent one is a client, not its broker."""
 
 
 class DeadlineClient(AdminClient):
-    """``begin`` sets the deadline; before, there is none."""
+    """``begin`` sets the deadline; before that, there is none."""
 
     deadline_s = float("inf")
-    """``time.monotonic()`` from which no request is made and those under way time out."""
+    """The ``time.monotonic()`` from which no request is made and pending ones time out."""
 
     answer_wait_max_s = float("inf")
-    """The longest wait for one answer, if the caller wants a shorter one than the call's own."""
+    """The longest wait for one answer, if the caller wants a shorter one than its own time-out."""
 
     _silences: Mapping[str, str] = {}
-    """Servers that did not answer in time since ``begin``, by address, and the error."""
+    """Servers that have not answered in time since ``begin``, by address, with the error."""
 
     def begin(self, wait_s: float) -> None:
         """Begins a new round of questions, which may take ``wait_s``."""

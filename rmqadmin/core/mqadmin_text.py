@@ -1,6 +1,6 @@
-"""How mqadmin writes things, for the ``mqadmin_text`` of results: cut columns, Java's maps and their order, numbers.
+"""mqadmin's notation, for the ``mqadmin_text`` of results: cut columns, Java's maps and their order, numbers.
 
-Only forms live here; commands decide what is said. Source: the command classes of module tools, 5.5.0.
+Only the notation is here; commands decide the content. Source: the command classes of module tools, 5.5.0.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PROPERTIES_CAPACITY = 128
 """``MessageDecoder.string2messageProperties`` makes its map this large."""
 
 PROPERTIES_TABLE_SIZE = 16
-"""Buckets of ``java.util.Properties`` to begin with."""
+"""The initial number of buckets of ``java.util.Properties``."""
 
 TOPIC_WIDTH, BROKER_NAME_WIDTH, CLUSTER_WIDTH = 64, 32, 20
 
@@ -45,8 +45,8 @@ def java_map(items: Mapping[str, Any]) -> str:
 
 
 def hash_order(keys: Iterable[K], hash_of: Callable[[K], int], capacity: int = HASH_MAP_CAPACITY) -> list[K]:
-    """The order in which a ``java.util.HashMap`` of at first ``capacity`` buckets hands out keys put into it in the
-    order given: by bucket, then by insertion."""
+    """The order in which a ``java.util.HashMap`` with initially ``capacity`` buckets returns keys inserted in the order
+    given: by bucket, then by insertion."""
     found = list(keys)
     while len(found) * 4 > capacity * 3:
         capacity *= 2
@@ -55,16 +55,16 @@ def hash_order(keys: Iterable[K], hash_of: Callable[[K], int], capacity: int = H
 
 
 def hash_map(items: Mapping[str, Any], capacity: int = HASH_MAP_CAPACITY) -> dict[str, Any]:
-    """The items as a ``java.util.HashMap`` hands them out; like fastjson, without those that are null."""
+    """The items as a ``java.util.HashMap`` returns them, without nulls, like fastjson."""
     return {key: items[key] for key in hash_order(items, java_hash, capacity) if items[key] is not None}
 
 
 def properties_order(keys: Iterable[str]) -> list[str]:
-    """The order in which ``java.util.Properties`` of Java 9 and later hand out keys put into them in the order given.
+    """The order in which ``java.util.Properties`` of Java 9 and later return keys inserted in the order given.
 
-    They keep them in a ConcurrentHashMap, which doubles as soon as it is three quarters full. When a bucket is split,
-    the keys after the last one that goes the other way keep their order. The keys before it are put in front of them
-    one by one, which reverses their order.
+    They keep keys in a ConcurrentHashMap, which doubles when it is three quarters full. When a bucket is split, the
+    keys after the last one that goes the other way keep their order. The keys before it are put in front of them one by
+    one, which reverses their order.
     """
     size, buckets = PROPERTIES_TABLE_SIZE, [list[str]() for _ in range(PROPERTIES_TABLE_SIZE)]
     for count, key in enumerate(dict.fromkeys(keys), 1):
@@ -82,7 +82,7 @@ def _spread(code: int) -> int:
 
 
 def _split(bucket: list[str], bit: int) -> tuple[list[str], list[str]]:
-    """The keys whose hash does not have the bit, and the keys whose hash has it."""
+    """The keys whose hash lacks the bit, and those whose hash has it."""
     sides = [bool(_spread(java_hash(key)) & bit) for key in bucket]
     tail = len(bucket)
     while tail and sides[tail - 1] == sides[-1]:
@@ -96,7 +96,7 @@ def _split(bucket: list[str], bit: int) -> tuple[list[str], list[str]]:
 
 
 def copied_capacity(count: int) -> int:
-    """The buckets of a ``java.util.HashMap`` into which another map of ``count`` keys is put at once."""
+    """The number of buckets of a ``java.util.HashMap`` into which another map of ``count`` keys is copied at once."""
     capacity = 1
     while capacity < int(count / 0.75 + 1):
         capacity *= 2
@@ -121,8 +121,8 @@ def queue_text(queue: MessageQueue) -> str:
 
 
 def fastjson_pretty(value: Any, indent: str = "") -> str:
-    """fastjson's ``PrettyFormat``: tabs, no blank behind a colon, integer keys without quotes, None left out."""
-    import json  # 1 ms, for this form alone
+    """fastjson's ``PrettyFormat``: tabs, no blank after a colon, integer keys without quotes, None left out."""
+    import json  # 1 ms; only for this format
 
     if hasattr(value, "__struct_fields__"):
         names = zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True)

@@ -1,4 +1,4 @@
-"""What somebody who wrote an unknown name may have meant."""
+"""What a user who wrote an unknown name may have meant."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 
 def near_name(name: str, known: Iterable[str]) -> str | None:
-    """The known name that is nearest in any case, as it is written; None if none is near."""
-    from difflib import get_close_matches  # for those who have mistyped something
+    """The known name most similar to ``name``, ignoring case, as it is written; None if none is similar."""
+    from difflib import get_close_matches  # only for mistyped names
 
     spelled = {each.lower(): each for each in known}
     near = get_close_matches(name.lower(), spelled, n=1)
@@ -15,6 +15,6 @@ def near_name(name: str, known: Iterable[str]) -> str | None:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str | None:
-    """A hint with ``near_name``."""
+    """A hint that suggests ``near_name``."""
     near = near_name(name, known)
     return None if near is None else f"Did you mean {near}?"

@@ -1,6 +1,5 @@
-"""Where the program keeps files of its own (the XDG directories), and how it writes those that only their owner may
-read: whole or not at all.
-"""
+"""Where the program keeps its own files (the XDG directories), and how it writes those that only their owner may read:
+whole or not at all."""
 
 from __future__ import annotations
 
@@ -10,17 +9,17 @@ from pathlib import Path
 
 
 def config_dir() -> Path:
-    """What people write: settings, contexts, keys of the dashboard."""
+    """Files that people write: settings, contexts, keys of the dashboard."""
     return _xdg("XDG_CONFIG_HOME", ".config")
 
 
 def state_dir() -> Path:
-    """What must outlive the call: which context is in use, undo files."""
+    """State that must outlive the call: which context is in use, undo files."""
     return _xdg("XDG_STATE_HOME", ".local/state")
 
 
 def cache_dir() -> Path:
-    """What may be lost."""
+    """Files that may be lost."""
     return _xdg("XDG_CACHE_HOME", ".cache")
 
 
@@ -30,9 +29,8 @@ def _xdg(variable: str, default: str) -> Path:
 
 
 def write_private(path: Path, text: str, *, is_new: bool = False) -> None:
-    """Replaces a file, or makes it, with its directories: 0600 in 0700. A reader sees the old text or the new one, also
-    after a crash. With ``is_new``, FileExistsError if it is there already. OSError if it cannot be written; the old
-    file is then as it was."""
+    """Writes a file, with its directories: 0600 in 0700. A reader sees the old text or the new one, even after a crash.
+    With ``is_new``, FileExistsError if it exists. OSError if it cannot be written; the old file is then unchanged."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -51,7 +49,7 @@ def write_private(path: Path, text: str, *, is_new: bool = False) -> None:
 
 
 def _sync_directory(path: Path) -> None:
-    """So that the new name outlives a crash, too."""
+    """Makes the new name survive a crash, too."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

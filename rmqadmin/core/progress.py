@@ -1,4 +1,4 @@
-"""How far something long is, for the status line: nothing in its first second, then some times a second."""
+"""Progress of a long task, for the status line: nothing in the first second, then updates several times a second."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _Progress:
 
 
 class BytesDone(_Progress):
-    """Call it with what is being done, how many bytes of it are done, and of how many."""
+    """Call it with what is being done, how many bytes are done, and the total."""
 
     def __call__(self, doing: str, done_bytes: int, total_bytes: int) -> None:
         if not self.is_due():
@@ -48,7 +48,7 @@ class BytesDone(_Progress):
 
 
 class CountDone(_Progress):
-    """Call it with how many of ``what`` are done, and of how many."""
+    """Call it with how many of ``what`` are done, and the total."""
 
     def __init__(self, show: Callable[[str | None], None], what: str):
         super().__init__(show)
@@ -57,7 +57,7 @@ class CountDone(_Progress):
 
     def __call__(self, done_count: int, total_count: int) -> None:
         if done_count == 1:
-            self._since_s = time.monotonic()  # the next round of them
+            self._since_s = time.monotonic()  # the next round begins
         if self.is_due():
             rate = units.count(round(done_count / max(time.monotonic() - self._since_s, 0.001)))
             self.say(f"{units.count(done_count)} of {units.count(total_count)} {self._what}, {rate}/s")

@@ -1,4 +1,4 @@
-"""The rate of a redrive that is under way, and the keys that turn it, in a terminal and in the dashboard."""
+"""The rate of a running redrive, and the keys that change it, in a terminal and in the dashboard."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _MEASURED_S_MIN = 1.0
 
 
 class SpeedGauge:
-    """Messages a second, of late."""
+    """The recent speed in messages a second."""
 
     def __init__(self) -> None:
         self.per_s = 0.0
         self._moved = (time.monotonic(), 0)
 
     def measure(self, sent_count: int) -> None:
-        """``sent_count``: all so far."""
+        """``sent_count``: the total so far."""
         now, (then, before_count) = time.monotonic(), self._moved
         if now - then >= _MEASURED_S_MIN:
             self.per_s = (sent_count - before_count) / (now - then)
@@ -26,7 +26,7 @@ class SpeedGauge:
 
 
 class RateDial:
-    """The rate as keys change it: messages a second for the whole job, None without a limit."""
+    """The rate that keys change: messages a second for the whole job, None for no limit."""
 
     def __init__(self, rate: float | None):
         self.rate = rate
@@ -34,12 +34,12 @@ class RateDial:
 
     @property
     def setting(self) -> float | None:
-        """For ``PermitService.set_rate``: 0 is a pause."""
+        """The value for ``PermitService.set_rate``: 0 is a pause."""
         return 0.0 if self.is_paused else self.rate
 
     def press(self, key: str, per_s: float) -> bool:
-        """Whether anything has changed. ``per_s`` is the present speed, from which a job without a limit is slowed
-        down."""
+        """Handles a key; whether anything has changed. ``per_s`` is the present speed, from which a job without a limit
+        is slowed down."""
         before = self.setting
         if key == "p":
             self.is_paused = not self.is_paused

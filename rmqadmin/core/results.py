@@ -1,8 +1,8 @@
-"""What a command hands to the renderer: rows of one documented type, maybe a summary, and Apache's own text if we match
-it. Commands never print; ``output`` turns a result into every format.
+"""What a command hands to the renderer: rows of one documented type, an optional summary, and Apache's own text where
+we match it. Commands never print; ``output`` turns a result into every format.
 
 A row is a Struct whose fields are the contract of ``json``, ``jsonl`` and ``tsv``: snake case, units last, None for
-what is unknown. Their order is the order of the columns.
+unknown. The order of fields is the order of columns.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ import msgspec
 from rmqproto.wording import counted
 
 Notice = Callable[[str], None]
-"""Takes what the user should know beside the answer."""
+"""Takes a message for the user that is not part of the answer."""
 
 _WIDE, _APART, _KEY, _TIME, _SPARSE, _IMPORTANCE = "wide", "apart", "key", "time", "sparse", "importance"
 
 
 class Importance(IntEnum):
-    """Which columns a narrow terminal still shows: the smaller, the longer."""
+    """Which columns a narrow terminal still shows: the smaller the value, the longer the column stays."""
 
     VITAL = 0
     USUAL = 1
@@ -33,7 +33,7 @@ class Importance(IntEnum):
 
 
 class Shape(Enum):
-    """What a cell is, which decides how it is shortened."""
+    """What kind of text a cell is. It decides how the cell is shortened."""
 
     NUMBER = "number, age or yes and no: never shortened"
     NAME = "name or address: shortened in the middle"
@@ -50,14 +50,15 @@ _ID_ENDS = ("message_id", "client_id", "original_id")
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """Base of all rows and summaries. Annotate every field with ``doc``."""
+    """The base of all rows and summaries. Annotate every field with ``doc``."""
 
     def column_of(self, column: ResultColumn) -> ResultColumn:
-        """What a column says of its value in this row, for people: another one if the row itself says what it is."""
+        """The column for this row's value, as people see it. Differs from ``column`` if the row itself says what the
+        value is."""
         return column
 
     def shown(self, column: ResultColumn) -> Any:
-        """What people see of a field, where its value says less than the row knows."""
+        """What people see of a field whose value says less than the row knows."""
         return getattr(self, column.name)
 
 
@@ -71,10 +72,10 @@ def doc(
     vital: bool = False,
     minor: bool = False,
 ) -> msgspec.Meta:
-    """What a field says. ``key``: it is (part of) the row's name, for ``--output name``. ``wide``: tables show it only
-    with ``--output wide``. ``apart``: so they do, unless it tells rows apart: those of several servers. ``sparse``:
-    tables leave it out if no row has it. A narrow terminal leaves ``minor`` columns out first, then the others from the
-    right, and ``vital`` ones last: keys and sparse ones are vital, and what tells rows apart."""
+    """Describes a field. ``key``: it is (part of) the row's name, for ``--output name``. ``wide``: tables show it only
+    with ``--output wide``. ``apart``: like ``wide``, but also shown if it tells rows of several servers apart.
+    ``sparse``: tables leave it out if no row has it. A narrow terminal leaves out ``minor`` columns first, then the
+    others from the right, and ``vital`` ones last. Keys, sparse columns and shown ``apart`` columns are vital."""
     is_vital = vital or key or sparse or apart
     importance = Importance.VITAL if is_vital else Importance.MINOR if minor else Importance.USUAL
     extra = {_WIDE: wide or apart, _APART: apart, _KEY: key, _SPARSE: sparse, _IMPORTANCE: importance}
@@ -150,12 +151,12 @@ def _type_name(part: Any) -> str:
 
 
 DOCUMENT_VERSION = 1
-"""``_version`` of every document; a change that could break a script raises it and goes into the manual."""
+"""The ``_version`` of every document. A change that could break a script raises it and goes into the manual."""
 
 
 def some_failed(errors: Sequence[object | None], noun: str) -> str | None:
-    """For ``Result.problem``: how many of how many failed, and why the first did; None if none did. ``errors`` has None
-    for what did not."""
+    """For ``Result.problem``: how many of how many failed, and the first error; None if none failed. ``errors`` has
+    None for successes."""
     failed = [error for error in errors if error is not None]
     return f"{len(failed)} of {counted(len(errors), noun)}: {failed[0]}" if failed else None
 
@@ -175,56 +176,56 @@ class Result(msgspec.Struct, frozen=True):
         raise NotImplementedError
 
     def batches(self) -> Iterator[Sequence[Row]]:
-        """The rows as they come, for formats that need not wait for all of them. Once."""
+        """The rows as they arrive, for formats that need not wait for all of them. May be called once."""
         yield self.rows()
 
     def cards(self, width: int | None, now_ms: int | None) -> Iterator[str] | None:
-        """What a person sees where a table would not do: whole lines, part by part. ``width`` is that of the terminal,
-        None for as wide as it gets and whole; ``now_ms`` what ages are relative to, None for moments. None: a table."""
+        """Text for people where a table would not do: whole lines, part by part. ``width`` is that of the terminal,
+        None for no limit and no cuts; ``now_ms`` is what ages are relative to, None to show points in time. Returns
+        None for a table."""
         return None
 
     def lines_below(self, width: int | None) -> Iterator[str]:
-        """What a person sees below the table and its summary, in place of fields that only ``wide`` shows: whole lines.
-        ``width`` as for ``cards``."""
+        """Text for people below the table and its summary, in place of fields that only ``wide`` shows: whole lines.
+        ``width`` is as for ``cards``."""
         yield from ()
 
     def raw(self) -> Iterator[bytes] | None:
-        """Bytes that are the answer in every format, part by part. None: the rows are."""
+        """Bytes that are the answer in every format, part by part. None if the rows are the answer."""
         return None
 
     def is_endless(self) -> bool:
-        """Whether rows come until somebody interrupts."""
+        """Whether rows come until the user interrupts."""
         return False
 
     def is_live(self) -> bool:
-        """Whether rows come as time goes by, and are looked at when they come: no pager takes them."""
+        """Whether rows arrive over time and are read as they arrive: they do not go through a pager."""
         return self.is_endless()
 
     def summary(self) -> Row | None:
-        """What belongs to no single row: totals, rates."""
+        """Values that belong to no single row: totals, rates."""
         return None
 
     def mqadmin_text(self) -> str | None:
-        """What mqadmin 5.5.0 prints for the same answer, to the byte. None if it has no such answer."""
+        """What mqadmin 5.5.0 prints for the same answer, byte for byte. None if it has no such answer."""
         return None
 
     def remark(self) -> str | None:
-        """What else the user should know once all rows are shown, beside the answer."""
+        """A remark for the user, outside the answer, once all rows are shown."""
         return None
 
     def stopped_by(self, error: BaseException) -> str | None:
-        """What else the user should know if ``error``, be it Ctrl-C or a closed pipe, came before all rows were
-        shown."""
+        """A remark for the user if ``error``, such as Ctrl-C or a closed pipe, came before all rows were shown."""
         return None
 
     def problem(self) -> str | None:
-        """What went wrong with one part, if the other parts are worth showing. The program ends with status 1."""
+        """What went wrong with one part, if the other parts are worth showing. The program then ends with status 1."""
         return None
 
     def exit_status(self) -> int | None:
-        """The program's exit status if this says more than whether all was done: that of a check."""
+        """The program's exit status, if it says more than whether all was done, as for a check."""
         return None
 
     def damage(self) -> str | None:
-        """What is damaged of the files that were asked about. The program ends with status 7."""
+        """The damage found in the files that were checked. The program then ends with status 7."""
         return None

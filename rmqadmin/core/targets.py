@@ -22,7 +22,7 @@ A = TypeVar("A")
 
 
 def masters(admin: AdminClient, broker_addr: str | None, cluster_name: str | None) -> list[str]:
-    """Addresses meant by ``-b`` or ``-c``, exactly one of which is given: UsageError, in mqadmin's words, otherwise.
+    """The addresses meant by ``-b`` or ``-c``. UsageError, in mqadmin's words, unless exactly one of them is given.
     NotFoundError for a cluster that is unknown or has no master."""
     brokers = _of_cluster(admin, broker_addr, cluster_name)
     if brokers is None:
@@ -34,7 +34,7 @@ def masters(admin: AdminClient, broker_addr: str | None, cluster_name: str | Non
 
 
 def replicas(admin: AdminClient, broker_addr: str | None, cluster_name: str | None) -> list[str]:
-    """As ``masters``, with the cluster's slaves. A broker's master comes first."""
+    """Like ``masters``, with the cluster's slaves. A broker's master comes first."""
     brokers = _of_cluster(admin, broker_addr, cluster_name)
     return [(broker_addr or "").strip()] if brokers is None else replicas_of_all(brokers)
 
@@ -42,7 +42,7 @@ def replicas(admin: AdminClient, broker_addr: str | None, cluster_name: str | No
 def everywhere(
     admin: AdminClient, broker_addr: str | None, cluster_name: str | None, *, all_clusters: bool
 ) -> list[str]:
-    """As ``replicas``, or every broker that the name server knows. UsageError for both, and for neither."""
+    """Like ``replicas``, or every broker that the name server knows. UsageError for both, and for neither."""
     if not all_clusters:
         return replicas(admin, broker_addr, cluster_name)
     if broker_addr is not None or cluster_name is not None:
@@ -51,12 +51,12 @@ def everywhere(
 
 
 def meant_masters(admin: AdminClient, broker_addr: str | None, cluster_name: str | None) -> list[str]:
-    """As ``masters``; if neither is given, of the only cluster that the name server knows."""
+    """Like ``masters``; if neither is given, the masters of the only cluster that the name server knows."""
     return masters(admin, broker_addr, _meant_cluster(admin, broker_addr, cluster_name))
 
 
 def meant_replicas(admin: AdminClient, broker_addr: str | None, cluster_name: str | None) -> list[str]:
-    """As ``replicas``; if neither is given, of the only cluster that the name server knows."""
+    """Like ``replicas``; if neither is given, the replicas of the only cluster that the name server knows."""
     return replicas(admin, broker_addr, _meant_cluster(admin, broker_addr, cluster_name))
 
 
@@ -96,7 +96,7 @@ def _of_cluster(admin: AdminClient, broker_addr: str | None, cluster_name: str |
 
 
 def cluster(admin: AdminClient, cluster_name: str) -> list[BrokerData]:
-    """The brokers of one cluster, by name. NotFoundError, which lists what there is, for an unknown one."""
+    """The brokers of one cluster, by name. NotFoundError, which lists the clusters, for an unknown one."""
     info = admin.cluster_info()
     names = info.cluster_addr_table.get(cluster_name.strip())
     if names is None:
@@ -135,8 +135,8 @@ def find_route(admin: AdminClient, topic: str) -> TopicRoute | None:
 def ask_each(
     ask: Callable[[A], T], of: Sequence[A], told: Callable[[int, int], None] | None = None
 ) -> list[T]:  # fmt: skip
-    """Calls ``ask`` for each at the same time. Results are in order. Raises the first error after all have answered.
-    ``told`` takes how many have answered, of how many."""
+    """Calls ``ask`` for all items at the same time. Results are in order. Raises the first error after all have
+    answered. ``told`` takes how many have answered, and the total."""
     if len(of) < 2:
         return [ask(one) for one in of]
     from concurrent.futures import ThreadPoolExecutor  # 6 ms

@@ -1,4 +1,4 @@
-"""Text for a terminal: nothing in it drives the terminal, and its width is counted in cells."""
+"""Text for a terminal: nothing in it controls the terminal, and its width is counted in cells."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ ELLIPSIS = "…"
 
 
 def printable(text: str) -> str:
-    """Control characters (and halves of surrogate pairs) as escapes, so that a message key cannot drive a terminal."""
+    """The text with control characters (and halves of surrogate pairs) escaped, so that a message key cannot control a
+    terminal."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
 
 
 def display_width(text: str) -> int:
-    """Terminal cells, without Rich's table of widths (45 ms): wide East Asian characters take two, marks none."""
+    """The width in terminal cells, without Rich's table of widths (45 ms): wide East Asian characters take two,
+    combining marks none."""
     return len(text) if text.isascii() else sum(map(_cell_width, text))
 
 
@@ -31,7 +33,7 @@ def shortened_at_end(text: str, width: int) -> str:
 
 
 def shortened_in_middle(text: str, width: int) -> str:
-    """At most ``width`` cells (1 or more): beginning and end, by which people tell ids and names apart."""
+    """At most ``width`` cells (1 or more): the beginning and the end, by which people tell ids and names apart."""
     if display_width(text) <= width:
         return text
     tail_width = (width - 1) // 2

@@ -21,7 +21,7 @@ import msgspec
 from rmqproto.errors import UsageError
 
 TIMESTAMP_MAX_MS = 253_402_300_799_999
-"""The last millisecond of the year 9999, past which a time has no ISO form."""
+"""The last millisecond of the year 9999. Later times have no ISO form."""
 
 _SPELLINGS = "Write now, -10m, @1676730526212, 2026-01-31T12:00:00Z or 2026-01-31#12:00:00:000."
 _UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
@@ -41,7 +41,8 @@ class TimeRange(msgspec.Struct, frozen=True):
 
 
 def parse_time(text: str, now_ms: int, *, base_ms: int | None = None) -> int:
-    """The instant ``text`` means. A duration counts from ``base_ms``, or from now. UsageError for anything else."""
+    """The instant that ``text`` means. A duration counts from ``base_ms``, or from now. UsageError for anything
+    else."""
     text = text.strip()
     if text.lower() == "now":
         return now_ms
@@ -61,7 +62,8 @@ def parse_time(text: str, now_ms: int, *, base_ms: int | None = None) -> int:
 
 
 def parse_mqadmin_time(text: str, now_ms: int) -> int:
-    """As ``parse_time``, and also bare epoch milliseconds, as in mqadmin. A negative number stays as it is."""
+    """Like ``parse_time``, but also takes bare epoch milliseconds, as mqadmin does. A negative number is returned as it
+    is."""
     stripped = text.strip()
     if re.fullmatch(r"-?\d{1,19}", stripped):
         return int(stripped)
@@ -69,7 +71,7 @@ def parse_mqadmin_time(text: str, now_ms: int) -> int:
 
 
 def parse_range(text: str, now_ms: int) -> TimeRange:
-    """``A..B``, ``A..``, ``..B``. A single time is a beginning. UsageError if it ends before it begins."""
+    """``A..B``, ``A..``, ``..B``. A single time is a beginning. UsageError if the range ends before it begins."""
     first, separator, second = text.strip().partition(RANGE)
     begin_ms = parse_time(first, now_ms) if first else None
     end_ms = parse_time(second, now_ms, base_ms=begin_ms) if separator and second else None
@@ -103,7 +105,7 @@ def _parse_mqadmin(text: str) -> int:
 
 
 def _parse_iso(text: str) -> int:
-    # fromisoformat also takes eight digits for a day, so "20260131", or an epoch with a forgotten @, would be one.
+    # fromisoformat also takes eight digits as a date, so "20260131", or an epoch with a forgotten @, would pass.
     if not re.match(r"\d{4}-", text):
         raise UsageError(f"{text!r} is not a time", hint=_SPELLINGS)
     try:
@@ -114,7 +116,7 @@ def _parse_iso(text: str) -> int:
 
 
 def _epoch_ms(moment: datetime) -> int:
-    """A moment without a zone is local time."""
+    """The epoch time in ms. A time without a zone is local time."""
     try:
         return (moment.astimezone(UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
     except (OverflowError, ValueError):
@@ -125,8 +127,8 @@ def _epoch_ms(moment: datetime) -> int:
 
 
 def iso_local(timestamp_ms: int) -> str:
-    """``2026-01-31 12:00:00.000+01:00``: local time with its offset, which ``parse_time`` reads back. ``@`` and
-    the ms for a time before 1970 or after 9999, which a producer may have a message made at."""
+    """``2026-01-31 12:00:00.000+01:00``: local time with its offset, which ``parse_time`` reads back. ``@`` and the ms
+    for a time before 1970 or after 9999, which a producer may give as a message's birth time."""
     if not 0 <= timestamp_ms <= TIMESTAMP_MAX_MS:
         return f"@{timestamp_ms}"
     return _iso(datetime.fromtimestamp(timestamp_ms // 1000, UTC).astimezone(), timestamp_ms)
@@ -142,12 +144,12 @@ def _iso(moment: datetime, timestamp_ms: int) -> str:
 
 
 def understood(timestamp_ms: int) -> str:
-    """How a destructive command says which instant it understood: UTC and local."""
+    """How a destructive command shows which instant it understood: in UTC and local time."""
     return f"{iso_utc(timestamp_ms)} UTC ({iso_local(timestamp_ms)} local, @{timestamp_ms})"
 
 
 def mqadmin_time(timestamp_ms: int, *, milliseconds: bool) -> str:
-    """As mqadmin prints times, in local time: ``yyyy-MM-dd HH:mm:ss``, followed by ``,SSS`` if wanted."""
+    """A local time as mqadmin prints it: ``yyyy-MM-dd HH:mm:ss``, followed by ``,SSS`` if wanted."""
     moment = datetime.fromtimestamp(timestamp_ms // 1000, UTC).astimezone()
     text = moment.strftime("%Y-%m-%d %H:%M:%S")
     return f"{text},{timestamp_ms % 1000:03d}" if milliseconds else text
@@ -156,7 +158,7 @@ def mqadmin_time(timestamp_ms: int, *, milliseconds: bool) -> str:
 def time_range(
     begin: str | None, end: str | None, now_ms: int, option: str = "-b", end_option: str = "-e"
 ) -> TimeRange:
-    """``option`` (``-b``) and ``end_option``; the first alone may also be a range."""
+    """The range from ``option`` (``-b``) and ``end_option``; the first alone may also be a range."""
     if begin is not None and RANGE in begin:
         if end is not None:
             raise UsageError(f"{option} is a range already: leave out {end_option}")

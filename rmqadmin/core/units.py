@@ -1,5 +1,5 @@
-"""Numbers, ages and times as people read them: of fixed form, the same in every table of commands and dashboard.
-Unknown is a dash."""
+"""Numbers, ages and times as people read them, in one form for all tables of commands and dashboard. Unknown is a
+dash."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ def duration(length_ms: float | None) -> str:
 
 
 def elapsed(length_ms: float) -> str:
-    """As ``duration``, in whole seconds: ``0 s``, ``12 s``, ``3m05s``."""
+    """Like ``duration``, in whole seconds: ``0 s``, ``12 s``, ``3m05s``."""
     return "0 s" if length_ms < _MS_PER_S else duration(length_ms)
 
 
 def at_least(text: str) -> str:
-    """A sum of which parts are not known. Nothing is added to one that is not known at all."""
+    """Marks a sum some of whose parts are unknown. A dash stays as it is."""
     return text if text == UNKNOWN else f"≥{text}"
 
 
 def age(length_ms: int) -> str:
-    """``4m ago``, ``3d ago``, ``now``; ``in 4m`` for what is to come (or for a clock that is ahead)."""
+    """``4m ago``, ``3d ago``, ``now``; ``in 4m`` for the future (or for a clock that is ahead)."""
     length = abs(length_ms)
     if length < _MS_PER_S:
         return "now"
@@ -66,8 +66,8 @@ def age(length_ms: int) -> str:
 
 
 def moment(timestamp_ms: int | None) -> str:
-    """Local time to the second; the millisecond and the zone are in the message's own screen."""
-    from rmqadmin.core.times import TIMESTAMP_MAX_MS  # 1 ms, for tables with moments alone
+    """Local time to the second; the message's own screen shows the millisecond and the zone."""
+    from rmqadmin.core.times import TIMESTAMP_MAX_MS  # 1 ms; only for tables with points in time
 
     if not timestamp_ms or timestamp_ms < 0:
         return UNKNOWN
@@ -77,7 +77,7 @@ def moment(timestamp_ms: int | None) -> str:
 
 
 def clock(timestamp_ms: int) -> str:
-    """The local time of the day, to the second."""
+    """The local time of day, to the second."""
     return time.strftime("%H:%M:%S", time.localtime(timestamp_ms // _MS_PER_S))
 
 
@@ -93,7 +93,7 @@ def size(size_bytes: int) -> str:
 
 
 def queue_nums(read_write: tuple[int, int] | None) -> str:
-    """``8``, or ``8 read, 4 write`` while a topic is made smaller or larger."""
+    """``8``, or ``8 read, 4 write`` while a topic is being made smaller or larger."""
     if read_write is None:
         return UNKNOWN
     read, write = read_write

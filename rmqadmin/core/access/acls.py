@@ -61,7 +61,7 @@ class Acls(Result, frozen=True):
         ]
 
     def mqadmin_text(self) -> str:
-        """The heading again for each broker that has any."""
+        """Apache's text, with the heading repeated for each broker that has entries."""
         text = ""
         for one in self.found:
             if one.acls:
@@ -92,7 +92,7 @@ def _entries_or_none(acl: AclInfo) -> Sequence[tuple[str | None, AclEntry | None
 
 
 def wished_acl(subject: str, resources: str, actions: str, decision: PolicyDecision, source_ips: str | None) -> AclInfo:
-    """What to ask for: one entry a resource. UsageError if there is no resource or no action."""
+    """The ACL to ask for, with one entry per resource. UsageError if there is no resource or no action."""
     names, wanted = _parts(resources), _parts(actions)
     if not names or not wanted:
         raise UsageError("-r and -a need at least one name each", hint="For example -r Topic:OrderTopic -a Pub,Sub.")
@@ -106,7 +106,7 @@ def _parts(text: str) -> list[str]:
 
 
 def acl_changes(before: AclInfo | None, after: AclInfo) -> list[FieldChange]:
-    """The resources whose entries differ. What is not in ``after`` stays."""
+    """The resources whose entries differ. Resources that are not in ``after`` stay."""
     old = {} if before is None else {entry.resource: entry_text(entry) for _, entry in _entries(before)}
     changes = []
     for _, entry in _entries(after):
@@ -118,26 +118,27 @@ def acl_changes(before: AclInfo | None, after: AclInfo) -> list[FieldChange]:
 def plan_acl(
     admin: AdminClient, addr: str, wished: AclInfo, act: Callable[[str, AclInfo], None], *, target: str | None = None
 ) -> Step:
-    """Entries for one subject on one broker."""
+    """Plans entries for one subject on one broker."""
     before = admin.acl(addr, wished.subject)
     step = acl_step(addr, before, wished, act)
     return msgspec.structs.replace(step, target=target or addr, undo=_ways_back(addr, wished.subject, before, step))
 
 
 def acl_step(addr: str, before: AclInfo | None, wished: AclInfo, act: Callable[[str, AclInfo], None]) -> Step:
-    """As ``plan_acl``, for who knows what the broker has."""
+    """Like ``plan_acl``, for callers that know what the broker has."""
     changes = acl_changes(before, wished)
     return Step(addr, action(before, changes), changes, partial(act, addr, wished))
 
 
 def _ways_back(addr: str, subject: str, before: AclInfo | None, step: Step) -> list[list[str]]:
-    """A command for each resource that the step changes."""
+    """The commands that undo the step, one for each resource it changes."""
     old = {} if before is None else {entry.resource or "": entry for _, entry in _entries(before)}
     return [entry_back(addr, subject, old.get(change.field), change.field) for change in step.changes]
 
 
 def entry_back(addr: str, subject: str, before: AclEntry | None, resource: str) -> list[str]:
-    """The words of the command that has the entry of a resource be as it was; None: not there."""
+    """The command, in words, that restores the entry of a resource. ``before`` without that entry: the command that
+    removes it."""
     who = ["-b", addr, "-s", subject, "-r", resource]
     if before is None:
         return ["deleteAcl", *who]
@@ -146,7 +147,7 @@ def entry_back(addr: str, subject: str, before: AclEntry | None, resource: str) 
 
 
 def removed_entries(before: AclInfo | None, resource: str | None) -> list[FieldChange]:
-    """The entry of one resource, or all."""
+    """The removal of one resource's entry, or of all entries."""
     found = [] if before is None else _entries(before)
     return [
         FieldChange(entry.resource or "", entry_text(entry), None)
@@ -156,7 +157,7 @@ def removed_entries(before: AclInfo | None, resource: str | None) -> list[FieldC
 
 
 def delete_acl_in_broker(admin: AdminClient, addr: str, subject: str, resource: str | None) -> Step:
-    """The entry of one resource on one broker, or all of a subject's."""
+    """Plans the deletion of one resource's entry on one broker, or of all of a subject's entries."""
     before = admin.acl(addr, subject)
     changes = removed_entries(before, resource)
     act = partial(admin.delete_acl, addr, subject, resource)

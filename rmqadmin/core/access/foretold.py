@@ -1,5 +1,5 @@
-"""Whether a user may do something, and by which entry, as a broker's checks, users and policies say. The decision
-itself is the brokers' own: ``rmqproto.access.decision``."""
+"""Whether a user may do something, and which entry decides it, from a broker's checks, users and policies. The decision
+itself is the one that brokers use: ``rmqproto.access.decision``."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
 
 ANY_ADDRESS = "0.0.0.0"
-"""Where no entry asks for the address."""
+"""Used where no entry depends on the address."""
 
 
 class AskedAction(StrEnum):
-    """What a request can need: each but All of a policy's actions."""
+    """The actions that a request can need: each action of a policy except All."""
 
     PUB = Action.PUB.value
     SUB = Action.SUB.value
@@ -39,7 +39,7 @@ class AskedAction(StrEnum):
 
 
 class AccessQuestion(msgspec.Struct, frozen=True):
-    """``source_ip`` is None if it was not said."""
+    """``source_ip`` is None if it was not given."""
 
     username: str
     action: AskedAction
@@ -72,7 +72,7 @@ class ForetoldAccess(Result, frozen=True):
 
 
 def access_question(user: str, action: AskedAction, resource: str, source: str | None) -> AccessQuestion:
-    """UsageError for what is no user, no single thing, or no address."""
+    """The parsed question. UsageError for an invalid user, resource or address, and for a resource pattern."""
     name = username_of(user)
     if source is not None:
         try:
@@ -94,7 +94,7 @@ def _thing(text: str) -> Resource:
 
 
 def foretell(admin: AdminClient, addr: str, question: AccessQuestion) -> AccessRow:
-    """What one broker would say. UsageError if that depends on an address that was not said."""
+    """What one broker would decide. UsageError if that depends on an address that was not given."""
     config = admin.broker_config(addr)
     is_authenticating, is_authorizing, is_plain = (
         config.get(key, "").lower() == "true" for key in ("authenticationEnabled", "authorizationEnabled", "aclEnable")

@@ -1,5 +1,5 @@
-"""Granting and revoking, action by action, planned for one broker: an entry of a user's policies gains or loses
-actions, where `createAcl` and `updateAcl` replace it."""
+"""Plans grants and revocations of single actions on one broker. They add actions to an entry of a user's policies or
+take them away, where `createAcl` and `updateAcl` replace the entry."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EACH = (Action.PUB, Action.SUB, Action.CREATE, Action.UPDATE, Action.DELETE, Act
 
 
 def parse_actions(text: str) -> list[Action]:
-    """Of ``Pub,sub``, each once. UsageError for none, and for what is no action."""
+    """The actions in a text such as ``Pub,sub``, each once. UsageError if there is none, and for an unknown action."""
     found = []
     for name in filter(None, (part.strip() for part in text.split(","))):
         one = by_name(Action, name)
@@ -35,7 +35,7 @@ def parse_actions(text: str) -> list[Action]:
 
 
 def parse_resource(text: str) -> str:
-    """As brokers spell it. UsageError for what names none."""
+    """A resource as brokers spell it. UsageError for a text that names none."""
     pattern = ResourcePattern.parse(text.strip())
     if pattern is None:
         raise UsageError(
@@ -54,8 +54,8 @@ def plan_grant(
     decision: PolicyDecision,
     source_ips: list[str] | None,
 ) -> Step:
-    """The entry of the resource gets the actions beside those it has; if it decides otherwise, or for other addresses,
-    it is replaced. NotFoundError if there is no such user."""
+    """Plans a grant: adds the actions to the resource's entry. An entry with another decision or for other addresses is
+    replaced. NotFoundError if there is no such user."""
     acl, before = _entry(admin, addr, username, resource)
     kept: list[Action] = []
     if before is not None and before.decision == decision and (before.source_ips or None) == source_ips:
@@ -71,8 +71,8 @@ def plan_grant(
 
 
 def plan_revocation(admin: AdminClient, addr: str, username: str, actions: Sequence[Action], resource: str) -> Step:
-    """The entry of the resource loses the actions, and goes with its last one. NotFoundError if there is no such
-    user."""
+    """Plans a revocation: takes the actions from the resource's entry, and deletes the entry with its last action.
+    NotFoundError if there is no such user."""
     _, before = _entry(admin, addr, username, resource)
     if before is None:
         return Step(addr, "keep", [], lambda: None)
@@ -108,7 +108,7 @@ def _step(
 
 
 def _entry(admin: AdminClient, addr: str, username: str, resource: str) -> tuple[AclInfo | None, AclEntry | None]:
-    """All policies of the user, and the Custom entry of exactly this resource."""
+    """All policies of the user, and the Custom entry for exactly this resource."""
     if all(user.username != username for user in admin.users(addr)):
         raise NotFoundError(
             f"the broker {addr} has no user {username}", hint=f"`rmqadmin user ls -b {addr}` lists its users."

@@ -1,4 +1,4 @@
-"""Making, changing and deleting users, planned for one broker. Each broker keeps its own."""
+"""Plans the creation, change and deletion of users on one broker. Each broker keeps its own users."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class UserExistsError(RocketMQError):
-    """A user of the name is there already."""
+    """A user of this name already exists."""
 
 
 def plan_new_user(admin: AdminClient, addr: str, account: UserAccount) -> Step:
@@ -28,12 +28,12 @@ def plan_new_user(admin: AdminClient, addr: str, account: UserAccount) -> Step:
 
 
 def user_away(addr: str, username: str) -> list[list[str]]:
-    """The way back from a new user."""
+    """The commands that undo the creation of a user."""
     return [["deleteUser", "-b", addr, "-u", username]]
 
 
 def plan_user(admin: AdminClient, addr: str, account: UserAccount) -> Step:
-    """What is None in ``account`` stays. NotFoundError if there is no such user."""
+    """Plans a change of a user. Fields that are None in ``account`` stay. NotFoundError if there is no such user."""
     before = admin.account(addr, account.username)
     if before is None:
         raise NotFoundError(
@@ -45,7 +45,7 @@ def plan_user(admin: AdminClient, addr: str, account: UserAccount) -> Step:
 
 
 def _way_back(addr: str, before: UserAccount, after: UserAccount) -> list[list[str]] | None:
-    """None for a password: it does not belong on a screen."""
+    """The commands that undo the change. None if the password changed: it must not appear on a screen."""
     if after.password is not None:
         return None
     option, value = ("-t", before.user_type) if after.user_type is not None else ("-s", before.user_status)
@@ -53,7 +53,7 @@ def _way_back(addr: str, before: UserAccount, after: UserAccount) -> list[list[s
 
 
 def delete_user_in_broker(admin: AdminClient, addr: str, username: str) -> Step:
-    """With its ACL. No way back: its password is nobody's to write down."""
+    """Plans the deletion of a user and its ACL. It cannot be undone, because the password must not be written down."""
     account = admin.account(addr, username)
     changes = [] if account is None else [FieldChange("user_type", account.user_type, None)]
     return Step(addr, "delete" if account else "keep", changes, partial(admin.delete_user, addr, username))

@@ -1,4 +1,4 @@
-"""The users that brokers keep: as rows, without passwords, and as Apache's text, which has them in clear."""
+"""The users that brokers keep: as rows, without passwords, and as Apache's text, which shows passwords in clear."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class UserRow(Row, frozen=True):
 
 
 class BrokerUsers(msgspec.Struct, frozen=True):
-    """Users of one broker."""
+    """The users of one broker."""
 
     broker_addr: str
     users: list[UserAccount]
@@ -49,7 +49,7 @@ class Users(Result, frozen=True):
         ]
 
     def mqadmin_text(self) -> str:
-        """The first broker that has one; ``mqadmin_end`` takes its address."""
+        """The users of the first broker that has any; ``mqadmin_end`` takes its address."""
         first = next((one for one in self.found if one.users), None)
         if first is None:
             return ""
@@ -63,7 +63,7 @@ def _line(*cells: str | None) -> str:
 
 
 def account_changes(before: UserAccount | None, after: UserAccount) -> list[FieldChange]:
-    """What an update changes, without saying any password. What is None in ``after`` stays."""
+    """What an update changes, without the password. A field that is None in ``after`` stays."""
     changes = []
     for field in ("user_type", "user_status"):
         old, new = getattr(before, field, None), getattr(after, field)
@@ -75,7 +75,7 @@ def account_changes(before: UserAccount | None, after: UserAccount) -> list[Fiel
 
 
 def username_of(text: str) -> str:
-    """``alice`` or ``User:alice``. UsageError for neither."""
+    """The name in ``alice`` or ``User:alice``. UsageError for any other subject."""
     name = text.strip().removeprefix(SUBJECT_PREFIX)
     if not name:
         raise UsageError("the user has no name")

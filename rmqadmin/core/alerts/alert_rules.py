@@ -1,5 +1,5 @@
-"""Rules of alerts, as people write them in a file of TOML: a table ``[[alert]]`` for each. Thresholds are written as
-those of ``rmqadmin check``."""
+"""Alert rules, as people write them in a TOML file: one ``[[alert]]`` table each. Thresholds are written as for
+``rmqadmin check``."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ _QUANTITIES = {
     Condition.LAG: Quantity.COUNT, Condition.LAG_TIME: Quantity.TIME_MS, Condition.DISK: Quantity.PERCENT,
     Condition.DEAD_LETTERS: Quantity.COUNT,
 }  # fmt: skip
-"""Of thresholds. The others are so or not."""
+"""Quantities of the rules that have a threshold. The others are true or false."""
 
 _ABOUT = {
     Condition.LAG: ("group",), Condition.LAG_TIME: ("group",), Condition.ZERO_RATE: ("topic", "group", "broker"),
     Condition.DISK: ("broker",), Condition.BROKER_GONE: ("broker",), Condition.DEAD_LETTERS: ("group",),
 }  # fmt: skip
-"""The keys that say which names a rule is for."""
+"""The keys that say which names a rule applies to."""
 
 _KEYS = ("when", "topic", "group", "broker", "above", "until", "for", "level", "bell")
 _LEVELS = {"warning": False, "critical": True}
 
 
 class AlertRule(msgspec.Struct, frozen=True):
-    """``about`` is topic, group or broker, and ``pattern`` its names, with ``*`` and ``?``. The alert begins when the
-    value has been more than ``above`` for ``for_ms``, and is over when it has been ``until`` or less for as long.
-    Units: messages, ms, percent, new dead letters; of what is so or not, 1 and 0."""
+    """``about`` is topic, group or broker, and ``pattern`` matches its names, with ``*`` and ``?``. The alert begins
+    when the value has been above ``above`` for ``for_ms``, and ends when it has been at most ``until`` for as long.
+    Units: messages, ms, percent, new dead letters; 1 and 0 for true and false."""
 
     condition: Condition
     about: str
@@ -60,7 +60,7 @@ class AlertRule(msgspec.Struct, frozen=True):
     bell: bool = True
 
     def is_for(self, name: str) -> bool:
-        """A broker is ``NAME/ID``, or ``NAME``."""
+        """Whether the rule applies to a name. A broker is ``NAME/ID``, or ``NAME``."""
         return fnmatchcase(name, self.pattern) or (
             self.about == "broker" and fnmatchcase(name.rpartition("/")[0], self.pattern)
         )
@@ -71,7 +71,7 @@ def alerts_path() -> Path:
 
 
 def read_alert_rules(path: Path, *, must_exist: bool) -> tuple[AlertRule, ...]:
-    """UsageError, with the file, the alert and the key, for anything that is wrong."""
+    """Reads the rules. UsageError, with the file, the alert and the key, for anything invalid."""
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -87,7 +87,7 @@ def read_alert_rules(path: Path, *, must_exist: bool) -> tuple[AlertRule, ...]:
 
 
 def parse_alert_rules(text: str) -> tuple[AlertRule, ...]:
-    import tomllib  # 3 ms, for those who have rules
+    import tomllib  # 3 ms; only for users with rules
 
     try:
         document = tomllib.loads(text)

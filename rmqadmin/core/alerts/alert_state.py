@@ -1,4 +1,4 @@
-"""Whether an alert is on, with hysteresis: what swings about a threshold does not ring each time."""
+"""Whether an alert is on, with hysteresis: a value that swings around a threshold does not ring each time."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ _INFINITE = float("inf")
 
 
 class Bounds(msgspec.Struct, frozen=True):
-    """What is known of a value: it is not less than ``least`` and not more than ``most``."""
+    """What is known of a value: it is at least ``least`` and at most ``most``."""
 
     least: float
     most: float
 
     @classmethod
     def exactly(cls, value: float | None) -> Bounds:
-        """None: nothing is known."""
+        """Bounds for a known value. None: nothing is known."""
         return UNKNOWN_VALUE if value is None else cls(value, value)
 
     @classmethod
@@ -33,7 +33,8 @@ UNKNOWN_VALUE = Bounds(-_INFINITE, _INFINITE)
 
 
 class AlertState:
-    """One rule for one name. ``since_ms``: when it began, or was over, by the value, not by the rule's patience."""
+    """The state of one rule for one name. ``since_ms`` is when the value crossed the threshold, not when the rule's
+    waiting time was over."""
 
     def __init__(self, rule: AlertRule):
         self.rule = rule
@@ -42,7 +43,7 @@ class AlertState:
         self._turning_ms: int | None = None
 
     def look(self, at_ms: int, value: Bounds) -> bool:
-        """Whether the alert has begun now, or is over now. What is not known neither begins nor ends anything."""
+        """Whether the alert has just begun or just ended. An unknown value neither begins nor ends an alert."""
         turns = value.most <= self.rule.until if self.is_on else value.least > self.rule.above
         if not turns:
             self._turning_ms = None

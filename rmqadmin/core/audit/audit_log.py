@@ -1,8 +1,8 @@
-"""The log of what this user's commands have changed: JSON Lines in the state directory, for its owner alone.
+"""The log of the changes made by this user's commands: JSON Lines in the state directory, readable only by its owner.
 
-A command writes two lines: one before its first change, one when it has ended. A command that was killed has only the
-first. No line holds a secret: passwords and keys, the bodies and properties of messages, and the values of settings
-that are secrets are left out before anything is written.
+A command writes two lines: one before its first change, one at its end. A command that was killed has only the first.
+No line holds a secret: passwords and keys, the bodies and properties of messages, and the values of secret settings are
+left out before anything is written.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from rmqadmin.core.own_files import state_dir
 from rmqproto.errors import UsageError
 
 FILE_SIZE_MAX_BYTES = 16 * 1024 * 1024
-"""About 50,000 changes. The file is then renamed, and takes the place of the one that was renamed before."""
+"""About 50,000 changes. A full file is then renamed and replaces the one renamed before."""
 
 BEGIN, END = "begin", "end"
 
 
 class AuditedChange(msgspec.Struct, frozen=True, kw_only=True):
-    """One change of one server."""
+    """One change on one server."""
 
     target: str
     action: str | None = None
@@ -36,8 +36,8 @@ class AuditedChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AuditLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One line. Those of one command share the ``id``. Only the first says who, where and what was meant, only the last
-    how it went: ``outcome`` is done, partly failed, failed or interrupted."""
+    """One line. The lines of one command share the ``id``. Only the first says who changed what and where; only the
+    last says how it went: ``outcome`` is done, partly failed, failed or interrupted."""
 
     id: str
     event: str
@@ -56,7 +56,7 @@ class AuditLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class AuditedCommand(msgspec.Struct, frozen=True):
-    """Both lines of one command; ``end`` is None if it was killed, or is still running."""
+    """Both lines of one command; ``end`` is None if it was killed or is still running."""
 
     begin: AuditLine
     end: AuditLine | None = None
@@ -72,7 +72,7 @@ def older_path() -> Path:
 
 
 def append(line: AuditLine) -> None:
-    """OSError if it cannot be written."""
+    """Appends a line. OSError if it cannot be written."""
     path = log_path()
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     lock = os.open(path.with_suffix(".lock"), os.O_WRONLY | os.O_CREAT, 0o600)
@@ -91,7 +91,7 @@ def append(line: AuditLine) -> None:
 
 
 def read_commands_untrusted() -> tuple[list[AuditedCommand], int]:
-    """All commands, the oldest first, and the number of lines that are not ours. UsageError for a file that cannot be
+    """All commands, oldest first, and the number of lines that are not ours. UsageError for a file that cannot be
     read."""
     found: dict[str, AuditedCommand] = {}
     wrong_count = 0

@@ -1,6 +1,6 @@
-"""What one command leaves in the log of changes: a line before its first change, one when it has ended.
+"""What one command leaves in the log of changes: a line before its first change, and one at its end.
 
-A log that cannot be written is said once, and keeps no command from its work.
+If the log cannot be written, the user is told once, and the command goes on.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from rmqadmin.core.results import Result, Row, columns
 from rmqadmin.core.tables.values import machine_text
 
 SECRET_NAME = re.compile(r"passw|secret|credential|access_?key|token|initAuthenticationUser", re.IGNORECASE)
-"""Of settings of servers that are secrets, or hold one, and of other text that may."""
+"""Names of server settings that are secrets or hold one, and of other text that may."""
 
 HIDDEN = "(not written down)"
 
 CHANGES_MAX = 10_000
-"""Changes in one line: a command that moves the offsets of more queues than that says how many there were."""
+"""How many changes one line holds. A command that moves the offsets of more queues only logs how many there were."""
 
 
 UNTOLD_LENGTH_MIN = 4
-"""A shorter text that must not be written down is not looked for in errors: it is in every other word."""
+"""The shortest secret text that is removed from errors. A shorter one would match inside ordinary words."""
 
 
 class Arguments(msgspec.Struct, frozen=True):
-    """The options of a command: what may be written down, by the options' names, and texts that may not."""
+    """The options of a command: those that may be written down, by name, and the texts that may not."""
 
     told: dict[str, Any] = {}
     untold: list[str] = []
 
 
 class AuditTrail:
-    """Of one command. ``begin`` may be called from any thread, and again."""
+    """The trail of one command. ``begin`` may be called from any thread, and repeatedly."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class AuditTrail:
         where: Callable[[], tuple[str | None, str]],
         tell: Callable[[str], None],
     ):
-        """``where``: the context, and the name servers. ``tell`` takes why nothing can be written."""
+        """``where`` returns the context and the name servers. ``tell`` takes the reason if nothing can be written."""
         self._command, self._arguments = command, arguments
         self._is_on, self._where, self._tell = is_on, where, tell
         self._lock = Lock()
@@ -62,7 +62,7 @@ class AuditTrail:
         self._has_failed = False
 
     def begin(self) -> None:
-        """Before a change."""
+        """Called before each change. Writes the first line."""
         with self._lock:
             if self._id is not None or not self._is_on():
                 return
@@ -84,7 +84,7 @@ class AuditTrail:
             )
 
     def end(self, result: Result | None, error: BaseException | None = None) -> None:
-        """How it went. Nothing without ``begin``."""
+        """Writes how the command went. Does nothing without ``begin``."""
         if self._id is None:
             return
         problem = None if result is None else result.problem()
@@ -101,7 +101,7 @@ class AuditTrail:
         )
 
     def end_with(self, changes: Sequence[AuditedChange]) -> None:
-        """As ``end``, for who knows the changes alone."""
+        """Like ``end``, for callers that know only the changes."""
         failed = [change for change in changes if not change.done]
         outcome = "done" if not failed else "failed" if len(failed) == len(changes) else "partly failed"
         self._end(outcome, failed[0].error if failed else None, changes, {})
@@ -123,7 +123,7 @@ class AuditTrail:
         self._id = None
 
     def _cleaned(self, error: str | None) -> str | None:
-        """Errors may quote what was meant."""
+        """The error without secrets: errors may quote the user's input."""
         for text in self._arguments.untold:
             if error is not None and len(text) >= UNTOLD_LENGTH_MIN:
                 error = error.replace(text, HIDDEN)
@@ -146,17 +146,18 @@ def _now_ms() -> int:
 
 
 def _user() -> str:
-    """The user of the process; behind sudo, who called it, too."""
+    """The user of the process; under sudo, also the user who called it."""
     try:
         name = pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:  # a container may have no name for it
+    except KeyError:  # a container may have no name for the user
         name = str(os.getuid())
     caller = os.environ.get("SUDO_USER")
     return f"{caller} as {name}" if caller else name
 
 
 def audited_changes(result: Result) -> list[AuditedChange]:
-    """What a result says of each server that was changed. None of answers whose rows are not changes: messages."""
+    """What a result says of each server that was changed. Empty for results whose rows are not changes, such as
+    messages."""
     names = {column.name for column in columns(result.row_type)}
     if "done" not in names:
         return []
@@ -178,7 +179,7 @@ def _change(row: Row) -> AuditedChange:
 
 
 def _without_secret(change: FieldChange) -> FieldChange:
-    """A field that is a secret is named, and its values are not."""
+    """The change; for a secret field only its name, without the values."""
     if not SECRET_NAME.search(change.field):
         return change
     before, after = (None if value is None else HIDDEN for value in (change.before, change.after))

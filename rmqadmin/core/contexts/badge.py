@@ -1,4 +1,4 @@
-"""A context's name as it stands before a question, in its colour."""
+"""A context's name in its colour, shown before a question."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _BACKGROUNDS = {
     ContextColor.MAGENTA: "45;97",
     ContextColor.WHITE: "47;30",
 }
-"""Parameters of the terminal's SGR: background and foreground."""
+"""The terminal's SGR parameters: background and foreground."""
 
 
 def badge(context: Context, *, has_color: bool) -> str:
-    """``[live]``, coloured if the context has a colour and the terminal too."""
+    """``[live]``, coloured if both the context and the terminal have colour."""
     color = context.shown_color
     text = f"[{context.name}]"
     return text if color is None or not has_color else f"\x1b[1;{_BACKGROUNDS[color]}m{text}\x1b[0m"

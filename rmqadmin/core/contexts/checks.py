@@ -46,7 +46,8 @@ class ContextChecks(Result, frozen=True):
 
 
 def check_context(store: ContextStore, name: str, *, connect: bool) -> Iterator[ContextCheckRow]:
-    """What does not depend on a check that failed is still looked at. NotFoundError if there is no such context."""
+    """Checks one context. A failed check skips only the checks that depend on it. NotFoundError if there is no such
+    context."""
     row = partial(_row, name)
     path = store.path(name)
     if name not in store.names():
@@ -86,7 +87,7 @@ def _servers(
     namesrv_addr: str,
     cluster: str | None,
 ) -> Iterator[ContextCheckRow]:
-    """Each name server by itself, then the brokers that the first one tells of."""
+    """Checks each name server by itself, then the brokers that the first one lists."""
     from rmqadmin.core.targets import all_brokers, ask_each, replicas_of_all
     from rmqadmin.core.targets import cluster as brokers_of
     from rmqclient.admin import AdminClient

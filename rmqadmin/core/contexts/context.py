@@ -1,4 +1,4 @@
-"""What a context is: one cluster under a name, how it is reached, and what must not happen to it by mistake."""
+"""A context: one cluster under a name, how it is reached, and which mistakes it is guarded against."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import msgspec
 from rmqproto.errors import UsageError
 
 NO_CONTEXT = "none"
-"""No context is called so: ``--context none`` is how to do without one."""
+"""Not a valid context name: ``--context none`` means no context."""
 
 NAME_FORM = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
-"""Of a file's name that a shell need not quote, and that a person can type."""
+"""A file name that a shell need not quote and that a person can type."""
 
 
 class ContextColor(StrEnum):
-    """Of a context's name in prompts and in the dashboard."""
+    """The colour of a context's name in prompts and in the dashboard."""
 
     RED = "red"
     YELLOW = "yellow"
@@ -31,10 +31,10 @@ class ContextColor(StrEnum):
 
 
 class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How servers are reached, as a file says it. None is what it does not say.
+    """How servers are reached, as written in a file. None means not set.
 
-    ``namesrv_addr`` is ``host:port[;host:port…]``. Of ``access_key`` and ``secret_key`` only references are kept
-    (``secrets``). The ``tls_*`` are paths of PEM files, ``tls_insecure`` means that no certificate is checked.
+    ``namesrv_addr`` is ``host:port[;host:port…]``. ``access_key`` and ``secret_key`` are only references (``secrets``).
+    The ``tls_*`` are paths of PEM files; ``tls_insecure`` means that no certificate is checked.
     """
 
     namesrv_addr: str | None = None
@@ -50,8 +50,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class ContextSettings(ServerSettings, frozen=True, kw_only=True):
-    """What a context's file may hold. ``read_only`` refuses every change; ``protected`` has the context's name typed
-    before one."""
+    """What a context's file may hold. ``read_only`` refuses every change; ``protected`` makes the user type the
+    context's name before a change."""
 
     read_only: bool = False
     protected: bool = False
@@ -59,7 +59,7 @@ class ContextSettings(ServerSettings, frozen=True, kw_only=True):
 
 
 class Context(msgspec.Struct, frozen=True):
-    """One context, as its file had it. ``lines`` says in which line each setting stands."""
+    """One context, as its file has it. ``lines`` holds the line number of each setting."""
 
     name: str
     path: Path
@@ -68,7 +68,7 @@ class Context(msgspec.Struct, frozen=True):
 
     @property
     def shown_color(self) -> ContextColor | None:
-        """A protected context is red unless its file says something else."""
+        """The colour to show. A protected context is red unless its file sets another colour."""
         return self.settings.color or (ContextColor.RED if self.settings.protected else None)
 
 
@@ -80,7 +80,7 @@ def setting_text(value: Any) -> str:
 
 
 def check_name(name: str) -> None:
-    """UsageError for what cannot be the name of a context."""
+    """UsageError for a text that cannot be the name of a context."""
     if name == NO_CONTEXT:
         raise UsageError(f"no context can be called {NO_CONTEXT}: that means to do without one")
     if not re.fullmatch(NAME_FORM, name):

@@ -1,4 +1,4 @@
-"""Contexts as rows: what ``context ls`` and the commands that change one of them show."""
+"""Contexts as rows, for ``context ls`` and the commands that change a context."""
 
 from __future__ import annotations
 

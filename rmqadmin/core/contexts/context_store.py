@@ -1,5 +1,5 @@
-"""Where contexts are kept: a file each, ``contexts/NAME.toml`` in the configuration directory, and in the state
-directory two lines, the context in use and the one before it.
+"""Where contexts are kept: one file each, ``contexts/NAME.toml`` in the configuration directory. A file of two lines in
+the state directory holds the context in use and the one before it.
 
 Shells read both for completion (``completions``).
 """
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from rmqadmin.core.contexts.settings_file import SettingsText
 
 PREVIOUS = "-"
-"""``context use -``: the one that was in use before."""
+"""``context use -``: the context that was in use before."""
 
 _HEAD = "# A context of rmqadmin. `rmqadmin context validate {name}` checks this file; it holds no keys."
 _SUFFIX = ".toml"
 
 
 class ContextStore:
-    """Every method that reads a context raises NotFoundError if there is none of that name, and UsageError, with file
-    and line, if its file is not as it should be."""
+    """The saved contexts. Every method that reads a context raises NotFoundError if there is none of that name, and
+    UsageError, with file and line, if its file is invalid."""
 
     def __init__(self) -> None:
         self.folder = config_dir() / "contexts"
@@ -36,7 +36,7 @@ class ContextStore:
     # --- reading -----------------------------------------------------------------------------------------------------
 
     def names(self) -> list[str]:
-        """In order, whatever is in the files."""
+        """The names in order, even those of invalid files."""
         try:
             found = [path.stem for path in self.folder.iterdir() if path.suffix == _SUFFIX]
         except FileNotFoundError:
@@ -49,7 +49,7 @@ class ContextStore:
 
     def load(self, name: str) -> Context:
         path = self.path(name)
-        from rmqadmin.core.contexts.settings_file import read_settings  # for those who have contexts
+        from rmqadmin.core.contexts.settings_file import read_settings  # only for users with contexts
 
         try:
             return _checked(name, path, read_settings(path, ContextSettings))
@@ -69,7 +69,7 @@ class ContextStore:
         return None if name == NO_CONTEXT else self.load(name)
 
     def load_all(self, tell: Callable[[RocketMQError], None]) -> list[Context]:
-        """Those whose files are as they should be; ``tell`` takes the errors of the others."""
+        """The contexts whose files are valid; ``tell`` takes the errors of the others."""
         found = []
         for name in self.names():
             try:
@@ -106,7 +106,7 @@ class ContextStore:
         return chosen
 
     def _chosen(self) -> tuple[str | None, str | None]:
-        """In use, and before that; None where no context was."""
+        """The context in use and the one before it; None for no context."""
         try:
             lines = self.in_use_path.read_text(encoding="utf-8").splitlines()
         except (FileNotFoundError, NotADirectoryError):
@@ -123,8 +123,8 @@ class ContextStore:
     # --- changing ----------------------------------------------------------------------------------------------------
 
     def add(self, name: str, values: Mapping[str, Any]) -> Context:
-        """UsageError if there is one of that name."""
-        import tomlkit  # 30 ms, for those who change contexts
+        """Adds a context. UsageError if there is one of that name."""
+        import tomlkit  # 30 ms; only to change contexts
 
         document = tomlkit.document()
         document.add(tomlkit.comment(_HEAD.format(name=name).removeprefix("# ")))
@@ -132,7 +132,8 @@ class ContextStore:
         return self._replace(name, tomlkit.dumps(document), is_new=True)
 
     def change(self, name: str, values: Mapping[str, Any], unset: frozenset[str] = frozenset()) -> Context:
-        """Sets some settings and takes others away; comments and the order of lines stay. None is what stays, too."""
+        """Sets the settings in ``values`` and removes those in ``unset``. Other settings stay, as do those with the
+        value None, comments and the order of lines."""
         import tomlkit
 
         self.load(name)
@@ -143,7 +144,7 @@ class ContextStore:
         return self._replace(name, tomlkit.dumps(document))
 
     def read_text(self, name: str) -> str:
-        """What a person edits, whether it is as it should be or not. UsageError if it cannot be read."""
+        """The text for a person to edit, whether valid or not. UsageError if it cannot be read."""
         try:
             return self.path(name).read_text(encoding="utf-8")
         except FileNotFoundError:
@@ -152,11 +153,11 @@ class ContextStore:
             raise UsageError(f"{self.path(name)}: {error}") from None
 
     def replace_text(self, name: str, text: str) -> Context:
-        """What a person wrote. UsageError, and nothing is changed, if it is not as it should be."""
+        """Saves the text that a person wrote. If it is invalid: UsageError, and nothing is changed."""
         return self._replace(name, text)
 
     def remove(self, name: str) -> None:
-        """The context in use is then none."""
+        """Removes a context. If it was in use, no context is in use afterwards."""
         now, before = self._chosen()
         try:
             self.path(name).unlink()
@@ -188,7 +189,7 @@ def _checked(name: str, path: Path, found: SettingsText[ContextSettings]) -> Con
 
 
 def _write(path: Path, text: str, *, is_new: bool = False) -> None:
-    """FileExistsError passes."""
+    """Writes a context file. FileExistsError is passed on."""
     try:
         write_private(path, text, is_new=is_new)
     except FileExistsError:

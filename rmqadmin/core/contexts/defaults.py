@@ -1,7 +1,7 @@
-"""What is so where nothing says anything else."""
+"""Defaults used where no setting says otherwise."""
 
 NAMESRV_DEFAULT = "127.0.0.1:9876"
 TIMEOUT_DEFAULT_S = 5.0
 
 SECONDS_MAX = 86_400
-"""A day: longer than anybody waits for an answer, or between two looks."""
+"""A day: longer than anybody waits for an answer, or between two ticks."""

@@ -1,4 +1,4 @@
-"""The settings in force as rows: what ``config show`` shows."""
+"""The settings in force as rows, for ``config show``."""
 
 from __future__ import annotations
 

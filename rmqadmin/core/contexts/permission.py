@@ -1,7 +1,7 @@
-"""Whether a call may change something: the one place that knows what ``read_only`` and ``protected`` mean.
+"""Whether a call may change something. Only this module knows what ``read_only`` and ``protected`` mean.
 
-The rules of a context hold for its servers, however they are reached: for a call in this context, and for one in no
-context or another one that names one of its name servers by a flag or the environment.
+The rules of a context apply to its servers, however they are reached: to a call in this context, and to a call in
+another context, or in none, that names one of its name servers by a flag or the environment.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 class ChangeRefusedError(Exception):
-    """A context forbids the change, and nothing was changed. It is no RocketMQError: where one server fails, others are
-    still asked, and here nobody must be."""
+    """A context forbids the change, and nothing was changed. It is not a RocketMQError: after one of those, the other
+    servers are still asked, but here none may be."""
 
     def __init__(self, message: str, *, hint: str):
         super().__init__(message)
@@ -35,18 +35,18 @@ class ProtectedContextError(ChangeRefusedError):
 
 
 def addresses_of(namesrv_addr: str) -> list[str]:
-    """Of ``host:port[;host:port…]``, in a form that can be compared."""
+    """The addresses in ``host:port[;host:port…]``, in a form that can be compared."""
     return [part.strip().lower() for part in namesrv_addr.split(";") if part.strip()]
 
 
 def guards(
     settings: EffectiveSettings, namesrv_addr: str | None, tell: Callable[[RocketMQError], None]
 ) -> list[Context]:
-    """The contexts whose rules hold for changes at these name servers; None means those of the call. ``tell`` takes
-    what is wrong with files of contexts, which then guard nothing.
+    """The contexts whose rules apply to changes at these name servers; None means those of the call. ``tell`` takes the
+    errors of invalid context files, which then guard nothing.
 
-    The call's own context decides alone about its own servers, of which others may be the servers, too: one to look,
-    one to change. About other servers every context decides that has one of them.
+    The call's own context alone decides about its own servers, even if other contexts share them: a user may have one
+    context for looking and one for changes. About other servers, every context that has one of them decides.
     """
     called = set(addresses_of(settings.setting("namesrv_addr").value))
     meant = called if namesrv_addr is None else set(addresses_of(namesrv_addr))
@@ -63,7 +63,8 @@ def _addresses(context: Context) -> set[str]:
 
 
 class ChangePermission:
-    """Of one call. Asked before every change, from any thread; what was found out once holds for the whole call."""
+    """The permission of one call. Checked before every change, from any thread; what it finds out once holds for the
+    whole call."""
 
     def __init__(
         self,
@@ -74,9 +75,10 @@ class ChangePermission:
         ask_name: Callable[[Context], str | None],
         permitted: Callable[[], None] = lambda: None,
     ):
-        """``find_guards`` as ``guards``. ``is_unlocked``: the user knows that it is read-only. ``confirmed``: the name
-        that the user gave. ``ask_name`` has the user type the name of a context; None if nobody can be asked.
-        ``permitted`` is called after each change that is permitted, before it is made."""
+        """``find_guards`` is like ``guards``. ``is_unlocked``: the user passed --unlock for read-only contexts.
+        ``confirmed``: the context name that the user gave. ``ask_name`` asks the user to type the name of a context;
+        None if nobody can be asked. ``permitted`` is called each time a change has been permitted, before it is
+        made."""
         self._find_guards = find_guards
         self._is_unlocked = is_unlocked
         self._confirmed = confirmed
@@ -87,7 +89,7 @@ class ChangePermission:
         self._refusal: ChangeRefusedError | None = None
 
     def check_unlocked(self, namesrv_addr: str | None = None) -> None:
-        """ReadOnlyContextError if a read-only context guards these name servers. Asks nobody."""
+        """ReadOnlyContextError if a read-only context guards these name servers. Never asks the user."""
         with self._lock:
             for context in self._guarding(namesrv_addr):
                 if context.settings.read_only and not self._is_unlocked:
@@ -98,8 +100,8 @@ class ChangePermission:
                     )
 
     def check(self, namesrv_addr: str | None = None) -> None:
-        """As ``check_unlocked``, and ProtectedContextError if the user does not give the name of a protected one. Of
-        several contexts of the same servers, any name will do."""
+        """Like ``check_unlocked``, and ProtectedContextError if the user does not give the name of a protected context.
+        If several contexts have these servers, any of their names will do."""
         with self._lock:
             if self._refusal is not None:
                 raise self._refusal

@@ -1,7 +1,7 @@
-"""Credentials by reference: a file of settings says where a key is, and never holds it.
+"""Credentials by reference: a settings file says where a key is, and never holds the key.
 
-``env:NAME`` is a variable of the environment, ``file:PATH`` what a file holds, ``command:WORDS`` what a program prints.
-No shell is involved, unless the words start one. A key is one line; blanks around it are no part of it.
+``env:NAME`` is an environment variable, ``file:PATH`` the content of a file, ``command:WORDS`` the output of a program.
+No shell is involved, unless the words start one. A key is one line; surrounding blanks are not part of it.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from rmqproto.errors import UsageError
 FORMS = "env:NAME, file:PATH or command:WORDS"
 SECRET_SIZE_MAX_BYTES = 64 * 1024
 COMMAND_TIMEOUT_S = 120.0
-"""A program may ask its user for a password of its own."""
+"""Long enough for a program that asks its user for a password."""
 
 
 def check_reference(text: str, what: str) -> None:
-    """UsageError, which does not repeat the text, for what is no reference: it may be the secret itself."""
+    """UsageError for a text that is not a reference. The error does not repeat the text, which may be the secret
+    itself."""
     kind, _, rest = text.partition(":")
     if kind not in _READERS or not rest.strip():
         raise UsageError(
@@ -30,7 +31,7 @@ def check_reference(text: str, what: str) -> None:
 
 
 def read_secret(reference: str, what: str, told_by: Path) -> str:
-    """The key that the file ``told_by`` refers to. UsageError, which never holds a key, if it is not there."""
+    """The key that the file ``told_by`` refers to. UsageError if it cannot be read; the error never holds a key."""
     check_reference(reference, what)
     kind, _, rest = reference.partition(":")
     found = _READERS[kind](rest.strip(), f"{told_by}: {what}", told_by).strip()
@@ -69,7 +70,7 @@ def _from_command(words: str, where: str, told_by: Path) -> str:
         command = shlex.split(words)
         done = subprocess.run(
             command,
-            stdin=subprocess.DEVNULL,  # ours may hold messages
+            stdin=subprocess.DEVNULL,  # our standard input may hold messages
             stdout=subprocess.PIPE,
             timeout=COMMAND_TIMEOUT_S,
             check=False,
@@ -89,7 +90,7 @@ def _from_command(words: str, where: str, told_by: Path) -> str:
 
 
 def _check_only_owner_writes(path: Path) -> None:
-    """Whoever can write the file could have any program run."""
+    """Checks that only the owner can write the file: anyone else who could would be able to run any program."""
     status = path.stat()
     if status.st_uid not in (os.getuid(), 0) or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise UsageError(f"{path}: no command of a file is run that others can write", hint=f"chmod 600 {path}")

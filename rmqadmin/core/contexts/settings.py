@@ -1,7 +1,7 @@
-"""Which settings are in force for one call, and where each comes from: a flag, the environment, the context, the file
-of settings, or what is built in. The first that says something counts, for each setting by itself.
+"""The settings in force for one call, and where each comes from: a flag, the environment, the context, the settings
+file, or the built-in default. Each setting is taken from the first of these that has it.
 
-``--context`` is a flag, too: what the context that it names says comes before the environment.
+``--context`` is a flag, too: the settings of the context it names come before the environment.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _FALSE_TEXTS = ("false", "0", "no")
 
 
 def name_in_use(store: ContextStore, environment: Mapping[str, str] = os.environ) -> str | None:
-    """The context of commands that name none: the environment's, else the one that was put into use."""
+    """The context for commands that name none: the environment's, else the one in use."""
     named = environment.get(CONTEXT_VARIABLE) or store.name_in_use()
     return None if named == NO_CONTEXT else named
 
 
 class FileSettings(ServerSettings, frozen=True, kw_only=True):
-    """What ``config.toml`` may hold: what is to be so in every context that says nothing else."""
+    """What ``config.toml`` may hold: settings for every context that does not set them itself."""
 
     output: str | None = None
     color: str | None = None
@@ -60,9 +60,9 @@ class Level(StrEnum):
 
 
 class EffectiveSetting(msgspec.Struct, frozen=True):
-    """``value`` is None if nothing says anything. ``source`` is a flag, a variable, or a line of the file ``path``.
+    """``value`` is None if the setting is not set. ``source`` is a flag, a variable, or a line of the file ``path``.
 
-    A key from a file is a reference (``secrets``), one from a flag or the environment the key itself.
+    A key from a file is a reference (``secrets``); one from a flag or the environment is the key itself.
     """
 
     key: str
@@ -73,8 +73,8 @@ class EffectiveSetting(msgspec.Struct, frozen=True):
 
 
 class SettingKind(msgspec.Struct, frozen=True):
-    """``flag`` and ``variables`` say the same as ``key`` in a file; no flag is empty. Of two variables the first
-    counts."""
+    """``flag`` and ``variables`` set the same thing as ``key`` in a file; an empty ``flag`` means there is none. The
+    first of two variables wins."""
 
     key: str
     flag: str
@@ -130,10 +130,10 @@ _ORDER = list(Level)
 
 
 class EffectiveSettings:
-    """The settings of one call. Files are read when something is asked that they may say, and once.
+    """The settings of one call. Files are read once, when a setting that they may hold is first asked for.
 
-    Every method raises UsageError, with file and line, for a file that is not as it should be, and NotFoundError for a
-    context that does not exist.
+    Every method raises UsageError, with file and line, for an invalid file, and NotFoundError for a context that does
+    not exist.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class EffectiveSettings:
         environment: Mapping[str, str] = os.environ,
         store: ContextStore | None = None,
     ):
-        """``flags``: what the command line says, by the key of the setting; None is what it does not say."""
+        """``flags``: the settings from the command line, by key; None if not given."""
         self._flags = flags
         self._context_flag = context_flag
         self._environment = environment
@@ -154,7 +154,7 @@ class EffectiveSettings:
 
     @cached_property
     def context(self) -> Context | None:
-        """The context of this call: that of the flag, else of the environment, else the one in use."""
+        """The context of this call: the flag's, else the environment's, else the one in use."""
         named = self._context_flag or self._environment.get(CONTEXT_VARIABLE)
         if named:
             return self.store.named(named)
@@ -162,7 +162,7 @@ class EffectiveSettings:
 
     @property
     def context_choice(self) -> tuple[Level, str]:
-        """Who chose it, and how."""
+        """Where the choice of context came from, and how it was made."""
         if self._context_flag:
             return Level.FLAG, "--context"
         if self._environment.get(CONTEXT_VARIABLE):
@@ -175,7 +175,7 @@ class EffectiveSettings:
         return next(self._said(_KIND_BY_KEY[key]))
 
     def _said(self, kind: SettingKind) -> Iterator[EffectiveSetting]:
-        """Who says something about a setting, the one that counts first."""
+        """Every source that has the setting, in order of precedence."""
         flag = self._flags.get(kind.key)
         if flag is not None:
             yield EffectiveSetting(kind.key, flag, Level.FLAG, kind.flag)
@@ -205,7 +205,7 @@ class EffectiveSettings:
         path = config_path()
         if not os.path.lexists(path):
             return None
-        from rmqadmin.core.contexts.settings_file import read_settings  # for those who have some
+        from rmqadmin.core.contexts.settings_file import read_settings  # only for users with such a file
 
         try:
             return read_settings(path, FileSettings)
@@ -215,13 +215,13 @@ class EffectiveSettings:
     # --- what they mean together -------------------------------------------------------------------------------------
 
     def credentials(self) -> Credentials | None:
-        """None if nothing says anything. Both keys come from one place. UsageError for one without the other, and for a
-        reference that leads nowhere."""
+        """The two keys; None if neither is set. Both come from one place. UsageError for one without the other, and for
+        a reference that cannot be read."""
         return self._credentials
 
     @cached_property
     def _credentials(self) -> Credentials | None:
-        """Read once: a program that tells a key may ask its user for something."""
+        """The two keys, read once: a program that supplies a key may ask its user for something."""
         access_key, secret_key = self.setting("access_key"), self.setting("secret_key")
         if access_key.value is None and secret_key.value is None:
             return None
@@ -236,7 +236,7 @@ class EffectiveSettings:
         return Credentials(self._key(access_key), self._key(secret_key))
 
     def _rank(self, setting: EffectiveSetting) -> float:
-        """The smaller, the more it counts: as ``_said`` has them."""
+        """The precedence of a setting's source, as in ``_said``. A smaller number wins."""
         if self._context_flag and setting.level is Level.CONTEXT:
             return _ORDER.index(Level.FLAG) + 0.5
         return _ORDER.index(setting.level)
@@ -250,11 +250,11 @@ class EffectiveSettings:
         return read_secret(setting.value, setting.key, setting.path)
 
     def tls(self) -> ssl.SSLContext | None:
-        """None if connections are plain. UsageError as for ``tls_files``, and for a file that cannot be used."""
+        """None for plain connections. UsageError as from ``tls_files``, and for a file that cannot be used."""
         return tls_context(self.tls_files())
 
     def tls_files(self) -> TlsFiles | None:
-        """None if connections are plain. UsageError for a file that is given on the command line then."""
+        """None for plain connections. UsageError if the command line gives TLS files without ``--tls``."""
         ca, cert, key, insecure = map(self.setting, ("tls_ca", "tls_cert", "tls_key", "tls_insecure"))
         if not self.setting("tls").value:
             if any(setting.value and setting.level is Level.FLAG for setting in (ca, cert, key, insecure)):
@@ -262,7 +262,7 @@ class EffectiveSettings:
             return None
         takes_any = insecure.value and not (ca.value and self._rank(ca) < self._rank(insecure))
         overrules_ca = takes_any and self._rank(insecure) < self._rank(ca)
-        overrules_key = cert.path is None and cert.value and key.path is not None  # of another certificate
+        overrules_key = cert.path is None and cert.value and key.path is not None  # it belongs to another certificate
         return TlsFiles(
             ca=None if overrules_ca else ca.value,
             cert=cert.value,

@@ -1,4 +1,4 @@
-"""Reading a file of settings: TOML, one setting a line. Errors name file, line and what to write instead."""
+"""Reads a settings file: TOML, one setting per line. Errors name the file, the line and what to write instead."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from rmqadmin.core.near_names import did_you_mean
 from rmqproto.errors import UsageError
 
 FILE_SIZE_MAX_BYTES = 256 * 1024
-"""Of settings and comments. Anything longer is another file."""
+"""Enough for settings and comments. A larger file is not a settings file."""
 
 KEYS = ("access_key", "secret_key")
-"""Of these a file says where they are."""
+"""Settings for which a file holds only a reference."""
 
 _PATHS = ("tls_ca", "tls_cert", "tls_key")
 _SYNTAX_PLACE = re.compile(r" \(at line (\d+), column \d+\)| \(at end of document\)")
@@ -27,15 +27,15 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 
 class SettingsText(msgspec.Struct, Generic[S], frozen=True):
-    """The settings of a text, and in which line each of them stands."""
+    """The settings in a text, and the line of each."""
 
     settings: S
     lines: dict[str, int]
 
 
 def read_settings(path: Path, kind: type[S]) -> SettingsText[S]:
-    """UsageError, with file and line, for a file that cannot be read or holds something else. FileNotFoundError passes:
-    what that means is the caller's business."""
+    """Reads a settings file. UsageError, with file and line, if it cannot be read or holds something else.
+    FileNotFoundError is passed on: the caller decides what it means."""
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode) or status.st_size > FILE_SIZE_MAX_BYTES:
@@ -51,8 +51,9 @@ def read_settings(path: Path, kind: type[S]) -> SettingsText[S]:
 
 
 def parse_settings(text: str, path: Path, kind: type[S]) -> SettingsText[S]:
-    """As ``read_settings``; ``path`` is for errors, and relative paths in the text count from its directory."""
-    import tomllib  # 3 ms, for those who have such a file
+    """Like ``read_settings``, for a text. ``path`` appears in errors, and relative paths in the text start from its
+    directory."""
+    import tomllib  # 3 ms; only for users with such a file
 
     try:
         found = tomllib.loads(text)
@@ -74,20 +75,20 @@ def _syntax_error(message: str, text: str, path: Path) -> str:
 
 
 def _line_of(name: str, text: str) -> int:
-    """The line where a setting stands; the first one, if it is written in a way that is not looked for."""
+    """The line of a setting; line 1 if it is written in a form that is not searched for."""
     place = re.search(rf"^[ \t]*\[?[\"']?{re.escape(name)}[\"']?[ \t]*[=.\]]", text, re.MULTILINE)
     return text.count("\n", 0, place.start()) + 1 if place else 1
 
 
 def _value(where: str, name: str, value: Any, types: dict[str, Any]) -> Any:
-    """UsageError for a setting that does not exist, is of another type, or says nothing that can be meant."""
+    """A checked value. UsageError for a setting that does not exist, has the wrong type, or has no possible meaning."""
     if name not in types:
         advice = did_you_mean(name, types) or f"There are: {', '.join(types)}."
         raise UsageError(f"{where}: there is no setting {name!r}", hint=advice)
     try:
         found = msgspec.convert(value, types[name])
     except msgspec.ValidationError:
-        raise UsageError(f"{where}: {name} is {_wanted(types[name])}") from None  # what it is could be a secret
+        raise UsageError(f"{where}: {name} is {_wanted(types[name])}") from None  # the value could be a secret
     try:
         if name in KEYS:
             check_reference(found, name)
@@ -103,7 +104,7 @@ def _value(where: str, name: str, value: Any, types: dict[str, Any]) -> Any:
 
 
 def _wanted(kind: Any) -> str:
-    """What a value of a type looks like."""
+    """What a value of this type looks like, for error messages."""
     (plain, *_) = get_args(kind) or (kind,)
     if plain is bool:
         return "true or false"

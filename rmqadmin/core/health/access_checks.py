@@ -1,4 +1,5 @@
-"""Whether name servers and controllers ask who somebody is. (Brokers also have rights: ``broker_checks``.)"""
+"""Whether name servers and controllers check who their clients are. (Brokers also have permissions:
+``broker_checks``.)"""
 
 from __future__ import annotations
 
@@ -18,13 +19,14 @@ _OR = "and a new start, or listen on 127.0.0.1 alone (--listen), or keep others 
 
 
 def namesrv_access(addr: str, config: Mapping[str, str]) -> Iterator[HealthFinding]:
-    """``config`` with what only rmqserver has; empty if it was not told."""
+    """The finding for one name server. ``config`` includes settings that only rmqserver has; it is empty if the server
+    did not return it."""
     fix = f"{_TURN_ON} (with a broker in one process: and namesrvAuthEnabled=true) {_OR}"
     return _access(addr, config, "namesrvAuthEnabled", fix)
 
 
 def controllers_access(admin: AdminClient, addrs: Iterable[str]) -> Iterator[HealthFinding]:
-    """Asks each controller that answered; one that does not tell is passed over."""
+    """Asks each controller that answered; one that does not return its settings is skipped."""
     for addr, config in targets.ask_each(lambda addr: (addr, _controller_config(admin, addr)), sorted(set(addrs))):
         yield from _access(addr, config, "authenticationEnabled", f"{_TURN_ON} {_OR}")
 
@@ -37,7 +39,8 @@ def _controller_config(admin: AdminClient, addr: str) -> dict[str, str]:
 
 
 def _access(addr: str, config: Mapping[str, str], asking_key: str, fix: str) -> Iterator[HealthFinding]:
-    """Apache's ask nobody, whatever they are told: no warning. Those of ours always tell whether they ask."""
+    """The finding for one server. Apache's servers cannot check users, whatever their settings, so they get no warning.
+    Our servers always say whether they check."""
     bound, asks = config.get("bindAddress"), config.get(asking_key)
     if bound is None:
         return

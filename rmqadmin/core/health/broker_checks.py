@@ -1,4 +1,5 @@
-"""What each broker process says of itself: reached, serving, clock, disks, permission, flush mode, who may ask."""
+"""Checks of each broker process: whether it is reached and serving, its clock, disks, permission, flush mode, and
+access control."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from rmqproto.hosts import is_loopback
 from rmqproto.perm import PERM_READ_WRITE
 
 SKEW_WARN_MS, SKEW_BAD_MS = 2_000, 60_000
-"""Clocks decide when delayed messages, timers and retention are due, and how old a message seems."""
+"""Clocks decide when delayed messages, timers and retention are due, and how old a message appears."""
 
 _SERVES, _WRITES = "brokerActive", "unwriteableReason"
 
@@ -55,7 +56,7 @@ def _reached(broker: BrokerFacts, facts: ClusterFacts) -> Iterator[HealthFinding
 
 
 def is_loopback_addr(addr: str) -> bool:
-    """Whether an address is of the machine alone that uses it."""
+    """Whether an address is reachable only from the machine that uses it."""
     try:
         host, _ = split_address(addr)
     except UsageError:
@@ -121,7 +122,7 @@ def _settings(broker: BrokerFacts) -> Iterator[HealthFinding]:
 
 
 def _access(broker: BrokerFacts) -> Iterator[HealthFinding]:
-    """Apache's brokers tell these two settings if they were given."""
+    """Checks access control. Apache's brokers return these two settings only if they were set."""
     config = broker.config
     checks_users = config.get("authenticationEnabled", "").lower() == "true"
     checks_rights = config.get("authorizationEnabled", "").lower() == "true"

@@ -1,5 +1,5 @@
-"""How far a broker's clock is from ours. Brokers do not tell the time; they tell when they started, and for how long
-they have been running, in whole seconds (28): both by their own clock."""
+"""How far a broker's clock is from ours. Brokers do not return the time. They return when they started, and how long
+they have been running, in whole seconds (28), both by their own clock."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ _RUNTIME = re.compile(r"\[ (\d+) days, (\d+) hours, (\d+) minutes, (\d+) seconds
 
 
 def broker_time_ms(info: Mapping[str, str]) -> int | None:
-    """The broker's time when it answered, in ms since the epoch, up to a second too early. None if it does not say."""
+    """The broker's time when it answered, in ms since the epoch, up to one second too early. None if it is not
+    known."""
     found, boot = _RUNTIME.fullmatch(info.get("runtime", "").strip()), info.get("bootTimestamp", "")
     if found is None or not boot.isdecimal():
         return None
@@ -19,8 +20,8 @@ def broker_time_ms(info: Mapping[str, str]) -> int | None:
 
 
 def clock_skew_ms(info: Mapping[str, str], asked_ms: int, answered_ms: int) -> int | None:
-    """By how much the broker's clock is surely ahead (behind, if negative) of ours, by which it was asked and had
-    answered; 0 if nothing speaks against its being right. None if it does not say."""
+    """By how many ms the broker's clock is certainly ahead of ours (behind, if negative), given when we asked and when
+    we had the answer. 0 if the clock may be right. None if the broker does not say."""
     told_ms = broker_time_ms(info)
     if told_ms is None:
         return None

@@ -1,4 +1,4 @@
-"""What only several broker processes together show: names given twice, masters that are missing, brokers of one cluster
+"""Problems that show only across several broker processes: duplicate names, missing masters, brokers of one cluster
 that differ in version, role or flush mode."""
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ def cluster_findings(facts: ClusterFacts) -> Iterator[HealthFinding]:
 
 
 def _names_given_twice(facts: ClusterFacts) -> Iterator[HealthFinding]:
-    """A name server keeps one address for a name and an id: the broker that registered last. So two of them show where
-    name servers differ, or by what the process at the address calls itself; ours tell of the others as well."""
+    """Finds brokers that share a name and id, or an address. A name server keeps one address per name and id: that of
+    the broker that registered last. So duplicates show only where name servers differ, or where the process at an
+    address calls itself something else. Our name servers list the other brokers as well."""
     check = Check.BROKER_NAMES
     addrs: dict[str, set[str]] = defaultdict(set)
     clusters: dict[str, set[str]] = defaultdict(set)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
 
 RECENT_MS = 3_600_000
-"""What was given up since then, somebody has to hear of."""
+"""Dead letters that are newer than this get a warning."""
 
 
 def dead_letter_findings(admin: AdminClient, facts: ClusterFacts, now_ms: int) -> Iterator[HealthFinding]:

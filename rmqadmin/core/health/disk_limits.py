@@ -1,4 +1,4 @@
-"""The limits at which a broker does something about its disk (``MessageStoreConfig``, 5.5.0), and how full it is."""
+"""The limits at which a broker acts on a full disk (``MessageStoreConfig``, 5.5.0), and how full it is."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _KEYS = {
     "disk_used_percent_forcible": ("diskSpaceCleanForciblyRatio", 85),
     "disk_used_percent_full": ("diskSpaceWarningLevelRatio", 90),
 }
-"""By their fields in ``StoreOptions``: Apache's keys, and its defaults for brokers that do not tell them."""
+"""Apache's keys by their fields in ``StoreOptions``, and its defaults for brokers that do not return them."""
 
 LOG_RATIO, QUEUE_RATIO = "commitLogDiskRatio", "consumeQueueDiskRatio"
 
 
 class DiskLimits(msgspec.Struct, frozen=True):
-    """Percent of the disk: above ``early`` what has expired goes at any hour, above ``forcible`` files go whatever
-    their age, above ``full`` nothing is written."""
+    """Percent of the disk. Above ``early``, expired files are deleted at any hour; above ``forcible``, files are
+    deleted whatever their age; above ``full``, nothing is written."""
 
     early: int
     forcible: int
@@ -26,7 +26,7 @@ class DiskLimits(msgspec.Struct, frozen=True):
 
 
 def disk_limits(config: Mapping[str, str]) -> DiskLimits:
-    """As the broker takes its settings, within Apache's bounds."""
+    """The limits that a broker takes from its settings, within Apache's bounds."""
     from rmqserver.store.options import bounded_disk_percent
 
     def percent(field: str) -> int:
@@ -38,8 +38,8 @@ def disk_limits(config: Mapping[str, str]) -> DiskLimits:
 
 
 def disk_percents(info: Mapping[str, str]) -> dict[str, float]:
-    """How full the disks of a broker are, by what lies there: ``commit log``, ``consume queues``. Of a commit log on
-    several disks, each by its path."""
+    """How full a broker's disks are, by their contents: ``commit log``, ``consume queues``. The disks of a commit log
+    on several disks are listed by path."""
     found: dict[str, float] = {}
     paths = [name for name in info if name.startswith(f"{LOG_RATIO}_")]
     names = (
@@ -52,6 +52,6 @@ def disk_percents(info: Mapping[str, str]) -> dict[str, float]:
             ratio = float(info.get(name, ""))
         except ValueError:
             continue
-        if 0 <= ratio <= 1:  # brokers say -1 for a path that is not there
+        if 0 <= ratio <= 1:  # brokers return -1 for a path that does not exist
             found[what] = round(ratio * 100, 2)
     return found

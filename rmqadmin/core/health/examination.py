@@ -1,4 +1,4 @@
-"""What `rmqadmin doctor` looks at, one after the other, and what it shows."""
+"""What `rmqadmin doctor` checks, step by step, and what it shows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
 
 QUEUES_DATED_MAX = 8
-"""Queues of one group whose first waiting message a doctor reads."""
+"""How many queues of one group `doctor` checks for the age of their first waiting message."""
 
 
 class HealthRow(Row, frozen=True):
@@ -91,9 +91,9 @@ class Diagnosis(Result, frozen=True):
 
 
 class Examiner(msgspec.Struct, frozen=True, kw_only=True):
-    """``members`` and ``sample_s`` as for ``StandingsReader``. ``controller_addrs``: besides those that brokers name.
-    ``is_quick``: servers alone, neither topics nor groups.
-    ``ignored``: checks whose findings nobody wants to see. ``say`` is told what is being looked at."""
+    """``members`` and ``sample_s`` are as for ``StandingsReader``. ``controller_addrs``: controllers besides those that
+    brokers name. ``is_quick``: checks only servers, no topics or groups. ``ignored``: checks whose findings are not
+    wanted. ``say`` is told what is being checked."""
 
     admin: AdminClient
     members: AdminClient

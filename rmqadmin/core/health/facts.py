@@ -1,5 +1,5 @@
-"""What a look at a cluster begins with: what every name server and every broker process says, each asked at the address
-that clients would use, all at the same time. Whoever does not answer is part of what is found."""
+"""The facts that a check of a cluster starts from: the answers of every name server and every broker process. Each is
+asked at the address that clients would use, all at the same time. A server that does not answer is one of the facts."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ MASTER_ID = 0
 
 
 class NamesrvFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """One name server. ``cluster`` is None where ``error`` says why. ``config`` has also what only rmqserver has; it is
-    empty if that is not told."""
+    """One name server. ``cluster`` is None if ``error`` says why. ``config`` includes settings that only rmqserver has;
+    it is empty if the server did not return it."""
 
     addr: str
     cluster: ClusterInfo | None = None
@@ -38,9 +38,9 @@ class NamesrvFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BrokerFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """One broker process: ``replica.error`` says why it could not be asked, ``refusal`` why it did not tell the rest.
-    It told its ``replica.info`` between the two times, by our clock. ``topics`` and ``groups`` are asked of masters
-    alone."""
+    """One broker process. ``replica.error`` says why it could not be asked, ``refusal`` why it did not answer the rest.
+    It sent its ``replica.info`` between the two times, by our clock. ``topics`` and ``groups`` are asked only of
+    masters."""
 
     replica: Replica
     asked_ms: int
@@ -65,14 +65,14 @@ class BrokerFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """All of it. ``brokers`` has every process that some name server tells of, once for each address."""
+    """All the facts. ``brokers`` has every process that some name server lists, once per address."""
 
     namesrvs: list[NamesrvFacts]
     brokers: list[BrokerFacts]
 
     @property
     def masters(self) -> list[BrokerFacts]:
-        """Those that answered."""
+        """The masters that answered."""
         return [broker for broker in self.brokers if broker.is_master and broker.replica.error is None]
 
     @property
@@ -80,13 +80,13 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
         return [namesrv for namesrv in self.namesrvs if namesrv.cluster is not None]
 
     def broker_names(self, told: Iterable[str]) -> set[str]:
-        """Of brokers that somebody told by name or, as mqadmin's -b has them, by address. What no broker has stays as
-        it is."""
+        """The names of brokers given by name or, as for mqadmin's -b, by address. A text that matches no address is
+        returned as it is."""
         by_addr = {one.replica.broker_addr: one.replica.broker_name for one in self.brokers}
         return {by_addr.get(each, each) for each in map(str.strip, told)}
 
     def own_topics(self, broker: BrokerFacts) -> dict[str, TopicConfig]:
-        """A master's topics that people made."""
+        """A master's topics that users made."""
         made_by_servers = {
             topic for namesrv in self.answering if namesrv.cluster for topic in topics_of_servers(namesrv.cluster)
         }
@@ -100,7 +100,7 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
         return {name: config for name, config in (broker.groups or {}).items() if not is_system_group(name)}
 
     def brokers_of_groups(self) -> dict[str, list[BrokerData]]:
-        """People's groups, and the masters that have them and answered."""
+        """The groups that users made, and the masters that have them and answered."""
         found: dict[str, list[BrokerData]] = {}
         for master in self.masters:
             replica = master.replica
@@ -113,7 +113,7 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_facts(admin: AdminClient, cluster: str | None, *, with_tables: bool) -> ClusterFacts:
-    """Of one cluster or of all. ``with_tables``: also the topics and groups of masters."""
+    """Reads the facts of one cluster or of all. ``with_tables``: also the topics and groups of masters."""
     namesrvs = targets.ask_each(lambda addr: _namesrv(admin, addr), admin.namesrv_addrs)
     replicas = {
         (one.broker_name, one.broker_id, one.broker_addr): one
@@ -134,7 +134,7 @@ def _namesrv(admin: AdminClient, addr: str) -> NamesrvFacts:
     except RocketMQError as error:
         return NamesrvFacts(addr=addr, error=str(error))
     config: dict[str, str] = {}
-    with contextlib.suppress(RocketMQError):  # who may not read it may well read the rest
+    with contextlib.suppress(RocketMQError):  # a client without permission for it may still read the rest
         config = admin.namesrv_config(addr, with_own_defaults=True)
     return NamesrvFacts(addr=addr, cluster=cluster, topics=frozenset(topics.topic_list), config=config)
 
@@ -169,7 +169,7 @@ def _broker(admin: AdminClient, replica: Replica, *, with_tables: bool) -> Broke
 
 
 def read_route(admin: AdminClient, namesrv_addr: str, topic: str) -> TopicRoute | None:
-    """What one name server says of a topic; None if it does not know it, or does not answer."""
+    """The route of a topic from one name server; None if the server does not know the topic or does not answer."""
     header = RouteHeader(topic=topic, accept_standard_json_only=True)
     try:
         return admin.read(namesrv_addr, RequestCode.GET_ROUTEINFO_BY_TOPIC, header, TopicRoute)

@@ -1,4 +1,4 @@
-"""Findings as people see them: how bad and where, and below it what to do."""
+"""Findings as people see them: how bad and where, and below that, what to do."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def finding_lines(findings: Iterable[HealthFinding], width: int | None) -> Itera
 
 
 def wrapped_lines(line: str, width: int | None, indent: int) -> Iterator[str]:
-    """Whole lines; all but the first are indented. Words stay whole, so that names and options can be copied."""
+    """Whole lines; all but the first are indented. Words are not split, so that names and options can be copied."""
     text = printable(line)
     if width is None:
         yield text + "\n"

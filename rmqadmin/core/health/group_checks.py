@@ -1,5 +1,5 @@
-"""What is wrong with a group: messages lost or soon to be lost, members that want different things, queues that nobody
-consumes or that stand still, a lag that grows."""
+"""What is wrong with a group: messages lost or soon to be lost, members with different subscriptions, queues that
+nobody consumes or that stand still, a growing lag."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from rmqproto.wording import counted
 
 HOUR_MS = 3_600_000
 LAG_AGE_MS = 5 * 60_000
-"""A lag whose oldest message has waited for less says little."""
+"""A lag whose oldest message has waited for less than this is no cause for concern."""
 
 
 def groups_findings(standings: Sequence[GroupStanding], now_ms: int) -> Iterator[HealthFinding]:
-    """Of many groups. What is true of many of them is told once: that nobody is online, or that nothing is known."""
+    """The findings for many groups. Facts that many groups share are reported once: that nobody is online, or that
+    nothing is known."""
     offline, unknown = [], []
     for standing in standings:
         found = group_findings(standing, now_ms)
@@ -80,7 +81,7 @@ def _retention(standing: GroupStanding, now_ms: int) -> Iterator[HealthFinding]:
 
 
 def _keep_longer(queues: Sequence[QueueStanding]) -> str:
-    """At the broker that keeps the least."""
+    """How to keep messages longer, at the broker that keeps them for the shortest time."""
     known = [queue for queue in queues if queue.broker_addr is not None]
     least = min(known, key=lambda queue: queue.reserved_ms or 0, default=None)
     addr = "ADDRESS" if least is None else least.broker_addr
@@ -89,7 +90,7 @@ def _keep_longer(queues: Sequence[QueueStanding]) -> str:
 
 
 def members_findings(group: str, owners: QueueOwners) -> Iterator[HealthFinding]:
-    """What is wrong with how its members share its queues out."""
+    """What is wrong with how the group's members share its queues."""
     ask = f"rmqadmin consumerStatus -g {group}"
 
     def found(grade: Grade, check: Check, what: str, fix: str) -> HealthFinding:

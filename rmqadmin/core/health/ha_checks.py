@@ -1,5 +1,5 @@
-"""What is wrong with sets of brokers and with their controllers: who could take over, who is behind, who takes himself
-for the master."""
+"""What is wrong with broker sets and their controllers: which replicas could take over, which are behind, which wrongly
+act as master."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from rmqadmin.core.servers.ha_sets import AskedControllers, HaFacts, HaMember, H
 from rmqproto.wording import counted
 
 BEHIND_MS = 15_000
-"""A slave that is so far behind is thrown out of a controlled set (``haMaxTimeSlaveNotCatchup``)."""
+"""A slave this far behind is removed from the in-sync set by the controller (``haMaxTimeSlaveNotCatchup``)."""
 
 BEHIND_BYTES = 256 << 20
-"""A slave that is so far behind does not count as in sync, elsewhere (``haMaxGapNotInSync``)."""
+"""Without a controller, a slave this far behind does not count as in sync (``haMaxGapNotInSync``)."""
 
 SILENT_MS = 20_000
-"""A master says something every five seconds, and both sides give up after twenty (``haHousekeepingInterval``)."""
+"""A master sends something every five seconds, and both sides give up after twenty (``haHousekeepingInterval``)."""
 
 
 def registered_brokers(facts: ClusterFacts) -> list[KnownBroker]:
@@ -47,7 +47,7 @@ def ha_findings(facts: HaFacts, now_ms: int) -> Iterator[HealthFinding]:
 
 
 def _named_differently(groups: Sequence[AskedControllers]) -> list[str]:
-    """Broker names that are in several groups. The order of addresses says nothing."""
+    """Broker names that appear in several groups. The order of addresses does not matter."""
     of_name: dict[str, set[frozenset[str]]] = {}
     for group in groups:
         for name in group.broker_names:
@@ -59,7 +59,7 @@ def _named_differently(groups: Sequence[AskedControllers]) -> list[str]:
 
 
 def controllers_findings(group: AskedControllers) -> Iterator[HealthFinding]:
-    """``subject`` is the one that is not well, or all of them."""
+    """``subject`` is the controller with the problem, or all of them."""
 
     def finding(grade: Grade, what: str, fix: str | None = None, subject: str = group.addrs) -> HealthFinding:
         return HealthFinding(grade=grade, check=Check.CONTROLLERS, subject=subject, what=what, fix=fix)
@@ -115,7 +115,7 @@ def _disagreement(group: AskedControllers) -> str | None:
 
 
 def set_findings(one: HaSet, now_ms: int) -> Iterator[HealthFinding]:
-    """All but how far slaves are behind."""
+    """All findings for a set except how far its slaves are behind."""
     yield from _masters(one)
     yield from _in_sync(one)
     for slave in one.slaves:
@@ -202,7 +202,7 @@ def _in_sync(one: HaSet) -> Iterator[HealthFinding]:
 
 
 def _missing(one: HaSet) -> list[HaMember]:
-    """Where nobody says which slaves a master has, only how many: none."""
+    """The slaves that are not in sync. None if the master only says how many slaves it has, not which."""
     return [member for member in one.members if member.in_sync is False]
 
 

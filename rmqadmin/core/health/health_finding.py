@@ -1,4 +1,4 @@
-"""One thing that a look at a cluster has found: how bad it is, where, and what to do about it."""
+"""One finding of a check of a cluster: how bad it is, where, and what to do about it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NAMES_TOLD_MAX = 5
 
 
 class Grade(StrEnum):
-    """How bad a finding is, the worst first."""
+    """How bad a finding is, worst first."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -20,7 +20,7 @@ class Grade(StrEnum):
 
 
 class Check(StrEnum):
-    """What a doctor looks at; docs/health.md says what each finds."""
+    """The checks of `doctor`; docs/health.md says what each finds."""
 
     NAME_SERVER = "name-server"
     AGREEMENT = "agreement"
@@ -52,8 +52,8 @@ class Check(StrEnum):
 
 
 class HealthFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """``subject`` is the server, topic or group. ``fix``: the command to run, or
-    what else to do; None if there is nothing to do."""
+    """``subject`` is the server, topic or group. ``fix`` is the command to run, or another remedy; None if there is
+    nothing to do."""
 
     grade: Grade
     check: Check
@@ -63,13 +63,13 @@ class HealthFinding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def in_order(findings: Iterable[HealthFinding]) -> list[HealthFinding]:
-    """The worst first; those of one grade as they were found."""
+    """The findings, worst first; those of one grade in the order they were found."""
     grades = list(Grade)
     return sorted(findings, key=lambda finding: grades.index(finding.grade))
 
 
 def names_told(names: Sequence[str]) -> str:
-    """Some of many names: ``a, b and 7 more``."""
+    """Names in short: ``a, b and 7 more``."""
     shown = ", ".join(names[:NAMES_TOLD_MAX])
     left = len(names) - NAMES_TOLD_MAX
     return f"{shown} and {left} more" if left > 0 else shown

@@ -1,4 +1,4 @@
-"""Whether all name servers answer, and tell the same."""
+"""Checks that all name servers answer, and give the same answers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rmqproto.wording import counted
 
 
 def namesrv_findings(facts: ClusterFacts, cluster: str | None = None) -> Iterator[HealthFinding]:
-    """``cluster``: the only one that was asked about."""
+    """``cluster``: the only cluster that is being checked; None for all."""
     for namesrv in facts.namesrvs:
         yield _answer(namesrv)
         yield from namesrv_access(namesrv.addr, namesrv.config)

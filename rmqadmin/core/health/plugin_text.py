@@ -1,7 +1,6 @@
-"""What checks say to a monitoring system, in the form that the plug-ins of Nagios made common: one line with the state,
-a ``|``, and performance data (``label=value[unit];warning;critical;min``), then a line for each thing that is not well.
-The state is also the exit status.
-"""
+"""What checks report to a monitoring system, in the form of Nagios plug-ins: one line with the state, a ``|``, and
+performance data (``label=value[unit];warning;critical;min``), then a line for each thing with a problem. The state is
+also the exit status."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ from rmqadmin.core.terminal_text import printable
 
 
 class PluginState(IntEnum):
-    """Exit statuses of checks. What is not known is worse than a warning: it may be anything."""
+    """Exit statuses of checks. Unknown is worse than a warning, because it may hide anything."""
 
     OK = 0
     WARNING = 1
@@ -32,7 +31,7 @@ def worst(states: Sequence[PluginState]) -> PluginState:
 
 
 def state_of(value: float | None, warning: float | None, critical: float | None) -> PluginState:
-    """What is not known passes no threshold."""
+    """The state of a value. An unknown value exceeds no threshold."""
     if value is not None and critical is not None and value > critical:
         return PluginState.CRITICAL
     if value is not None and warning is not None and value > warning:
@@ -41,8 +40,7 @@ def state_of(value: float | None, warning: float | None, critical: float | None)
 
 
 class Measure(msgspec.Struct, frozen=True):
-    """One value of performance data, with its thresholds in the same unit: ``s``, ``B``, ``%`` or
-    none."""
+    """One value of performance data, with its thresholds in the same unit: ``s``, ``B``, ``%`` or none."""
 
     label: str
     value: float
@@ -60,7 +58,7 @@ class Measure(msgspec.Struct, frozen=True):
 
 
 def _number(value: float) -> str:
-    """Never in powers of ten, which plug-in readers do not know."""
+    """A number, never in powers of ten, which readers of plug-in output do not understand."""
     text = f"{value:.6f}".rstrip("0").rstrip(".")
     return "0" if text in ("", "-0") else text
 
@@ -71,7 +69,7 @@ def _label(text: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    """What stands before the ``|`` must not have one: names of groups may."""
+    """The text without any ``|``, which would begin the performance data. Group names may contain one."""
     return printable(" ".join(text.split())).replace("|", "/")
 
 
@@ -89,7 +87,7 @@ class CheckSummary(Row, frozen=True):
 
 
 class CheckedThing(msgspec.Struct, frozen=True):
-    """One group, broker or set of brokers: ``what`` in a few words."""
+    """One group, broker or set of brokers: ``what`` describes its state in a few words."""
 
     name: str
     state: PluginState
@@ -127,7 +125,8 @@ class CheckResult(Result, frozen=True):
         return CheckSummary(state=self.state.name, exit_status=self.state, text=self.plugin_line())
 
     def plugin_line(self) -> str:
-        """A single thing, or the worst if one is not well, is told in the line; of others the headline."""
+        """The first line. It describes the only thing checked, or the worst if one has a problem; otherwise it is the
+        headline."""
         ordered = self._ordered()
         is_told = ordered and (len(ordered) == 1 or ordered[0].state is not PluginState.OK)
         text = f"{ordered[0].name}: {ordered[0].what}" if is_told else self.headline

@@ -1,7 +1,6 @@
 """Thresholds of checks, as people write them: ``1000``, ``10k``, ``1.5M`` messages; ``90s``, ``5m``, ``1h30m`` of time;
-``80%``; ``256MiB``. Several are joined by commas, and one that is passed is enough. A value that is equal to its
-threshold is well.
-"""
+``80%``; ``256MiB``. Several are joined by commas, and exceeding one is enough. A value equal to its threshold is
+fine."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ _DURATION_LENGTH_MAX = 40
 
 
 class Quantity(Enum):
-    """What a threshold is about; the value is an example of how it is written."""
+    """What a threshold measures; the value is an example of how it is written."""
 
     COUNT = "10k"
     TIME_MS = "5m"
@@ -30,11 +29,11 @@ class Quantity(Enum):
 
 
 Thresholds = dict[Quantity, float]
-"""Each in the unit of its quantity's name."""
+"""Thresholds, each in the unit that its quantity's name ends with."""
 
 
 def parse_thresholds(text: str, option: str, known: Collection[Quantity]) -> Thresholds:
-    """UsageError for what is no threshold, is of a quantity that is not ``known``, or is said twice."""
+    """Parses thresholds. UsageError for an invalid threshold, a quantity that is not ``known``, or one given twice."""
     found: Thresholds = {}
     for part in text.split(","):
         quantity, value = _parsed(part.strip(), known)
@@ -50,7 +49,7 @@ def parse_thresholds(text: str, option: str, known: Collection[Quantity]) -> Thr
 
 
 def _parsed(text: str, known: Collection[Quantity]) -> tuple[Quantity | None, float]:
-    """A bare number is a percentage where nothing else would make sense."""
+    """A quantity and its value. A bare number is a percentage if only percentages are known."""
     if not text.isascii():
         return None, 0.0
     if number := _NUMBER.fullmatch(text):

@@ -1,5 +1,5 @@
-"""Topics and groups: whether brokers of one cluster have the same, whether somebody left permissions behind, and
-whether routes lead to brokers."""
+"""Checks of topics and groups: whether the brokers of a cluster have the same ones, whether permissions were left
+changed, and whether routes lead to brokers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
 
 ROUTES_MAX = 200
-"""Topics whose routes are asked for, of each name server."""
+"""How many topics' routes are asked for, from each name server."""
 
 
 def topic_findings(admin: AdminClient, facts: ClusterFacts) -> Iterator[HealthFinding]:
@@ -66,7 +66,8 @@ def _switched_off(master: BrokerFacts, facts: ClusterFacts) -> Iterator[HealthFi
 
 
 def _missing(cluster: str, masters: Sequence[BrokerFacts], facts: ClusterFacts) -> Iterator[HealthFinding]:
-    """A broker that came later lacks what was made before, until somebody makes it there too."""
+    """Finds topics and groups that some masters lack. A broker that joined later lacks those made before, until
+    somebody makes them there too."""
     topics = {name for master in masters for name in facts.own_topics(master)}
     groups = {name for master in masters for name in facts.own_groups(master)}
     for master in masters:
@@ -101,7 +102,7 @@ def _effect(master: BrokerFacts) -> str:
 
 
 def _registered(facts: ClusterFacts) -> Iterator[HealthFinding]:
-    """Whether name servers know the topics that masters have."""
+    """Checks that name servers know the topics that masters have."""
     for master in facts.masters:
         own = facts.own_topics(master)
         for namesrv in facts.answering:
@@ -137,8 +138,8 @@ def _routes(admin: AdminClient, facts: ClusterFacts) -> Iterator[HealthFinding]:
 
 
 def _asked_topics(facts: ClusterFacts) -> list[str]:
-    """As many topics of each master, up to ROUTES_MAX together, and one of each that may be written, be it a system
-    topic."""
+    """The topics to check: an equal share from each master, up to ROUTES_MAX together, and at least one that may be
+    written from each, even if it is a system topic."""
     each_max = max(1, ROUTES_MAX // max(1, len(facts.masters)))
     asked = {topic for master in facts.masters for topic in sorted(facts.own_topics(master))[:each_max]}
     for master in facts.masters:
@@ -148,8 +149,8 @@ def _asked_topics(facts: ClusterFacts) -> list[str]:
 
 
 def _wiped(namesrv_addr: str, routes: Mapping[str, TopicRoute], facts: ClusterFacts) -> Iterator[HealthFinding]:
-    """``wipeWritePerm`` takes W from routes; the broker's own configuration keeps it. A broker whose own permission
-    lacks W registers its topics without it."""
+    """Finds brokers that routes show as not writeable. ``wipeWritePerm`` removes W from routes, while the broker's own
+    configuration keeps it. A broker whose own permission lacks W registers its topics without it."""
     for master in facts.masters:
         topics, name = master.topics or {}, master.replica.broker_name
         permission = master.config.get("brokerPermission", "")

@@ -1,6 +1,6 @@
 """What a person calls a field: the heading of its column, and its name in the lines below a table.
 
-Most words follow from the field's name, whose unit is left out because the cells carry it. The others are listed here.
+Most words follow from the field's name, without its unit, because the cells carry that. The others are listed here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A table as lines: which columns there are, how wide, and each row as one line.
+"""A table as lines: its columns, their widths, and each row as one line.
 
-The widths are those of the rows that are there when it is laid out. Rows that come later keep to them, but no number is
-ever cut, which would be another number.
+The widths fit the rows present when the table is laid out. Later rows keep to them, except that a number is never cut,
+because that would make it another number.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from rmqadmin.core.terminal_text import display_width, printable, shortened_at_e
 
 
 class TableView(msgspec.Struct, frozen=True):
-    """How a person sees a table. ``width``: cells of the terminal, None for as wide as it gets. ``now_ms``: what ages
-    are relative to, None for moments."""
+    """How a person sees a table. ``width``: cells of the terminal, None for no limit. ``now_ms``: what ages are
+    relative to, None to show points in time."""
 
     width: int | None = None
     now_ms: int | None = None
@@ -30,11 +30,11 @@ class TableView(msgspec.Struct, frozen=True):
 
 
 LIVE_NUMBER_CELLS = 6
-"""Of numbers that come as time goes by, at least: after ``9.9 ms`` there may be ``277 ms``."""
+"""Minimum width of numbers that arrive over time: ``9.9 ms`` may be followed by ``277 ms``."""
 
 
 class Layout:
-    """``columns`` fitted to a view and to the first ``rows``. Lines end with a line feed. ``is_live``: further rows are
+    """``columns`` fitted to a view and to the first ``rows``. Lines end with a line feed. ``is_live``: more rows are
     expected."""
 
     def __init__(self, columns: Sequence[ResultColumn], rows: Sequence[Row], view: TableView, *, is_live: bool = False):
@@ -58,7 +58,7 @@ class Layout:
         return self._line(cells)
 
     def foot(self) -> str:
-        """A word about columns that did not fit, or nothing."""
+        """A line about columns that did not fit; empty if all did."""
         if not self.left_out or self.view.width is None:
             return ""
         text = f"({len(self.left_out)} more with --output wide: {', '.join(self.left_out)})"
@@ -73,8 +73,8 @@ class Layout:
         return printable(person_text(value, column, self.view.now_ms))
 
     def _line(self, cells: Sequence[tuple[str, Mark | None]]) -> str:
-        """The last cell is not filled up, so that no line ends with blanks. What a number takes beyond its width, the
-        texts behind it go without."""
+        """One line. The last cell is not padded, so that no line ends with blanks. If a number exceeds its width, the
+        texts after it give up the room."""
         parts, surplus = [], 0
         is_cut = self.view.width is not None
         for (text, style), (column, width) in zip(cells, self.shown, strict=True):
@@ -95,7 +95,7 @@ class Layout:
 
 
 def summary_lines(columns: Sequence[ResultColumn], summary: Row, view: TableView) -> list[str]:
-    """What is known of a summary, one field a line, whole: paths and names in it are for copying."""
+    """The known fields of a summary, one per line and uncut: paths and names in it are for copying."""
     lines = []
     for column in columns:
         value = getattr(summary, column.name)

@@ -1,7 +1,7 @@
-"""What a colour says in a table: red for what is wrong, yellow for what wants a look, green for what somebody asked to
-know is well, cyan for what is new to the reader, dim for what is the system's own.
+"""What colours mean in a table: red is wrong, yellow needs a look, green is well where somebody asked, cyan is new to
+the reader, dim is the system's own.
 
-The text says the same without colours; a colour only finds it faster.
+The text says the same without colours; a colour only makes it faster to find.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ DISK_WARN_RATIO, DISK_BAD_RATIO = 0.75, 0.85
 
 
 class Mark(StrEnum):
-    """How a cell is set off, as a parameter of the terminal's ``SGR`` sequence."""
+    """How a cell is highlighted, as a parameter of the terminal's ``SGR`` sequence."""
 
     BAD = "31"
     WARN = "33"
@@ -29,7 +29,7 @@ class Mark(StrEnum):
 
 
 def mark(field: str, value: Any) -> Mark | None:
-    """How the value of a field is set off; None for most."""
+    """The mark for the value of a field; None for most."""
     rule = _RULES.get(field)
     return None if rule is None or value is None else rule(value)
 
@@ -45,7 +45,7 @@ def disk_mark(ratio: float) -> Mark | None:
 
 
 def sharing_mark(summary: str) -> Mark | None:
-    """Of how a group's queues are shared out, in the words of ``QueueOwners.summary``."""
+    """The mark for how a group's queues are shared, in the words of ``QueueOwners.summary``."""
     if summary == "balanced":
         return Mark.GOOD
     if summary in ("offline", "unknown"):
@@ -62,12 +62,12 @@ def _if_false(value: Any) -> Mark | None:
 
 
 def _status(value: Any) -> Mark | None:
-    """Of a send: anything but SEND_OK is a promise that the broker could not keep."""
+    """The mark for a send status: anything but SEND_OK is a promise that the broker could not keep."""
     return Mark.WARN if str(value).startswith(("FLUSH_", "SLAVE_")) else None
 
 
 def _severity(value: Any) -> Mark | None:
-    """Of a finding in a store."""
+    """The mark for a finding in a store."""
     return {"error": Mark.BAD, "warning": Mark.WARN}.get(str(value), Mark.DIM)
 
 

@@ -1,4 +1,4 @@
-"""Numbers over time as blocks, on one line or on several."""
+"""Numbers over time, drawn as blocks on one line or on several."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _STEPS = len(_BLOCKS) - 2
-"""Between a value that is just not 0 and the highest."""
+"""Steps between the smallest value above 0 and the highest."""
 _UNKNOWN = " "
 
 
 def sparkline(values: Sequence[float | None], width: int, *, top: float | None = None) -> str:
-    """The last ``width`` values, the newest at the end, each as a block: the lowest is 0 and the highest ``top``, by
-    default the largest of them. Unknown ones are blanks, and so is what is missing at the beginning."""
+    """The last ``width`` values, newest at the end, each as a block. The lowest block is 0 and the highest ``top``, by
+    default the largest of the values. Unknown values are blanks, as is missing history at the beginning."""
     last = values[-width:]
     known = [value for value in last if value is not None]
     highest = max(known, default=0.0) if top is None else top
@@ -30,7 +30,7 @@ def sparkline(values: Sequence[float | None], width: int, *, top: float | None =
 
 
 def bars(values: Sequence[float | None], width: int, height: int, *, top: float | None = None) -> list[str]:
-    """As ``sparkline``, over ``height`` lines, the highest first."""
+    """Like ``sparkline``, over ``height`` lines, the top line first."""
     last = values[-width:]
     highest = max((value for value in last if value is not None), default=0.0) if top is None else top
     eighths = [_eighths(value, highest, height) for value in last]
@@ -41,12 +41,12 @@ def bars(values: Sequence[float | None], width: int, height: int, *, top: float 
 
 
 def _eighths(value: float | None, top: float, height: int) -> int:
-    """How high a bar is. What is known is seen, also if it is 0; what is not is 0 high."""
+    """The height of a bar in eighths. A known value is always visible, even 0; an unknown one has height 0."""
     if value is None:
         return 0
     return max(1, round(min(max(value, 0.0) / top, 1.0) * height * 8)) if top > 0 else 1
 
 
 def _part(eighths: int) -> str:
-    """What of a bar is on a line that it exceeds by so much."""
+    """The part of a bar on one line, given how far the bar rises above that line's bottom."""
     return _UNKNOWN if eighths <= 0 else _BLOCKS[min(eighths, 8) - 1]

@@ -7,22 +7,22 @@ from typing import Any, Protocol, runtime_checkable
 from rmqadmin.core import units
 
 _NO_QUANTITY = ("_id", "_flag", "code", "epoch", "hash", "flag")
-"""Ends of the names of numbers that only name something: nothing separates their thousands."""
+"""Name endings of numbers that only identify something: their thousands are not separated."""
 
 
 @runtime_checkable
 class ForPeople(Protocol):
-    """A value that people see in other words than machines."""
+    """A value that people see in different words than machines."""
 
     def for_people(self) -> str: ...
 
 
 class Described(Protocol):
-    """What a column says about its values, of commands and of the dashboard."""
+    """A column as far as its values need it, for commands and for the dashboard."""
 
     @property
     def name(self) -> str:
-        """The field's name, whose end is the unit."""
+        """The field's name, which ends with the unit."""
 
     @property
     def is_time(self) -> bool:
@@ -30,7 +30,7 @@ class Described(Protocol):
 
 
 def machine_text(value: Any, column: Described) -> str:
-    """As csv and tsv hold it: whole, and times as ISO 8601. Unknown is empty."""
+    """The text for csv and tsv: whole, with times as ISO 8601. Unknown is empty."""
     if value is None:
         return ""
     if column.is_time:
@@ -41,7 +41,8 @@ def machine_text(value: Any, column: Described) -> str:
 
 
 def person_text(value: Any, column: Described, now_ms: int | None) -> str:
-    """As tables show it. ``now_ms``: what ages are relative to; None for moments instead. Unknown is a dash."""
+    """The text for tables. ``now_ms``: what ages are relative to; None to show points in time instead. Unknown is a
+    dash."""
     if type(value) is str:  # most are
         return (_rates(value) if column.name.endswith("_tps") else value) or units.UNKNOWN
     if value is None:
@@ -56,7 +57,7 @@ def person_text(value: Any, column: Described, now_ms: int | None) -> str:
 
 
 def _quantity(value: float, field: str) -> str:
-    """A number with its unit, which is the end of its field's name."""
+    """A number with its unit, which is the end of the field's name."""
     if field.endswith("_ratio"):
         return units.percent(value)
     if field.endswith("_bytes"):
@@ -71,7 +72,7 @@ def _quantity(value: float, field: str) -> str:
 
 
 def _rates(text: str) -> str:
-    """A broker's rates over 10 s, 1 min and 10 min, in one text."""
+    """A broker's rates over 10 s, 1 min and 10 min, as one text."""
     try:
         return " ".join(units.rate(float(part)) for part in text.split()) or units.UNKNOWN
     except ValueError:
@@ -80,7 +81,7 @@ def _rates(text: str) -> str:
 
 def _plain(value: Any, *, for_people: bool) -> str:
     if type(value) is str:
-        return value  # most are, and to ask whether something is ``ForPeople`` takes 40 us
+        return value  # most are strings, and a check for ``ForPeople`` takes 40 us
     match value:
         case None:
             return "none" if for_people else ""

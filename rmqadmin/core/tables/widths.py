@@ -1,5 +1,5 @@
-"""How wide each column of a table is on a terminal, so that every row is one line: what can be shortened is shortened,
-then columns are left out, the least important first."""
+"""The width of each column of a table on a terminal, so that every row is one line. Columns are first shortened where
+possible, then left out, the least important first."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ GAP = 2
 
 
 class Wish(msgspec.Struct, frozen=True):
-    """What one column would like. ``whole``: what its longest cell takes. ``readable``: to what it may be shortened
-    before others are left out. ``least``: to what it may be shortened to be there at all. ``yields_to``: to what it is
-    shortened before any other is shortened at all; None for one that does not yield."""
+    """What one column wants, in cells. ``whole``: the width of its longest cell. ``readable``: how far it may be
+    shortened before other columns are left out. ``least``: the smallest width at which it is shown. ``yields_to``: how
+    far it is shortened before any other column is; None for a column that does not yield."""
 
     whole: int
     readable: int
@@ -26,7 +26,7 @@ class Wish(msgspec.Struct, frozen=True):
 
 
 def fit(wishes: Sequence[Wish], room: int) -> list[int]:
-    """The width of each column; 0 for one that is left out. The first of the most important ones always stays."""
+    """The width of each column; 0 for one that is left out. The first of the most important columns always stays."""
     kept = list(range(len(wishes)))
     while True:
         widths = _shortened([wishes[at] for at in kept], room)
@@ -39,7 +39,7 @@ def fit(wishes: Sequence[Wish], room: int) -> list[int]:
 
 
 def _shortened(wishes: Sequence[Wish], room: int) -> list[int] | None:
-    """Widths that fit. None if something has to go first."""
+    """Widths that fit. None if a column has to be left out first."""
     space = room - GAP * (len(wishes) - 1)
     only_vital = all(wish.importance is Importance.VITAL for wish in wishes)
     floors = [min(wish.whole, wish.least if only_vital else wish.readable) for wish in wishes]
