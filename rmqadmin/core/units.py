@@ -51,7 +51,7 @@ def elapsed(length_ms: float) -> str:
 
 
 def at_least(text: str) -> str:
-    """Marks a sum some of whose parts are unknown. A dash stays as it is."""
+    """Marks a sum as a lower bound, because some parts are unknown. A dash stays as it is."""
     return text if text == UNKNOWN else f"≥{text}"
 
 

@@ -137,8 +137,7 @@ def _ways_back(addr: str, subject: str, before: AclInfo | None, step: Step) -> l
 
 
 def entry_back(addr: str, subject: str, before: AclEntry | None, resource: str) -> list[str]:
-    """The command, in words, that restores the entry of a resource. ``before`` without that entry: the command that
-    removes it."""
+    """The command, in words, that restores the entry of a resource; ``before`` is None if there was none."""
     who = ["-b", addr, "-s", subject, "-r", resource]
     if before is None:
         return ["deleteAcl", *who]

@@ -1,1 +1,1 @@
-"""Load on a cluster: what ``bench`` sends and receives, by processes of its own, and what that says of latencies."""
+"""Load on a cluster: what ``bench`` sends and receives in its own processes, and the latencies it measures."""

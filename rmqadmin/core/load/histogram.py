@@ -1,14 +1,14 @@
-"""How long many things took: counts by length, three digits of which are kept, so that a minute of load and an hour of
-it take the same room."""
+"""How long many things took: counts by duration, to three digits, so that an hour of load takes no more memory than a
+minute."""
 
 from __future__ import annotations
 
 _EXACT_BITS = 11
-"""Lengths of up to 2,047 us are kept as they are, longer ones to one part in a thousand."""
+"""Durations of up to 2,047 us are kept exactly, longer ones to one part in a thousand."""
 
 
 class Histogram:
-    """Counts of lengths in microseconds."""
+    """Counts of durations in microseconds."""
 
     __slots__ = ("counts",)
 
@@ -30,7 +30,8 @@ class Histogram:
         return sum(self.counts.values())
 
     def percentiles_ms(self, percents: tuple[float, ...]) -> list[float | None]:
-        """The length that so many percent do not exceed, for ascending ``percents``; None of nothing."""
+        """For ascending ``percents``, the duration that each percentage does not exceed; None if there are no
+        counts."""
         if not self.counts:
             return [None] * len(percents)
         total, seen, found = self.total, 0, []

@@ -1,4 +1,4 @@
-"""Which connection goes to which broker and queues, and which process has it."""
+"""Assigns connections to brokers and queues, and to processes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def addressed_places(queues: Iterable[tuple[MessageQueue, str]]) -> list[Address
 
 
 def send_lanes(places: Sequence[AddressedPlace], connection_count: int) -> list[LanePlan]:
-    """Connections are shared out among the brokers; each sends to all queues of its broker, from another one on."""
+    """Spreads connections over the brokers. Each sends to all queues of its broker, starting from a different one."""
     by_broker = _by_broker(places)
     lanes = []
     for number, addr in enumerate(islice(cycle(by_broker), max(connection_count, len(by_broker)))):
@@ -33,7 +33,8 @@ def send_lanes(places: Sequence[AddressedPlace], connection_count: int) -> list[
 
 
 def pull_lanes(places: Sequence[AddressedPlace], connection_count: int) -> list[LanePlan]:
-    """Queues are shared out among the connections: none is read by two, unless there are more connections."""
+    """Spreads queues over the connections. No two connections read the same queue, unless there are more connections
+    than queues."""
     if connection_count >= len(places):
         return [_lane(addr, (place,), sends=False) for addr, place in islice(cycle(places), connection_count)]
     by_broker = _by_broker(places)
@@ -58,12 +59,13 @@ def _lane(addr: str, queues: tuple[LoadQueue, ...], *, sends: bool) -> LanePlan:
 
 
 def process_count_for(lane_count: int) -> int:
-    """Half of the processors: the other half is the brokers', where they run on this machine."""
+    """Half of the processors; the other half is left for brokers that may run on this machine."""
     return max(1, min(lane_count, len(os.sched_getaffinity(0)) // 2))
 
 
 def load_plans(lanes: Sequence[LanePlan], process_count: int, rate: float, **more: Any) -> list[LoadPlan]:
-    """One for each process; the rate is shared out by connections. ``more`` are the other fields of a plan."""
+    """One plan per process; the rate is divided by the number of connections. ``more`` are the other fields of a
+    plan."""
     shares = [lanes[number::process_count] for number in range(process_count)]
     plan = LoadPlan(lanes=[], rate=0.0, run_id="", **more)
     return [

@@ -1,5 +1,5 @@
-"""One connection of a load: requests on their way, and what their answers say. No trio, no task for each: a request
-costs a few microseconds of this process, because what is measured runs on the same cores."""
+"""One connection of a load: pending requests, and results from their answers. No trio and no task per request: a
+request costs a few microseconds of this process, because the measured brokers may run on the same cores."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rmqadmin.core.load.secure_socket import SecureSocket
 
 _RECEIVED = memoryview(bytearray(1 << 20))
-"""Of all connections of the process: to make room for each answer anew costs 10 us."""
+"""Shared by all connections of the process: allocating a buffer for each answer costs 10 us."""
 _SUCCESS = b'{"code":0,'
 _FRAME_HEAD_BYTES = 8
 _OPAQUE = re.compile(rb'"opaque":(\d+)')
@@ -39,8 +39,8 @@ _NEXT = re.compile(rb'"nextBeginOffset":"(\d+)"')
 
 
 class Tally:
-    """What happened since it was made or ``taken``. ``good`` are answers of sends, each of so many messages as a
-    request has; ``pulled`` are messages."""
+    """Counts since creation or since ``taken``. ``good`` counts successful answers to sends, each for the messages of
+    one request; ``pulled`` counts messages."""
 
     def __init__(self) -> None:
         self._clear()
@@ -51,7 +51,7 @@ class Tally:
         self.answers, self.deliveries = Histogram(), Histogram()
 
     def taken(self) -> Tally:
-        """A copy of it, which begins anew itself."""
+        """A copy of the counts, which then restart from zero."""
         other = Tally()
         other.__dict__.update(self.__dict__)
         self._clear()
@@ -62,10 +62,11 @@ class Tally:
 
 
 class Lane:
-    """``is_alive`` until the broker closes it. Base of the two kinds. ``tally`` is the process's."""
+    """The base of the two kinds of lanes. ``is_alive`` until the connection ends. ``tally`` is shared by the
+    process."""
 
     def __init__(self, plan: LoadPlan, lane: LanePlan, tally: Tally, started_s: float, tls: ssl.SSLContext | None):
-        """OSError, or ConnectError, if the broker cannot be reached. With ``tls`` the connection is made with it."""
+        """Connects, over TLS with ``tls``. OSError or ConnectError if the broker cannot be reached."""
         self.plan, self.lane = plan, lane
         self.in_flight = 0
         self.is_alive = True
@@ -79,11 +80,11 @@ class Lane:
         self.fd = self.sock.fileno()
 
     def go_on(self) -> None:
-        """Sends what there is room for."""
+        """Sends as much as there is room for."""
         raise NotImplementedError
 
     def send(self, requests: bytes, count: int, since_s: float) -> None:
-        """``since_s`` is from when on the latencies of these count."""
+        """Sends ``count`` requests. Their latencies count from ``since_s``."""
         self._sent_at.append((since_s, count))
         self.in_flight += count
         if not self.unsent:
@@ -108,14 +109,14 @@ class Lane:
             self.end(error.strerror or str(error))
 
     def end(self, why: str) -> None:
-        """What was on its way counts as so many errors."""
+        """Closes the lane. Each pending request counts as an error."""
         self.is_alive = False
         self.tally.error(why, max(1, self.in_flight))
         self.in_flight, self.unsent = 0, b""
         self.sock.close()
 
     def receive(self) -> None:
-        """Takes the answers that came."""
+        """Reads and counts the answers that have arrived."""
         try:
             size = self.sock.recv_into(_RECEIVED)
         except BlockingIOError:
@@ -143,7 +144,7 @@ class Lane:
             self._count(count)
 
     def _keep(self, begun: bytes) -> bool:
-        """The beginning of a frame. False if it is none."""
+        """Keeps the beginning of a frame. False if it is not one."""
         self._begun = begun
         try:
             if len(begun) >= _FRAME_HEAD_BYTES:
@@ -153,7 +154,7 @@ class Lane:
         return self.is_alive
 
     def _count(self, count: int) -> None:
-        """Answers come in the order of the requests, or nearly so."""
+        """Records the latencies of ``count`` answers. Answers come in the order of the requests, or nearly so."""
         self.in_flight -= count
         now_s, answers, sent_at = time.perf_counter(), self.tally.answers, self._sent_at
         while count and sent_at:
@@ -168,7 +169,7 @@ class Lane:
         raise NotImplementedError
 
     def taken_apart(self, data: bytes, at: int, behind: int) -> Command | None:
-        """The answer; None, and an error, if it is none."""
+        """The decoded answer; None, and an error is counted, if it cannot be decoded."""
         try:
             return decode_frame_untrusted(data[at:behind])
         except ProtocolError as error:
@@ -187,7 +188,7 @@ def _connected(plan: LoadPlan, lane: LanePlan, tls: ssl.SSLContext | None) -> so
 
 
 class SendLane(Lane):
-    """``fill`` gives requests to send."""
+    """``fill`` makes the requests to send."""
 
     def __init__(
         self, plan: LoadPlan, lane: LanePlan, tally: Tally, started_s: float, tls: ssl.SSLContext | None,
@@ -198,11 +199,11 @@ class SendLane(Lane):
         self.renew()
 
     def renew(self) -> None:
-        """Templates with the time of now."""
+        """Makes new templates with the current time."""
         self._templates = cycle([send_template(self.plan, queue.queue_id) for queue in self.lane.queues])
 
     def go_on(self) -> None:
-        """Where there is a rate, nothing: requests are sent when they are due."""
+        """Sends as much as there is room for; nothing if there is a rate, because requests are then sent when due."""
         plan = self.plan
         room = plan.in_flight - self.in_flight
         if room and not plan.rate:
@@ -241,7 +242,8 @@ def _name(code: int) -> str:
 
 
 class PullLane(Lane):
-    """Pulls all its queues, one request at a time of each: one that is held at its end keeps none of the others."""
+    """Pulls from all its queues, one request per queue at a time, so that a queue that waits for messages holds up no
+    other."""
 
     def __init__(
         self, plan: LoadPlan, lane: LanePlan, tally: Tally, started_s: float, tls: ssl.SSLContext | None,
@@ -251,7 +253,7 @@ class PullLane(Lane):
         self._numbers = numbers
         self._idle = [_Place(queue, PullTemplate(plan, queue.queue_id)) for queue in lane.queues]
         self._pulled: dict[int, tuple[_Place, float]] = {}
-        """By the request's number: the queue, and when it was asked."""
+        """The queue and the time of each request, by the request's number."""
         self._stamps = re.compile(re.escape(STAMP_MARK + plan.run_id.encode()) + rb" (\d{10})")
 
     def go_on(self) -> None:
@@ -266,7 +268,7 @@ class PullLane(Lane):
         self.send(b"".join(requests), len(requests), now_s)
 
     def _count(self, count: int) -> None:
-        """Each answer was counted by itself."""
+        """Updates the pending count only: each answer has recorded its own latency."""
         self.in_flight -= count
         self._sent_at.clear()
 
@@ -291,7 +293,8 @@ class PullLane(Lane):
             self._take_stamps(data, body_at, behind)
 
     def _nothing(self, place: _Place, data: bytes, at: int, behind: int) -> None:
-        """An answer without messages: the queue ends here, or goes on elsewhere, or it is refused."""
+        """Handles an answer without messages: the queue ends here, continues at another offset, or the pull was
+        refused."""
         answer = self.taken_apart(data, at, behind)
         if answer is None:
             return
@@ -317,7 +320,7 @@ _NOTHING_THERE = (
 
 
 class _Place:
-    """A queue, and the queue offset of the next pull of it."""
+    """A queue, and the queue offset of its next pull."""
 
     __slots__ = ("begin_offset", "end_offset", "offset", "template")
 
@@ -328,6 +331,6 @@ class _Place:
 
 
 def request_numbers() -> Iterator[int]:
-    """They begin anew after a thousand million."""
+    """Request numbers. They start again after a thousand million."""
     while True:
         yield from range(FIRST_NUMBER, LAST_NUMBER)

@@ -1,7 +1,7 @@
-"""What the processes of a load are told, and what they tell: lines of JSON on their standard input and output.
+"""The input and output of the processes of a load: lines of JSON on their standard input and output.
 
-In: a ``LoadPlan``; a line of any text once all processes are ready, with which the load begins; the end of the input,
-at which it ends early. Out: ``ReadyReport``, then an ``IntervalReport`` for each interval, the last with ``is_last``.
+Input: a ``LoadPlan``; then a line of any text once all processes are ready, which starts the load; the end of the input
+stops it early. Output: a ``ReadyReport``, then an ``IntervalReport`` for each interval, the last with ``is_last``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from rmqproto.wire.credentials import Credentials
 
 
 class LoadQueue(msgspec.Struct, frozen=True):
-    """A queue of the topic, and where pulls of it begin and, if they begin again there, end (queue offsets)."""
+    """A queue of the topic, where its pulls begin and, if they repeat, where they end (queue offsets)."""
 
     queue_id: int
     offset: int = 0
@@ -21,7 +21,8 @@ class LoadQueue(msgspec.Struct, frozen=True):
 
 
 class LanePlan(msgspec.Struct, frozen=True):
-    """One connection to one broker. ``sends``: messages to its queues in turn; else it pulls from them in turn."""
+    """One connection to one broker. ``sends``: sends messages to its queues in turn; otherwise it pulls from them in
+    turn."""
 
     host: str
     port: int
@@ -30,9 +31,9 @@ class LanePlan(msgspec.Struct, frozen=True):
 
 
 class LoadPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """``rate`` is of messages a second, of this process; 0 for as many as go. ``batch_size`` is of messages a send
-    request, or asked for by a pull. ``is_stamped``: bodies say when they were sent, and what is pulled is searched for
-    such. ``repeats``: at the end of a queue pulls begin again. ``run_id`` is of 22 hex digits."""
+    """``rate`` is in messages a second, for this process; 0 for no limit. ``batch_size`` is the number of messages in a
+    send request, or the number that a pull asks for. ``is_stamped``: bodies hold their sending time, which is searched
+    for in pulled messages. ``repeats``: pulls start again at the end of a queue. ``run_id`` is 22 hex digits."""
 
     topic: str
     group: str
@@ -55,15 +56,15 @@ class LoadPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReadyReport(msgspec.Struct, frozen=True, tag="ready"):
-    """All connections are there; or ``problem`` says why not, and the process ends."""
+    """Tells that all connections are open; or ``problem`` says why not, and the process ends."""
 
     problem: str | None = None
 
 
 class IntervalReport(msgspec.Struct, frozen=True, tag="interval"):
-    """``messages`` and ``size_bytes`` of bodies that were sent, or of records that were pulled. ``answers_us`` are
-    times of requests by length in us, ``deliveries_us`` of stamped messages from sending to receiving. ``errors`` are
-    refusals and what else went wrong, by what was said."""
+    """``messages`` and ``size_bytes`` are of sent bodies or of pulled records. ``answers_us`` are the durations of
+    requests in us, ``deliveries_us`` the times of stamped messages from sending to receiving. ``errors`` counts
+    refusals and other failures, by their text."""
 
     seconds: float
     messages: int

@@ -1,4 +1,4 @@
-"""What a load was like: a row an interval, and all of it."""
+"""The results of a load: one row per interval, and the total."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def ended(run: LoadRun) -> str:
 
 
 def _errors_in_words(run: LoadRun) -> str | None:
-    """The most frequent ones; the answer has no place for them in tables of rows."""
+    """The most frequent errors, as text, because the tables have no column for them."""
     found = sorted(run.total.errors.items(), key=lambda item: -item[1])
     return "; ".join(f"{count:,} x {what}" for what, count in found[:3]) or None
 

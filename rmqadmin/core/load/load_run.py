@@ -1,4 +1,4 @@
-"""A load as the command sees it: processes that make it, and their reports, put together interval by interval."""
+"""A load as the command sees it: the processes that make it, and their reports, merged interval by interval."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rmqproto.errors import ConnectError, RocketMQError
 
 
 def new_run_id() -> str:
-    """22 hex digits, no two alike."""
+    """A unique id of 22 hex digits."""
     return secrets.token_hex(11).upper()
 
 
@@ -54,7 +54,7 @@ def nothing_yet() -> Interval:
 
 
 class LoadSetting(msgspec.Struct, frozen=True):
-    """What a load was asked to be, as its answer says it. ``size_bytes`` is of bodies; None where none is sent."""
+    """The settings of a load, as shown in its answer. ``size_bytes`` is the size of bodies; None if none are sent."""
 
     topic: str
     brokers: list[str]
@@ -74,23 +74,23 @@ class BegunLoad(msgspec.Struct, frozen=True):
 
 
 class LoadRun:
-    """``intervals`` starts it and gives what comes, until it is over or Ctrl-C; ``total`` is of what was given.
-    ``is_stopped``: somebody ended it early. ``warm_up_messages`` are in no interval. ``begin`` makes what is needed,
-    ``end`` undoes it, whatever comes of the load."""
+    """One load. ``intervals`` starts it and yields its intervals until it is over or Ctrl-C; ``total`` sums up those
+    yielded. ``is_stopped``: the user ended it early. ``warm_up_messages`` are in no interval. ``begin`` makes what the
+    load needs, and ``end`` undoes it, however the load ends."""
 
     def __init__(self, begin: Callable[[], BegunLoad], end: Callable[[], None]):
         self._begin = begin
         self._undo = end
         self._plans: list[LoadPlan] = []
         self.setting: LoadSetting | None = None
-        """Once it has begun."""
+        """Set once the load has begun."""
         self.total = nothing_yet()
         self.is_stopped = False
         self.warm_up_messages = 0
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def intervals(self) -> Iterator[Interval]:
-        """ConnectError if a broker cannot be reached. A second Ctrl-C is a KeyboardInterrupt."""
+        """Runs the load. ConnectError if a broker cannot be reached. A second Ctrl-C raises KeyboardInterrupt."""
         with self._interruptible():
             try:
                 begun = self._begin()
@@ -102,7 +102,7 @@ class LoadRun:
                 self._undo()
 
     def _start(self) -> None:
-        # Its own session: Ctrl-C is for this process, which then asks them to end.
+        # Each process gets its own session: Ctrl-C reaches only this process, which then asks the others to end.
         command = [sys.executable, "-m", "rmqadmin.core.load.worker"]
         for plan in self._plans:
             process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
@@ -121,7 +121,7 @@ class LoadRun:
             self._stop()
 
     def _merged(self) -> Iterator[Interval]:
-        """The n-th intervals of all processes are one: they began together."""
+        """Merges the n-th intervals of all processes into one, because they began together."""
         left = list(self._processes)
         while left:
             merged: Interval | None = None
@@ -158,7 +158,7 @@ class LoadRun:
         )  # fmt: skip
 
     def _report(self, process: subprocess.Popen[bytes]) -> Report | None:
-        """None at the end."""
+        """The next report; None at the end."""
         assert process.stdout is not None
         line = process.stdout.readline()
         return msgspec.json.decode(line, type=Report) if line else None
@@ -180,7 +180,7 @@ class LoadRun:
         for process in self._processes:
             assert process.stdout is not None
             try:
-                process.stdout.read()  # up to its end: it does not wait for anything for long
+                process.stdout.read()  # reads to the end; the process does not wait long for anything
             finally:
                 process.kill()
                 process.wait()
@@ -188,7 +188,7 @@ class LoadRun:
 
     @contextmanager
     def _interruptible(self) -> Iterator[None]:
-        """The first Ctrl-C ends the load, and what was measured is shown."""
+        """Makes the first Ctrl-C end the load, so that the results so far are shown."""
 
         def stop(number: int, frame: FrameType | None) -> None:
             if self.is_stopped:

@@ -1,4 +1,4 @@
-"""The topic of a load: whether it may be flooded, and, on request only, its making and its end."""
+"""The topic of a load: whether it may be flooded and, only on request, its creation and deletion."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ASKED_EVERY_S = 0.05
 
 
 class TopicUse(msgspec.Struct, frozen=True):
-    """What a topic has before a load: messages that are there, groups that read it."""
+    """What a topic has before a load: its messages, and the groups that read it."""
 
     message_count: int
     groups: list[str]
@@ -36,7 +36,7 @@ class TopicUse(msgspec.Struct, frozen=True):
 
 
 class LoadTopic:
-    """``was_made``: by this load. What it makes it removes, if ``removes``; never another one."""
+    """The topic of a load. ``was_made``: this load made it. ``remove`` deletes only such a topic."""
 
     def __init__(self, admin: AdminClient, name: str, cluster: str | None, queue_nums: int, *, makes: bool):
         self.name = name
@@ -53,7 +53,7 @@ class LoadTopic:
             raise UsageError(f"{self.name} is no topic for a load: it is RocketMQ's own", hint="Name another.")
 
     def use(self) -> TopicUse | None:
-        """None of a topic that is not there."""
+        """The topic's use; None if there is no such topic."""
         route = targets.find_route(self._admin, self.name)
         if route is None:
             return None
@@ -66,7 +66,7 @@ class LoadTopic:
         return TopicUse(count, sorted(groups))
 
     def is_to_be_made(self) -> bool:
-        """NotFoundError if it is not there, and not to be made."""
+        """Whether the topic must be made. NotFoundError if it does not exist and may not be made."""
         if targets.find_route(self._admin, self.name) is not None:
             return False
         if not self._makes:
@@ -76,7 +76,7 @@ class LoadTopic:
         return True
 
     def make(self) -> None:
-        """If it is to be made."""
+        """Makes the topic if necessary."""
         if not self.is_to_be_made():
             return
         addrs = targets.masters(self._admin, None, self.cluster())
@@ -93,7 +93,7 @@ class LoadTopic:
             time.sleep(_ASKED_EVERY_S)
 
     def cluster(self) -> str:
-        """The one that was named, or the only one there is. UsageError if there are several."""
+        """The named cluster, or the only one. UsageError if there are several."""
         if self._cluster is not None:
             return self._cluster.strip()
         names = sorted(self._admin.cluster_info().cluster_addr_table)
@@ -102,11 +102,11 @@ class LoadTopic:
         return names[0]
 
     def queues(self) -> list[tuple[MessageQueue, str]]:
-        """Those that take messages, with their masters' addresses."""
+        """The queues that take messages, with their masters' addresses."""
         return writable_queues(self._admin.topic_route(self.name), self.name)
 
     def remove(self) -> None:
-        """If this load has made it."""
+        """Deletes the topic if this load made it."""
         if not self.was_made:
             return
         cluster = self.cluster()

@@ -1,5 +1,5 @@
-"""A connection of a load that speaks TLS, to be used as a plain one that does not wait: ``BlockingIOError`` says that
-nothing can be sent or received now, for TLS has errors of its own for that."""
+"""A TLS connection of a load, used like a plain non-blocking socket: where TLS has its own errors for "not now", it
+raises ``BlockingIOError``."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from rmqclient.remoting.handshake import shake_hands
 
 class SecureSocket:
     def __init__(self, connected: socket.socket, context: ssl.SSLContext, host: str, port: int):
-        """After the handshake, for which it waits as long as the socket's time-out says. Errors as for
-        ``shake_hands``."""
+        """Performs the handshake, waiting at most the socket's time-out. Raises the errors of ``shake_hands``."""
         self._secured = context.wrap_socket(connected, server_hostname=host, do_handshake_on_connect=False)
         try:
             shake_hands(self._secured, f"{host}:{port}")
@@ -24,15 +23,14 @@ class SecureSocket:
         self.close = self._secured.close
 
     def send(self, data: bytes) -> int:
-        """What was not taken must be offered again, with nothing before it."""
+        """Sends what it can. The caller must offer the rest again, with nothing before it."""
         try:
             return self._secured.send(data)
         except (ssl.SSLWantWriteError, ssl.SSLWantReadError):
             raise BlockingIOError from None
 
     def recv_into(self, buffer: memoryview) -> int:
-        """As many records as have come and as there is room for: each by itself would be a round of its own. 0 at the
-        end."""
+        """Receives as many records as have arrived and fit, because a poll for each would be slow. 0 at the end."""
         size = 0
         try:
             while size < len(buffer) and (count := self._secured.recv_into(buffer[size:])):

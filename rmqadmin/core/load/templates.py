@@ -1,5 +1,5 @@
-"""Requests that are made once and filled in many times: a frame in which only numbers of fixed width, and the
-signature, differ. Filling one in costs half a microsecond; encoding one anew costs twenty."""
+"""Requests that are encoded once and filled in many times: frames in which only numbers of fixed width, and the
+signature, differ. Filling one in costs half a microsecond; encoding one costs twenty."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ from rmqproto.wire.frames import HEAD_SIZE_BYTES, frame
 from rmqproto.wire.signing import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE, sign
 
 FIRST_NUMBER, LAST_NUMBER = 1_000_000_000, 2_000_000_000
-"""Numbers of requests: ten digits, and all of them fit into ``opaque``."""
+"""Request numbers: ten digits, all within the range of ``opaque``."""
 
 _NUMBER, _STAMP = "1000000000", "3000000001"
 _OFFSET = "3000000002"
-"""What stands in a template for the request's number, for its stamp, and for a queue offset."""
+"""The placeholders in a template for the request's number, its stamp, and a queue offset."""
 _HOLES = re.compile(f"({_NUMBER}|{_STAMP})".encode())
 _SIGNATURE = "s" * 28
 
 STAMP_MARK = b"rmqadmin bench "
 STAMP_SIZE_BYTES = len(STAMP_MARK) + 22 + 1 + 10
-"""Of what a stamped body begins with: the mark, the run's id, a blank, the stamp."""
+"""The length of the beginning of a stamped body: the mark, the run's id, a blank, the stamp."""
 
 HOLD_MS = 1000
 """How long a pull may wait at the end of a queue."""
 
 
 class Template:
-    """``fill`` with the request's number and its stamp, in us since the start."""
+    """A request to fill in. ``fill`` takes the request's number and its stamp, in us since the start."""
 
     def __init__(self, code: int, header: Header, body: bytes, credentials: Credentials | None):
         ext = to_ext(header)
@@ -56,7 +56,7 @@ class Template:
         whole = encode_frame(Command(code=code, opaque=int(_NUMBER), ext=ext, body=body))
         self._frame, self._holes = _parts(whole)
         self._plain_count = 0 if any(self._holes) or self._secret else len(self._holes)
-        """Of holes, if the number alone fills them."""
+        """The number of holes, if all of them take the request's number."""
 
     def fill(self, number: int, stamp_us: int) -> bytes:
         if self._plain_count:
@@ -71,13 +71,14 @@ class Template:
 
 
 def _parts(data: bytes) -> tuple[bytes, list[int]]:
-    """A format for ``%``, and for each of its holes 0 for the number, 1 for the stamp."""
+    """A format for ``%``, and for each of its holes, 0 for the number or 1 for the stamp."""
     holes = [int(hole != _NUMBER.encode()) for hole in _HOLES.findall(data)]
     return _HOLES.sub(b"%010d", data.replace(b"%", b"%%")), holes
 
 
 def send_template(plan: LoadPlan, queue_id: int) -> Template:
-    """One message, or ``batch_size`` of them. To be made anew now and then: the time in it is that of the making."""
+    """A send of one message, or of ``batch_size`` messages. Make it anew now and then: the time in it is when it was
+    made."""
     body = _body(plan)
     is_batch = plan.batch_size > 1
     if is_batch:
@@ -114,7 +115,8 @@ def _body(plan: LoadPlan) -> bytes:
 
 
 class PullTemplate:
-    """Pulls of one queue: up to ``batch_size`` messages; waits for one at the end, unless the load ``repeats``."""
+    """Pulls from one queue: up to ``batch_size`` messages. Waits for messages at the end, unless the load
+    ``repeats``."""
 
     def __init__(self, plan: LoadPlan, queue_id: int):
         header = PullHeader(
@@ -137,7 +139,7 @@ class PullTemplate:
         self._text = holes.sub(b"%d", text)
 
     def fill(self, number: int, queue_offset: int) -> bytes:
-        """Offsets have no leading zeros: not every broker takes them."""
+        """The filled-in pull. Offsets have no leading zeros, because some brokers do not accept them."""
         if self._credentials is None:
             return frame(self._text % tuple(queue_offset if each else number for each in self._is_offset))
         ext = {**self._ext, "queueOffset": str(queue_offset)}

@@ -1,4 +1,4 @@
-"""One process of a load: ``python -m rmqadmin.core.load.worker``, told and telling as ``load_plan.py`` says."""
+"""One process of a load: ``python -m rmqadmin.core.load.worker``. ``load_plan.py`` describes its input and output."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from rmqproto.errors import RocketMQError
 _WAIT_MAX_S = 0.1
 _RENEWED_EVERY_S = 1.0
 _QUIET_S = 0.5
-"""So long after the last one no further message is expected."""
+"""No more messages are expected this long after the last one."""
 
 
 class Worker:
-    """``run`` until the duration is over, the input ends, or no connection is left."""
+    """The process. ``run`` works until the duration is over, the input ends, or no connection is left."""
 
     def __init__(self, plan: LoadPlan, told: BinaryIO, telling: BinaryIO):
         self.plan = plan
@@ -72,7 +72,7 @@ class Worker:
         self._report(0.0, is_last=True)
 
     def _until(self, end_s: float) -> bool:
-        """Works until then, or until no connection is left; True if the input has ended."""
+        """Works until ``end_s``, or until no connection is left; True if the input has ended."""
         renew_at_s = time.perf_counter() + _RENEWED_EVERY_S
         while (now_s := time.perf_counter()) < end_s and self._by_fd:
             if now_s >= renew_at_s:
@@ -89,7 +89,8 @@ class Worker:
         return False
 
     def _poll(self, wait_s: float, *, goes_on: bool) -> bool:
-        """One round of what is ready. True if the input has ended. Without ``goes_on``, senders send no more."""
+        """Handles the connections that are ready. True if the input has ended. Without ``goes_on``, senders send no
+        more."""
         for fd, events in self._epoll.poll(wait_s):
             lane = self._by_fd.get(fd)
             if lane is None:
@@ -105,7 +106,7 @@ class Worker:
         return False
 
     def _look_after(self, lane: Lane) -> None:
-        """Waits until more can be sent, where something was left. A socket that is closed is no longer in the set."""
+        """Watches for room to send, if a lane has unsent data. Drops a lane whose socket is closed."""
         if lane.is_alive:
             self._epoll.modify(lane.fd, select.EPOLLIN | (select.EPOLLOUT if lane.unsent else 0))
             return
@@ -114,8 +115,8 @@ class Worker:
             self._senders.remove(lane)
 
     def _send_due(self) -> None:
-        """What the rate says is due, on lanes with room. A message that has to wait for room is late from the moment
-        when it was due, so that a broker that stalls does not hide it."""
+        """Sends what is due by the rate, on lanes with room. If a message must wait for room, its latency counts from
+        when it was due, so that a stalled broker does not hide it."""
         step_s = self.plan.batch_size / self.plan.rate
         now_s = time.perf_counter()
         while self._next_at_s <= now_s and self._senders:
@@ -132,7 +133,7 @@ class Worker:
             self._next_at_s += step_s
 
     def _drain(self) -> None:
-        """Waits for answers that are still to come, so that every message that is stored is counted."""
+        """Waits for outstanding answers, so that every stored message is counted."""
         end_s = time.perf_counter() + self.plan.timeout_s
         while time.perf_counter() < end_s and any(lane.in_flight for lane in self._senders):
             self._poll(_WAIT_MAX_S, goes_on=False)
@@ -142,7 +143,7 @@ class Worker:
         self._senders.clear()
 
     def _until_received(self) -> None:
-        """The last stamped messages are on their way to the pulls that wait for them."""
+        """Waits for the last stamped messages, which are on their way to waiting pulls."""
         quiet_at_s, received = time.perf_counter() + _QUIET_S, self._tally.received
         while self._by_fd and time.perf_counter() < quiet_at_s:
             self._poll(_WAIT_MAX_S, goes_on=False)
@@ -152,7 +153,7 @@ class Worker:
     def _report(self, seconds: float, *, is_warm_up: bool = False, is_last: bool = False) -> None:
         plan, tally = self.plan, self._tally.taken()
         sent = tally.good * plan.batch_size
-        is_pulling = not plan.is_stamped  # else it counts what was sent
+        is_pulling = not plan.is_stamped  # otherwise sent messages are counted
         tell(self._telling, IntervalReport(
             seconds, sent + tally.pulled * is_pulling, sent * plan.size_bytes + tally.pulled_bytes * is_pulling,
             tally.received, tally.errors, tally.answers.counts, tally.deliveries.counts, is_warm_up, is_last,
@@ -175,7 +176,7 @@ def main() -> None:
         return
     tell(telling, ReadyReport())
     if told.readline():
-        with suppress(BrokenPipeError):  # who asked for it is gone
+        with suppress(BrokenPipeError):  # the process that asked for it is gone
             worker.run()
 
 

@@ -1,4 +1,4 @@
-"""Files that the export commands write: where, and in which form."""
+"""Files that the export commands write: where, and in which format."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from rmqadmin.core.mqadmin_text import fastjson_pretty
 from rmqproto.errors import StorageError
 
 MQADMIN_FOLDER = "/tmp/rocketmq/export"
-"""Where mqadmin writes if it is not told where."""
+"""Where mqadmin writes by default."""
 
 
 def export(
     folder: str | None, as_mqadmin: bool, name: str, content: Callable[[], Any], notice: Callable[[str], None]
 ) -> str | None:
-    """Writes ``content()`` as JSON, as fastjson does, to ``folder/name``, or to mqadmin's folder if the answer is to be
-    mqadmin's. The path; None if neither is wanted. StorageError if it cannot be written."""
+    """Writes ``content()`` as JSON, in fastjson's format, to ``folder/name``. Without ``folder``, writes to mqadmin's
+    folder if ``as_mqadmin``, else nothing. The path; None if nothing was written. StorageError if it cannot be
+    written."""
     if folder is None and not as_mqadmin:
         return None
     path = Path((folder or MQADMIN_FOLDER).strip()) / name

@@ -1,6 +1,6 @@
-"""The tables that a broker keeps in RocksDB, read from its files while it is stopped, or from a copy of them.
+"""The tables that a broker keeps in RocksDB, read from the files of a stopped broker or from a copy of them.
 
-Needs the package ``rocksdict`` (extra ``rocksdb``): RocksDB's files are not read by anything of ours.
+Needs the package ``rocksdict`` (extra ``rocksdb``), because none of our code reads RocksDB's files.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class TableEntries(Result, frozen=True):
         return [TableEntryRow(key=key, value=self.entries[key]) for key in sorted(self.entries)]
 
     def json_text(self) -> str:
-        """As Apache's broker keeps the same table in a file."""
+        """The table as Apache's broker keeps it in a file."""
         return fastjson_pretty({_JSON_NAMES[self.kind]: hash_map(self.entries)})
 
     def mqadmin_text(self) -> str:
@@ -62,8 +62,8 @@ class TableEntries(Result, frozen=True):
 
 
 def read_table(folder: str, kind: TableKind) -> dict[str, Any]:
-    """What stands in ``folder/kind``, by key. UsageError if that is not a database, and without the package that reads
-    it; StorageError for entries that are not JSON."""
+    """The entries of ``folder/kind``, by key. UsageError if it is not a database, or if the package that reads it is
+    missing; StorageError for entries that are not JSON."""
     path = Path(folder) / kind
     if not (path / "CURRENT").is_file():
         raise UsageError(

@@ -1,4 +1,4 @@
-"""The topics and groups of a broker that are not the system's, for what is exported."""
+"""The topics and groups of a broker that users made, for exports."""
 
 from __future__ import annotations
 

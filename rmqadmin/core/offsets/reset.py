@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 BEGIN, END = "begin", "end"
 _END_MS = -1
-"""The timestamp that means the end of every queue to brokers."""
+"""The timestamp that brokers take as the end of every queue."""
 
 _SLOW_CLIENTS = "online consumers of older brokers take 10 s to follow"
 
 
 class Goal(msgspec.Struct, frozen=True):
-    """Where to: ``begin``, ``end``, an offset, or a time in ms. One is given. An offset is brought into each queue's
-    limits unless it ``is_exact``; then the broker refuses one that is not in the queue."""
+    """Where to reset to: ``begin``, ``end``, an offset, or a time in ms. Exactly one is given. An offset is brought
+    within each queue's limits unless it ``is_exact``; then the broker refuses one outside the queue."""
 
     edge: str | None = None
     queue_offset: int | None = None
@@ -39,15 +39,15 @@ class Goal(msgspec.Struct, frozen=True):
     timestamp_ms: int | None = None
 
     def by_time_ms(self) -> int | None:
-        """The goal as a timestamp, for brokers that know nothing else. None if it has none."""
+        """The goal as a timestamp, for brokers that accept nothing else. None if it has none."""
         if self.edge is not None:
             return 0 if self.edge == BEGIN else _END_MS
         return self.timestamp_ms
 
 
 class QueueReset(msgspec.Struct, frozen=True):
-    """One queue's plan, and later its outcome. Offsets are queue offsets. ``old_offset`` is None if the group has none.
-    ``new_offset`` None means that there is nothing to do."""
+    """One queue's plan, and later its outcome. Offsets are queue offsets. ``old_offset`` is None if the group has none;
+    ``new_offset`` is None if there is nothing to do."""
 
     queue: MessageQueue
     broker_addr: str
@@ -60,11 +60,11 @@ class QueueReset(msgspec.Struct, frozen=True):
 
 
 OffsetFinder = Callable[[str, MessageQueue, TopicOffset], int | None]
-"""A queue's new offset, from its broker's address, its name and its ends."""
+"""Finds a queue's new offset, given its broker's address, its name and its ends."""
 
 
 def plan(admin: AdminClient, route: TopicRoute, group: str, topic: str, find_offset: OffsetFinder) -> list[QueueReset]:
-    """What would change, sorted by queue. Only asks; changes nothing."""
+    """What would change, sorted by queue. Changes nothing."""
 
     def ask(broker: BrokerData) -> list[QueueReset]:
         addr = broker.selected_addr()
@@ -88,7 +88,7 @@ def plan(admin: AdminClient, route: TopicRoute, group: str, topic: str, find_off
 
 
 def offset_finder(admin: AdminClient, goal: Goal) -> OffsetFinder:
-    """How a goal becomes each queue's offset."""
+    """A finder of each queue's offset for a goal."""
 
     def find_offset(addr: str, queue: MessageQueue, ends: TopicOffset) -> int:
         if goal.edge is not None:
@@ -108,9 +108,9 @@ def offset_finder(admin: AdminClient, goal: Goal) -> OffsetFinder:
 def carry_out(
     admin: AdminClient, group: str, planned: Sequence[QueueReset], goal: Goal | None, *, only_writes: bool = False
 ) -> list[QueueReset]:
-    """Tells each broker its queues' new offsets and reads them back. Errors go into the outcome of their queues; where
-    no queue could be reset, the first is raised. ``goal``: what the plan was made from; None for an undo.
-    ``only_writes``: as for a group of which nobody is online; members that are will write theirs over it."""
+    """Tells each broker its queues' new offsets and reads them back. A queue's outcome holds its error; if no queue
+    could be reset, the first error is raised. ``goal``: what the plan was made from; None for an undo. ``only_writes``:
+    resets as if no member were online; members that are online will overwrite the offsets."""
     errors: dict[MessageQueue, RocketMQError] = {}
     led_by_members: set[str] = set()
     for addr in dict.fromkeys(reset.broker_addr for reset in planned):
@@ -140,8 +140,8 @@ def carry_out(
 def _way_to_reset(
     admin: AdminClient, addr: str, group: str, mine: Sequence[QueueReset], goal: Goal | None
 ) -> Callable[[QueueReset], object] | None:
-    """How this broker is told about one queue. None where all queues can only be moved at once, by the members: they
-    are told here."""
+    """How to tell this broker about one queue. None if members can only move all queues at once; they are then told
+    here."""
     if admin.broker_config(addr).get("useServerSideResetOffset", "").lower() == "true":
         return lambda reset: admin.reset_offset(
             addr, reset.queue.topic, group, 0, queue_id=reset.queue.queue_id, queue_offset=reset.new_offset
@@ -178,14 +178,15 @@ def is_online(admin: AdminClient, addr: str, group: str) -> bool:
 def _outcome(
     admin: AdminClient, group: str, reset: QueueReset, error: RocketMQError | None, why_not: str, *, is_led: bool
 ) -> QueueReset:
-    """``why_not``: what may be the reason if the broker does not say the new offset. ``is_led``: members move the
-    queue, after they were told; until then the broker says the old offset, which may be the greater one."""
+    """Reads back one queue's outcome. ``why_not``: the likely reason if the broker does not return the new offset.
+    ``is_led``: members move the queue after they are told; until then the broker returns the old offset, which may be
+    greater."""
     if reset.new_offset is None:
         return reset
     if error is not None:
         return msgspec.structs.replace(reset, error=str(error))
     found = admin.consumer_offset(reset.broker_addr, group, reset.queue.topic, reset.queue.queue_id)
     has_begun = not is_led or found != reset.old_offset or found == reset.new_offset
-    if found is not None and found >= reset.new_offset and has_begun:  # members may have gone on already
+    if found is not None and found >= reset.new_offset and has_begun:  # members may have consumed further already
         return msgspec.structs.replace(reset, done=True)
     return msgspec.structs.replace(reset, error=f"the broker says {found} afterwards: {why_not}")

@@ -1,6 +1,6 @@
-"""A reset of offsets from the user's words to the outcome: where to, each queue before and after, the undo file.
+"""A reset of offsets, from the user's words to the outcome: the goal, each queue before and after, the undo file.
 
-Commands and dashboard show the plan, ask, and act on it. ``reset`` tells the brokers.
+Commands and dashboard show the plan, ask, and carry it out. ``reset`` tells the brokers.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Resets(Result, frozen=True):
         )
 
     def question(self, words: str) -> str:
-        """What is about to happen, as the question to the user. ``words`` say where to."""
+        """What is about to happen, as the question to the user. ``words`` describe the goal."""
         return f"This moves the group {self.group} in {self.topic} {words}."
 
     def problem(self) -> str | None:
@@ -108,7 +108,7 @@ class Resets(Result, frozen=True):
 
         moved = {one.queue: one.new_offset for one in self.queues}
         text = (self.mqadmin_head and f"{self.mqadmin_head}\n") + line("#brokerName", "#queueId", "#offset")
-        # mqadmin puts each broker's answer, a map, into one of its own; the first decides how large that begins.
+        # mqadmin merges each broker's answer, a map, into a map of its own; the first answer sets its initial size.
         first_count = sum(queue.broker_name == self.queues[0].queue.broker_name for queue in moved)
         for queue in hash_order(moved, queue_hash, copied_capacity(first_count)):
             text += line(cut(queue.broker_name, 32), queue.queue_id, moved[queue])
@@ -139,7 +139,7 @@ def parse_destination(text: str, now_ms: int) -> Destination:
 
 
 def plan_queues(admin: AdminClient, route: TopicRoute, group: str, topic: str, goal: Goal) -> list[QueueReset]:
-    """Each queue of the topic before and after. Only asks. NotFoundError for a topic without queues."""
+    """Each queue of the topic before and after. Changes nothing. NotFoundError for a topic without queues."""
     found = reset.plan(admin, route, group, topic, reset.offset_finder(admin, goal))
     if not found:
         raise NotFoundError(f"the topic {topic} has no queues")
@@ -147,7 +147,7 @@ def plan_queues(admin: AdminClient, route: TopicRoute, group: str, topic: str, g
 
 
 def only_queue(planned: Sequence[QueueReset], broker: str, queue_id: int) -> list[QueueReset]:
-    """That of one queue; ``broker`` is the name or the address of its broker. NotFoundError if there is none."""
+    """The plan of one queue; ``broker`` is the name or address of its broker. NotFoundError if there is none."""
     found = [
         one for one in planned if broker in (one.broker_addr, one.queue.broker_name) and one.queue.queue_id == queue_id
     ]
@@ -160,8 +160,8 @@ def only_queue(planned: Sequence[QueueReset], broker: str, queue_id: int) -> lis
 def act(
     admin: AdminClient, planned: R, goal: Goal | None, now_ms: int, notice: Notice, *, only_writes: bool = False
 ) -> R:
-    """Writes the undo file, moves the group and reads its offsets back. ``goal`` and ``only_writes``: as for
-    ``reset.carry_out``. OSError if the undo file cannot be written; then nothing is changed."""
+    """Writes the undo file, moves the group and reads its offsets back. ``goal`` and ``only_writes`` are as for
+    ``reset.carry_out``. OSError if the undo file cannot be written; nothing is changed then."""
     path = undo.write(planned.group, planned.topic, admin.namesrv_addrs, planned.queues, now_ms)
     try:
         moved = reset.carry_out(admin, planned.group, planned.queues, goal, only_writes=only_writes)

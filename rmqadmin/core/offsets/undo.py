@@ -1,4 +1,4 @@
-"""Undo files of offset resets: where a group stood before, as JSON under the XDG state directory.
+"""Undo files of offset resets: where a group stood before, as JSON in the XDG state directory.
 
 They are written before anything is changed, and hold no credentials.
 """
@@ -20,10 +20,10 @@ from rmqproto.errors import UsageError
 KIND = "rmqadmin resetOffset undo"
 VERSION = 1
 PART_LENGTH_MAX = 80
-"""Of a group's or a topic's name in that of a file, which has 255 bytes at most."""
+"""Maximum length of a group's or topic's name within a file name, which has at most 255 bytes."""
 
 SIZE_MAX_BYTES = 64 * 1024 * 1024
-"""Enough for a million queues. Anything longer is not an undo file."""
+"""Enough for a million queues. A larger file is not an undo file."""
 
 
 class UndoQueue(msgspec.Struct, frozen=True):
@@ -33,7 +33,7 @@ class UndoQueue(msgspec.Struct, frozen=True):
 
 
 class Undo(msgspec.Struct, frozen=True, kw_only=True):
-    """``committed_offset`` None: the group had no offset in the queue, which cannot be brought back."""
+    """``committed_offset`` is None if the group had no offset in the queue; that state cannot be restored."""
 
     kind: str = KIND
     version: int = VERSION
@@ -55,8 +55,7 @@ def undo_dir() -> Path:
 
 
 def write(group: str, topic: str, namesrv_addrs: list[str], planned: Sequence[QueueReset], now_ms: int) -> Path:
-    """Writes a new file and returns its path. OSError if that fails, so that nothing is changed without an undo
-    file."""
+    """Writes a new file and returns its path. OSError if that fails; nothing must then be changed."""
     queues = [UndoQueue(r.queue.broker_name, r.queue.queue_id, r.old_offset) for r in planned]
     undo = Undo(made_ms=now_ms, namesrv_addrs=namesrv_addrs, group=group, topic=topic, queues=queues)
     moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now_ms / 1000))
@@ -66,14 +65,14 @@ def write(group: str, topic: str, namesrv_addrs: list[str], planned: Sequence[Qu
 
 
 def _part(name: str) -> str:
-    """Of the file's name. Those of a group and a topic may together be longer than a file's."""
+    """The part of the file name for a group or topic. The two full names may together be too long for a file name."""
     if len(name) <= PART_LENGTH_MAX:
         return name
     return f"{name[: PART_LENGTH_MAX - 9]}~{zlib.crc32(name.encode()):08x}"
 
 
 def read_untrusted(path: Path) -> Undo:
-    """UsageError for a file that cannot be read or is not an undo file."""
+    """Reads an undo file. UsageError if it cannot be read or is not an undo file."""
     try:
         if path.stat().st_size > SIZE_MAX_BYTES:
             raise UsageError(f"{path} is too large for an undo file")

@@ -1,1 +1,1 @@
-"""What commands say of a store directory: the files of a broker that is stopped. They are only read."""
+"""What commands report about a store directory: the files of a stopped broker. They are only read."""

@@ -1,4 +1,4 @@
-"""What is in a store: its topics or queues as rows, and everything else below them."""
+"""What is in a store: its topics or queues as rows, with everything else below them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rmqserver.store.message_store import MessageStore
 
 BLOCK_BYTES = 512
-"""What ``st_blocks`` counts."""
+"""The unit of ``st_blocks``."""
 
 
 class StoredTopicRow(Row, frozen=True):
@@ -102,7 +102,7 @@ class InspectedQueues(Result, frozen=True):
 
 @contextlib.contextmanager
 def inventory(found: Survey) -> Iterator[Inventory]:
-    """The store, opened read-only meanwhile."""
+    """Opens the store, read-only, for the length of the context."""
     from rmqserver.store.checks.dry_run import listening
 
     said: list[str] = []
@@ -115,8 +115,8 @@ def inventory(found: Survey) -> Iterator[Inventory]:
 
 
 class Inventory:
-    """Without queues where they cannot be read: ``problem`` says why. ``said`` is what the store's log says of
-    damage, a list that grows."""
+    """An open store. If its queues cannot be read, ``store`` is None and ``problem`` says why. ``said`` is a growing
+    list of what the store logs about damage."""
 
     def __init__(self, found: Survey, said: list[str]):
         from rmqserver.store.checks.found_tables import FoundTables
@@ -181,7 +181,7 @@ class Inventory:
 
 
 def _counted(count: Callable[[MessageStore, FoundTables], int], inventory: Inventory) -> int | None:
-    """None where a queue that would have to be read cannot be."""
+    """The count; None if a queue that it needs cannot be read."""
     if inventory.store is None:
         return None
     try:
@@ -246,7 +246,7 @@ def _index_entries(found: Survey) -> int | None:
 
 
 def _disk_use(root: str) -> dict[str, int]:
-    """Bytes that files take on the disk, by the first part of their path."""
+    """Bytes that files take on disk, by the first part of their path."""
     found: dict[str, int] = {}
     for path, stat in files_below(root):
         part = os.path.relpath(path, root).partition(os.sep)[0]
@@ -255,7 +255,7 @@ def _disk_use(root: str) -> dict[str, int]:
 
 
 def files_below(root: str) -> Iterator[tuple[str, os.stat_result]]:
-    """Those that are there: a broker that runs removes some."""
+    """The files that exist while this runs: a running broker removes some."""
     for directory, _, names in os.walk(root):
         for name in names:
             path = os.path.join(directory, name)
@@ -270,7 +270,7 @@ def inspected_queues(found: Survey) -> InspectedQueues:
 
 
 def inspected_topics(found: Survey, chosen: Callable[[Sequence[str]], list[str]]) -> InspectedTopics:
-    """``chosen`` says which of the topics are shown."""
+    """``chosen`` tells which topics are shown."""
     whole = inspected_queues(found)
     by_topic: dict[str, list[StoredQueueRow]] = {}
     for row in whole.queues:

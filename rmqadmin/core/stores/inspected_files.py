@@ -1,4 +1,4 @@
-"""The files of a store: how large each is, what it holds, from where to where, and from when to when."""
+"""The files of a store: the size of each, what it holds, and its range of offsets and times."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def inspected_files(found: Survey) -> InspectedFiles:
 
 
 def _held(found: Survey, log: FoundFiles, path: str) -> _Held:
-    """From which offset to which, and from when to when."""
+    """The first and last offset of a file, and its first and last time."""
     from rmqserver.store.disk.found_sizes import is_stream_name
     from rmqserver.store.log.scan import first_record
     from rmqserver.store.options import UNIT_SIZE_BYTES

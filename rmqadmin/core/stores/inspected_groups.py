@@ -1,4 +1,4 @@
-"""The groups that a store knows, and how far each had come."""
+"""The groups that a store knows, and their consume progress."""
 
 from __future__ import annotations
 

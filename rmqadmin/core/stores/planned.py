@@ -1,4 +1,4 @@
-"""What a start would change in a store: a row a change."""
+"""What a start would change in a store: one row per change."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class StartPlan(Result, frozen=True):
         return self.told
 
     def remark(self) -> str | None:
-        """What people want to know first, in words."""
+        """What people want to know first, as text."""
         if self.refusal is not None:
             return None
 
@@ -80,7 +80,7 @@ def start_plan(found: Survey, on_work: Any) -> StartPlan:
         refusal = dry.refusal
         try:
             changes.extend(planned_changes(found, dry))
-        except StorageError as error:  # what a broker does behind the store's own start
+        except StorageError as error:  # from what a broker does after the store itself has started
             refusal = refusal or error
         recovered = dry.recovered
         told = StartSummary(

@@ -1,4 +1,4 @@
-"""Finding out what is in a directory that somebody calls a store."""
+"""Surveys the directory that a user gives as a store."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
 
 def surveyed(directory: str, notice: Notice) -> Survey:
-    """UsageError if that is no store. Says so if a broker runs on it: what it is just writing looks like damage."""
+    """The survey. UsageError if the directory is not a store. Gives a notice if a broker is running on it, because what
+    it is just writing looks like damage."""
     from rmqserver.store.checks.survey import survey
     from rmqserver.store.disk.disk import OsDisk
 

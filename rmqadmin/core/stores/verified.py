@@ -1,4 +1,4 @@
-"""What a check of a store has found: one row a finding, and what was checked."""
+"""What a check of a store has found: one row per finding, and what was checked."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class VerifiedStore(Result, frozen=True):
         ]
 
     def cards(self, width: int | None, now_ms: int | None) -> Iterator[str] | None:
-        """At a terminal: a finding is a sentence, and a table cuts it off."""
+        """Text in place of a table at a terminal: findings are sentences, which a table would cut off."""
         return None if width is None else self._lines(width, now_ms)
 
     def _lines(self, width: int, now_ms: int | None) -> Iterator[str]:
@@ -160,7 +160,7 @@ def _lost(finding: Finding, now_ms: int | None) -> str:
 
 
 def _becomes(finding: Finding) -> str:
-    """What starts do about it."""
+    """What a broker does about the finding when it starts."""
     if finding.ours == finding.apache:
         return finding.ours and f"a start: {finding.ours}"
     both = (("rmqserver", finding.ours), ("Apache's broker", finding.apache))

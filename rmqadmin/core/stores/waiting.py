@@ -1,5 +1,5 @@
-"""What waits in a store for its time or its end: delayed messages, timers, half messages, what was popped. Each is a
-queue of the system, and how far a broker has come in it is in a table."""
+"""What waits in a store: delayed messages, timers, half messages, popped messages. Each is in a queue of the system,
+and a table holds how far a broker has come in it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PULL_COUNT = 32
 
 
 def delayed_count(store: MessageStore, tables: FoundTables) -> int:
-    """Messages of delay levels that were not delivered yet."""
+    """Messages of delay levels that have not been delivered yet."""
     offsets = tables.delay_offsets()
     return sum(
         queue.max_offset - max(queue.min_offset, min(offsets.get(queue.queue_id + 1, 0), queue.max_offset))
@@ -47,7 +47,7 @@ def half_count(store: MessageStore, tables: FoundTables) -> int:
 
 
 def _ended(store: MessageStore, committed: dict[str, dict[int, int]], queue_id: int) -> list[int]:
-    """Queue offsets of half messages, from op messages: numbers, each with a comma behind it."""
+    """Queue offsets of ended half messages, read from op messages, whose bodies are numbers separated by commas."""
     ops = store.queue(TRANSACTION_OP_TOPIC, queue_id)
     found: list[int] = []
     if ops is None:
@@ -65,7 +65,7 @@ def _ended(store: MessageStore, committed: dict[str, dict[int, int]], queue_id: 
 
 
 def pop_entry_count(store: MessageStore, tables: FoundTables) -> int:
-    """Check points and acknowledgements that the revive of POP has not come to."""
+    """Checkpoints and acknowledgements that the POP revive has not processed yet."""
     committed = tables.offsets()
     revive_topics = [name for name in store.queues.names() if name.startswith(revive_topic(""))]
     queues = [queue for name in revive_topics for queue in store.queues.of_topic(name)]
@@ -73,13 +73,13 @@ def pop_entry_count(store: MessageStore, tables: FoundTables) -> int:
 
 
 def _committed(committed: dict[str, dict[int, int]], topic: str, group: str, queue: ConsumeQueue) -> int:
-    """How far the system's group has come, as far as the queue has it."""
+    """How far the system's group has come, within the queue's limits."""
     offset = committed.get(f"{topic}@{group}", {}).get(queue.queue_id, 0)
     return max(queue.min_offset, min(offset, queue.max_offset))
 
 
 def timers_of(found: Survey, store: MessageStore) -> TimerStore | None:
-    """The timers as a start would find them; None if they cannot be read. Nothing is written."""
+    """The timers as a start would find them; None if they cannot be read. Writes nothing."""
     from rmqserver.store.disk.overlay import OverlayDisk
     from rmqserver.store.disk.segments import FileCache
     from rmqserver.store.timers.timer_store import TimerStore, log_state

@@ -1,4 +1,4 @@
-"""Deleting a topic: from brokers, and from the name servers, which keep its route otherwise."""
+"""Deletes a topic from brokers, and from the name servers, which would otherwise keep its route."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def delete_in_broker(admin: AdminClient, addr: str, topic: str) -> Step:
-    """The way back is its configuration: its messages are gone."""
+    """Plans the deletion on one broker. Undo restores the configuration, but not the messages."""
     before = read_topic(admin, addr, topic)
     changes = differences(None if before is None else topic_fields(before), None)
     back = None if before is None else WayBack(TOPICS.section, {topic: entry_of(TOPICS, before)})
@@ -26,7 +26,7 @@ def delete_in_broker(admin: AdminClient, addr: str, topic: str) -> Step:
 
 
 def loss(admin: AdminClient, topic: str, addrs: Sequence[str]) -> str:
-    """How much goes with a topic on these brokers, and who misses it, in words."""
+    """How much is lost with a topic on these brokers, and which groups need it, as text."""
     try:
         message_count = messages_in(admin, topic, addrs)
         answers = targets.ask_each(lambda addr: admin.groups_of_topic(addr, topic), addrs)
@@ -44,7 +44,7 @@ def messages_in(admin: AdminClient, topic: str, addrs: Sequence[str]) -> int:
 
 
 def delete_in_namesrvs(admin: AdminClient, topic: str, cluster_name: str, *, has_route: bool) -> list[Step]:
-    """One step a name server: the topic's route to the brokers of one cluster."""
+    """One step per name server: deletes the topic's route to the brokers of one cluster."""
     act = "delete" if has_route else "keep"
     return [
         Step(addr, act, [], partial(admin.delete_topic_in_namesrv, addr, topic, cluster_name))
@@ -53,7 +53,8 @@ def delete_in_namesrvs(admin: AdminClient, topic: str, cluster_name: str, *, has
 
 
 def delete_everywhere(admin: AdminClient, topic: str, cluster_name: str) -> list[Step]:
-    """From the masters of a cluster, and its route there from the name servers. No step if nobody knows the topic."""
+    """Deletes the topic from the masters of a cluster, and its route there from the name servers. No step if no server
+    knows the topic."""
     steps = plan_each(targets.masters(admin, None, cluster_name), lambda addr: delete_in_broker(admin, addr, topic))
     has_route = targets.find_route(admin, topic) is not None
     if not has_route and all_keep(steps):

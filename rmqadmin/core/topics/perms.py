@@ -1,4 +1,4 @@
-"""Perms as people see and write them. The bits are ``rmqproto.perm``'s."""
+"""Perms as people see and write them. ``rmqproto.perm`` has the bits."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ WORDS = {PERM_READ: "read", PERM_WRITE: "write", PERM_INHERIT: "inherit"}
 
 
 def perm_words(perm: int) -> str:
-    """``RW (6)``: letters as people write them, and the number of configurations; ``- (0)`` for nothing."""
+    """``RW (6)``: letters as people write them, and the number in configurations; ``- (0)`` for nothing."""
     return f"{perm_letters(perm) or '-'} ({perm})"
 
 
@@ -24,13 +24,14 @@ def perm_letters(perm: int) -> str:
 
 
 def perm_of_letters(text: str) -> int | None:
-    """``RW`` in any case and order; None for what is not written in letters."""
+    """The perm for ``RW``, in any case and order; None for a text that is not such letters."""
     letters = set(text.strip().upper())
     return sum(PERM_LETTERS[letter] for letter in letters) if letters and not letters - PERM_LETTERS.keys() else None
 
 
 def parse_perm(text: str) -> int:
-    """``6``, or ``RW`` in any case and order. UsageError, in mqadmin's words, for what no topic may be given."""
+    """The perm for ``6``, or for ``RW`` in any case and order. UsageError, in mqadmin's words, for a perm that no topic
+    may have."""
     perm = perm_of_letters(text)
     if perm is not None:
         return perm

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def topic_brokers(admin: AdminClient, topic: str, cluster: str | None) -> list[BrokerData]:
-    """The topic's brokers, those of one cluster if a cluster is named, or those of an LMQ parent topic."""
+    """The topic's brokers, only those of the named cluster if there is one, or those of an LMQ parent topic."""
     if cluster is not None and topic.startswith(LIGHT_QUEUE_PREFIX):
         return admin.topic_route(cluster.strip()).broker_datas
     found = admin.topic_route(topic).broker_datas
@@ -26,7 +26,7 @@ def topic_brokers(admin: AdminClient, topic: str, cluster: str | None) -> list[B
         return found
     inside = [broker for broker in found if broker.cluster == cluster.strip()]
     if not inside:
-        targets.cluster(admin, cluster)  # an unknown one is an error that names those there are
+        targets.cluster(admin, cluster)  # an unknown one is an error that lists the clusters
         raise NotFoundError(f"the topic {topic} has no broker in the cluster {cluster.strip()}")
     return inside
 
@@ -42,7 +42,7 @@ def broker_addr_of(route: TopicRoute, broker_name: str) -> str:
 
 
 def queues_to_allocate(route: TopicRoute, topic: str) -> list[MessageQueue]:
-    """What a topic's consumers share out among themselves."""
+    """The queues that a topic's consumers share."""
     return sorted(
         MessageQueue(topic, queues.broker_name, queue_id)
         for queues in route.queue_datas
@@ -52,8 +52,8 @@ def queues_to_allocate(route: TopicRoute, topic: str) -> list[MessageQueue]:
 
 
 def queues_to_send_to(admin: AdminClient, topic: str) -> list[tuple[MessageQueue, str]]:
-    """As ``writable_queues``. A topic that does not exist goes to a broker that creates topics, as a producer's first
-    message does; RefusedError with code 17 if none does."""
+    """Like ``writable_queues``. A missing topic goes to a broker that creates topics, like a producer's first message;
+    RefusedError with code 17 if there is none."""
     route = targets.find_route(admin, topic)
     if route is not None:
         return writable_queues(route, topic)

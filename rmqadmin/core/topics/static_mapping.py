@@ -1,7 +1,8 @@
-"""Planning the mapping of a static topic: which broker gets which logical queue (``TopicQueueMappingUtils``, 5.5.0).
-Nothing here asks a server.
+"""Plans the mapping of a static topic: which broker gets which logical queue (``TopicQueueMappingUtils``, 5.5.0). Asks
+no server.
 
-Where Apache draws lots between brokers with as few queues, the names decide here, so that a dry run shows what will be.
+Where Apache chooses at random between brokers with equally few queues, the names decide here, so that a dry run shows
+the actual result.
 """
 
 from __future__ import annotations
@@ -24,22 +25,21 @@ from rmqproto.queue_mapping import MappingError, check_items
 CREATE_OR_UPDATE, REMAPPING = "CREATE_OR_UPDATE", "REMAPPING"
 
 EPOCH_STEP_MS = 1000
-"""How far a new epoch is at least behind the one before; epochs are ms since 1970."""
+"""The smallest step from one epoch to the next; epochs are ms since 1970."""
 
 Configs = dict[str, TopicConfigAndQueueMapping]
 """A topic's configuration and mapping by broker name."""
 
 
 class LogicalQueue(msgspec.Struct, frozen=True):
-    """``items`` are its stays; the last one is on ``broker_name``."""
+    """A logical queue. ``items`` are its mapping items in order; the last one is on ``broker_name``."""
 
     broker_name: str
     items: list[LogicQueueMappingItem]
 
 
 def epoch_of(topic: str, configs: Mapping[str, TopicConfigAndQueueMapping]) -> int:
-    """The epoch on which all brokers agree. MappingError if they agree on nothing
-    (``checkNameEpochNumConsistence``)."""
+    """The epoch on which all brokers agree. MappingError if they do not agree (``checkNameEpochNumConsistence``)."""
     first: TopicQueueMappingDetail | None = None
     for name in sorted(configs):
         detail = detail_of(name, configs[name])
@@ -71,7 +71,7 @@ def detail_of(broker_name: str, config: TopicConfigAndQueueMapping) -> TopicQueu
 
 
 def logical_queues(configs: Mapping[str, TopicConfigAndQueueMapping]) -> dict[int, LogicalQueue]:
-    """All logical queues by id. MappingError if one is missing, or led by two brokers, or if two share a queue
+    """All logical queues by id. MappingError if one is missing or has two leaders, or if two share a physical queue
     (``checkAndBuildMappingItems``, ``checkIfReusePhysicalQueue``, ``checkPhysicalQueueConsistence``)."""
     found: dict[int, LogicalQueue] = {}
     total = 0
@@ -115,8 +115,8 @@ def _check_queues(found: Mapping[int, LogicalQueue], configs: Mapping[str, Topic
 def extended(
     topic: str, queue_count: int, brokers: Iterable[str], before: Configs, now_ms: int
 ) -> TopicRemappingDetail:
-    """The topic with ``queue_count`` logical queues: those it lacks go to ``brokers`` and to those that it is on, to
-    where the fewest are. MappingError if it has as many, or more (``createTopicConfigMapping``)."""
+    """The topic with ``queue_count`` logical queues. Missing ones go to ``brokers`` and the topic's present brokers,
+    where the fewest are. MappingError if it has as many or more (``createTopicConfigMapping``)."""
     configs = copy.deepcopy(before)
     queues = logical_queues(configs) if configs else {}
     if queue_count < len(queues):
@@ -134,8 +134,8 @@ def extended(
 
 
 def remapped(topic: str, brokers: Iterable[str], before: Configs, now_ms: int) -> TopicRemappingDetail:
-    """The topic's logical queues evenly on ``brokers`` alone, with as few as possible moved (``remappingStaticTopic``).
-    A moved queue's new stay has no logical offset yet."""
+    """The topic's logical queues spread evenly over ``brokers`` only, moving as few as possible
+    (``remappingStaticTopic``). The new mapping item of a moved queue has no logical offset yet."""
     configs = copy.deepcopy(before)
     queues = logical_queues(configs)
     wanted = _even_counts(brokers, Counter(queue.broker_name for queue in queues.values()), len(queues))
@@ -160,7 +160,8 @@ def remapped(topic: str, brokers: Iterable[str], before: Configs, now_ms: int) -
 
 
 def _even_counts(brokers: Iterable[str], before: Counter[str], queue_count: int) -> Counter[str]:
-    """How many queues each broker is to have; of brokers with as few, those that had most get one more."""
+    """How many queues each broker is to have. Of brokers with equally few, the one that had most before gets the
+    next."""
     counts = Counter({name: 0 for name in brokers})
     for _ in range(queue_count):
         name = min(counts, key=lambda name: (counts[name], -before[name], name))
@@ -169,7 +170,7 @@ def _even_counts(brokers: Iterable[str], before: Counter[str], queue_count: int)
 
 
 def _add_queue(topic: str, broker_name: str, configs: Configs) -> int:
-    """The id of a new queue on a broker."""
+    """Adds a queue on a broker; its id."""
     config = configs.setdefault(broker_name, empty(topic, broker_name))
     config.read_queue_nums += 1
     config.write_queue_nums += 1
@@ -177,7 +178,7 @@ def _add_queue(topic: str, broker_name: str, configs: Configs) -> int:
 
 
 def empty(topic: str, broker_name: str, *, epoch: int = 0, total_queues: int = 0) -> TopicConfigAndQueueMapping:
-    """What a broker without queues of a static topic is told of it."""
+    """What a broker without queues of a static topic is told about it."""
     detail = TopicQueueMappingDetail(bname=broker_name, epoch=epoch, topic=topic, total_queues=total_queues)
     return TopicConfigAndQueueMapping(topic_name=topic, read_queue_nums=0, write_queue_nums=0, mapping_detail=detail)
 
@@ -185,7 +186,7 @@ def empty(topic: str, broker_name: str, *, epoch: int = 0, total_queues: int = 0
 def _finished(
     topic: str, kind: str, queue_count: int, before: Configs, configs: Configs, now_ms: int
 ) -> TopicRemappingDetail:
-    """All brokers with one new epoch and count, checked."""
+    """The plan, with one new epoch and count for all brokers, checked."""
     epoch = max(epoch_of(topic, before) + EPOCH_STEP_MS if before else 0, now_ms)
     for name, config in configs.items():
         detail = detail_of(name, config)

@@ -1,5 +1,5 @@
-"""Static topics on the brokers: reading their mappings, carrying out a plan, and the files that keep a mapping before
-and after (``MQAdminUtils``, 5.5.0)."""
+"""Static topics on the brokers: reads their mappings, carries out a plan, and writes the files that keep a mapping
+before and after (``MQAdminUtils``, 5.5.0)."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
 
 BLOCK_COUNT = 10_000
-"""The logical offsets of a queue that has moved begin at a multiple of this, so that what was still being written
-before the move finds room."""
+"""The logical offsets of a moved queue begin at a multiple of this, so that messages still being written before the
+move have room."""
 
 
 # --- which brokers ---------------------------------------------------------------------------------------------------
 
 
 def meant_names(info: ClusterInfo, brokers: str | None, clusters: str | None) -> list[str]:
-    """The broker names of ``-b`` or ``-c``, each with commas; exactly one is given (UsageError). NotFoundError for an
-    unknown one."""
+    """The broker names of ``-b`` or ``-c``, separated by commas. UsageError unless exactly one of the two is given.
+    NotFoundError for an unknown name."""
     targets.check_one_of(brokers, clusters)
     table, wanted = (
         (info.broker_addr_table, brokers) if brokers is not None else (info.cluster_addr_table, clusters or "")
@@ -61,7 +61,7 @@ def meant_names(info: ClusterInfo, brokers: str | None, clusters: str | None) ->
 
 
 def master_addrs(info: ClusterInfo, names: Iterable[str]) -> dict[str, str]:
-    """The masters of brokers. NotFoundError if one has none: a mapping is put to all of them or to none."""
+    """The masters of brokers. NotFoundError if one has none: a mapping is written to all of them or to none."""
     found = {}
     for name in names:
         addr = info.broker_addr_table.get(name, _NOBODY).broker_addrs.get(0)
@@ -78,7 +78,7 @@ _NOBODY = BrokerData(broker_addrs={}, broker_name="")
 
 
 def read_configs(admin: AdminClient, info: ClusterInfo, topic: str) -> Configs:
-    """What every broker that knows the topic says of it."""
+    """The configuration of the topic on every broker that knows it."""
     masters = {
         name: broker.broker_addrs[0] for name, broker in info.broker_addr_table.items() if 0 in broker.broker_addrs
     }
@@ -99,7 +99,7 @@ def read_configs(admin: AdminClient, info: ClusterInfo, topic: str) -> Configs:
 def logical_ends(
     topic: str, configs: Configs, ends: Mapping[MessageQueue, TopicOffset]
 ) -> dict[MessageQueue, TopicOffset]:
-    """Where logical queues begin and end, from the ends of the queues that they are and were on
+    """Where logical queues begin and end, from the ends of the physical queues of their mapping items
     (``convertPhysicalTopicStats``). MappingError if the brokers do not agree on the mapping."""
     found = {}
     for logical_id, queue in logical_queues(configs).items():
@@ -123,10 +123,11 @@ def logical_progress(
     ends: Mapping[MessageQueue, TopicOffset],
     offsets: Mapping[MessageQueue, ConsumeOffset],
 ) -> dict[MessageQueue, ConsumeOffset]:
-    """Where a group stands in logical queues, from the ends of the queues that they are and were on, and the group's
-    offsets there, -1 where it has none. A group that has all of a stay is at the next one, one that has nothing at 0.
+    """Where a group stands in logical queues, from the ends of their physical queues and the group's offsets there; -1
+    if it has none. A group that has consumed all of a mapping item stands at the start of the next one.
 
-    mqadmin (``convertPhysicalConsumeStats``) shows the queue's own offset in the place of the logical one."""
+    mqadmin (``convertPhysicalConsumeStats``) shows the physical offset instead of the logical one.
+    """
     found = {}
     queues = logical_queues(configs)
     for logical, end in logical_ends(topic, configs, ends).items():
@@ -148,7 +149,8 @@ def logical_progress(
 
 
 def completed(plan: TopicRemappingDetail, info: ClusterInfo) -> TopicRemappingDetail:
-    """With the other brokers of the same clusters, which are told that they have nothing of the topic."""
+    """The plan with the other brokers of the same clusters, which are told that they have none of the topic's
+    queues."""
     configs = dict(plan.broker_config_map)
     total = max(detail_of(name, config).total_queues for name, config in configs.items())
     for names in info.cluster_addr_table.values():
@@ -163,7 +165,7 @@ def completed(plan: TopicRemappingDetail, info: ClusterInfo) -> TopicRemappingDe
 
 
 def write_mapping(plan: TopicRemappingDetail, *, after: bool) -> str:
-    """Where mqadmin keeps it, and in its form. StorageError."""
+    """Writes a mapping to mqadmin's folder, in its format. StorageError."""
     path = Path(tempfile.gettempdir(), f"{plan.topic}-{plan.epoch}.{'after' if after else 'before'}")
     try:
         path.write_bytes(fastjson.dumps(plan))
@@ -173,7 +175,7 @@ def write_mapping(plan: TopicRemappingDetail, *, after: bool) -> str:
 
 
 def load_mapping(path: str, topic: str) -> TopicRemappingDetail:
-    """A file of ``write_mapping``, checked. StorageError, MappingError."""
+    """Reads and checks a file of ``write_mapping``. StorageError, MappingError."""
     try:
         plan = fastjson.loads_untrusted(Path(path.strip()).read_bytes(), TopicRemappingDetail)
     except OSError as error:
@@ -197,7 +199,7 @@ def rows_of(
     *,
     done: bool,
 ) -> list[ChangeRow]:
-    """What a plan changes, one row a broker."""
+    """What a plan changes, one row per broker."""
     rows = []
     for name, config in plan.broker_config_map.items():
         old = before.get(name)
@@ -218,8 +220,8 @@ def _fields(name: str, config: TopicConfigAndQueueMapping) -> dict[str, object]:
 
 
 class MappingWriter:
-    """Puts mappings to the brokers' masters. The first one that fails is the end: a topic that is mapped in part is
-    repaired from the file ``after``."""
+    """Writes mappings to the brokers' masters. Stops at the first failure: a partly written mapping is repaired from
+    the file ``after``."""
 
     def __init__(self, admin: AdminClient, addrs: Mapping[str, str], after: str | None, *, force: bool):
         self._admin = admin
@@ -232,8 +234,8 @@ class MappingWriter:
             self._put(plan, name)
 
     def remap(self, plan: TopicRemappingDetail) -> None:
-        """The new leaders may be written to first; then the old ones are not any more, which settles where the new
-        stays' offsets begin; then the new leaders, and all others, are told so."""
+        """Moves queues. First the new leaders start to accept messages. Then the old ones stop, which fixes where the
+        offsets of the new mapping items begin. Then the new leaders and all other brokers are told these offsets."""
         for name in (*plan.broker_to_map_in, *plan.broker_to_map_out):
             self._put(plan, name)
         for name in plan.broker_to_map_out:
@@ -254,7 +256,7 @@ class MappingWriter:
             raise
 
     def _decide_offsets(self, plan: TopicRemappingDetail, name: str) -> None:
-        """Where the stays begin that follow those which end on one broker."""
+        """Sets where the mapping items begin that follow those ending on one broker."""
         ends = self._admin.topic_stats(self._addrs[name], plan.topic).offset_table
         for logical_id, items in detail_of(name, plan.broker_config_map[name]).hosted_queues.items():
             if len(items) < 2 or items[-1].logic_offset > 0:
@@ -274,8 +276,8 @@ class MappingWriter:
 
 
 def rounded_up(offset: int) -> int:
-    """The first logical offset of the stay after one that ended at ``offset`` (``blockSeqRoundUp``): at least half a
-    block further."""
+    """The first logical offset of the mapping item after one that ended at ``offset`` (``blockSeqRoundUp``): at least
+    half a block later."""
     blocks, rest = divmod(offset, BLOCK_COUNT)
     return (blocks + (1 if rest < BLOCK_COUNT // 2 else 2)) * BLOCK_COUNT
 
@@ -284,7 +286,7 @@ def rounded_up(offset: int) -> int:
 
 
 class MappingWish(msgspec.Struct, frozen=True):
-    """What the command line says beside the topic. ``map_file``: put this file's mapping instead of a new one."""
+    """What the command line says besides the topic. ``map_file``: write this file's mapping instead of a new one."""
 
     brokers: str | None
     clusters: str | None
@@ -293,7 +295,7 @@ class MappingWish(msgspec.Struct, frozen=True):
 
 
 MakePlan = Callable[[Configs, list[str]], TopicRemappingDetail]
-"""Makes a plan from the mapping that there is and the names of the brokers that are meant."""
+"""Makes a plan from the present mapping and the names of the chosen brokers."""
 
 PutPlan = Callable[[MappingWriter, TopicRemappingDetail], None]
 
@@ -301,8 +303,8 @@ PutPlan = Callable[[MappingWriter, TopicRemappingDetail], None]
 def change_mapping(
     admin: AdminClient, topic: str, wish: MappingWish, make_plan: MakePlan, put: PutPlan, *, dry_run: bool, now_ms: int
 ) -> tuple[list[ChangeRow], list[str]]:
-    """Plans and carries out a change of a static topic; one row a broker, and the files that keep the mapping before
-    and after. A dry run writes no files. Raises what one broker answers, after which nothing more is put."""
+    """Plans and carries out a change of a static topic; one row per broker, and the files that keep the mapping before
+    and after. A dry run writes no files. Raises the first error of a broker, after which nothing more is written."""
     info = admin.cluster_info()
     names = meant_names(info, wish.brokers, wish.clusters)
     before = read_configs(admin, info, topic)

@@ -1,7 +1,7 @@
-"""What a topic is to be, over what each broker has, and what name servers tell of it if it is ordered: all planned.
+"""Plans changes of a topic on each broker and, for an ordered topic, at the name servers.
 
-What is not said stays as it is; a new topic gets defaults. With ``replace`` what is not said goes back to its default,
-as mqadmin does.
+Unset fields stay as they are; a new topic gets defaults. With ``replace``, unset fields return to their defaults, as
+with mqadmin.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _WRITE_QUEUES = "write_queue_nums"
 
 
 class TopicPlan(msgspec.Struct, frozen=True):
-    """``config``: what is asked of the first broker that answers. ``order``: the queues that the name servers are told
-    of, by broker name."""
+    """``config``: the request to the first broker that answers. ``order``: the queue counts for the name servers, by
+    broker name."""
 
     on_brokers: list[Step]
     config: TopicConfig
@@ -46,7 +46,7 @@ class TopicPlan(msgspec.Struct, frozen=True):
 
 
 class TopicWish(msgspec.Struct, frozen=True, kw_only=True):
-    """What is said of a topic; None is not said. ``attributes`` are changes: ``+name``, ``-name``."""
+    """The settings wanted for a topic; None means unset. ``attributes`` are changes: ``+name``, ``-name``."""
 
     topic: str
     read_queue_nums: int | None = None
@@ -58,7 +58,7 @@ class TopicWish(msgspec.Struct, frozen=True, kw_only=True):
     attributes: dict[str, str] = {}
 
     def over(self, base: TopicConfig) -> TopicConfig:
-        """The configuration to ask for; its attributes are the changes, as the request wants them."""
+        """The configuration to request; its attributes are the changes, as the request needs them."""
         flags = base.topic_sys_flag
         for wanted, bit in ((self.unit, UNIT), (self.unit_subscribed, UNIT_SUBSCRIBED)):
             if wanted is not None:
@@ -80,7 +80,7 @@ def _or(said: Any, otherwise: Any) -> Any:
 
 
 def plan_topic(admin: AdminClient, addr: str, wish: TopicWish, *, replace: bool = False) -> tuple[Step, TopicConfig]:
-    """What to do on one broker, and the configuration that is asked for there."""
+    """The step for one broker, and the configuration requested there."""
     before = read_topic(admin, addr, wish.topic)
     if before is None:
         foretell_refusal(admin, addr, topic_problem(wish.topic))
@@ -96,8 +96,8 @@ def plan_topic(admin: AdminClient, addr: str, wish: TopicWish, *, replace: bool 
 
 
 def plan_everywhere(admin: AdminClient, addrs: Sequence[str], wish: TopicWish, *, replace: bool = False) -> TopicPlan:
-    """On brokers, and at the name servers if the topic is ordered: NotFoundError if they do not know one of the
-    brokers then. Brokers as ``plan_each`` has them."""
+    """Plans the change on brokers and, if the topic is ordered, at the name servers. NotFoundError if the name servers
+    then do not know one of the brokers. Brokers that fail are handled as in ``plan_each``."""
     requests: dict[str, TopicConfig] = {}
 
     def plan(addr: str) -> Step:
@@ -115,7 +115,7 @@ def plan_everywhere(admin: AdminClient, addrs: Sequence[str], wish: TopicWish, *
 
 
 def _by_broker_name(admin: AdminClient, counts: Mapping[str, int]) -> dict[str, int]:
-    """What is counted by a broker's address, by its name, in mqadmin's order."""
+    """Counts by broker address, turned into counts by broker name, in mqadmin's order."""
     names = {
         addr: broker.broker_name
         for broker in targets.all_brokers(admin.cluster_info())
@@ -129,8 +129,8 @@ def _by_broker_name(admin: AdminClient, counts: Mapping[str, int]) -> dict[str, 
 
 
 def order_steps(admin: AdminClient, topic: str, order: Mapping[str, int]) -> list[Step]:
-    """Has the name servers tell producers how many queues an ordered topic has on brokers, by their names. What they
-    tell of other brokers stays, if there are such."""
+    """Makes the name servers tell producers how many queues an ordered topic has on each broker, by name. Entries for
+    other existing brokers stay."""
     known = admin.cluster_info().broker_addr_table
     told = (read_value(admin, ORDER_TOPIC_NAMESPACE, topic) or "").split(";")
     names = {part.partition(":")[0]: part for part in told}
@@ -139,5 +139,5 @@ def order_steps(admin: AdminClient, topic: str, order: Mapping[str, int]) -> lis
 
 
 def order_text(order: Mapping[str, int]) -> str:
-    """As the name servers keep it: ``broker-a:8;broker-b:8``."""
+    """The counts as the name servers keep them: ``broker-a:8;broker-b:8``."""
     return ";".join(f"{name}:{queues}" for name, queues in order.items())

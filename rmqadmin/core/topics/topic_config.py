@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 def plan_perm(admin: AdminClient, addr: str, topic: str, perm: int) -> tuple[Step, TopicConfig]:
-    """What to do on one broker, and the topic's present configuration there. NotFoundError if the broker does not know
-    it."""
+    """The step for one broker, and the topic's present configuration there. NotFoundError if the broker does not know
+    the topic."""
     before = read_topic(admin, addr, topic)
     if before is None:
         raise NotFoundError(f"the broker {addr} does not know the topic {topic}, though it is in the route")
     changes = [FieldChange("perm", before.perm, perm)] if before.perm != perm else []
-    request = msgspec.structs.replace(before, perm=perm, attributes={})  # attributes are changes: none
+    request = msgspec.structs.replace(before, perm=perm, attributes={})  # attributes are changes: none here
     back = WayBack("topics", {topic: {"perm": before.perm}})
     return Step(addr, "change" if changes else "keep", changes, lambda: admin.create_topic(addr, request), back), before
 
@@ -37,7 +37,8 @@ def topic_fields(config: TopicConfig) -> dict[str, Any]:
 
 
 def read_topic(admin: AdminClient, broker_addr: str, topic: str) -> TopicConfig | None:
-    """A topic as a broker keeps it, or None if it does not have it. Brokers before 5.0 are asked for all topics."""
+    """A topic's configuration on a broker, or None if it has no such topic. Brokers before 5.0 are asked for all
+    topics."""
     try:
         return admin.topic_config(broker_addr, topic)
     except RefusedError as error:
@@ -64,7 +65,7 @@ def parse_attributes(text: str | None) -> dict[str, str]:
 
 
 def changed_attributes(before: dict[str, str], changes: dict[str, str]) -> dict[str, str]:
-    """What the broker keeps after it has applied the changes."""
+    """The attributes of the broker after it has applied the changes."""
     after = dict(before)
     for signed, value in changes.items():
         if signed.startswith("+"):

@@ -56,4 +56,4 @@ class TopicStatus(Result, frozen=True):
             moment = mqadmin_time(row.last_updated_ms, milliseconds=True) if row.last_updated_ms else ""
             name = cut(row.broker_name, BROKER_NAME_WIDTH)
             text += f"{name:32}  {row.queue_id:<4}  {row.min_offset:<20}  {row.max_offset:<20}    {moment}\n"
-        return text + "\nTopic Put TPS: 0.0\n"  # mqadmin never adds the brokers' rates up
+        return text + "\nTopic Put TPS: 0.0\n"  # mqadmin never adds up the brokers' rates

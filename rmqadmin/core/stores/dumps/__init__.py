@@ -1,1 +1,1 @@
-"""What ``store dump`` shows of a store directory: a module a part."""
+"""What ``store dump`` shows of a store directory, one module per part."""

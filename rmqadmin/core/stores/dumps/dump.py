@@ -1,4 +1,4 @@
-"""What the dumps of all parts have in common: which rows are wanted, and rows that come one after the other."""
+"""What the dumps of all parts have in common: which rows are wanted, and rows in batches."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FIRST_BATCH_ROWS, _BATCH_ROWS = 20, 500
 
 
 class DumpWindow(msgspec.Struct, frozen=True):
-    """Offsets from ``begin`` on and below ``end``, of whatever kind the part has; None for no bound."""
+    """The offsets wanted, from ``begin`` on and below ``end``, of the kind that the part has; None for no bound."""
 
     begin: int | None = None
     end: int | None = None
@@ -29,7 +29,7 @@ class DumpWindow(msgspec.Struct, frozen=True):
         return self.topic in (None, topic) and self.queue_id in (None, queue_id)
 
     def refuse_unused(self, part: str, *used: str) -> None:
-        """UsageError for a bound that means nothing of that part."""
+        """UsageError for a bound that does not apply to the part."""
         options = {"begin": "--from", "end": "--to", "topic": "--topic", "queue_id": "--queue", "table": "--table"}
         for field, option in options.items():
             if field not in used and getattr(self, field) is not None:
@@ -64,7 +64,7 @@ class DumpedRows:
 
 
 class Dump(Result, frozen=True):
-    """Base of the dumps. ``rows`` can be asked once."""
+    """The base of the dumps. ``rows`` may be called once."""
 
     found: DumpedRows
 

@@ -1,4 +1,4 @@
-"""The index entry by entry, with the key that led to each."""
+"""The index, entry by entry, each with the key it was made for."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class DumpedIndex(Dump, frozen=True):
 
 
 def index_rows(found: Survey, window: DumpWindow) -> Iterator[IndexEntryRow]:
-    """``window`` counts log offsets of messages. StorageError if nothing tells where entries are."""
+    """The entries. ``window`` counts the log offsets of messages. StorageError if it is unknown where entries are."""
     from rmqserver.store.checks.found_files import commit_log_of
     from rmqserver.store.checks.looks.index_check import FoundIndexFile
     from rmqserver.store.index.file import HEADER
@@ -48,7 +48,7 @@ def index_rows(found: Survey, window: DumpWindow) -> Iterator[IndexEntryRow]:
     log = commit_log_of(found)
     counts = found.options.index_slot_count, found.options.index_unit_count
     for path in found.paths.index_paths():
-        if found.disk.file_size(path) >= HEADER.size:  # an empty one was being made
+        if found.disk.file_size(path) >= HEADER.size:  # an empty file was just being created
             file = FoundIndexFile(found.disk.open(path, read_only=True), *counts)
             for number in range(1, file.entry_count + 1):
                 if window.has(file.entry(number)[1]):

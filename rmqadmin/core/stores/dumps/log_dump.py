@@ -1,4 +1,4 @@
-"""The commit log record by record, past its damage."""
+"""The commit log, record by record, across damage."""
 
 from __future__ import annotations
 
@@ -62,7 +62,8 @@ class DumpedLog(Dump, frozen=True):
 
 
 def log_rows(found: Survey, window: DumpWindow, notice: Notice) -> Iterator[LogRow]:
-    """``window`` counts log offsets. A topic or queue leaves damage in: nobody knows whose it was."""
+    """The records and the damage. ``window`` counts log offsets. With a topic or queue, damage is still shown, because
+    nobody knows what it belonged to."""
     from rmqserver.store.checks.found_files import commit_log_of
     from rmqserver.store.checks.looks.log_walk import LogStretch, walk
 
@@ -120,7 +121,7 @@ def _stretch_row(found: Survey, log: FoundFiles, stretch: LogStretch) -> LogRow:
 
 
 def _told_by_damage(log: FoundFiles, record: FoundRecord) -> dict[str, Any]:
-    """What can still be read of a record whose body or place is wrong; the body goes along as it is."""
+    """What can still be read of a record with a wrong body or place. The body is included as it is."""
     try:
         stored = decode_record_untrusted(log.read(record.log_offset, record.size_bytes))
     except ProtocolError:

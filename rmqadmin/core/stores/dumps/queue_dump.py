@@ -1,4 +1,4 @@
-"""Consume queues unit by unit, each compared with the record to which it points."""
+"""Consume queues, unit by unit, each compared with the record it points to."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ class DumpedQueues(Dump, frozen=True):
 
 
 def queue_rows(found: Survey, window: DumpWindow) -> Iterator[QueueUnitRow]:
-    """``window`` counts queue offsets. StorageError if the queues are no files; UsageError if the one is not there."""
+    """The units. ``window`` counts queue offsets. StorageError if the queues are not kept in files; UsageError if the
+    queue does not exist."""
     from rmqserver.store.checks.survey import Queues
 
     if found.queues is not Queues.FILES:
@@ -86,7 +87,7 @@ def _of_queue(found: Survey, topic: str, queue_id: int, window: DumpWindow) -> I
 def _record(
     log: FoundFiles, topic: str, queue_id: int, queue_offset: int, log_offset: int, size: int
 ) -> tuple[StoredMessage | None, str | None]:
-    """The record of a unit, and what is wrong with either."""
+    """The record that a unit points to, and what is wrong with the unit or the record."""
     from rmqserver.store.queues.consume_queue import PRE_BLANK_SIZE
 
     if size == PRE_BLANK_SIZE and not log_offset:
@@ -103,7 +104,7 @@ def _record(
         return None, "no record of this size is there"
     if stored.log_offset != log_offset or stored.size_bytes != size:
         return stored, "the record there says that it is another one"
-    is_light = topic.startswith(LIGHT_QUEUE_PREFIX)  # its messages lie in queues of their own topics
+    is_light = topic.startswith(LIGHT_QUEUE_PREFIX)  # its messages are in queues of their own topics
     if not is_light and (stored.topic, stored.queue_id, stored.queue_offset) != (topic, queue_id, queue_offset):
         return stored, f"the record there is of {stored.topic}-{stored.queue_id} offset {stored.queue_offset}"
     return stored, None if stored.is_intact else "the body of its record does not have its checksum"

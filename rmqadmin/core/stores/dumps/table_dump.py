@@ -44,7 +44,8 @@ class DumpedCheckpoints(Dump, frozen=True):
 
 
 def table_rows(found: Survey, window: DumpWindow) -> Iterator[StoredEntryRow]:
-    """Without a name, each table's file or, where that cannot be used, its copy. UsageError for an unknown name."""
+    """The entries of all tables, or of the one named. A table comes from its file or, if that cannot be used, from its
+    copy. UsageError for an unknown name."""
     from rmqserver.store.checks.found_tables import FoundTables
 
     tables = FoundTables(found.paths.config, found.disk)
@@ -70,7 +71,7 @@ def _entries(table: FoundTable) -> Iterator[StoredEntryRow]:
         yield StoredEntryRow(table=table.name, entry=str(key), value=msgspec.json.encode(value).decode(), problem=None)
 
 
-# name, whether it is a time, what it says; in the order of the classes
+# name, whether it is a time, meaning; in the order of the classes
 _STORE_FIELDS = (
     ("log_timestamp_ms", True, "newest message that was flushed to the commit log"),
     ("queues_timestamp_ms", True, "newest message whose consume queue unit was flushed"),
@@ -109,4 +110,4 @@ def _fields(path: str, of: Any, fields: tuple[tuple[str, bool, str], ...]) -> It
 
 
 _LATEST_MS = 253_402_300_800_000
-"""The year 10000: what lies behind is no time."""
+"""The year 10000: a later value is not a time."""

@@ -52,7 +52,7 @@ class DumpedWheel(Dump, frozen=True):
 
 
 def timer_rows(found: Survey, window: DumpWindow) -> Iterator[TimerUnitRow]:
-    """``window`` counts timer log positions."""
+    """The units. ``window`` counts timer log positions."""
     from rmqserver.store.checks.found_files import commit_log_of, files_of
     from rmqserver.store.disk.segments import FileCache
     from rmqserver.store.timers.log import TimerLog
@@ -81,7 +81,7 @@ def _unit_row(unit: Unit, log: FoundFiles, delivered_ms: int) -> TimerUnitRow:
 
 
 def _message(unit: Unit, log: FoundFiles) -> tuple[str | None, str | None]:
-    """The topic to which a unit's message goes, and what is wrong."""
+    """The topic that a unit's message goes to, and what is wrong."""
     if unit.log_offset < log.min_offset:
         return None, f"expired: the commit log begins at {log.min_offset}"
     try:
@@ -94,7 +94,7 @@ def _message(unit: Unit, log: FoundFiles) -> tuple[str | None, str | None]:
 
 
 def wheel_rows(found: Survey, window: DumpWindow) -> Iterator[WheelSlotRow]:
-    """``window`` counts slot times in ms. StorageError for a wheel of another size."""
+    """The slots. ``window`` counts slot times in ms. StorageError for a wheel of another size."""
     from rmqserver.store.disk.overlay import OverlayDisk
     from rmqserver.store.timers.timer_check import TimerCheckpoint
     from rmqserver.store.timers.wheel import NOTHING, TimerWheel
