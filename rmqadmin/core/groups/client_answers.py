@@ -1,4 +1,4 @@
-"""What the clients of a group say about themselves: each is asked through a broker that it is connected to."""
+"""What the clients of a group say about themselves. Each is asked through a broker that it is connected to."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class ClientAnswer(msgspec.Struct, frozen=True):
-    """One client and what it said; ``info`` is None if it said nothing, and ``error`` why."""
+    """One client and its answer; ``info`` is None if it did not answer, and ``error`` says why."""
 
     connection: ClientConnection
     info: ConsumerRunningInfo | None
@@ -35,7 +35,7 @@ def ask_client(
     *,
     jstack: bool = False,
 ) -> ConsumerRunningInfo:
-    """What one client says, through a broker that it is connected to. NotFoundError if none of them can be asked."""
+    """One client's answer, through a broker that it is connected to. NotFoundError if no such broker can be asked."""
     addrs = {broker.broker_name: broker.selected_addr() for broker in brokers}
     addr = next((addr for name in clients.broker_names[client_id] if (addr := addrs.get(name))), None)
     if addr is None:
@@ -46,7 +46,7 @@ def ask_client(
 def ask_clients(
     admin: AdminClient, group: str, clients: GroupClients, brokers: Sequence[BrokerData], *, jstack: bool = False
 ) -> list[ClientAnswer]:
-    """Every client. One that fails says why, and the others are still asked."""
+    """The answers of all clients. For one that fails, the answer holds the error, and the others are still asked."""
 
     def ask(connection: ClientConnection) -> ClientAnswer:
         try:

@@ -1,4 +1,4 @@
-"""A group's clients by what they say about themselves (307), all of them or one in detail, as ``consumerStatus`` and
+"""A group's clients by their own information (307), all of them or one in detail, as ``consumerStatus`` and
 ``consumer`` show it."""
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class GroupStatus(Result, frozen=True):
         return text
 
     def _files(self) -> list[tuple[str, str, Path]]:
-        """Client id, version and file of those that answered."""
+        """The client id, version and file of each client that answered."""
         told = [answer.connection for answer in self.answers if answer.info is not None]
         return [(one.client_id, version_name(one.version), info_path(self.now_ms, one.client_id)) for one in told]
 
@@ -121,7 +121,7 @@ def _subscriptions(info: ConsumerRunningInfo) -> list[Subscription]:
 
 
 def info_path(now_ms: int, client_id: str) -> Path:
-    """Where mqadmin puts what a client said: under the current directory."""
+    """Where mqadmin puts a client's answer: under the current directory."""
     return Path(str(now_ms)) / client_id
 
 
@@ -211,11 +211,11 @@ def _rates(rate: msgspec.Struct) -> Mapping[str, float]:
 
 
 def write_files(result: GroupStatus) -> None:
-    """What each client said, in a file of its own under the current directory, as mqadmin leaves it."""
+    """Writes each client's answer to a file under the current directory, as mqadmin does."""
     for answer in result.answers:
         if answer.info is not None:
             path = info_path(result.now_ms, answer.connection.client_id)
             if ".." in path.parts or path.is_absolute():
-                continue  # a client may call itself anything
+                continue  # a client may choose any id
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(running_info.running_info_text(answer.info))

@@ -1,7 +1,7 @@
-"""Where groups stand: offsets, lag and online clients of a group, from every broker that may know.
+"""How far groups have consumed: offsets, lag and online clients of a group, from every broker that may know.
 
 mqadmin asks one random broker for the online clients, and fails for a group without a retry topic. Here all brokers are
-asked and their answers joined. Several commands and the dashboard show the result.
+asked and their answers are merged. Several commands and the dashboard show the result.
 """
 
 from __future__ import annotations
@@ -31,29 +31,29 @@ if TYPE_CHECKING:
 _NOBODY_THERE = frozenset({
     ResponseCode.CONSUMER_NOT_ONLINE, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, ResponseCode.TOPIC_NOT_EXIST,
 })  # fmt: skip
-"""The answer of a broker that knows nothing about a group."""
+"""The response codes of a broker that knows nothing about a group."""
 
 
 def lag_between(committed_offset: int, end_offset: int) -> int:
-    """Messages of a queue that a group has not committed. A group that stands past the queue's end, as after a broker
-    lost messages, lacks none there, and takes nothing from what it lacks elsewhere. One without an offset (-1) lacks
-    all of them."""
+    """Messages of a queue that a group has not committed. If the group's offset is past the queue's end, as after a
+    broker lost messages, that is 0, and does not reduce the lag of other queues. For a group without an offset (-1), it
+    is all messages."""
     return max(0, end_offset - max(0, committed_offset))
 
 
 def lag_of(entry: ConsumeOffset) -> int:
-    """The same of one queue's offsets."""
+    """``lag_between`` for the offsets of one queue."""
     return lag_between(entry.consumer_offset, entry.broker_offset)
 
 
 class GroupOffsets(msgspec.Struct, frozen=True):
-    """A group's offsets in every queue where it has one. ``consume_tps`` is that of all brokers together."""
+    """A group's offsets in every queue where it has one. ``consume_tps`` is the total of all brokers."""
 
     offsets: dict[MessageQueue, ConsumeOffset]
     consume_tps: float
 
     def from_zero(self) -> Self:
-        """A group without an offset in a queue has all of it to consume."""
+        """Sets missing offsets to 0: the group still has the whole queue to consume."""
         for entry in self.offsets.values():
             entry.consumer_offset, entry.pull_offset = max(entry.consumer_offset, 0), max(entry.pull_offset, 0)
         return self
@@ -64,7 +64,7 @@ class GroupOffsets(msgspec.Struct, frozen=True):
 
     @property
     def diff_count(self) -> int:
-        """mqadmin's total: a queue with an offset past its end takes from the others."""
+        """mqadmin's total, in which a queue with an offset past its end reduces the lag of the others."""
         return sum(entry.broker_offset - entry.consumer_offset for entry in self.offsets.values())
 
     @property
@@ -73,7 +73,7 @@ class GroupOffsets(msgspec.Struct, frozen=True):
 
 
 class Twin(msgspec.Struct, frozen=True):
-    """A client with the id of another one: a second connection of that id to one broker."""
+    """A client that shares its id with another: a second connection with that id to one broker."""
 
     connection: ClientConnection
     broker_names: list[str]
@@ -81,7 +81,7 @@ class Twin(msgspec.Struct, frozen=True):
 
 class GroupClients(msgspec.Struct, frozen=True):
     """A group's online clients by id, with the brokers that know them. Empty if none is online. ``twins`` cannot be
-    asked anything, because brokers find clients by their ids."""
+    asked anything, because brokers find clients by id."""
 
     connections: dict[str, ClientConnection]
     broker_names: dict[str, list[str]]
@@ -97,7 +97,7 @@ class GroupClients(msgspec.Struct, frozen=True):
 
     @property
     def version(self) -> int | None:
-        """The lowest version that is online."""
+        """The lowest version of the online clients."""
         return min((connection.version for connection in self.connections.values()), default=None)
 
 
@@ -118,14 +118,15 @@ def read_offsets(
     answers: Answers | None = None,
 ) -> GroupOffsets:
     """Offsets (208) from every broker. Brokers that know nothing about the group are left out. With ``answers``, which
-    knows of those that fail, from the brokers that answer."""
+    records the failures, only from brokers that answer."""
     return _read_offsets(admin, brokers, group, topic, answers).from_zero()
 
 
 def _read_offsets(
     admin: AdminClient, brokers: Sequence[BrokerData], group: str, topic: str | None, answers: Answers | None
 ) -> GroupOffsets:
-    """Brokers say -1 for a queue of a static topic in which the group has no offset, or has it elsewhere."""
+    """Like ``read_offsets``, but keeps -1, which brokers return for a queue of a static topic if the group has no
+    offset there, or has it on another broker."""
 
     def ask(addr: str) -> GroupOffsets:
         try:
@@ -140,7 +141,7 @@ def _read_offsets(
 
 
 def joined_offsets(found: Sequence[GroupOffsets]) -> GroupOffsets:
-    """What several brokers say of one group."""
+    """The answers of several brokers about one group, merged."""
     offsets = {queue: entry for one in found for queue, entry in one.offsets.items()}
     return GroupOffsets(dict(sorted(offsets.items())), sum(one.consume_tps for one in found))
 
@@ -148,16 +149,16 @@ def joined_offsets(found: Sequence[GroupOffsets]) -> GroupOffsets:
 def read_logical_offsets(
     admin: AdminClient, brokers: Sequence[BrokerData], group: str, topic: str | None, answers: Answers
 ) -> GroupOffsets:
-    """As ``read_offsets``, with the logical queues of static topics in place of those of the brokers. MappingError if
-    the brokers do not agree on them."""
+    """Like ``read_offsets``, with logical queues of static topics in place of the brokers' queues. MappingError if the
+    brokers do not agree on them."""
     return _with_logical_queues(admin, _read_offsets(admin, brokers, group, topic, answers))
 
 
 def read_told_offsets(
     admin: AdminClient, brokers: Sequence[BrokerData], group: str, topic: str | None = None
 ) -> tuple[GroupOffsets, dict[str, str]]:
-    """As ``read_logical_offsets``, from the brokers that answer, and why the others do not, by name. Where brokers do
-    not agree on logical queues, their own. The first error if none answers."""
+    """Like ``read_logical_offsets``, but only from brokers that answer, with the others' errors by name. If brokers do
+    not agree on logical queues, the brokers' own queues. The first error if none answers."""
     answers = Answers()
     told = _read_offsets(admin, brokers, group, topic, answers)
     with contextlib.suppress(RocketMQError):
@@ -166,7 +167,7 @@ def read_told_offsets(
 
 
 def lacking(brokers: Sequence[BrokerData], answers: Answers) -> dict[str, str]:
-    """Which of the brokers did not answer, and why, by name."""
+    """The brokers that did not answer, by name, with the reason."""
     by_addr = targets.by_selected_addr(brokers)
     return {by_addr[addr].broker_name: str(error) for addr, error in answers.errors.items()}
 
@@ -195,7 +196,7 @@ def _logical(
 def read_clients(
     admin: AdminClient, brokers: Sequence[BrokerData], group: str, answers: Answers | None = None
 ) -> GroupClients:
-    """Online clients (203) from every broker, joined. ``answers`` as for ``read_offsets``."""
+    """Online clients (203) from every broker, merged. ``answers`` is as for ``read_offsets``."""
     by_addr = targets.by_selected_addr(brokers)
 
     def ask(addr: str) -> ConsumerConnection | None:
@@ -207,7 +208,7 @@ def read_clients(
 def read_told_clients(
     admin: AdminClient, brokers: Sequence[BrokerData], group: str
 ) -> tuple[GroupClients, dict[str, str]]:
-    """As ``read_clients``, from the brokers that answer, if any does, and why the others do not, by name."""
+    """Like ``read_clients``, but only from brokers that answer, if any does, with the others' errors by name."""
     answers = Answers()
     clients = joined_clients([])
     with contextlib.suppress(RocketMQError):
@@ -216,7 +217,7 @@ def read_told_clients(
 
 
 def read_connection(admin: AdminClient, broker: BrokerData, group: str) -> ConsumerConnection | None:
-    """What one broker says of a group's online clients. None if it knows nothing about the group."""
+    """One broker's answer about a group's online clients. None if it knows nothing about the group."""
     addr = broker.selected_addr()
     try:
         return None if addr is None else admin.consumer_connection(addr, group)
@@ -227,7 +228,7 @@ def read_connection(admin: AdminClient, broker: BrokerData, group: str) -> Consu
 
 
 def joined_clients(answers: Sequence[tuple[BrokerData, ConsumerConnection | None]]) -> GroupClients:
-    """What several brokers say of one group's clients."""
+    """The answers of several brokers about one group's clients, merged."""
     known = [(broker.broker_name, answer) for broker, answer in answers if answer is not None]
     connections: dict[str, ClientConnection] = {}
     broker_names: dict[str, list[str]] = {}
@@ -255,7 +256,7 @@ def joined_clients(answers: Sequence[tuple[BrokerData, ConsumerConnection | None
 def require_offsets(
     admin: AdminClient, brokers: Sequence[BrokerData], group: str, found: GroupOffsets, answers: Answers
 ) -> None:
-    """NotFoundError, which says why, for a group without any offset."""
+    """NotFoundError, with the reason, for a group without any offset."""
     if found.offsets:
         return
     clients = read_clients(admin, brokers, group, answers)
@@ -269,7 +270,7 @@ def require_offsets(
 
 
 class Subscription(msgspec.Struct, frozen=True):
-    """What a group wants of a topic."""
+    """A group's subscription to a topic."""
 
     topic: str
     expression_type: str | None
@@ -289,7 +290,7 @@ def group_brokers(admin: AdminClient, group: str, broker_addr: str | None) -> li
 def online_clients(
     admin: AdminClient, group: str, brokers: Sequence[BrokerData], answers: Answers | None = None
 ) -> GroupClients:
-    """The clients of a group. NotFoundError if none is online. ``answers`` as for ``read_offsets``."""
+    """The clients of a group. NotFoundError if none is online. ``answers`` is as for ``read_offsets``."""
     clients = read_clients(admin, brokers, group, answers)
     if not clients.connections:
         raise NotFoundError(f"no client of the group {group} is online", hint="`rmqadmin consumerProgress` shows lag.")

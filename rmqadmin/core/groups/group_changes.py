@@ -1,4 +1,4 @@
-"""What a group is to be, over what a broker has; and deleting it, with its retry topic and its dead-letter queue."""
+"""Plans changes of a group on each broker, and its deletion with its retry topic and dead-letter queue."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 
 def new_group(group: str) -> SubscriptionGroupConfig:
-    """One made on purpose may not begin at the first message or broadcast; one made by a heartbeat may."""
+    """The defaults of a group made on purpose, which may not begin at the first message or broadcast; a group made by a
+    heartbeat may."""
     return SubscriptionGroupConfig(group_name=group, consume_from_min_enable=False, consume_broadcast_enable=False)
 
 
@@ -37,8 +38,8 @@ def plan_group(
     *,
     replace: bool = False,
 ) -> tuple[Step, SubscriptionGroupConfig]:
-    """What to do on one broker, and the configuration that is asked for there. ``said``: by the field's name; what is
-    not said stays as it is, or with ``replace`` goes back to its default. ``signed``: changes of attributes."""
+    """The step for one broker, and the configuration requested there. ``said``: values by field name; unset fields stay
+    or, with ``replace``, return to their defaults. ``signed``: changes of attributes."""
     before = admin.all_groups(addr).subscription_group_table.get(group)
     if before is None:
         foretell_refusal(admin, addr, group_problem(group))
@@ -52,7 +53,7 @@ def plan_group(
 
 
 def delete_group_in_broker(admin: AdminClient, addr: str, group: str, *, clean_offset: bool) -> Step:
-    """The way back is its configuration: offsets that are deleted are gone."""
+    """Plans the deletion on one broker. Undo restores the configuration, but not deleted offsets."""
     before = admin.all_groups(addr).subscription_group_table.get(group)
     changes = differences(None if before is None else group_fields(before), None)
     return Step(
@@ -65,14 +66,14 @@ def delete_group_in_broker(admin: AdminClient, addr: str, group: str, *, clean_o
 
 
 def delete_topics_of_group(admin: AdminClient, group: str, cluster_name: str) -> list[Step]:
-    """Its retry topic and its dead-letter queue, with the messages in them."""
+    """Deletes the group's retry topic and dead-letter queue, with their messages."""
     return [
         step for topic in (retry_topic(group), dlq_topic(group)) for step in _delete_topic(admin, cluster_name, topic)
     ]
 
 
 def letters_lost(admin: AdminClient, group: str, cluster_name: str) -> str | None:
-    """How many dead letters go with a group, in words; None for none."""
+    """How many dead letters are lost with a group, as text; None for none."""
     topic = dlq_topic(group)
     route = targets.find_route(admin, topic)
     brokers = [] if route is None else [broker for broker in route.broker_datas if broker.cluster == cluster_name]
@@ -84,7 +85,7 @@ def letters_lost(admin: AdminClient, group: str, cluster_name: str) -> str | Non
 
 
 def _delete_topic(admin: AdminClient, cluster_name: str, topic: str) -> list[Step]:
-    """Steps that delete a topic where it is: from masters and slaves, the name servers and their table of orders."""
+    """Steps that delete a topic everywhere: from masters and slaves, the name servers and their table of orders."""
 
     def plan(addr: str) -> Step:
         what = KEEP if read_topic(admin, addr, topic) is None else "delete"

@@ -11,7 +11,7 @@ from rmqproto.bodies.groups import SubscriptionGroupConfig
 
 
 def group_fields(config: SubscriptionGroupConfig) -> dict[str, Any]:
-    """What describes a change of a group: its fields and attributes."""
+    """The fields that describe a change of a group: its settings and attributes."""
     names = [name for name in config.__struct_fields__ if name not in ("group_name", "attributes")]
     return {**{name: msgspec.to_builtins(getattr(config, name)) for name in names}, **config.attributes}
 
@@ -23,7 +23,8 @@ def group_config_text(config: SubscriptionGroupConfig) -> str:
 
 
 def group_config_fields(config: SubscriptionGroupConfig) -> dict[str, Any]:
-    """A group's configuration by Java's names, in Java's order. Values that are not plain are written as in Java."""
+    """A group's configuration by Java's names, in Java's order. Values that are not plain are written as Java writes
+    them."""
     policy = config.group_retry_policy
     return {
         "groupName": config.group_name,

@@ -1,5 +1,5 @@
-"""Where groups stand, all that matters when one lags: lag and its age by queue, whether it grows, who owns which queue,
-and how long the broker still keeps what waits.
+"""The state of groups, with all that matters when one lags: lag and its age by queue, whether it grows, which member
+owns which queue, and how long the broker still keeps the waiting messages.
 
 Several groups are read together, so that they share the pause between the two readings of their offsets. A broker that
 does not answer is named and left out.
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
 
 QUEUES_DATED_MAX = 64
-"""Queues of one group whose first waiting message is read. A broker counts it as a message handed out."""
+"""How many queues of one group have their first waiting message read. A broker counts each as a message delivered."""
 
 
 class QueueStanding(msgspec.Struct, frozen=True, kw_only=True):
-    """One queue of a group. ``min_offset``: queue offset of the first message that is left; ``oldest_waiting_ms``: when
-    the first that the group has not committed was stored; ``moved_count``: by how much the committed offset moved
-    between the readings, None without a second one; ``reserved_ms``: how long its broker keeps messages, the one at
-    ``broker_addr``. None is unknown, and not asked for a queue without lag."""
+    """One queue of a group. ``min_offset``: queue offset of the first message that remains; ``oldest_waiting_ms``: when
+    the first uncommitted message was stored; ``moved_count``: how far the committed offset moved between the readings,
+    None without a second one; ``reserved_ms``: how long its broker, at ``broker_addr``, keeps messages. None means
+    unknown, and is not read for a queue without lag."""
 
     queue: MessageQueue
     entry: ConsumeOffset
@@ -59,18 +59,18 @@ class QueueStanding(msgspec.Struct, frozen=True, kw_only=True):
         return 0 if self.min_offset is None else lost_count(self.entry, self.min_offset)
 
     def retention_left_ms(self, now_ms: int) -> int | None:
-        """How long the first waiting message is still safe from being deleted for its age."""
+        """How long the first waiting message is still safe from deletion by age."""
         return retention.left_ms(self.oldest_waiting_ms, self.reserved_ms, now_ms)
 
     def retention_near_ms(self, now_ms: int) -> int | None:
-        """The same, and None if that is long."""
+        """``retention_left_ms``, but None if that is long."""
         return retention.near_ms(self.oldest_waiting_ms, self.reserved_ms, now_ms)
 
 
 class GroupStanding(msgspec.Struct, frozen=True, kw_only=True):
-    """One group. ``trend`` is None if its offsets were read once, ``owners`` if nobody is online or if they were not
-    asked. ``uncommitted``: topics that it consumes without an offset there, and how many messages they have.
-    ``lacking``: brokers that did not answer, and why. ``error``: why nothing is known."""
+    """One group. ``trend`` is None if its offsets were read once, ``owners`` if no member is online or none was asked.
+    ``uncommitted``: topics that it consumes without an offset, with their message counts. ``lacking``: brokers that did
+    not answer, and why. ``error``: why nothing is known."""
 
     group: str
     queues: list[QueueStanding] = []
@@ -96,7 +96,7 @@ NOBODY = GroupClients({}, {}, {}, None, None, None)
 
 
 class _Reading(msgspec.Struct, frozen=True):
-    """A group's offsets, and when they were read, by a clock that only goes on."""
+    """A group's offsets, and when they were read, by a monotonic clock."""
 
     offsets: GroupOffsets
     lacking: Mapping[str, str]
@@ -108,7 +108,8 @@ class _Reading(msgspec.Struct, frozen=True):
 
 
 class _Detail(msgspec.Struct, frozen=True):
-    """Of a queue with lag: where it begins, when what waits was stored, how long its broker keeps it."""
+    """Details of a queue with lag: where it begins, when its waiting messages were stored, how long its broker keeps
+    them."""
 
     min_offset: int | None = None
     oldest_waiting_ms: int | None = None
@@ -117,8 +118,8 @@ class _Detail(msgspec.Struct, frozen=True):
 
 
 class StandingsReader(msgspec.Struct, frozen=True, kw_only=True):
-    """How groups are read. ``members`` asks their clients, on connections of its own: a broker answers for a silent
-    client only after 10 s, and others would wait behind it; None asks no clients. ``sample_s``: time between the two
+    """How groups are read. ``members`` asks their clients, on its own connections, because a broker takes 10 s to
+    answer for a silent client and would hold up others; None asks no clients. ``sample_s``: the time between the two
     readings of a group that lags; 0 for one reading."""
 
     admin: AdminClient
@@ -129,10 +130,10 @@ class StandingsReader(msgspec.Struct, frozen=True, kw_only=True):
     queues_dated_max: int = QUEUES_DATED_MAX
     pause: Callable[[float], None] = time.sleep
     reserved: ReservedTimes = msgspec.field(default_factory=ReservedTimes)
-    """How long brokers keep messages: asked once for all groups."""
+    """How long brokers keep messages, asked once for all groups."""
 
     def read(self, groups: Mapping[str, Sequence[BrokerData]]) -> list[GroupStanding]:
-        """The groups in their order; ``groups`` says on which brokers each may have offsets."""
+        """Reads the groups, in their order; ``groups`` says on which brokers each may have offsets."""
         firsts = targets.ask_each(lambda group: self._first(group, groups[group]), list(groups))
         lagging = [first.at_s for first in firsts if isinstance(first, _Reading) and first.is_behind]
         if lagging and self.sample_s > 0:
@@ -161,7 +162,7 @@ class StandingsReader(msgspec.Struct, frozen=True, kw_only=True):
             try:
                 owners = read_queue_owners(self.members, told, group, clients)
             except RocketMQError:
-                owners = None  # no route could be asked for
+                owners = None  # no route could be read
         known = {queue.topic for queue in last.offsets.offsets}
         uncommitted = {} if self.topic is not None else read_uncommitted(self.admin, told, clients, known)
         details = self._details(told, last.offsets)
@@ -187,7 +188,7 @@ class StandingsReader(msgspec.Struct, frozen=True, kw_only=True):
         )  # fmt: skip
 
     def _details(self, brokers: Sequence[BrokerData], offsets: GroupOffsets) -> dict[MessageQueue, _Detail]:
-        """Of queues with lag."""
+        """The details of queues with lag."""
         addrs = {broker.broker_name: addr for broker in brokers if (addr := broker.selected_addr()) is not None}
         behind = [(queue, entry) for queue, entry in offsets.offsets.items() if lag_of(entry)]
         behind.sort(key=lambda pair: pair[1].last_timestamp)
@@ -202,7 +203,7 @@ class StandingsReader(msgspec.Struct, frozen=True, kw_only=True):
             min_offset = begins[addr, queue.topic].get(queue)
             stored_ms = None
             if at < self.queues_dated_max:
-                first = max(entry.consumer_offset, min_offset or 0)  # what was deleted cannot be read
+                first = max(entry.consumer_offset, min_offset or 0)  # deleted messages cannot be read
                 there = ConsumeOffset(broker_offset=entry.broker_offset, consumer_offset=first)
                 stored_ms = first_waiting_ms(self.admin, addr, queue, there)
             found[queue] = _Detail(min_offset, stored_ms, self.reserved.read_ms(self.admin, addr), addr)

@@ -1,8 +1,8 @@
-"""How long the oldest message that a group has not consumed has been waiting: its lag as time.
+"""A group's lag as time: how long its oldest unconsumed message has been waiting.
 
-Brokers tell when the last consumed message of a queue was stored. That says little if nothing came for an hour. So the
-first message after the committed offset is read, in as few queues as possible: it cannot be older than the message that
-was stored right before it.
+Brokers tell when the last consumed message of a queue was stored, which says little if no message came for an hour. So
+the first message after the committed offset is read, in as few queues as possible: it cannot be older than the message
+stored right before it.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
 
 QUEUES_READ_MAX = 32
-"""Queues of one group whose messages are read at once. For the rest, the answer is what the brokers say."""
+"""How many queues of one group have a message read at once. For the others, the answer is the brokers' own."""
 
 
 HEADS_MAX, HEADS_KEPT_S = 10_000, 60.0
 
 
 class KnownHeads:
-    """When the messages were stored with which queues begin for their groups, as they were read in the last minute. A
-    message stays the first until its group goes on; and a broker counts each reading of it as a message handed out.
-    Any thread may use it."""
+    """When the first waiting message of each queue was stored, for messages read in the last minute. A message stays
+    the first until its group moves on, and a broker counts each reading of it as a delivered message. Any thread may
+    use it."""
 
     def __init__(self) -> None:
         self._read: dict[tuple[MessageQueue, int], tuple[float, int]] = {}
@@ -48,7 +48,7 @@ def oldest_waiting_ms(
     admin: AdminClient, addrs: Mapping[str, str], offsets: GroupOffsets, heads: KnownHeads | None = None
 ) -> int | None:
     """When the oldest unconsumed message was stored. None if there is no such message, or if it cannot be read.
-    ``addrs``: broker addresses by name. ``heads``: what need not be read again."""
+    ``addrs``: broker addresses by name. ``heads``: messages that need not be read again."""
     waiting = [(queue, entry) for queue, entry in offsets.offsets.items() if lag_of(entry)]
     waiting.sort(key=lambda pair: pair[1].last_timestamp)
     oldest_ms: int | None = None
@@ -69,7 +69,7 @@ def first_waiting_ms(
     heads: KnownHeads | None = None,
 ) -> int | None:
     """When the first unconsumed message of one queue was stored. None if there is no such message, or if it cannot be
-    read (the queue may not be read, or the message is gone)."""
+    read (the queue is not readable, or the message is gone)."""
     if broker_addr is None or not lag_of(entry):
         return None
     known_ms = None if heads is None else heads.get(queue, entry.consumer_offset)

@@ -1,8 +1,8 @@
-"""Whether a group catches up: what two readings of its offsets, some seconds apart, say of its lag, and which queues
-stood still meanwhile.
+"""Whether a group catches up: how its lag changed between two readings of its offsets some seconds apart, and which
+queues stood still.
 
-Clients commit their offsets every five seconds. Between readings that are closer together, a queue that is consumed may
-seem to stand still.
+Clients commit their offsets every five seconds. If readings are closer together than that, a queue that is being
+consumed may seem to stand still.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ SAMPLE_DEFAULT_S = 6.0
 """Longer than the time between two commits of a client."""
 
 STUCK_AFTER_MS, STUCK_STEADY_AFTER_MS = 60_000, 240_000
-"""So long a group has consumed nothing: while its lag grows, and while it does not and members are online."""
+"""How long a group has consumed nothing: while its lag grows, and while it does not but members are online."""
 
 
 class Stuck(StrEnum):
-    """How a group stands still: nobody may be there, or a message fails again and again."""
+    """How a group stands still: possibly without members, or with a message that fails again and again."""
 
     GROWING = "growing"
     STEADY = "steady"
 
 
 def stuck(*, lag_grown_count: float, idle_ms: int, has_members: bool) -> Stuck | None:
-    """``idle_ms``: for how long a group with lag has consumed nothing; ``lag_grown_count``: by how much its lag has
-    grown meanwhile."""
+    """Whether and how a group is stuck. ``idle_ms``: for how long a group with lag has consumed nothing;
+    ``lag_grown_count``: how much its lag has grown in that time."""
     if lag_grown_count > 0 and idle_ms >= STUCK_AFTER_MS:
         return Stuck.GROWING
     return Stuck.STEADY if has_members and idle_ms >= STUCK_STEADY_AFTER_MS else None
@@ -44,7 +44,7 @@ class LagMotion(StrEnum):
 
 
 class LagTrend(msgspec.Struct, frozen=True):
-    """What happened in ``elapsed_s`` to a group's lag: of queues that both readings have."""
+    """How a group's lag changed in ``elapsed_s``, over the queues in both readings."""
 
     elapsed_s: float
     lag_before_count: int
@@ -67,7 +67,7 @@ class LagTrend(msgspec.Struct, frozen=True):
 
     @property
     def drain_ms(self) -> int | None:
-        """When nothing will be left if it goes on like this. None if the lag does not shrink."""
+        """How long until no lag is left at this rate. None if the lag does not shrink."""
         if self.lag_count == 0:
             return 0
         shrunk_per_s = self._per_s(self.lag_before_count - self.lag_count)
@@ -88,7 +88,7 @@ def trend_of(before: GroupOffsets, after: GroupOffsets, elapsed_s: float) -> Lag
 
 
 def stuck_queues(before: GroupOffsets, after: GroupOffsets) -> list[MessageQueue]:
-    """Queues whose committed offset did not move although messages waited in them all the time."""
+    """Queues whose committed offset did not move although messages were waiting all the time."""
     return [
         queue
         for queue, entry in after.offsets.items()
@@ -101,5 +101,5 @@ def stuck_queues(before: GroupOffsets, after: GroupOffsets) -> list[MessageQueue
 
 def lost_count(entry: ConsumeOffset, min_offset: int) -> int:
     """Messages of a queue that were deleted before the group consumed them; ``min_offset`` is the queue offset of the
-    first that is left."""
+    first message that remains."""
     return max(0, min(min_offset, entry.broker_offset) - entry.consumer_offset)

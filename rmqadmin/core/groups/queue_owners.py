@@ -1,5 +1,5 @@
-"""Who owns which queue of a group, as its members say (307), and what is wrong with that: queues that nobody or several
-members consume, and members with different subscriptions, which take each other's queues for theirs.
+"""Which member owns which queue of a group, by the members' own answers (307), and what is wrong: queues with no owner
+or several, and members with different subscriptions, which then assign queues differently.
 
 If a member does not answer, the owner of every queue that no other member owns is unknown.
 """
@@ -29,8 +29,8 @@ _BROADCASTING = "BROADCASTING"
 
 
 class Member(msgspec.Struct, frozen=True):
-    """One online client of a group. If it did not answer, ``queues`` is None and ``error`` says why.
-    ``subscriptions``: expression by topic, retry topics left out."""
+    """One online client of a group. If it did not answer, ``queues`` is None and ``error`` says why. ``subscriptions``:
+    expressions by topic, without retry topics."""
 
     client_id: str
     client_addr: str
@@ -70,7 +70,8 @@ class QueueOwners(msgspec.Struct, frozen=True):
 
     @property
     def _may_share(self) -> bool:
-        """In broadcast mode every member consumes every queue, and POP consumers take turns."""
+        """Whether a queue may have several owners: in broadcast mode every member consumes every queue, and POP
+        consumers take turns."""
         return self.is_broadcast or any(member.uses_pop for member in self.members)
 
     def count(self, state: QueueState) -> int:
@@ -78,8 +79,8 @@ class QueueOwners(msgspec.Struct, frozen=True):
 
     @property
     def unequal(self) -> list[str]:
-        """Client ids whose subscriptions differ from those of most members. Of two equally common ones, the first
-        counts."""
+        """Client ids whose subscriptions differ from the most common one. Of two equally common ones, the first counts
+        as usual."""
         known = [member for member in self.members if member.subscriptions is not None]
         spoken = [msgspec.json.encode(dict(sorted((member.subscriptions or {}).items()))) for member in known]
         if len(set(spoken)) < 2:
@@ -88,7 +89,7 @@ class QueueOwners(msgspec.Struct, frozen=True):
         return [member.client_id for member, said in zip(known, spoken, strict=True) if said != usual]
 
     def summary(self) -> str:
-        """In a few words, under a heading that says ``queues``: ``balanced`` if nothing is wrong."""
+        """A few words, to stand under the heading ``queues``: ``balanced`` if nothing is wrong."""
         if not self.members:
             return "offline"
         words = []
@@ -108,7 +109,7 @@ class QueueOwners(msgspec.Struct, frozen=True):
 
 
 def without_heading(summary: str) -> str:
-    """A summary where no heading says what it is about."""
+    """The summary for use without the heading."""
     first = summary.partition(",")[0]
     is_of_queues = first == "balanced" or first.endswith((" unowned", " owned twice", " unknown"))
     return f"queues {summary}" if is_of_queues else summary
@@ -162,7 +163,7 @@ def _expressions(subscriptions: Iterable[SubscriptionData]) -> dict[str, str]:
 
 
 def _queues_of(admin: AdminClient, topics: Iterable[str]) -> list[MessageQueue]:
-    """The queues that members share: those that may be read, according to the name server."""
+    """The queues that members share: the readable ones, according to the name server."""
     found = []
     for topic in sorted(topics):
         route = targets.find_route(admin, topic)

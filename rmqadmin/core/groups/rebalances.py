@@ -1,7 +1,8 @@
-"""How the queues of a group go from member to member: who gained, who lost, and how long it took, from look to look.
+"""How the queues of a group move between members, over successive readings: which member gained or lost queues, and how
+long it took.
 
-A rebalance begins with the first look at which a queue has other owners than before, and is over when every queue has
-one again. Members share queues out every 20 s, so it takes as long until all have noticed a new one.
+A rebalance begins with the first reading in which a queue has different owners, and is over when every queue has one
+again. Members rebalance every 20 s, so it takes that long until all have noticed a new one.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ Owners = tuple[str, ...]
 
 
 class OwnedQueue(msgspec.Struct, frozen=True):
-    """``since_ms``: the look at which it first had these owners, None if they were there at the first one. ``before``:
-    who had it until then."""
+    """``since_ms``: the reading in which it first had these owners, None if that was the first one. ``before``: the
+    owners before that."""
 
     owners: Owners
     since_ms: int | None
@@ -40,7 +41,7 @@ class QueueMove(msgspec.Struct, frozen=True):
 
 
 class RebalanceDone(msgspec.Struct, frozen=True):
-    """``gained``, ``lost``: how many queues, by member."""
+    """``gained`` and ``lost``: the number of queues, by member."""
 
     began_ms: int
     ended_ms: int
@@ -56,8 +57,8 @@ class RebalanceDone(msgspec.Struct, frozen=True):
 
 
 class Rebalances:
-    """Of one group; ``look`` at each reading of its owners. ``begun_ms``: when the rebalance under way began; None if
-    there is none. ``moves`` and ``done``: the newest last."""
+    """The rebalances of one group; call ``look`` for each reading of its owners. ``begun_ms``: when the present
+    rebalance began; None if there is none. ``moves`` and ``done`` are in order, newest last."""
 
     def __init__(self) -> None:
         self.queues: dict[MessageQueue, OwnedQueue] = {}
@@ -68,12 +69,12 @@ class Rebalances:
         self._is_looked_at = False
 
     def look(self, at_ms: int, owners: QueueOwners) -> RebalanceDone | None:
-        """The rebalance that is over by this look. While a member does not answer, nobody knows who owns what, and
+        """The rebalance that ended with this reading, if any. While a member does not answer, owners are unknown, and
         nothing begins or ends."""
         if owners.silent:
             return None
         now = {queue: tuple(sorted(names)) for queue, names in owners.queues.items()}
-        if not owners.members:  # of a group that is offline, nobody says which queues it should have
+        if not owners.members:  # the members of an offline group cannot say which queues it should have
             now = dict.fromkeys(self.queues, ()) | now
         before = {queue: known.owners for queue, known in self.queues.items()}
         moved = [queue for queue, names in now.items() if queue in before and before[queue] != names]

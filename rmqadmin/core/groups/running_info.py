@@ -18,7 +18,7 @@ CONSUME_TYPE, ORDERLY, START_MS = "PROP_CONSUME_TYPE", "PROP_CONSUMEORDERLY", "P
 PUSH = "CONSUME_PASSIVELY"
 
 SETTLED_MS = 2 * 60 * 1000
-"""How long after its start a client may have a different subscription: a deployment is under way."""
+"""How long after its start a client may have a different subscription: a deployment may be in progress."""
 
 STUCK_MS = 60 * 1000
 """How long a client may hold messages of a queue without consuming one."""
@@ -38,7 +38,8 @@ def subscriptions(info: ConsumerRunningInfo) -> list[SubscriptionData]:
 
 
 def have_same_subscription(infos: Mapping[str, ConsumerRunningInfo], now_ms: int) -> bool:
-    """Whether all clients of a group want the same. Pull clients and those that have just started do not count."""
+    """Whether all clients of a group have the same subscription. Pull clients and those that have just started do not
+    count."""
     found = [infos[client_id] for client_id in sorted(infos)]
     if not found or not is_push(found[0]) or now_ms - (started_ms(found[0]) or now_ms) <= SETTLED_MS:
         return True
@@ -47,7 +48,7 @@ def have_same_subscription(infos: Mapping[str, ConsumerRunningInfo], now_ms: int
 
 
 class QueueProblem(NamedTuple):
-    """``what`` in a few words, and in mqadmin's."""
+    """``what`` in a few words, and in mqadmin's words."""
 
     queue: MessageQueue
     what: str
@@ -140,7 +141,7 @@ def _process_queue(state: ProcessQueueInfo) -> str:
 
 
 def _digits(timestamp_ms: int) -> str:
-    """``UtilAll.timeMillisToHumanString``: local time down to the millisecond."""
+    """``UtilAll.timeMillisToHumanString``: local time to the millisecond."""
     moment = datetime.fromtimestamp(timestamp_ms // 1000, UTC).astimezone()
     return f"{moment:%Y%m%d%H%M%S}{timestamp_ms % 1000:03}"
 

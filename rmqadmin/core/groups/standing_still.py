@@ -1,4 +1,4 @@
-"""Since when queues stand still, from reading to reading of a group's offsets."""
+"""Tracks since when queues stand still, over successive readings of a group's offsets."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from rmqproto.bodies.base import MessageQueue
 
 
 class StandingStill:
-    """``look`` at each reading. By the rule of ``stuck_queues``: messages waited at every reading, and the committed
-    offset stayed."""
+    """Call ``look`` for each reading. A queue stands still by the rule of ``stuck_queues``: messages waited at every
+    reading, and the committed offset did not move."""
 
     def __init__(self) -> None:
         self._before: tuple[GroupOffsets, float] | None = None
         self._since_s: dict[MessageQueue, float] = {}
 
     def look(self, offsets: GroupOffsets, at_s: float) -> dict[MessageQueue, float]:
-        """For how many seconds each queue that stands still has done so. ``at_s``: by a clock that only goes on."""
+        """How many seconds each such queue has stood still. ``at_s``: from a monotonic clock."""
         if self._before is not None:
             before, before_s = self._before
             held = stuck_queues(before, offsets)

@@ -1,6 +1,5 @@
-"""Topics that a group consumes and in which it has no offset at all. Brokers tell of its lag in other topics alone, so
-that a group whose first message fails for ever seems to have nothing to do.
-"""
+"""Topics that a group consumes without having any offset there. Brokers report its lag only for other topics, so a
+group whose very first message keeps failing seems to have nothing to do."""
 
 from __future__ import annotations
 
@@ -22,9 +21,10 @@ _MESSAGE_TYPE, _LITE = "message.type", "LITE"
 def read_uncommitted(
     admin: AdminClient, brokers: Sequence[BrokerData], clients: GroupClients, known: Collection[str]
 ) -> dict[str, int]:
-    """Such topics, and how many messages each has on these brokers; none without messages. ``known``: topics in which
-    the group has an offset. Members in broadcast mode, and those that pull, may keep their offsets themselves; who
-    consumes lite topics has offsets in those. A broker that does not answer is left out."""
+    """Such topics, and how many messages each has on these brokers; topics without messages are left out. ``known``:
+    topics where the group has an offset. Members in broadcast mode, and those that pull, may keep their offsets
+    themselves, and consumers of lite topics have offsets in those; they are left out. A broker that does not answer
+    counts as having none."""
     if not clients.connections or clients.consume_type != _PUSH or clients.message_model == _BROADCASTING:
         return {}
     wanted = [topic for topic in clients.subscriptions if topic not in known and not topic.startswith(RETRY_PREFIX)]

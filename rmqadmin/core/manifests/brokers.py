@@ -1,4 +1,4 @@
-"""Which brokers a manifest is about: one, those of a cluster, or those that it names by address."""
+"""Which brokers a manifest applies to: one broker, those of a cluster, or those that it names by address."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ManifestBroker(msgspec.Struct, frozen=True):
-    """``cluster`` is None, and ``name`` the address, for one that no name server knows."""
+    """One broker. If no name server knows it, ``cluster`` is None and ``name`` is its address."""
 
     name: str
     cluster: str | None
@@ -25,31 +25,31 @@ class ManifestBroker(msgspec.Struct, frozen=True):
     addrs: list[str]
 
     def kept_at(self, *, on_slaves: bool) -> list[str]:
-        """Where the broker has to be told of a change."""
+        """The addresses at which the broker must be told of a change."""
         if on_slaves:
             return self.addrs
         return [] if self.master_addr is None else [self.master_addr]
 
     def named_in(self, entry: ManifestEntry) -> str | None:
-        """The key of the entry's ``brokers`` that means this one."""
+        """The key in the entry's ``brokers`` that means this broker."""
         return next((key for key in entry.brokers or {} if key == self.name or key in self.addrs), None)
 
 
 def brokers_of(
     admin: AdminClient, manifest: Manifest, broker_addr: str | None, cluster_name: str | None
 ) -> list[ManifestBroker]:
-    """Those of ``-b`` or ``-c``; with neither, those that the entries name by address, if all of them do: UsageError
-    otherwise. NotFoundError for a broker that an entry names and that is not among them."""
+    """The brokers of ``-b`` or ``-c``. With neither, those that the entries name by address; UsageError unless all
+    entries do. NotFoundError for a broker that an entry names and that is not among them."""
     entries = [entry for section in manifest.values() for entry in section.values()]
     if broker_addr is not None or cluster_name is not None or not _all_are_addresses(entries):
-        addrs = targets.masters(admin, broker_addr, cluster_name)  # whose errors are those of all commands
+        addrs = targets.masters(admin, broker_addr, cluster_name)  # raises the same errors as in all commands
     else:
         addrs = list(dict.fromkeys(key for entry in entries for key in entry.brokers or {}))
     if cluster_name is not None:
         found = [_broker(each) for each in targets.cluster(admin, cluster_name)]
     else:
         found = list(_by_address(admin, addrs))
-    if broker_addr is None:  # with -b the others are left alone
+    if broker_addr is None:  # with -b, other brokers are left alone
         _check_named(entries, found)
     return found
 

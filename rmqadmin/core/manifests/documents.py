@@ -1,8 +1,8 @@
-"""The text of a manifest, read and written: YAML or JSON, with the same content. What the content means:
-``manifest``.
+"""Reads and writes the text of a manifest: YAML or JSON, with the same content. ``manifest`` defines what the content
+means.
 
-Keys are text, whatever YAML would make of them: a topic may be called ``on`` or ``12``. A key that stands twice is an
-error; readers of YAML and JSON usually take the last one silently.
+Keys are text, whatever YAML would make of them: a topic may be called ``on`` or ``12``. A duplicate key is an error;
+most readers of YAML and JSON silently take the last one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 from rmqproto.errors import UsageError
 
 SIZE_MAX_BYTES = 64 * 1024 * 1024
-"""Enough for a hundred thousand topics. Anything longer is another file."""
+"""Enough for a hundred thousand topics. A larger file is not a manifest."""
 
 STANDARD_INPUT = "-"
 
@@ -30,7 +30,7 @@ class TextFormat(StrEnum):
 
 def read_documents(file: str) -> list[dict[str, Any]]:
     """The documents of a file, or of standard input for ``-``: one of JSON, or any number of YAML. UsageError, with the
-    place, for what cannot be read and for what is no object."""
+    place, for text that cannot be read and for a document that is not an object."""
     where = "standard input" if file == STANDARD_INPUT else file
     try:
         if file == STANDARD_INPUT:
@@ -49,7 +49,7 @@ def read_documents(file: str) -> list[dict[str, Any]]:
 
 
 def parse_documents(text: str, where: str) -> list[dict[str, Any]]:
-    """As ``read_documents``."""
+    """Like ``read_documents``, from text."""
     found = _of_json(text, where) if text.lstrip()[:1] in ("{", "[") else _of_yaml(text, where)
     for document in found:
         if not isinstance(document, dict):
@@ -93,7 +93,7 @@ def _of_yaml(text: str, where: str) -> list[Any]:
 def _loader() -> Any:
     import yaml
 
-    base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the one in C reads 20 times as fast
+    base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C version reads 20 times as fast
 
     class ManifestLoader(base):  # type: ignore[misc]
         def construct_mapping(self, node: Any, deep: bool = False) -> dict[str, Any]:
@@ -104,14 +104,14 @@ def _loader() -> Any:
                 if said.count(key.value) > 1:
                     problem = f"{key.value} stands there twice"
                     raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
-            self.flatten_mapping(node)  # << takes over what an anchor has
+            self.flatten_mapping(node)  # << merges the fields of an anchor
             return {key.value: self.construct_object(value, deep=deep) for key, value in node.value}
 
     return ManifestLoader
 
 
 def text_of(document: Mapping[str, Any], format: TextFormat) -> str:
-    """What ``parse_documents`` reads back: ASCII without control characters, ending with a line feed."""
+    """The text that ``parse_documents`` reads back: ASCII without control characters, ending with a line feed."""
     if format is TextFormat.JSON:
         return json.dumps(document, indent=2) + "\n"
     import yaml

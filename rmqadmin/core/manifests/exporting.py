@@ -1,4 +1,4 @@
-"""What brokers have, as a manifest that `apply` takes back unchanged."""
+"""Exports brokers' objects as a manifest that `apply` takes back unchanged."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 def exported_entries(
     admin: AdminClient, kind: ObjectKind[Any], brokers: Sequence[ManifestBroker]
 ) -> dict[str, ManifestEntry]:
-    """What is not the system's, by name. Slaves are not asked: they have what their masters have. Every broker must
-    answer: a file that lacks one would say that its objects are not there."""
+    """The objects that are not the system's, by name. Slaves are not asked, because they have what their masters have.
+    Every broker must answer: without its part, the file would say that its objects do not exist."""
     masters = {broker.name: broker.master_addr for broker in brokers if broker.master_addr is not None}
     names = list(masters)
     tables = targets.ask_each(lambda name: kind.own(admin, masters[name]), names)

@@ -1,4 +1,4 @@
-"""The kinds of objects that a manifest names: how each is checked, read from a broker, created, changed and deleted."""
+"""The kinds of objects in a manifest: how each is checked, read from a broker, created, changed and deleted."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ C = TypeVar("C", TopicConfig, SubscriptionGroupConfig)
 
 
 class ObjectKind(Generic[T]):
-    """``T`` is what a broker has of one. ``fields`` may stand in a file. ``on_slaves``: slaves keep their own."""
+    """One kind. ``T`` is what a broker has of an object. ``fields`` are those allowed in a file. ``on_slaves``: slaves
+    keep their own objects."""
 
     section: str
     noun: str
@@ -49,27 +50,27 @@ class ObjectKind(Generic[T]):
     on_slaves = False
 
     def checked(self, name: str, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The fields, with what people write in words as brokers have it. UsageError, which begins with the name."""
+        """The fields, with words turned into the brokers' values. UsageError, which begins with the name."""
         raise NotImplementedError
 
     def read(self, admin: AdminClient, addr: str) -> dict[str, T]:
-        """All that a broker has, by name."""
+        """All objects on a broker, by name."""
         raise NotImplementedError
 
     def own(self, admin: AdminClient, addr: str) -> dict[str, T]:
-        """Those that are exported: not the system's."""
+        """The objects to export: those that are not the system's."""
         raise NotImplementedError
 
     def prunable(self, admin: AdminClient, addr: str) -> Iterable[str]:
-        """Names of those that may be deleted because a file does not name them."""
+        """The names of objects that may be deleted when a file does not name them."""
         return self.own(admin, addr)
 
     def exported(self, found: T) -> dict[str, Any]:
-        """As a file says it."""
+        """The object as a file has it."""
         raise NotImplementedError
 
     def plan(self, admin: AdminClient, addr: str, name: str, values: Mapping[str, Any], before: T | None) -> Step:
-        """What makes a broker have these fields. UsageError if they do not suffice."""
+        """The step that gives a broker's object these fields. UsageError if more fields are needed."""
         raise NotImplementedError
 
     def plan_deletion(self, admin: AdminClient, addr: str, name: str, before: T) -> Step:
@@ -77,7 +78,8 @@ class ObjectKind(Generic[T]):
 
 
 _NAME_PROBLEMS = {TOPICS.section: topic_problem, GROUPS.section: group_problem}
-"""Why a broker refuses to make something of a name. Said before anything is changed: the file is wrong everywhere."""
+"""Why a broker would refuse to create an object of this name. Raised before anything is changed, because every broker
+would refuse it."""
 
 
 class ConfigKind(ObjectKind[C]):
@@ -136,7 +138,7 @@ class ConfigKind(ObjectKind[C]):
 
 
 class UserKind(ObjectKind[UserAccount]):
-    """Passwords are never exported unless somebody asks, and an entry without one leaves it as it is."""
+    """Users. Passwords are exported only on request, and an entry without one leaves the password as it is."""
 
     section, noun = "users", "user"
     fields = ("userType", "userStatus", "password")
@@ -156,7 +158,7 @@ class UserKind(ObjectKind[UserAccount]):
         return self.read(admin, addr)
 
     def prunable(self, admin: AdminClient, addr: str) -> Iterable[str]:
-        """Not the super users: nobody could log in to bring them back."""
+        """All except super users: without one, nobody could log in to restore them."""
         return [name for name, user in self.read(admin, addr).items() if user.user_type != UserType.SUPER]
 
     def exported(self, found: UserAccount) -> dict[str, Any]:
@@ -191,7 +193,7 @@ def _account(name: str, values: Mapping[str, Any]) -> UserAccount:
 
 
 class AclKind(ObjectKind[AclInfo]):
-    """By subject. An entry says the decisions for some resources; those for others stay."""
+    """ACLs, by subject. An entry gives the decisions for some resources; those for others stay."""
 
     section, noun = "acls", "acl"
     fields = ("policies",)
@@ -256,9 +258,9 @@ GROUP_KIND = ConfigKind(
     lambda admin, addr: user_groups(admin, addr).subscription_group_table,
     lambda admin, addr: admin.all_groups(addr).subscription_group_table,
     lambda admin: admin.create_group,
-    lambda admin: partial(admin.delete_group, clean_offset=True),  # else Apache's broker creates it anew at once
+    lambda admin: partial(admin.delete_group, clean_offset=True),  # otherwise Apache's broker creates it again at once
 )
 USER_KIND, ACL_KIND = UserKind(), AclKind()
 
 KINDS: tuple[ObjectKind[Any], ...] = (TOPIC_KIND, GROUP_KIND, USER_KIND, ACL_KIND)
-"""In the order in which they are created: a user before what it may do. Deletions go the other way."""
+"""In order of creation: a user before its permissions. Deletion goes the other way."""

@@ -1,14 +1,14 @@
-"""What is to be: topics, groups, users and ACLs by name, as a file says them.
+"""The desired state as a file describes it: topics, groups, users and ACLs by name.
 
     topics:
       OrderTopic:
-        readQueueNums: 8            fields by Apache's names; what is not said stays as it is
+        readQueueNums: 8            fields by Apache's names; unset fields stay as they are
         perm: RW
         attributes: {message.type: FIFO}
-        brokers:                    these brokers only, by name or address, each with what is different there
+        brokers:                    only these brokers, by name or address, each with its differences
           broker-a: {}
           broker-b: {readQueueNums: 4}
-      OldTopic: {absent: true}      is to be deleted
+      OldTopic: {absent: true}      deletes the topic
     groups:
       OrderGroup: {retryMaxTimes: 3}
 
@@ -28,7 +28,7 @@ from rmqadmin.core.manifests.kinds import KINDS, ObjectKind
 from rmqproto.errors import UsageError
 
 COMMAND, VERSION = "_command", "_version"
-"""What every document of ours carries; a manifest written by hand need not."""
+"""Fields that every document we write carries; a manifest written by hand need not have them."""
 
 MANIFEST_VERSION = 1
 
@@ -37,14 +37,15 @@ _ITEMS = "items"
 
 
 class ManifestEntry(msgspec.Struct, frozen=True):
-    """One object. ``brokers``: what is different on each of the brokers that it is on; None for all brokers, and no
-    difference."""
+    """One object. ``brokers``: its differences on each broker that it is on; None if it is on all brokers, without
+    differences."""
 
     values: dict[str, Any]
     brokers: dict[str, dict[str, Any]] | None = None
 
     def on(self, broker: str) -> dict[str, Any] | None:
-        """Its fields on a broker that ``brokers`` names, or on any if it names none. None: it must not be there."""
+        """The object's fields on a broker that ``brokers`` names, or on any if it names none. None: the object must not
+        exist there."""
         own = (self.brokers or {}).get(broker, {})
         found = {**self.values, **own}
         if _ATTRIBUTES in self.values and _ATTRIBUTES in own:
@@ -53,11 +54,11 @@ class ManifestEntry(msgspec.Struct, frozen=True):
 
 
 Manifest = dict[str, dict[str, ManifestEntry]]
-"""Entries by section and name. A section that is not there says nothing; an empty one says that there is nothing."""
+"""Entries by section and name. A missing section says nothing; an empty one says that there are no such objects."""
 
 
 def read_manifest(files: Sequence[str]) -> Manifest:
-    """What files say together. UsageError, with file, object and field, for anything else than a manifest."""
+    """The combined entries of several files. UsageError, with file, object and field, for an invalid manifest."""
     found: Manifest = {}
     for file in files:
         for document in read_documents(file):
@@ -73,7 +74,7 @@ def read_manifest(files: Sequence[str]) -> Manifest:
 
 
 def manifest_of(document: Mapping[str, Any], where: str) -> Manifest:
-    """One document. UsageError."""
+    """The entries of one document. UsageError."""
     kinds = {kind.section: kind for kind in KINDS}
     if document.get(VERSION, MANIFEST_VERSION) != MANIFEST_VERSION:
         raise UsageError(
@@ -111,7 +112,7 @@ def _entry(kind: ObjectKind[Any], name: str, said: Any, where: str) -> ManifestE
 
 
 def _checked(kind: ObjectKind[Any], name: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """UsageError, which begins with the name."""
+    """The checked fields. UsageError, which begins with the name."""
     fields = dict(values)
     absent = fields.pop(_ABSENT, False)
     if not isinstance(absent, bool):
@@ -137,7 +138,7 @@ def _brokers(said: Any, place: str) -> dict[str, dict[str, Any]] | None:
 
 
 def document_of(manifest: Manifest, command: str) -> dict[str, Any]:
-    """What ``manifest_of`` reads back."""
+    """A document that ``manifest_of`` reads back."""
     head: dict[str, Any] = {COMMAND: command, VERSION: MANIFEST_VERSION}
     return head | {
         section: {name: fields_of(entry) for name, entry in entries.items()} for section, entries in manifest.items()
@@ -149,13 +150,13 @@ def fields_of(entry: ManifestEntry) -> dict[str, Any]:
 
 
 def absent() -> dict[str, Any]:
-    """The fields of what must not be there."""
+    """The fields of an object that must not exist."""
     return {_ABSENT: True}
 
 
 def joined(by_broker: Mapping[str, dict[str, Any]], brokers: Iterable[str]) -> ManifestEntry:
-    """The entry of an object that each broker has in its own form: what the first one has, and what is different on the
-    others. ``brokers`` are all there are; an object on each of them in one form names none."""
+    """One entry for an object that may differ between brokers: the first broker's form, and the differences on the
+    others. ``brokers`` are all brokers; an object that is equal on all of them names none."""
     first = next(iter(by_broker.values()))
     attributes = [dict(each.get(_ATTRIBUTES, {})) for each in by_broker.values()]
     shared = {name: value for name, value in attributes[0].items() if all(a.get(name) == value for a in attributes)}

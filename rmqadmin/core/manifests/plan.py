@@ -1,7 +1,7 @@
-"""From a manifest and what brokers have to the steps that bring them together.
+"""Compares a manifest with what brokers have, and plans the steps that make them match.
 
-What is created or changed comes first, topics before groups and users before ACLs; deletions come last, the other way
-round. A second time nothing is left to do.
+Creations and changes come first, topics before groups and users before ACLs; deletions come last, in the opposite
+order. A second run finds nothing left to do.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class ObjectStep(msgspec.Struct, frozen=True):
 
 
 class Place(msgspec.Struct, frozen=True):
-    """One server of one broker, and what it has of one kind: all of it, and what is not the system's. ``failure``: why
-    that is not known."""
+    """One server of one broker, and its objects of one kind: all of them, and those that are not the system's.
+    ``failure``: why they are unknown."""
 
     broker: ManifestBroker
     addr: str
@@ -45,10 +45,9 @@ class Place(msgspec.Struct, frozen=True):
 def plan(
     admin: AdminClient, manifest: Manifest, brokers: Sequence[ManifestBroker], *, prune: bool = False
 ) -> list[ObjectStep]:
-    """All steps, also those that keep what is there. With ``prune``, what a broker has and the section of its kind does
-    not name is deleted. Servers that cannot be reached, or refuse, get steps that fail; their error is raised if no
-    other answers.
-    """
+    """All steps, including those that change nothing. With ``prune``, objects on a broker that their kind's section
+    does not name are deleted. Servers that cannot be reached, or refuse, get failed steps; their error is raised if no
+    server answers."""
     wished: list[ObjectStep] = []
     deletions: list[ObjectStep] = []
     for kind in KINDS:
@@ -80,7 +79,7 @@ def plan(
 def read_places(
     admin: AdminClient, kind: ObjectKind[Any], brokers: Iterable[ManifestBroker], *, prune: bool = False
 ) -> list[Place]:
-    """What every server has. The first error if none can be read."""
+    """The objects on every server. The first error if none can be read."""
 
     def read(at: tuple[ManifestBroker, str]) -> Place:
         broker, addr = at
@@ -107,7 +106,7 @@ def _deletion(admin: AdminClient, kind: ObjectKind[Any], name: str, places: Sequ
 
 
 def _routes_left(admin: AdminClient, topic: str, places: Sequence[Place]) -> list[Step]:
-    """The name servers forget a topic in a cluster none of whose brokers has it any more."""
+    """Deletes a topic's routes from the name servers in each cluster where no broker has the topic any more."""
     route = targets.find_route(admin, topic)
     if route is None:
         return []

@@ -1,4 +1,4 @@
-"""What `apply` does and `diff` finds, as rows and as lines for people."""
+"""The changes that `apply` makes and `diff` finds, as rows and as lines for people."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Applied(Result, frozen=True):
         )
 
     def cards(self, width: int | None, now_ms: int | None) -> Iterator[str]:
-        """As a diff: an object and server, then its fields, then how many there are."""
+        """The lines of a diff: each object and server, then its fields, then the counts."""
         for row in self.found:
             how = f": {row.error}" if row.error is not None else ", done" if row.done else ""
             yield printable(f"{_MARKS.get(row.action, '~')} {row.kind} {row.name} on {row.target}{how}") + "\n"
@@ -86,7 +86,8 @@ class Applied(Result, frozen=True):
 
 
 class NotComparedError(UsageError):
-    """A server refused what `diff` asked. It ends with status 2, as diff(1) says trouble: 1 is for differences."""
+    """A server refused a question of `diff`. Ends with status 2, which diff(1) uses for trouble; 1 means
+    differences."""
 
 
 class Differences(Applied, frozen=True):
@@ -112,5 +113,5 @@ def applied_rows(steps: Sequence[ObjectStep], rows: Sequence[ChangeRow]) -> list
 
 
 def what_changes(steps: Sequence[ObjectStep]) -> list[ObjectStep]:
-    """Without those that keep what is there."""
+    """The steps that change something."""
     return [one for one in steps if one.step.action != _KEEP]

@@ -1,7 +1,7 @@
-"""The way back from changes that were made on some servers and not on others: a file that `apply` takes, written next
-to the undo files of offsets, and the commands that undo what no file can say.
+"""Undoes changes that only some servers made: a file for `apply`, written next to the undo files of offsets, and
+commands for what no file can express.
 
-It holds no passwords: users and ACLs are not in it.
+It holds no passwords, because users and ACLs are not in it.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from rmqproto.errors import RocketMQError
 
 
 def way_back(command: str, steps: Sequence[Step], rows: Sequence[ChangeRow], now_ms: int) -> str | None:
-    """What to do to be where everything was before, if some steps of ``command`` were done and others were not. None if
-    all is well, if nothing was changed, or if there is no way back. If the file cannot be written, that is said."""
+    """How to undo the steps of ``command`` that were done, if others failed. None if no step failed, if nothing was
+    changed, or if it cannot be undone. If the undo file cannot be written, the text says so."""
     if all(row.error is None for row in rows):
         return None
     done = [step for step, row in zip(steps, rows, strict=True) if row.done and step.changes]
@@ -42,9 +42,9 @@ def _commands_back(steps: Iterable[Step]) -> list[str]:
 def carry_out_undoable(
     command: str, steps: Sequence[Step], now_ms: int, notice: Notice
 ) -> tuple[list[ChangeRow], Path | None]:
-    """Writes the undo file before anything is changed, takes the steps, and has ``notice`` say how to take them back.
-    The outcome, and the file: None where there is none to write. OSError if it cannot be written; then nothing is
-    changed."""
+    """Writes the undo file before anything is changed, takes the steps, and tells ``notice`` how to undo them. The
+    outcome, and the file, which is None if there is nothing to write. OSError if it cannot be written; nothing is
+    changed then."""
     path = write_undo(command, [step for step in steps if not step.failure], now_ms)
     try:
         rows = carry_out(steps, dry_run=False)
@@ -64,7 +64,8 @@ def carry_out_undoable(
 
 
 def write_undo(command: str, steps: Iterable[Step], now_ms: int) -> Path | None:
-    """A new file that takes these steps back. None if no step has such a way. OSError if it cannot be written."""
+    """Writes a new file that undoes these steps; its path. None if a file can undo none of them. OSError if it cannot
+    be written."""
     manifest: Manifest = {}
     for step in steps:
         if isinstance(step.undo, WayBack):

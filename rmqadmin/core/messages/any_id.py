@@ -1,7 +1,7 @@
-"""Finds messages by whatever somebody has of them: a recall handle, a place in a queue or in a commit log, the offset
-id, the unique key, or a key that the application gave them. Says which of these it was.
+"""Finds messages by any id: a recall handle, a place in a queue or in a commit log, the offset id, the unique key, or a
+key set by the application. Also says which of these it was.
 
-The ways are tried in that order, and the first that finds something counts. No time limits the search.
+The kinds are tried in that order, and the first that finds something wins. The search has no time limit.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Told = Callable[[int, int], None]
 
 
 class FoundAs(StrEnum):
-    """What the text that somebody had turned out to be."""
+    """What kind of id the text turned out to be."""
 
     RECALL_HANDLE = "recall handle"
     QUEUE_PLACE = "queue offset"
@@ -46,7 +46,7 @@ class FoundAs(StrEnum):
 
 
 class Identified(msgspec.Struct, frozen=True):
-    """A message, and what led to it."""
+    """A message, and the id that led to it."""
 
     asked: str
     found_as: FoundAs
@@ -54,11 +54,11 @@ class Identified(msgspec.Struct, frozen=True):
 
 
 class Finder:
-    """Finds by any id. ``topic`` is where to look; None for every topic that is not the system's. ``problems`` says
-    whom it could not ask about what was found elsewhere."""
+    """Finds messages by any id. ``topic`` is where to look; None for every topic that is not the system's. ``problems``
+    lists the brokers that could not be asked, when a message was found elsewhere."""
 
     def __init__(self, admin: AdminClient, topic: str | None, key_count_max: int, told: Told | None = None):
-        """``told`` takes how many topics were looked into, and of how many."""
+        """``told`` takes how many topics have been searched, and the total."""
         self._told = told
         self.problems: list[str] = []
         self._admin = admin
@@ -66,13 +66,13 @@ class Finder:
         self._key_count_max = key_count_max
         self._failures: list[RocketMQError] = []
         self._answers = Answers()
-        """So that a broker that hangs is not waited for once for every topic."""
+        """Errors of brokers, so that a hanging broker is not waited for again for every topic."""
         self._known_brokers: list[BrokerData] | None = None
         self._known_topics: dict[str, list[BrokerData]] | None = None
 
     def find(self, asked: str) -> list[Identified]:
-        """Oldest first; empty if there is none. If nothing is found, and somebody could not be asked, that error is
-        raised: what cannot be looked at is not the same as what is not there."""
+        """The messages, oldest first; empty if there are none. If nothing is found and a broker could not be asked, its
+        error is raised, because the message may be there."""
         self._failures = []
         ways: dict[FoundAs, Callable[[str], list[FoundMessage]]] = {
             FoundAs.RECALL_HANDLE: self._by_handle,
@@ -95,7 +95,7 @@ class Finder:
         return [*self._failures, *self._answers.errors.values()]
 
     def topics(self) -> dict[str, list[BrokerData]]:
-        """Where keys are looked for: topics and their brokers."""
+        """The topics to search for keys, with their brokers."""
         if self._known_topics is None:
             if self._topic is not None:
                 self._known_topics = {self._topic: self._admin.topic_route(self._topic).broker_datas}
@@ -115,7 +115,7 @@ class Finder:
         return self._known_brokers
 
     def _by_handle(self, asked: str) -> list[FoundMessage]:
-        """The message that was delivered, or the one that still waits among the broker's timers."""
+        """The message that was delivered, or the one still waiting in the broker's timers."""
         try:
             handle = recall_handle.parse_untrusted(asked)
         except ProtocolError:
@@ -169,7 +169,7 @@ class Finder:
         )
 
     def _all_of(self, ask: Callable[[A], list[FoundMessage]], of: Iterable[A]) -> list[FoundMessage]:
-        """What all have that can be asked; errors are kept."""
+        """The results of all that can be asked; errors are kept."""
 
         def answer(one: A) -> list[FoundMessage]:
             try:

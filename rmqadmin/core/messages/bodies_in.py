@@ -1,7 +1,7 @@
-"""Messages to send, from where people have them: a word, a file, standard input; whole, cut at the ends of lines, at
-NULs or by sizes, or as JSON Lines.
+"""Message bodies to send: from a word, a file or standard input; taken whole, split at line ends, at NULs or by sizes,
+or read as JSON Lines.
 
-They are made one after the other, so that what is cut is sent as it comes.
+They are made one by one, so that each can be sent as soon as it is read.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _FILE_MARK = "@"
 _CHUNK_BYTES = 1 << 16
 _SIZE_BYTES = 4
 BODY_SIZE_MAX_BYTES = 1 << 27
-"""More than any broker takes: what asks for more is no size."""
+"""More than any broker accepts: a larger number is not a valid size."""
 _SIZED_HINT = "Each body stands behind its size, four bytes, as `msg cat -f '%R%s'` writes it."
 
 
 def whole(source: str) -> bytes:
-    """``-`` is standard input, ``@FILE`` a file, and anything else is the body itself. UsageError."""
+    """The one body: ``-`` is standard input, ``@FILE`` a file, and anything else the body itself. UsageError."""
     if source == STANDARD_INPUT:
         return sys.stdin.buffer.read()
     if source.startswith(_FILE_MARK):
@@ -38,13 +38,13 @@ def whole(source: str) -> bytes:
 
 
 def lines(sources: Sequence[str]) -> Iterator[bytes]:
-    """The lines of ``-`` and ``@FILE`` without their ends, and words as they are. Empty ones are left out."""
+    """The lines of ``-`` and ``@FILE`` without line ends, and words as they are. Empty ones are left out."""
     for source in sources:
         yield from (line for each in _stream(source) if (line := each.rstrip(b"\r\n")))
 
 
 def between_nuls(sources: Sequence[str]) -> Iterator[bytes]:
-    """What NUL bytes end in ``-`` and ``@FILE``, or the end does. Empty ones are left out."""
+    """The parts of ``-`` and ``@FILE`` that end with a NUL byte or at the end. Empty ones are left out."""
     for source in sources:
         begun = b""
         for chunk in iter(partial(_stream(source).read, _CHUNK_BYTES), b""):
@@ -55,8 +55,8 @@ def between_nuls(sources: Sequence[str]) -> Iterator[bytes]:
 
 
 def behind_sizes(sources: Sequence[str]) -> Iterator[bytes]:
-    """Bodies of which each stands behind its size, in four bytes, big-endian. UsageError for what is cut off, and for a
-    size that no message has."""
+    """Bodies each preceded by its size, in four bytes, big-endian. UsageError for truncated input, and for an
+    impossible size."""
     for source in sources:
         stream = _stream(source)
         for number in count(1):
@@ -77,7 +77,7 @@ def _stream(source: str) -> BinaryIO:
 
 
 def message_of_line(topic: str, line: bytes) -> Message:
-    """A message from one line of JSON, without the marks of its use. UsageError."""
+    """The message in one line of JSON, without the marks of its use. UsageError."""
     try:
         return as_message(decode_line_untrusted(line), topic)
     except ProtocolError as error:

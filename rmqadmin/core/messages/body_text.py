@@ -1,4 +1,4 @@
-"""Bodies for people to read: what kind a body is, and its lines. Nothing in them drives a terminal."""
+"""Message bodies for people to read: the kind of a body, and its lines. Nothing in them can control a terminal."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from rmqadmin.core.terminal_text import printable
 HEX_BYTES_PER_LINE = 16
 
 _PIECE_BYTES = 64 * 1024
-"""No other thread runs while Python decodes or splits at one go: of four megabytes that are no text, 0.3 s."""
+"""Python lets no other thread run while it decodes or splits one text: 0.3 s for four megabytes of binary data."""
 
 
 class BodyKind(StrEnum):
-    """What a body is, to judge by its bytes."""
+    """The kind of a body, judged by its bytes."""
 
     JSON = "JSON"
     TEXT = "text"
@@ -25,7 +25,8 @@ class BodyKind(StrEnum):
 
 
 def body_kind(body: bytes) -> BodyKind:
-    """JSON is an object or an array: a number or a word alone is text. Text is UTF-8 without NUL."""
+    """The kind of a body. JSON means an object or an array: a lone number or word is text. Text is UTF-8 without
+    NUL."""
     try:
         text = body.decode()
     except UnicodeDecodeError:
@@ -42,7 +43,7 @@ def body_kind(body: bytes) -> BodyKind:
 
 
 def lines_by_kind(body: bytes) -> Iterator[str]:
-    """JSON laid out over lines, its numbers as they are written; text as it is; anything else as hex."""
+    """JSON indented, with its numbers as written; text as it is; anything else as hex."""
     match body_kind(body):
         case BodyKind.JSON:
             yield from text_lines(msgspec.json.format(body, indent=2))
@@ -67,7 +68,7 @@ def text_lines(body: bytes) -> list[str]:
 
 
 def _pieces(body: bytes) -> Iterator[str]:
-    """A body as text with line feeds alone; at least one piece."""
+    """A body as text, with only line feeds as line ends; at least one piece."""
     decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
     carried = ""
     for begin in range(0, len(body) or 1, _PIECE_BYTES):
@@ -78,7 +79,7 @@ def _pieces(body: bytes) -> Iterator[str]:
 
 
 def one_line(beginning: bytes) -> str:
-    """The words of a body's beginning with one blank between them; bytes that are no text are escapes. A letter that is
+    """The words at the beginning of a body, separated by one blank; bytes that are not text become escapes. A character
     cut off at the end is left out."""
     decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
     return " ".join(decoder.decode(beginning).split())
@@ -89,7 +90,7 @@ def hex_line_count(data: bytes) -> int:
 
 
 def hex_line(data: bytes, at: int) -> str:
-    """A line as of ``hexdump -C``: offset, sixteen bytes, and those that are ASCII."""
+    """A line as ``hexdump -C`` shows it: offset, sixteen bytes, and their ASCII characters."""
     row = data[at * HEX_BYTES_PER_LINE : (at + 1) * HEX_BYTES_PER_LINE]
     half = HEX_BYTES_PER_LINE // 2
     left, right = row[:half].hex(" "), row[half:].hex(" ")

@@ -1,4 +1,4 @@
-"""Dead letters, group by group: how many, and since when."""
+"""Dead letters by group: how many, and since when."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def no_dead_letters(group: str) -> NotFoundError:
 
 
 def dead_letter_groups(admin: AdminClient) -> dict[str, str]:
-    """Groups that have a dead-letter topic, sorted, and the topic's name."""
+    """The groups that have a dead-letter topic, sorted, each with the topic's name."""
     topics = sorted(topic for topic in admin.topic_list() if topic.startswith(DLQ_PREFIX))
     return {topic[len(DLQ_PREFIX) :]: topic for topic in topics}
 
 
 def read_dead_letters(admin: AdminClient, topic: str) -> DeadLetters:
-    """What a dead-letter topic holds on all its brokers together. A failure is part of the answer."""
+    """The contents of a dead-letter topic on all its brokers together. A failure is part of the result."""
     try:
         addrs = targets.selected_addrs(admin.topic_route(topic).broker_datas)
         return joined([read_dead_letters_of(admin, addr, topic) for addr in addrs])
@@ -46,7 +46,7 @@ def read_dead_letters(admin: AdminClient, topic: str) -> DeadLetters:
 
 
 def read_dead_letters_of(admin: AdminClient, broker_addr: str, topic: str) -> DeadLetters:
-    """What a dead-letter topic holds on one broker."""
+    """The contents of a dead-letter topic on one broker."""
     depth, newest_ms, oldest = 0, 0, []
     for queue, ends in admin.topic_stats(broker_addr, topic).offset_table.items():
         depth += ends.max_offset - ends.min_offset
@@ -57,7 +57,7 @@ def read_dead_letters_of(admin: AdminClient, broker_addr: str, topic: str) -> De
 
 
 def count_since(admin: AdminClient, topic: str, since_ms: int | None) -> int:
-    """How many messages of a dead-letter topic were stored since a time; all that are left if it is None."""
+    """How many messages of a dead-letter topic were stored since a time; all that remain if it is None."""
     count = 0
     for addr in targets.selected_addrs(admin.topic_route(topic).broker_datas):
         for queue, ends in admin.topic_stats(addr, topic).offset_table.items():
@@ -71,7 +71,7 @@ def count_since(admin: AdminClient, topic: str, since_ms: int | None) -> int:
 
 
 def joined(parts: Sequence[DeadLetters]) -> DeadLetters:
-    """What several brokers hold of one dead-letter topic. Nothing is known if there is none."""
+    """The contents of one dead-letter topic on several brokers together. Unknown without brokers."""
     if not parts:
         return DeadLetters(error="no broker has the topic")
     return DeadLetters(

@@ -1,7 +1,7 @@
-r"""Format strings: what is written of each message, and nothing else. ``%`` and a letter is a field, ``{...}`` behind
-it how it is written, ``\n`` and the like a character.
+r"""Format strings: what is written for each message, and nothing else. ``%`` and a letter is a field, ``{...}`` after
+it its format, and ``\n`` and the like a character.
 
-The letters that kcat has mean here what they mean there. ``docs/messages.md`` lists all.
+Letters that kcat also has mean the same here. ``docs/messages.md`` lists all.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ FIELDS: dict[str, Field] = {
     "r": Field("how often it has come back", lambda one: one.stored.reconsume_times),
     "f": Field("the application's own number (flag)", lambda one: one.stored.flag),
 }  # fmt: skip
-"""By letter. ``%P{NAME}`` is one property; ``%%`` is a percent sign."""
+"""Fields by letter. ``%P{NAME}`` is one property; ``%%`` is a percent sign."""
 
 _PROPERTY, _PERCENT = "P", "%"
 
 
 class FormatString:
-    """Compiled once. UsageError, which says where, for what is none."""
+    """A compiled format string. UsageError, which says where, if it is invalid."""
 
     def __init__(self, text: str):
         self._parts: list[Part] = []
@@ -141,12 +141,12 @@ def _modifier(text: str, at: int, field: Field, modifier: str) -> Callable[[Any]
 
 
 def _json(value: Any) -> bytes:
-    """Bytes and text as a string, in which bytes that are no UTF-8 stand as ``\\xff``; properties as an object."""
+    """Bytes and text as a string, in which bytes that are not UTF-8 appear as ``\\xff``; properties as an object."""
     return msgspec.json.encode(value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else value)
 
 
 def _time_modifier(text: str, at: int, modifier: str) -> Callable[[Any], bytes]:
-    """A time that no calendar has is written as a number."""
+    """A time in the format of the modifier. A time outside the calendar is written as a number."""
     if modifier == "iso":
         return lambda ms: iso_local(ms).encode()
     if "%" not in modifier:
@@ -161,7 +161,8 @@ def _time_modifier(text: str, at: int, modifier: str) -> Callable[[Any], bytes]:
 
 
 def _unpack(text: str, at: int, layout: str) -> Callable[[Any], bytes]:
-    """The first bytes as Python's ``struct`` reads them, values separated by blanks. Empty for what is too short."""
+    """The first bytes as Python's ``struct`` reads them, with values separated by blanks. Empty if there are too few
+    bytes."""
     try:
         found = struct.Struct(layout)
     except struct.error as error:

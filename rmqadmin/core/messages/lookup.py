@@ -1,8 +1,8 @@
-"""Finds stored messages by either id and by key, on every broker of a topic, and tells what became of one.
+"""Finds stored messages by either id and by key, on every broker of a topic, and tells what became of a message.
 
 A message has two ids that look alike (32 hex digits): the offset id, made by the broker, which holds its address, and
 the unique key, made by the producer. An id counts as an offset id only if its address is that of one of the topic's
-brokers. mqadmin first tries to connect to any address that the digits give.
+brokers. mqadmin first tries to connect to whatever address the digits give.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
 
 UNIQUE_KEY_COUNT = 32
-"""The most messages asked for under one unique key: resends and retries share it."""
+"""The most messages asked for under one unique key, which resends and retries share."""
 
 
 class FoundMessage(msgspec.Struct, frozen=True):
-    """A stored message and the broker that has it. ``properties`` are parsed once. ``packed``: how the body is still
-    compressed, because it could not be unpacked."""
+    """A stored message and the broker that has it. ``properties`` are parsed once. ``packed``: the compression of a
+    body that could not be decompressed."""
 
     stored: StoredMessage
     broker_name: str
@@ -48,7 +48,8 @@ class FoundMessage(msgspec.Struct, frozen=True):
 
 
 def found_message(stored: StoredMessage, broker_name: str, broker_addr: str) -> FoundMessage:
-    """Properties that are not UTF-8 are read as Java reads them: one such message hides no other."""
+    """A found message. Properties that are not UTF-8 are read as Java reads them, so that one such message hides no
+    other."""
     properties = props.parse(str(stored.properties_raw, "utf-8", "replace"))
     return FoundMessage(stored, broker_name, broker_addr, properties)
 
@@ -58,7 +59,7 @@ def _found(stored: StoredMessage, broker: BrokerData, addr: str) -> FoundMessage
 
 
 def by_id(admin: AdminClient, route: TopicRoute, topic: str, message_id: str) -> list[FoundMessage]:
-    """The message of an offset id, or those of a unique key, oldest first. Empty if there is none."""
+    """The message with an offset id, or those with a unique key, oldest first. Empty if there is none."""
     return by_offset_id(admin, route.broker_datas, message_id, topic) or by_unique_key(
         admin, route.broker_datas, topic, message_id
     )
@@ -67,7 +68,8 @@ def by_id(admin: AdminClient, route: TopicRoute, topic: str, message_id: str) ->
 def by_offset_id(
     admin: AdminClient, brokers: Sequence[BrokerData], message_id: str, topic: str | None
 ) -> list[FoundMessage]:
-    """Empty if it is no offset id, or that of none of the brokers, or if no message begins there."""
+    """The message with an offset id. Empty if the text is not an offset id, if its broker is not among ``brokers``, or
+    if no message begins there."""
     try:
         parsed = parse_offset_id_untrusted(message_id)
     except ProtocolError:
@@ -80,13 +82,13 @@ def by_offset_id(
 def at_log_offset(
     admin: AdminClient, broker: BrokerData, addr: str, log_offset: int, topic: str | None
 ) -> list[FoundMessage]:
-    """The message that begins at a commit log offset. Empty if none does."""
+    """The message that begins at a log offset. Empty if none does."""
     try:
         return [_found(admin.view_message(addr, log_offset, topic), broker, addr)]
     except ProtocolError:
         return []
     except RefusedError as error:
-        if error.code != ResponseCode.SYSTEM_ERROR:  # no permission, for one, is not the same as no message
+        if error.code != ResponseCode.SYSTEM_ERROR:  # a lack of permission, say, does not mean no message
             raise
         return []
 
@@ -101,8 +103,8 @@ def by_unique_key(
     end_ms: int = LONG_MAX,
     answers: Answers | None = None,
 ) -> list[FoundMessage]:
-    """The messages of a unique key on any of the brokers, oldest first: resends and retries share one. With
-    ``answers``, which knows of those that fail, on the brokers that answer."""
+    """The messages with a unique key on any of the brokers, oldest first; resends and retries share a key. With
+    ``answers``, which records the failures, only those on brokers that answer."""
 
     def ask(broker: BrokerData, addr: str) -> list[FoundMessage]:
         stored = admin.query_message(
@@ -130,7 +132,7 @@ def _of_brokers(
 
 
 class KeyType(StrEnum):
-    """What the index is asked for: keys or tags."""
+    """What to ask the index for: keys or tags."""
 
     KEYS = "K"
     TAGS = "T"
@@ -149,11 +151,11 @@ def by_key(
     last_key: str | None = None,
     answers: Answers | None = None,
 ) -> list[FoundMessage]:
-    """Messages with this key, or tag, on any of the brokers. The index knows only hashes, so each is checked.
-    ``answers`` as for ``by_unique_key``."""
+    """Messages with this key, or tag, on any of the brokers. The index knows only hashes, so each message is checked.
+    ``answers`` is as for ``by_unique_key``."""
 
     def ask(broker: BrokerData, addr: str) -> list[FoundMessage]:
-        # Brokers before 5.5 know no index type, and take every request for one about keys.
+        # Brokers before 5.5 do not know index types, and treat every request as one for keys.
         index_type = key_type.value if key_type is KeyType.TAGS else None
         stored = admin.query_message(
             addr,
@@ -180,8 +182,8 @@ def by_key(
 
 
 class Track(msgspec.Struct, frozen=True):
-    """What a group has done with a message, by mqadmin's name for it. ``reason`` says why that is not known, and
-    ``error`` the same as mqadmin prints it."""
+    """What a group has done with a message, by mqadmin's name for it. ``reason`` says why that is unknown; ``error`` is
+    the same as mqadmin prints it."""
 
     group: str
     state: str
@@ -223,7 +225,7 @@ def _track(admin: AdminClient, message: FoundMessage, group: str) -> Track:
 
 
 def _is_consumed(admin: AdminClient, message: FoundMessage, group: str) -> bool:
-    """Whether the group's offset in the message's queue lies behind the message."""
+    """Whether the group's offset in the message's queue is past the message."""
     stored = message.stored
     broker = BrokerData(broker_addrs={0: message.broker_addr}, broker_name=message.broker_name)
     offsets = read_offsets(admin, [broker], group, stored.topic).offsets

@@ -1,4 +1,4 @@
-"""One stored message for a person to read: a field a line, then the body, laid out as its kind suggests."""
+"""One stored message for a person to read: one line per field, then the body, formatted by its kind."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from rmqproto.message.record import host_text
 from rmqproto.wording import counted
 
 TERMINAL_LINES_MAX = 200
-"""Of a body, on a terminal. The whole is one option away."""
+"""The most lines of a body shown on a terminal. One option shows the whole body."""
 
 _LABEL_WIDTH = 11
 _WITH_FIELDS_OF_THEIR_OWN = frozenset({props.TAGS, props.KEYS, props.UNIQUE_KEY})
 
 
 def message_card(message: FoundMessage, head: str, *, now_ms: int | None, is_whole: bool) -> Iterator[str]:
-    """Lines that end with a line feed. ``head``: the first of them. ``now_ms``: what ages are relative to, None for
-    moments alone. ``is_whole``: the body to its end."""
+    """Lines that end with a line feed. ``head`` comes first. ``now_ms``: what ages are relative to, None to show only
+    points in time. ``is_whole``: the body to its end."""
     body = message.stored.body
     packed = f", compressed still ({message.packed})" if message.packed else ""
     yield printable(head) + "\n"

@@ -1,4 +1,4 @@
-"""Stored messages with what became of them, as the queries by id, unique key and offset show them."""
+"""Stored messages and what became of them, as the queries by id, unique key and offset show them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
 
 BODIES_DIR = Path("/tmp/rocketmq/msgbodys")
-"""Where mqadmin puts bodies. Only ``--output mqadmin`` does the same, because its text names the file."""
+"""Where mqadmin puts bodies. Only ``--output mqadmin`` writes there, too, because its text names the file."""
 
 
 class MessageRow(StoredMessageRow, frozen=True):
@@ -28,7 +28,7 @@ class MessageRow(StoredMessageRow, frozen=True):
 
 
 class Shown(msgspec.Struct, frozen=True):
-    """A message with what else is shown of it. ``charset`` is that of ``-f``."""
+    """A message and what is shown with it. ``charset`` is that of ``-f``."""
 
     message: FoundMessage
     tracks: list[Track]
@@ -58,7 +58,7 @@ def body_path(message_id: str, index: int = 0) -> Path:
 
 
 def mqadmin_block(one: Shown, *, index: int = 0, with_offset_id: bool = True, track_end: str = "\n") -> str:
-    """A message and its tracks as ``queryMsgById`` prints them. The other queries print them a little differently."""
+    """A message and its tracks as ``queryMsgById`` prints them. The other queries print them slightly differently."""
     from rmqadmin.core.times import mqadmin_time
 
     stored, found = one.message.stored, one.message.properties
@@ -100,7 +100,7 @@ def show(
     *,
     leave_files: bool,
 ) -> list[Shown]:
-    """Messages with their bodies and tracks. ``leave_files``: bodies also go into files, as with mqadmin."""
+    """Messages with their bodies and tracks. ``leave_files``: bodies are also written to files, as mqadmin does."""
     shown = [Shown(unpacked(message, notice), lookup.tracks(admin, message), charset) for message in messages]
     if leave_files:
         BODIES_DIR.mkdir(parents=True, exist_ok=True)

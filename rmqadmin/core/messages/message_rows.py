@@ -42,8 +42,8 @@ class StoredMessageRow(Row, frozen=True):
 
 
 def message_values(message: FoundMessage, *, charset: str = "UTF-8", with_body: bool = True) -> dict[str, Any]:
-    """The values of a ``StoredMessageRow``, of a message that was ``unpacked``. Without ``with_body``, only the size of
-    the body."""
+    """The values of a ``StoredMessageRow`` for an ``unpacked`` message. Without ``with_body``, only the size of the
+    body."""
     stored, found = message.stored, message.properties
     body = stored.body
     text = _decoded(body, charset) if with_body else None
@@ -74,7 +74,7 @@ def message_values(message: FoundMessage, *, charset: str = "UTF-8", with_body: 
 
 
 def is_damaged(message: FoundMessage) -> bool:
-    """Whether the properties are not UTF-8, so that parts of them are U+FFFD where they are text."""
+    """Whether the properties are not UTF-8, so that their text contains U+FFFD."""
     if not any("\ufffd" in name or "\ufffd" in value for name, value in message.properties.items()):
         return False
     try:
@@ -92,8 +92,8 @@ def _decoded(body: bytes, charset: str) -> str | None:
 
 
 def unpacked(message: FoundMessage, notice: Notice) -> FoundMessage:
-    """The message with its body as it was sent; the other fields stay as stored. If it cannot be decompressed, the body
-    as stored, and the reason."""
+    """The message with its body decompressed; the other fields stay as stored. If that fails, the body as stored, and
+    the reason as a notice."""
     if not message.stored.sys_flag & COMPRESSED:
         return message
     try:
@@ -114,9 +114,9 @@ def checked_charset(option: str, name: str) -> str:
 
 
 def message_ext_text(message: FoundMessage, body: bytes) -> str:
-    """``MessageExt.toString``: everything, and the body as a list of signed bytes."""
+    """``MessageExt.toString``: everything, with the body as a list of signed bytes."""
     stored, found = message.stored, message.properties
-    # The client takes the unique key of a half message for its transaction.
+    # The client takes the unique key of a half message as its transaction id.
     transaction_id = found.get(props.UNIQUE_KEY) if found.get(props.TRAN_MSG, "").lower() == "true" else None
     signed = ", ".join(str(byte - 256 if byte > 127 else byte) for byte in body)
     return (

@@ -1,6 +1,6 @@
-"""Messages of queues as they are read, batch by batch: queue after queue, the newest ones, or what is still to come.
+"""Messages of queues, read batch by batch: queue after queue, the newest, or new ones as they arrive.
 
-A batch is shown while the next one is not read yet, so the first line does not wait for the last.
+Each batch is shown before the next is read, so the first line does not wait for the last.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
 
 FOLLOW_PAUSE_S = 0.3
-"""Between two looks at queues in which nothing was new."""
+"""The pause after all queues had nothing new."""
 
 _TAIL_GROWTH = 4
-"""A filter that matches little makes each further look back so much longer."""
+"""If a filter matches few messages, each further step looks back this many times as far."""
 
 _NO_END = 1 << 62
 
 
 class QueueReader(msgspec.Struct, frozen=True):
-    """Which messages are wanted of a queue: those with the tags of ``expression`` that pass the sieve."""
+    """Reads the wanted messages of a queue: those with the tags of ``expression`` that pass the sieve."""
 
     admin: AdminClient
     expression: str
@@ -40,7 +40,8 @@ class QueueReader(msgspec.Struct, frozen=True):
     notice: Notice
 
     def batches(self, where: QueuePlace) -> Iterator[tuple[list[FoundMessage], int]]:
-        """Wanted messages with their bodies as they were sent, and the queue offset behind what was looked at."""
+        """Wanted messages with decompressed bodies, each batch with the queue offset after the last message
+        examined."""
         at = where.begin_offset
         for pulled in self.pulls(where):
             kept: list[FoundMessage] = []
@@ -53,7 +54,7 @@ class QueueReader(msgspec.Struct, frozen=True):
             yield kept, at
 
     def pulls(self, where: QueuePlace) -> Iterator[QueuePull]:
-        """All of a place, whether it is wanted or not. What is deleted meanwhile is left out."""
+        """All messages of a place, wanted or not. Messages deleted meanwhile are left out."""
         begin = where.begin_offset
         while begin < where.end_offset:
             rest = msgspec.structs.replace(where, begin_offset=begin)
@@ -66,13 +67,14 @@ class QueueReader(msgspec.Struct, frozen=True):
             begin = next_offset
 
     def pass_to(self, pulled: QueuePull, at: int) -> int:
-        """To the end of what a pull looked at, from the queue offset ``at``."""
+        """Moves from queue offset ``at`` to the end of what a pull covered; the new offset."""
         if pulled.status is not PullStatus.OFFSET_ILLEGAL:
             self.sieve.add_scanned(max(0, pulled.next_offset - at))
         return max(at, pulled.next_offset)
 
     def look_at(self, message: FoundMessage, at: int, kept: list[FoundMessage]) -> int:
-        """Keeps it if it is wanted. ``at``: the queue offset so far; returned is the one behind the message."""
+        """Adds the message to ``kept`` if it is wanted. ``at`` is the queue offset so far; returns the one after the
+        message."""
         behind = message.stored.queue_offset + 1
         self.sieve.add_scanned(behind - at)
         if self.sieve.passes(message):
@@ -81,7 +83,7 @@ class QueueReader(msgspec.Struct, frozen=True):
 
 
 class MessageSource:
-    """What is read, once: only ``is_endless`` ones are not kept for a second look."""
+    """The messages to read, once. They are kept for a second iteration unless the source ``is_endless``."""
 
     def __init__(self, batches: Iterable[Sequence[FoundMessage]], limit: int | None, *, is_endless: bool = False):
         self.is_endless = is_endless
@@ -98,7 +100,7 @@ class MessageSource:
             yield batch
 
     def cut_remark(self) -> str | None:
-        """What to say, once all is read, if the limit ended it."""
+        """What to say once all is read, if the limit ended the reading."""
         if not self._was_cut or self._limit is None:
             return None
         return f"stopped after {counted(self._limit, 'message')}; --limit reads more"
@@ -122,7 +124,7 @@ def queue_after_queue(reader: QueueReader, places: Sequence[QueuePlace]) -> Iter
 
 
 def newest(reader: QueueReader, places: Sequence[QueuePlace], count: int) -> list[FoundMessage]:
-    """The last ``count`` messages of all places together, in the order in which they were stored."""
+    """The last ``count`` messages of all places together, in the order they were stored."""
     found: list[FoundMessage] = []
     for where in places:
         found += _newest_of_one(reader, where, count)
@@ -132,7 +134,7 @@ def newest(reader: QueueReader, places: Sequence[QueuePlace], count: int) -> lis
 
 
 def _newest_of_one(reader: QueueReader, where: QueuePlace, count: int) -> list[FoundMessage]:
-    """Looks back further and further until there are enough or the place begins."""
+    """Looks back further and further until there are enough messages or the place begins."""
     found: list[FoundMessage] = []
     end, span = where.end_offset, count
     while end > where.begin_offset and len(found) < count:
@@ -144,7 +146,7 @@ def _newest_of_one(reader: QueueReader, where: QueuePlace, count: int) -> list[F
 
 
 def following(reader: QueueReader, places: Sequence[QueuePlace]) -> Iterator[list[FoundMessage]]:
-    """What is stored behind ``places``, as it comes, until somebody interrupts."""
+    """The messages stored after ``places``, as they arrive, until the user interrupts."""
     ends = [where.end_offset for where in places]
     while not reader.sieve.is_full:
         is_quiet = True

@@ -1,4 +1,4 @@
-"""Test messages: how long a broker takes to store one."""
+"""Test messages that measure how long a broker takes to store one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
 
 SIZE_BYTES, COUNT = 128, 100
-"""mqadmin's."""
+"""mqadmin's defaults."""
 
 
 class Probe(msgspec.Struct, frozen=True):
@@ -33,7 +33,7 @@ class Probe(msgspec.Struct, frozen=True):
 def send_probes(
     admin: AdminClient, queues: Iterable[tuple[MessageQueue, str]], count: int, size_bytes: int, *, dry_run: bool
 ) -> list[Probe]:
-    """``count`` messages, one after the other, to the queues in turn."""
+    """Sends ``count`` messages one after another, to the queues in turn."""
     message = Message(next(iter(queues))[0].topic, b"a" * size_bytes)
     return [
         Probe(queue) if dry_run else send_probe(admin, queue, addr, message)
@@ -51,13 +51,13 @@ def send_probe(admin: AdminClient, queue: MessageQueue, addr: str, message: Mess
 
 
 def mean_ms(probes: Iterable[Probe]) -> float | None:
-    """Without the first message, which had the connection made. None for a single one."""
+    """The mean without the first message, whose time includes opening the connection. None for a single message."""
     found = [probe.rt_ms for probe in islice(probes, 1, None) if probe.rt_ms is not None]
     return sum(found) / len(found) if found else None
 
 
 def mean_text(value: float | None) -> str:
-    """``%.2f`` as Java writes it."""
+    """``%.2f`` as Java formats it."""
     return "NaN" if value is None else f"{value:.2f}"
 
 

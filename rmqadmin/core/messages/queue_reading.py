@@ -1,7 +1,7 @@
-"""Reads queues from one offset to another without being a consumer: nothing is committed, and nobody is disturbed.
+"""Reads queues from one offset to another without being a consumer: it commits nothing and disturbs no consumer.
 
-Every pull counts in the broker's "get" statistics. The broker applies a tag filter by the hashes of tags, and it is
-applied once more here. A batch without a match does not end the reading.
+Every pull counts in the broker's "get" statistics. The broker filters tags by their hashes, and the filter is applied
+again here. A batch without a match does not end the reading.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
 
 READ_COUNT_DEFAULT = 10_000
-"""The default number of messages that one call shows: they are held in memory."""
+"""The default number of messages that one call shows, because they are held in memory."""
 
 MQADMIN_STATUS = {
     PullStatus.FOUND: "FOUND",
@@ -43,7 +43,7 @@ _NAMED_QUEUES_MAX = 16
 
 
 class QueuePlace(msgspec.Struct, frozen=True):
-    """A queue, its broker, and the wanted part of it: queue offsets from ``begin`` up to but not including ``end``."""
+    """A queue, its broker, and the part to read: queue offsets from ``begin`` up to but not including ``end``."""
 
     queue: MessageQueue
     broker_addr: str
@@ -61,13 +61,13 @@ class QueuePull(msgspec.Struct, frozen=True):
     max_offset: int
 
     def as_java_has_them(self) -> list[FoundMessage]:
-        """The messages with the two properties that Apache's client adds to what it pulls."""
+        """The messages with the two properties that Apache's client adds to pulled messages."""
         ends = {props.MIN_OFFSET: str(self.min_offset), props.MAX_OFFSET: str(self.max_offset)}
         return [msgspec.structs.replace(one, properties={**one.properties, **ends}) for one in self.messages]
 
 
 class QueueRead(msgspec.Struct, frozen=True):
-    """What was read of one queue."""
+    """The messages read from one queue."""
 
     place: QueuePlace
     pulls: list[QueuePull]
@@ -87,8 +87,9 @@ def readable_queues(route: TopicRoute, topic: str) -> list[tuple[MessageQueue, s
 def places(
     admin: AdminClient, topic: str, between: TimeRange, only: Sequence[str] = (), answers: Answers | None = None
 ) -> list[QueuePlace]:
-    """The places of a topic's queues, or of ``only`` some: ``QUEUE``, on every broker, or ``BROKER:QUEUE``. UsageError
-    if none may be read; NotFoundError for a queue that is not there. ``answers`` as for ``places_of``."""
+    """The places of a topic's queues, or only of those in ``only``: ``QUEUE``, on every broker, or ``BROKER:QUEUE``.
+    UsageError if no queue may be read; NotFoundError for a queue that does not exist. ``answers`` is as for
+    ``places_of``."""
     route = admin.topic_route(topic)
     queues = readable_queues(route, topic)
     if not queues:
@@ -107,7 +108,7 @@ def places_of(
     answers: Answers | None = None,
 ) -> list[QueuePlace]:
     """The places of queues, each with its broker's address; all brokers are asked at once. With ``answers``, which
-    knows of those that fail, on the brokers that answer; the first error if none does."""
+    records the failures, only the places on brokers that answer; the first error if none does."""
     by_addr: dict[str, list[MessageQueue]] = {}
     for queue, addr in queues:
         by_addr.setdefault(addr, []).append(queue)
@@ -134,7 +135,7 @@ def _found_queues(text: str, queues: Sequence[tuple[MessageQueue, str]]) -> list
 
 
 def place(admin: AdminClient, queue: MessageQueue, broker_addr: str, between: TimeRange) -> QueuePlace:
-    """All of a queue, or what was stored from one time on and before another."""
+    """All of a queue, or the messages stored from one time on and before another."""
     begin = admin.min_offset(broker_addr, queue.topic, queue.queue_id)
     end = admin.max_offset(broker_addr, queue.topic, queue.queue_id)
     if between.begin_ms is not None:
@@ -153,9 +154,10 @@ def pulls(
     group: str = TOOLS_CONSUMER_GROUP,
     is_exact: bool = False,
 ) -> Iterator[QueuePull]:
-    """Pulls until ``end_offset`` or the queue's end, or until a pull leads nowhere. A pull may bring messages from past
-    ``end_offset``, as mqadmin's do, unless ``is_exact``; then ``next_offset`` does not lie past it either. ``accepts``
-    is applied here, to each message's properties: brokers filter by them only if ``enablePropertyFilter`` is set."""
+    """Pulls until ``end_offset`` or the queue's end, or until a pull makes no progress. A pull may return messages past
+    ``end_offset``, as mqadmin's do, unless ``is_exact``; then ``next_offset`` does not go past it either. ``accepts``
+    is applied here, to each message's properties, because brokers filter by them only if ``enablePropertyFilter`` is
+    set."""
     offset = where.begin_offset
     while offset < where.end_offset:
         count = min(PULL_BATCH_COUNT, where.end_offset - offset) if is_exact else PULL_BATCH_COUNT
@@ -181,14 +183,14 @@ def pulls(
 
 
 def sql92_filter(expression: str | None) -> AcceptsProperties | None:
-    """The condition of ``--sql92``, or None without one. UsageError for an expression that does not compile."""
+    """The condition of ``--sql92``; None without one. UsageError for an expression that does not compile."""
     return None if expression is None else compiled_sql92(expression, "--sql92")
 
 
 def compiled_sql92(expression: str, named: str) -> AcceptsProperties:
-    """The condition. UsageError, in the words of a broker, for what does not compile. ``named``: where the user wrote
-    it."""
-    from rmqproto.filters.sql92 import Sql92Error, compile_sql92  # 8 ms, which few calls need
+    """The compiled condition. UsageError, in a broker's words, for an expression that does not compile. ``named``:
+    where the user wrote it."""
+    from rmqproto.filters.sql92 import Sql92Error, compile_sql92  # 8 ms; few calls need it
 
     try:
         return compile_sql92(expression)

@@ -1,4 +1,4 @@
-"""Messages read from queues, in the order of the queues, as ``printMsg`` and its like show them."""
+"""Messages read from queues, in the order of the queues, as ``printMsg`` and similar commands show them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ReadMessages(Result, frozen=True):
     reads: list[QueueRead]
     view: BodyView
     source: MessageSource | None = None
-    """Gives the messages one after the other; ``reads``, which mqadmin's text is made of, is empty then."""
+    """Yields the messages one by one; ``reads``, which mqadmin's text is made from, is empty then."""
 
     def rows(self) -> Sequence[StoredMessageRow]:
         return [row for batch in self.batches() for row in batch]
@@ -89,8 +89,8 @@ def read_places(
     *,
     accepts: AcceptsProperties | None = None,
 ) -> list[QueueRead]:
-    """Reads queue after queue, as mqadmin does, until about ``max_count`` messages are there, and says so if there are
-    more. ``accepts`` as in ``pulls``. Messages of a batch past the end of a place count too."""
+    """Reads queue after queue, as mqadmin does, until there are about ``max_count`` messages; gives a notice if there
+    are more. ``accepts`` is as for ``pulls``. Messages of a batch past the end of a place count, too."""
     reads: list[QueueRead] = []
     count = 0
     for where in places:
@@ -108,5 +108,5 @@ def read_places(
 
 
 def decompressed(pulled: QueuePull, notice: Notice) -> QueuePull:
-    """Rows and texts show the body as it was sent. The other fields stay as stored."""
+    """The pull with decompressed bodies, for rows and texts. The other fields stay as stored."""
     return msgspec.structs.replace(pulled, messages=[unpacked(one, notice) for one in pulled.messages])

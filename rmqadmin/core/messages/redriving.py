@@ -1,6 +1,5 @@
-"""A redrive of dead letters that somebody has chosen one by one: what would go where, and what became of each. The work
-is that of ``dlq redrive``: the same plan, ledger, permits and audit, in this process.
-"""
+"""A redrive of individually chosen dead letters: what would be sent where, and the outcome of each. It works as ``dlq
+redrive`` does, with the same plan, ledger, permits and audit, in this process."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from spark_tools.replay.plans.request import ReplayRequest
 
 REDRIVES_MAX = 3
-"""A dead letter that was redriven so often is rejected, unless told otherwise."""
+"""A dead letter that was redriven this often is rejected by default."""
 
 Place = tuple[MessageQueue, int]
 """Queue and queue offset."""
@@ -65,7 +64,7 @@ def place_of(letter: FoundMessage) -> Place:
 
 
 def redriven_before(letters: Iterable[FoundMessage]) -> set[Place]:
-    """Those that a redrive from this machine has sent, by its ledgers: the next one leaves them out."""
+    """The letters that a redrive from this machine has sent, by its ledgers. The next redrive leaves them out."""
     from spark_tools.offset_ranges import OffsetSet
     from spark_tools.replay.plans.request import default_ledger_root
     from spark_tools.replay.sending.redriven import delivered
@@ -85,8 +84,8 @@ def chosen_letters(
     credentials: Credentials | None,
     tls: TlsFiles | None,
 ) -> ReplayRequest:
-    """These dead letters of a group, to their origin topics, with the guards that ``dlq redrive`` has by default. They
-    are known by their offset ids: copies of one message share its unique key."""
+    """A request that redrives these dead letters of a group to their origin topics, with the default guards of ``dlq
+    redrive``. It names them by offset id, because copies of one message share its unique key."""
     from spark_tools.replay.plans.plan import Selection, Transform, wave_messages_for
     from spark_tools.replay.plans.request import ReplayRequest
 
@@ -104,7 +103,7 @@ def chosen_letters(
 
 
 def _hulls(group: str, letters: Sequence[FoundMessage]) -> dict[str, dict[str, dict[str, list[int]]]]:
-    """By topic, broker and queue: from the first of them to behind the last, so that little else is read."""
+    """The range from the first to the last of the letters, by topic, broker and queue, so that little else is read."""
     brokers: dict[str, dict[str, list[int]]] = {}
     for letter in letters:
         at, queues = letter.stored.queue_offset, brokers.setdefault(letter.broker_name, {})
@@ -114,7 +113,7 @@ def _hulls(group: str, letters: Sequence[FoundMessage]) -> dict[str, dict[str, d
 
 
 def plan_letters(request: ReplayRequest, letters: Sequence[FoundMessage], rate: float | None) -> RedrivenLetters:
-    """What would be sent where. Nothing is sent; the plan is kept, under the name of its job. Errors as for
+    """What would be sent where. Nothing is sent; the plan is kept under the name of its job. Errors are those of
     ``spark_tools.replay.entry.redrive``."""
     from spark_tools.replay.entry import Runner, redrive
     from spark_tools.replay.job import RunOptions
@@ -144,7 +143,7 @@ def send_letters(
     credentials: Credentials | None,
     tls: TlsFiles | None,
 ) -> RedrivenLetters:
-    """Does what was planned. Errors as for ``redrive``; the job can then be resumed."""
+    """Sends as planned. Errors are those of ``redrive``; the job can then be resumed."""
     from spark_tools.replay.entry import Runner, redrive
     from spark_tools.replay.job import RunOptions
     from spark_tools.replay.sending.ledger import read_ledger
@@ -179,7 +178,7 @@ def _remarks(failures: Sequence[dict[str, Any]]) -> dict[str, str]:
 
 
 def _place_text(place: Place) -> str:
-    """As samples of a plan name a message's origin."""
+    """A message's origin as the samples of a plan write it."""
     from spark_tools.offset_ranges import queue_text
 
     queue, queue_offset = place

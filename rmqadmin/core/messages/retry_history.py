@@ -1,8 +1,8 @@
-"""What a message that failed says of its failure, and the copies of it that each failure left behind.
+"""What a failed message tells about its failure, and the copies that each failure left behind.
 
 A broker stores a retry as a new message in ``%RETRY%<group>``, and the last one in ``%DLQ%<group>``. All of them have
-the unique key of the message that was sent, so the index finds them. How a consumer failed is in none of them, unless
-the application has put it into a property.
+the unique key of the original message, so the index finds them. None says how the consumer failed, unless the
+application has put that into a property.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
 
 _TELLS_WHY = re.compile(r"error|exception|reason|cause|fail|stack", re.IGNORECASE)
-"""In names of properties with which applications say what went wrong."""
+"""Property names in which applications say what went wrong."""
 
 
 class StoredCopy(msgspec.Struct, frozen=True):
-    """One time that the message was stored. ``what``: sent, retry N, dead letter."""
+    """One time the message was stored. ``what``: sent, retry N, dead letter."""
 
     what: str
     stored_ms: int
@@ -39,14 +39,15 @@ class StoredCopy(msgspec.Struct, frozen=True):
 
 
 def failed_group(topic: str) -> str | None:
-    """The group that failed with the messages of a topic of retries or dead letters; None for any other topic."""
+    """The group that failed with the messages of a retry or dead-letter topic; None for any other topic."""
     prefix = next((prefix for prefix in (DLQ_PREFIX, RETRY_PREFIX) if topic.startswith(prefix)), None)
     return None if prefix is None else topic.removeprefix(prefix)
 
 
 def failure_facts(message: FoundMessage) -> list[tuple[str, str]]:
-    """What the message itself says of its failure: labels and values. Empty for one that has not failed."""
-    from spark_tools.replay.sending.redrive import round_of  # only where something failed
+    """What the message itself tells about its failure, as labels and values. Empty for a message that has not
+    failed."""
+    from spark_tools.replay.sending.redrive import round_of  # only for failed messages
 
     stored, found = message.stored, message.properties
     group = failed_group(stored.topic)
@@ -69,7 +70,7 @@ def _tries(count: int, count_max: str | None) -> str:
 
 
 def read_copies(admin: AdminClient, message: FoundMessage) -> list[StoredCopy]:
-    """Every copy that the index still knows, oldest first. A message without a unique key has none but itself."""
+    """Every copy that the index still has, oldest first. A message without a unique key has no other copies."""
     group = failed_group(message.stored.topic)
     unique_key = message.properties.get(props.UNIQUE_KEY)
     found = [message]

@@ -1,4 +1,4 @@
-"""Where a sent message went, and a choice of the queue that it goes to."""
+"""Where a sent message went, and the choice of its queue."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class SentRow(Row, frozen=True):
 
 
 def sent_row(queue: MessageQueue, result: SendResult | None) -> SentRow:
-    """``result``: what the broker said; None for a message that is not sent."""
+    """``result``: the broker's answer; None for a message that is not sent."""
     return SentRow(
         broker_name=queue.broker_name,
         queue_id=result.queue.queue_id if result else queue.queue_id,
@@ -38,7 +38,7 @@ def sent_row(queue: MessageQueue, result: SendResult | None) -> SentRow:
 
 
 def say_if_new(admin: AdminClient, topic: str, notice: Notice, *, dry_run: bool) -> None:
-    """A word about a topic that the first message makes, and the name that may have been meant."""
+    """A notice if the first message creates the topic, with the name that may have been meant."""
     if targets.find_route(admin, topic) is not None:
         return
     near = near_name(topic, admin.topic_list())

@@ -1,4 +1,4 @@
-"""Which messages are wanted of those that are looked at, how many of both there were, and why it ended."""
+"""Selects the wanted messages, counts those examined and those wanted, and records why it ended."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class SieveRow(Row, frozen=True):
 
 
 class Sieve:
-    """``takes`` None: every message is wanted. ``limit``: how many of them at most; it may be set on the way."""
+    """``takes`` is None if every message is wanted. ``limit``: the most messages; it may be set on the way."""
 
     def __init__(self, takes: TakesMessage | None = None, limit: int | None = None):
         self.scanned_count = self.matched_count = self.unreadable_count = 0
@@ -38,12 +38,13 @@ class Sieve:
         return self.limit is not None and self.matched_count >= self.limit
 
     def add_scanned(self, count: int) -> None:
-        """From any thread: queues are pulled at the same time."""
+        """Counts examined messages. May be called from any thread, because queues are pulled at the same time."""
         with self._lock:
             self.scanned_count += count
 
     def passes(self, message: FoundMessage) -> bool:
-        """Whether it is wanted. A body that a condition is about, and that cannot be unpacked, is not."""
+        """Whether the message is wanted. If a condition needs the body and it cannot be decompressed, the message is
+        not."""
         try:
             if self._takes is not None and not self._takes(message.stored, message.properties):
                 return False
@@ -54,11 +55,11 @@ class Sieve:
         return True
 
     def end(self) -> None:
-        """Everything was read, or there are enough."""
+        """Records that everything was read, or that there are enough."""
         self.stopped = f"--limit {self.limit} was reached" if self.is_full else "all of it was read"
 
     def end_by(self, error: BaseException) -> None:
-        """It was ended from outside."""
+        """Records that an error or interruption ended it."""
         if isinstance(error, KeyboardInterrupt):
             self.stopped = "Ctrl-C was pressed"
         elif not isinstance(error, BrokenPipeError):

@@ -1,5 +1,5 @@
-"""Messages of a topic as ``msg cat`` gives them: chosen by conditions, in order of time, the newest, or what comes; and
-how many were looked at for them."""
+"""Messages of a topic as ``msg cat`` shows them: filtered, and either in order of time, the newest, or new ones as they
+arrive. Also counts how many messages were examined."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from rmqadmin.core.messages.time_order import in_time_order
 
 
 class SiftExtent(msgspec.Struct, frozen=True):
-    """How much is read: ``tail`` the newest so many, ``follow`` what comes afterwards, ``limit`` so many together."""
+    """How much to read: ``tail`` the newest messages, ``follow`` those that arrive afterwards, ``limit`` the most in
+    all."""
 
     limit: int | None = None
     tail: int | None = None
@@ -22,17 +23,17 @@ class SiftExtent(msgspec.Struct, frozen=True):
 
 
 def sifted(reader: QueueReader, places: Sequence[QueuePlace], extent: SiftExtent) -> Iterator[Sequence[FoundMessage]]:
-    """The wanted messages, batch by batch as they come. The reader's sieve knows afterwards why it ended."""
+    """The wanted messages, batch by batch as they arrive. Afterwards, the reader's sieve knows why it ended."""
     sieve = reader.sieve
     if extent.tail is None:
         sieve.limit = extent.limit
         yield from in_time_order(reader, places)
     else:
-        sieve.limit = None  # which would end the search at the oldest of the newest
+        sieve.limit = None  # a limit would end the search at the oldest of the newest
         found = newest(reader, places, extent.tail)[: extent.limit]
         sieve.matched_count = len(found)
         sieve.limit = extent.limit
         yield found
     if extent.follow:
-        yield from following(reader, places)  # with empty ones, at which whoever shows them sees that nobody reads on
+        yield from following(reader, places)  # empty batches, too: the writer then notices a reader that has gone
     sieve.end()

@@ -1,7 +1,7 @@
-"""The messages of several queues in the order in which they were stored, while no more than one pull of each is held.
+"""The messages of several queues in the order they were stored, holding at most one pull of each queue in memory.
 
-All messages are put in order, and then it is seen which of them are wanted: a queue in which nothing is wanted would
-otherwise have to be read to its end before the first message of another could be shown.
+All messages are put in order before unwanted ones are dropped. Otherwise a queue without wanted messages would have to
+be read to its end before the first message of another could be shown.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from rmqadmin.core.messages.message_source import QueueReader
 from rmqadmin.core.messages.queue_reading import QueuePlace, QueuePull
 
 _Order = tuple[int, str, int, int]
-"""Store time, broker, commit log offset, number of the queue."""
+"""Store time, broker, log offset, number of the queue."""
 
 
 def in_time_order(reader: QueueReader, places: Sequence[QueuePlace]) -> Iterator[list[FoundMessage]]:
-    """The wanted messages, until there are enough. A queue's own order is kept, even if the broker's clock was set
+    """The wanted messages, until there are enough. The order within a queue is kept, even if the broker's clock was set
     back."""
     queues = [_Queue(reader, where, number) for number, where in enumerate(places)]
     targets.ask_each(_Queue.pull, queues)
@@ -31,7 +31,7 @@ def in_time_order(reader: QueueReader, places: Sequence[QueuePlace]) -> Iterator
         queue = queues[heads[0][-1]]
         queue.look_at_first(kept)
         if not queue.waiting and not reader.sieve.is_full:
-            if kept:  # shown before the next answer is waited for
+            if kept:  # shown before waiting for the next answer
                 yield kept
                 kept = []
             queue.pull()
@@ -45,7 +45,7 @@ def in_time_order(reader: QueueReader, places: Sequence[QueuePlace]) -> Iterator
 
 
 class _Queue:
-    """One queue: what was pulled of it and not looked at, and how far it was looked at."""
+    """One queue: its pulled messages that were not examined yet, and the offset examined so far."""
 
     def __init__(self, reader: QueueReader, where: QueuePlace, number: int):
         self.waiting: deque[FoundMessage] = deque()
@@ -56,7 +56,7 @@ class _Queue:
         self._pulled: QueuePull | None = None
 
     def pull(self) -> None:
-        """Until there is a message to look at, or the place ends."""
+        """Pulls until there is a message to examine, or the place ends."""
         while not self.waiting:
             if self._pulled is not None:
                 self._at = self._reader.pass_to(self._pulled, self._at)

@@ -1,4 +1,4 @@
-"""What tracing clients said they did with one message, out of the trace topic."""
+"""What tracing clients reported about one message, from the trace topic."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
 
 TRACE_COUNT = 64
-"""Trace messages read of one message, as mqadmin reads."""
+"""How many trace messages are read for one message, as in mqadmin."""
 
 _KINDS = {
     trace.PUBLISHED: "sent", trace.DELIVERED: "delivered", trace.CONSUMED: "consumed",
     trace.TRANSACTION_ENDED: "transaction", trace.RECALLED: "recalled",
 }  # fmt: skip
-"""Types of records, as people call them."""
+"""People's names for the types of records."""
 
 
 class FoundTrace(msgspec.Struct, frozen=True):
@@ -37,7 +37,7 @@ class FoundTrace(msgspec.Struct, frozen=True):
 
 
 class TraceStep(msgspec.Struct, frozen=True):
-    """What one client did. ``host`` is its address; ``outcome`` in words."""
+    """One action of a client. ``host`` is the client's address; ``outcome`` is text."""
 
     kind: str
     time_ms: int | None
@@ -61,7 +61,7 @@ def find_traces(
     begin_ms: int = 0,
     end_ms: int = LONG_MAX,
 ) -> list[FoundTrace]:
-    """The records about a message in a trace topic, out of at most ``max_count`` trace messages a broker. A trace
+    """The records about a message in a trace topic, from at most ``max_count`` trace messages per broker. A trace
     message that cannot be read is ignored."""
     found = lookup.by_key(admin, brokers, topic, message_id, max_count=max_count, begin_ms=begin_ms, end_ms=end_ms)
     return [
@@ -80,8 +80,8 @@ def _records(found: FoundMessage) -> list[TraceRecord]:
 
 
 def trace_steps(found: Sequence[FoundTrace]) -> list[TraceStep]:
-    """In the order of time. A consumer writes one record before it calls its listener and one behind it: they are one
-    step."""
+    """The steps in order of time. A consumer writes one record before it calls its listener and one after; together
+    they are one step."""
     records = [one.record for one in found]
     begun = {record.request_id: record for record in records if record.kind == trace.DELIVERED}
     ended = {record.request_id for record in records if record.kind == trace.CONSUMED}
@@ -94,8 +94,8 @@ def trace_steps(found: Sequence[FoundTrace]) -> list[TraceStep]:
 
 
 def _step(record: TraceRecord, begun: TraceRecord | None, host: str) -> TraceStep:
-    """``begun``: the record that the consumer wrote before it called its listener. Of older consumers, it is the only
-    one with time and group."""
+    """One step. ``begun`` is the record that the consumer wrote before it called its listener. For older consumers,
+    only that record has the time and the group."""
     before = begun or record
     return TraceStep(
         _KINDS[record.kind],

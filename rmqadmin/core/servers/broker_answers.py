@@ -1,5 +1,5 @@
-"""Questions to several brokers: what each of them answered, or why it did not. A broker that hangs or is dead keeps no
-other's answer from being shown; it is named at the end, and the exit status is that of what was done in part."""
+"""Questions to several brokers: the answer of each, or why it did not answer. The answers of others are shown even if a
+broker hangs or is dead; it is named at the end, and the exit status is that for partial success."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ ERRORS_TOLD_MAX = 3
 
 
 class BrokerAnswer(msgspec.Struct, Generic[T], frozen=True):
-    """``body`` is None where ``error`` says why. ``name`` is what mqadmin calls the broker: its name, or its address
-    where the command was given addresses."""
+    """``body`` is None if ``error`` says why. ``name`` is mqadmin's name for the broker: its name, or its address if
+    the command was given addresses."""
 
     name: str
     body: T | None
@@ -32,12 +32,12 @@ class BrokerAnswer(msgspec.Struct, Generic[T], frozen=True):
 
 
 def ask_brokers(brokers: Iterable[BrokerData], ask: Callable[[str], T]) -> list[BrokerAnswer[T]]:
-    """Asks one replica of each, the master where it is up. Raises the first error if all of them fail."""
+    """Asks one replica of each broker, the master if it is up. Raises the first error if all of them fail."""
     return ask_addrs({addr: broker.broker_name for addr, broker in targets.by_selected_addr(brokers).items()}, ask)
 
 
 def ask_addrs(names: dict[str, str], ask: Callable[[str], T]) -> list[BrokerAnswer[T]]:
-    """As ``ask_brokers``, by address; ``names`` are the brokers' names by their addresses."""
+    """Like ``ask_brokers``, by address; ``names`` are the brokers' names by address."""
 
     def ask_one(addr: str) -> BrokerAnswer[T]:
         try:
@@ -58,7 +58,7 @@ def problem_of(answers: Sequence[BrokerAnswer[Any]]) -> str | None:
 
 
 def _problem(errors: Sequence[RocketMQError | None]) -> str | None:
-    """None for one that answered."""
+    """A problem for ``Result.problem``; ``errors`` has None for each broker that answered."""
     failed = [error for error in errors if error is not None]
     if not failed:
         return None
@@ -68,17 +68,17 @@ def _problem(errors: Sequence[RocketMQError | None]) -> str | None:
 
 
 class Answers:
-    """What brokers say to all questions of one command, of any thread. One that was silent once is not asked again:
-    each further question would wait for it anew."""
+    """The brokers' answers to all questions of one command, from any thread. A broker that was silent once is not asked
+    again, because each further question would wait for it anew."""
 
     def __init__(self, whole: Answers | None = None) -> None:
-        """``whole``: those of the command, of which these are about one group or topic: it learns of every error."""
+        """``whole``: the answers of the command, if these are only about one group or topic. It records every error."""
         self._whole = whole
         self._asked: dict[str, RocketMQError | None] = {}
-        """By address: the first error, if there was one."""
+        """By address: the broker's first error, or None."""
 
     def ask(self, addr: str, question: Callable[[str], T]) -> T:
-        """The answer of one broker. Its error is remembered, and raised."""
+        """The answer of one broker. An error is remembered and raised."""
         earlier = self._asked.get(addr)
         if isinstance(earlier, ConnectError | RequestTimeoutError):
             raise earlier
@@ -91,24 +91,24 @@ class Answers:
         return answer
 
     def of(self, question: Callable[[str], T], addrs: Iterable[str]) -> dict[str, T]:
-        """The answers of those that answer, by address, in order; all are asked at once. Raises the first error if none
-        of them answers."""
+        """The answers of the brokers that answer, by address, in order; all are asked at once. Raises the first error
+        if none answers."""
         found = ask_addrs({addr: addr for addr in addrs}, lambda addr: self.ask(addr, question))
         return {answer.name: cast(T, answer.body) for answer in found if answer.error is None}
 
     @property
     def errors(self) -> dict[str, RocketMQError]:
-        """By address, of those that did not answer."""
+        """The errors of brokers that did not answer, by address."""
         return {addr: error for addr, error in self._asked.items() if error is not None}
 
     def problem(self) -> str | None:
-        """What is said at the end, with status 1, if something of the answer is missing."""
+        """The message at the end, with status 1, if part of the answer is missing."""
         return _problem(list(self._asked.values()))
 
 
 def answers_of(question: Callable[[str], T], addrs: Iterable[str], answers: Answers | None) -> dict[str, T]:
-    """What brokers answer, by address, in order; all are asked at once. Without ``answers`` all must answer: raises the
-    first error. With it, as ``Answers.of``."""
+    """The brokers' answers by address, in order; all are asked at once. Without ``answers`` all must answer: raises the
+    first error. With it, like ``Answers.of``."""
     if answers is not None:
         return answers.of(question, addrs)
     asked = list(addrs)
@@ -116,5 +116,5 @@ def answers_of(question: Callable[[str], T], addrs: Iterable[str], answers: Answ
 
 
 def mqadmin_error(answer: BrokerAnswer[Any]) -> str:
-    """mqadmin's line about a broker that refuses, which leaves the reason out."""
+    """mqadmin's line about a broker that refuses; it omits the reason."""
     return f"[{answer.name}] error.\n"

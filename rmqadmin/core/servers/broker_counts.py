@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
 
 TOPIC_PUT, GROUP_GET = "TOPIC_PUT_NUMS", "GROUP_GET_NUMS"
-"""Names of brokers' statistics; the keys are ``topic`` and ``topic@group``."""
+"""Names of brokers' statistics; their keys are ``topic`` and ``topic@group``."""
 
 
 def read_stats(admin: AdminClient, addr: str, stats_name: str, stats_key: str) -> BrokerStatsData | None:
-    """None if nothing was counted yet."""
+    """The statistics; None if nothing was counted yet."""
     try:
         return admin.broker_stats(addr, stats_name, stats_key)
     except RefusedError:
@@ -23,5 +23,5 @@ def read_stats(admin: AdminClient, addr: str, stats_name: str, stats_key: str) -
 
 
 def day_count(stats: BrokerStatsData) -> int:
-    """A broker that has not counted for a day yet has counted for an hour, or a minute."""
+    """The count of the last day. A broker running for less than a day has it by the hour, or the minute."""
     return stats.stats_day.sum or stats.stats_hour.sum or stats.stats_minute.sum

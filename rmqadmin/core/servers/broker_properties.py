@@ -1,4 +1,4 @@
-"""Changing one property of a broker's configuration, and what the properties mean that are changed most."""
+"""Changes one property of a broker's configuration, and explains the properties that are changed most."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
 
 _PERMISSION = "brokerPermission"
-"""A perm, as a topic's: the same letters are taken for it."""
+"""A perm, written with the same letters as a topic's."""
 
 
 def plan_broker_property(admin: AdminClient, addr: str, key: str, value: str, *, is_checked: bool = True) -> Step:
-    """As ``plan_property``, of one broker."""
+    """``plan_property`` for one broker."""
     if key == _PERMISSION and (perm := perm_of_letters(value)) is not None:
         value = str(perm)
     return plan_property(
@@ -87,4 +87,5 @@ MEANINGS = {
     "useServerSideResetOffset": "whether the broker itself moves groups that are reset; true or false",
     "waitTimeMillsInSendQueue": "ms that a send may wait for its turn before it is refused as too busy",
 }
-"""By Apache's names, and all that only our broker has. What is not here stands in Apache's manual of the broker."""
+"""Meanings by Apache's names, and of all properties that only our broker has. Apache's manual of the broker explains
+the others."""

@@ -1,4 +1,5 @@
-"""What brokers say about themselves (28): every replica of every cluster, asked or not, and the rows made of it."""
+"""What brokers say about themselves (28): lists the replicas of every cluster, asks them, and makes rows of the
+answers."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ _UNITS = {
     "_ratio": re.compile(r"DiskRatio(_.*)?$"),
     "_tps": re.compile(r"Tps$"),
 }
-"""The units of what brokers say of their state, by the names they give it."""
+"""The units of brokers' state values, by patterns for the values' names."""
 
 
 class StatusRow(Row, frozen=True):
@@ -32,8 +33,8 @@ class StatusRow(Row, frozen=True):
     value: Annotated[str | int | float, doc("a number if it is one; rates are three: 10 s, 1 min, 10 min", vital=True)]
 
     def column_of(self, column: ResultColumn) -> ResultColumn:
-        """``bootTimestamp`` and its like are moments, where 0 is one that has not been; other names end in what would
-        be a unit here."""
+        """The column for this value: ``bootTimestamp`` and the like are times, where 0 means never; the unit of others
+        is found by name, because Apache's names do not end with it."""
         if column.name != "value":
             return column
         if self.name.lower().endswith("timestamp"):
@@ -64,7 +65,7 @@ class Replica(msgspec.Struct, frozen=True):
     error: str | None = None
 
     def number(self, name: str) -> float | None:
-        """The value of a key; of a rate's three values, the first. None if the broker does not know the key."""
+        """The value of a key; the first of a rate's three values. None if the broker does not have the key."""
         first = self.info.get(name, "").split()[:1]
         try:
             return float(first[0]) if first else None
@@ -144,12 +145,12 @@ def broker_row(replica: Replica) -> BrokerRow:
 
 
 def status_rows(broker_addr: str, info: Mapping[str, str]) -> list[StatusRow]:
-    """What a broker says about its state, by name."""
+    """One broker's state values, by name."""
     return [StatusRow(broker_addr=broker_addr, name=name, value=_number_or_text(info[name])) for name in sorted(info)]
 
 
 def replicas_of(info: ClusterInfo, cluster_name: str | None) -> list[Replica]:
-    """Every broker process of one cluster or of all. None of them is asked yet."""
+    """Every broker process of one cluster or of all, not yet asked."""
     return [
         Replica(cluster, name, broker_id, addr, {})
         for cluster, names in sorted(info.cluster_addr_table.items())
@@ -161,7 +162,8 @@ def replicas_of(info: ClusterInfo, cluster_name: str | None) -> list[Replica]:
 
 
 def displaced_replicas(info: ClusterInfo, cluster_name: str | None) -> list[Replica]:
-    """Those whose name and id another one has that registered later; Apache's name servers do not tell."""
+    """Broker processes whose name and id another broker has registered later; Apache's name servers do not list
+    them."""
     return [
         Replica(one.cluster, one.broker_name, one.broker_id, one.broker_addr, {})
         for one in info.displaced_brokers or ()
@@ -170,7 +172,7 @@ def displaced_replicas(info: ClusterInfo, cluster_name: str | None) -> list[Repl
 
 
 def ask_replica(admin: AdminClient, replica: Replica) -> Replica:
-    """The replica with what it says about itself, or with the error."""
+    """The replica with its answer, or with the error."""
     try:
         return msgspec.structs.replace(replica, info=admin.broker_runtime_info(replica.broker_addr))
     except RocketMQError as error:

@@ -1,4 +1,5 @@
-"""What a group may read of a broker's cold data: its own limit set and removed, planned for one broker."""
+"""How much of a broker's cold data a group may read: plans setting and removing the group's own limit, on one
+broker."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ _FIELD = "limit_bytes"
 
 
 def plan_cold_limit(admin: AdminClient, addr: str, group: str, limit_bytes: int | None) -> Step:
-    """None: the limit of all groups holds for it again."""
+    """Plans a limit. None removes it, so that the limit of all groups applies again."""
     before = admin.cold_data_flow(addr).config_table.get(group)
     changes = differences(*({} if value is None else {_FIELD: value} for value in (before, limit_bytes)))
     where = ["-b", addr, "-g", group]

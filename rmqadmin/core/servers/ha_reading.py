@@ -1,4 +1,4 @@
-"""Asks for sets of brokers: controllers, masters and slaves, all at the same time where the order does not matter."""
+"""Asks about broker sets: controllers, masters and slaves, all at the same time where the order does not matter."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 def read_ha(
     admin: AdminClient, brokers: Sequence[KnownBroker], controller_addrs: Sequence[str] = (), *, has_all: bool = False
 ) -> HaFacts:
-    """Asks controllers who is the master and who is in sync, and every broker how far its log goes; slaves before
-    masters, so that no slave seems to be ahead which is not. ``controller_addrs``: asked as well, if no broker names
-    them. ``has_all``: also sets of which no broker is registered, as far as controllers tell of them."""
+    """Asks controllers for the master and the in-sync set, and every broker where its log ends. Slaves are asked before
+    masters, so that no slave wrongly seems to be ahead. ``controller_addrs``: also asked, if no broker names them.
+    ``has_all``: includes sets without registered brokers, as far as controllers know them."""
     groups: dict[tuple[str, ...], set[str]] = {}
     for broker in brokers:
         if broker.controller_addrs:
@@ -70,7 +70,7 @@ def _ask_controllers(admin: AdminClient, addrs: tuple[str, ...], names: set[str]
             known = admin.replica_sets(leader, found.broker_names).replicas_info_table if names else {}
             more = _all_sets(admin, leader) if has_all else {}
             return msgspec.structs.replace(found, known={**more, **known})
-        except RocketMQError as error:  # the one that another names may lead by now
+        except RocketMQError as error:  # another controller may name the present leader
             errors.append(str(error))
     return msgspec.structs.replace(found, error="; ".join(errors) or "the controllers have no leader")
 
@@ -78,7 +78,7 @@ def _ask_controllers(admin: AdminClient, addrs: tuple[str, ...], names: set[str]
 def _all_sets(admin: AdminClient, leader: str) -> Mapping[str, ReplicaSet]:
     try:
         return admin.replica_sets(leader, []).replicas_info_table
-    except RocketMQError:  # Apache's cannot say it
+    except RocketMQError:  # Apache's controllers do not support it
         return {}
 
 
@@ -90,7 +90,7 @@ def _ask_controller(admin: AdminClient, addr: str) -> AskedController:
 
 
 def _set_of(name: tuple[str, str], registered: Sequence[KnownBroker], controllers: Sequence[AskedControllers]) -> HaSet:
-    """Nobody of it is asked yet."""
+    """The set, before any of its brokers is asked."""
     of_set = [one for one in controllers if name[1] in one.broker_names]
     known = next((one.known[name[1]] for one in of_set if one.known is not None and name[1] in one.known), None)
     masters = [one for one in registered if one.broker_id == MASTER_ID and not one.is_gone]
@@ -108,7 +108,7 @@ def _set_of(name: tuple[str, str], registered: Sequence[KnownBroker], controller
 
 
 def _unregistered(name: str, group: AskedControllers) -> HaSet:
-    """No name server knows a broker of it, nor we its cluster."""
+    """A set that no name server knows, so that its cluster is unknown to us."""
     assert group.known is not None
     known = group.known[name]
     return HaSet(
@@ -118,7 +118,7 @@ def _unregistered(name: str, group: AskedControllers) -> HaSet:
 
 
 def _members(registered: Sequence[KnownBroker], known: ReplicaSet | None) -> list[HaMember]:
-    """Those that the controller knows, and those that only a name server does."""
+    """The members that the controller knows, and those that only a name server knows."""
     found: dict[str, HaMember] = {}
 
     def add(replicas: Sequence[ReplicaIdentity], *, in_sync: bool) -> None:
@@ -161,8 +161,8 @@ def _lease_left_ms(admin: AdminClient, master: HaMember) -> int | None:
 
 
 def _with_ages(admin: AdminClient, of_set: HaSet) -> HaSet:
-    """With the time of the first message that each slave lacks. If its log ends within a message, or the master shows
-    what is behind to nobody yet, that is not known."""
+    """The set with the time of the first message that each slave lacks. The time is unknown if the slave's log ends
+    within a message, or if the master does not serve the missing messages to anybody yet."""
     master = of_set.master
     if master is None or not any((of_set.behind_bytes(slave) or 0) > 0 for slave in of_set.slaves):
         return of_set

@@ -1,5 +1,5 @@
-"""Brokers of one name as a set: who is the master, who has its log, and how far. It is put together (in
-``ha_reading.py``) from what name servers, controllers and the brokers themselves say. Whoever does not answer is part
+"""The brokers of one name as a set: the master, the replicas that have its log, and how far each is. ``ha_reading.py``
+builds it from the answers of name servers, controllers and the brokers themselves. Servers that do not answer are part
 of it."""
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MASTER_ID = 0
 
 
 class KnownBroker(msgspec.Struct, frozen=True, kw_only=True):
-    """A broker process as a name server tells of it, or did before it was gone, and its settings, as far as they are
+    """A broker process that a name server lists, or listed before it went away, and its settings as far as they are
     known."""
 
     cluster: str
@@ -30,7 +30,7 @@ class KnownBroker(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def controller_addrs(self) -> tuple[str, ...]:
-        """Those that its settings name; none outside controller mode."""
+        """The controllers in its settings; none outside controller mode."""
         if self.config.get("enableControllerMode", "").lower() != "true":
             return ()
         try:
@@ -40,7 +40,7 @@ class KnownBroker(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AskedController(msgspec.Struct, frozen=True, kw_only=True):
-    """``meta`` is None where ``error`` says why."""
+    """One controller. ``meta`` is None if ``error`` says why."""
 
     addr: str
     meta: ControllerMetaAnswer | None = None
@@ -48,8 +48,8 @@ class AskedController(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AskedControllers(msgspec.Struct, frozen=True, kw_only=True):
-    """Those that some brokers name together. ``known``: what the leader says of their sets, by broker name; None where
-    ``error`` says why not."""
+    """The controllers that some brokers name together. ``known``: what the leader says about their sets, by broker
+    name; None if ``error`` says why."""
 
     controllers: list[AskedController]
     broker_names: list[str]
@@ -70,16 +70,16 @@ class AskedControllers(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def leader_addrs(self) -> list[str]:
-        """Whom those that answer name; several if they disagree."""
+        """The leaders that the answering controllers name; several if they disagree."""
         named = {one.meta.controller_leader_address for one in self.answering if one.meta is not None}
         return sorted(addr for addr in named if addr)
 
 
 class HaMember(msgspec.Struct, frozen=True, kw_only=True):
-    """One broker. ``broker_id`` is the controller's, where there is one, and otherwise the name server's. ``is_alive``:
-    whether the controller hears of it. ``status`` is None where ``error`` says why. ``first_missing_ms``: when the
-    first message was stored that its master has and it has not; None if that is not known. ``lease_left_ms``: of a
-    master of ours under controllers; 0 if its lease has ended."""
+    """One broker. ``broker_id`` is the controller's if there is one, otherwise the name server's. ``is_alive``: whether
+    the controller hears from it. ``status`` is None if ``error`` says why. ``first_missing_ms``: when the first message
+    was stored that its master has and it lacks; None if unknown. ``lease_left_ms``: only for a master of rmqserver
+    under controllers; 0 if its lease has ended."""
 
     broker_id: int
     broker_addr: str
@@ -97,7 +97,7 @@ class HaMember(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def log_end(self) -> int | None:
-        """Commit log offset at which its log ends."""
+        """The log offset at which its log ends."""
         if self.status is None:
             return None
         of_slave = self.status.ha_client_runtime_info.max_offset
@@ -105,9 +105,9 @@ class HaMember(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HaSet(msgspec.Struct, frozen=True, kw_only=True):
-    """The brokers of one name. ``known``: what its controller says; None without one, and if it says nothing.
-    ``config`` is the master's, or another's if that is not known. ``registered_master``: the address that name servers
-    tell as the master's; None if they tell two."""
+    """The brokers of one name. ``known``: what its controller says; None if there is no controller or it says nothing.
+    ``config`` is the master's, or another broker's if the master's is unknown. ``registered_master``: the master's
+    address according to name servers; None if they name two."""
 
     cluster: str
     broker_name: str
@@ -120,18 +120,18 @@ class HaSet(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def master(self) -> HaMember | None:
-        """Whom the controller names; without one, whom name servers name."""
+        """The master according to the controller; without one, according to name servers."""
         addr = self.registered_master if self.known is None else self.known.master_address
         return next((member for member in self.members if member.broker_addr == addr), None)
 
     @property
     def claiming(self) -> list[HaMember]:
-        """Those that take themselves for the master."""
+        """The brokers that act as master."""
         return [member for member in self.members if member.says_master]
 
     @property
     def in_sync_count(self) -> int | None:
-        """The master among them. None if nobody says it."""
+        """How many replicas are in sync, including the master. None if unknown."""
         if self.known is not None:
             return len(self.known.in_sync_replicas)
         master = self.master
@@ -141,7 +141,7 @@ class HaSet(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def in_sync_needed(self) -> int:
-        """So many must be in sync for messages to be taken, and answered with 0."""
+        """How many replicas must be in sync for the broker to accept messages and answer 0."""
         if self.has_controllers:
             return self.number("minInSyncReplicas", 1)
         return self.number("inSyncReplicas", 1) if self.config.get("brokerRole") == "SYNC_MASTER" else 1
@@ -151,25 +151,25 @@ class HaSet(msgspec.Struct, frozen=True, kw_only=True):
         return int(text) if text.isdecimal() else default
 
     def name_of(self, member: HaMember) -> str:
-        """``broker-a/1``, by the id that it has in this set."""
+        """``broker-a/1``, by the broker's id in this set."""
         return f"{self.broker_name}/{member.broker_id}"
 
     @property
     def slaves(self) -> list[HaMember]:
-        """All but the master, and but those that take themselves for one."""
+        """All members except the master and those that act as master."""
         master = self.master
         return [member for member in self.members if member is not master and not member.says_master]
 
     def behind_bytes(self, member: HaMember) -> int | None:
-        """How much shorter its log is than its master's; below zero if it is longer. The slave was asked first, so what
-        came between the two questions counts as behind."""
+        """How much shorter the member's log is than its master's; below zero if it is longer. The slave was asked
+        first, so messages that arrived between the two questions count as missing."""
         master = self.master
         if master is None or not master.says_master or member.log_end is None or master.log_end is None:
             return None
         return master.log_end - member.log_end
 
     def behind_ms(self, member: HaMember, now_ms: int) -> int | None:
-        """How old the first message is that it lacks; 0 if it lacks none. None if that is not known."""
+        """The age of the first message that the member lacks; 0 if it lacks none. None if unknown."""
         behind_bytes = self.behind_bytes(member)
         if behind_bytes is None or member.first_missing_ms is None:
             return 0 if behind_bytes is not None and behind_bytes <= 0 else None

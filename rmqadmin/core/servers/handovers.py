@@ -1,5 +1,5 @@
-"""How sets of brokers change from look to look: who became master, in which epoch, how long there was none, who came
-into sync and who left it."""
+"""How broker sets change from one reading to the next: the new master and its epoch, the time without a master, and the
+brokers that joined or left the in-sync set."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CHANGES_MAX = 300
 
 
 class SetChange(msgspec.Struct, frozen=True):
-    """``number`` counts up."""
+    """One change. ``number`` counts up."""
 
     number: int
     at_ms: int
@@ -26,8 +26,8 @@ class SetChange(msgspec.Struct, frozen=True):
 
 
 class SetStanding(msgspec.Struct, frozen=True):
-    """How a set was at its last look. ``master_addr``, of whom it is: the last one that answered as a master, and
-    ``had_master_ms``, when it did so last; ``has_none`` since then."""
+    """A set at its last reading. ``master_addr`` is the last broker that answered as master, and ``had_master_ms`` when
+    it last did; ``has_none``: none has since."""
 
     master_addr: str | None
     master_epoch: int | None
@@ -37,8 +37,8 @@ class SetStanding(msgspec.Struct, frozen=True):
 
 
 class Handovers:
-    """``look`` at each reading. A time without a master lies between the last look at which one answered and the first
-    at which one did again, and was not longer."""
+    """The changes of all sets; call ``look`` for each reading. A time without a master is measured from the last
+    reading in which one answered to the first in which one did again; the real time was not longer."""
 
     def __init__(self) -> None:
         self._standings: dict[str, SetStanding] = {}
@@ -49,14 +49,14 @@ class Handovers:
         return list(reversed(self._changes))
 
     def without_master_ms(self, broker_name: str, now_ms: int) -> int | None:
-        """For how long nobody has answered as its master; None if somebody does, or never did."""
+        """For how long no broker has answered as master of the set; None if one does, or none ever did."""
         known = self._standings.get(broker_name)
         if known is None or not known.has_none or known.had_master_ms is None:
             return None
         return now_ms - known.had_master_ms
 
     def look(self, at_ms: int, sets: Sequence[HaSet]) -> list[SetChange]:
-        """What has changed since the last look. At the first one of a set, nothing."""
+        """The changes since the last reading. None at the first reading of a set."""
         before = self._count
         for one in sets:
             self._standings[one.broker_name] = self._look_at(at_ms, one, self._standings.get(one.broker_name))

@@ -1,4 +1,4 @@
-"""The name servers' key-value table: the same change on each of them."""
+"""The name servers' key-value table: makes the same change on each of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def read_value(admin: AdminClient, namespace: str, key: str) -> str | None:
-    """None if there is no such key."""
+    """The value; None if there is no such key."""
     try:
         return admin.kv_value(namespace, key)
     except RefusedError as error:
@@ -25,7 +25,7 @@ def read_value(admin: AdminClient, namespace: str, key: str) -> str | None:
 
 
 def put_steps(admin: AdminClient, namespace: str, key: str, value: str) -> list[Step]:
-    """One step a name server. All are told, whatever the one says that was asked for the value before."""
+    """One step per name server. All are told, because the value before was asked from only one of them."""
     before = read_value(admin, namespace, key)
     action = "create" if before is None else "change" if before != value else "keep"
 

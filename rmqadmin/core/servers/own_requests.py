@@ -1,5 +1,5 @@
-"""What only rmqserver serves, and only for tests (docs/testing.md): which brokers a command means, why another broker
-refuses, and what there is to lose."""
+"""Requests that only rmqserver serves, and only for tests (docs/testing.md): which brokers a command means, why other
+brokers refuse, and what could be lost."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _HINTS: dict[int, str] = {
 
 
 def meant_brokers(admin: AdminClient, broker_addr: str | None, cluster_name: str | None) -> list[str]:
-    """As ``targets.masters``; if nothing is named, the only broker that the name server knows. With ``broker_addr`` no
-    server is asked, because everything may be going wrong just now."""
+    """Like ``targets.masters``; if nothing is named, the only broker that the name server knows. With ``broker_addr``
+    no server is asked, because a fault rule may make any request fail."""
     if broker_addr is None and cluster_name is None:
         known = targets.selected_addrs(targets.all_brokers(admin.cluster_info()))
         if len(known) == 1:
@@ -38,7 +38,7 @@ def meant_brokers(admin: AdminClient, broker_addr: str | None, cluster_name: str
 
 
 def own_answer(ask: Callable[[], T]) -> T:
-    """What ``ask`` returns. RefusedError with a hint why a broker does not serve requests for tests."""
+    """The result of ``ask``. RefusedError with a hint why a broker does not serve requests for tests."""
     try:
         return ask()
     except RefusedError as error:
@@ -47,7 +47,7 @@ def own_answer(ask: Callable[[], T]) -> T:
 
 
 def contents(admin: AdminClient, addr: str) -> dict[str, int]:
-    """How many topics and groups people made on a broker."""
+    """How many topics and groups users made on a broker."""
     servers = topics_of_servers(admin.cluster_info())
     topics = admin.all_topics(addr).topic_config_table
     groups = admin.all_groups(addr).subscription_group_table
@@ -58,7 +58,7 @@ def contents(admin: AdminClient, addr: str) -> dict[str, int]:
 
 
 def set_faults(admin: AdminClient, addrs: Sequence[str], rules: Sequence[str], *, dry_run: bool) -> Changes:
-    """Has requests go wrong by these rules, in place of those before."""
+    """Makes requests fail by these rules, which replace the earlier ones."""
     steps = []
     for addr in addrs:
         before = [state.rule for state in own_answer(partial(admin.faults, addr))]

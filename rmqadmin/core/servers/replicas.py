@@ -1,4 +1,4 @@
-"""Replicas of brokers: which broker names are meant, and what the controller knows of them."""
+"""Replicas of brokers: which broker names a command means, and what the controller knows about them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def named_brokers(admin: AdminClient, broker_name: str | None, cluster_name: str | None) -> list[BrokerData]:
-    """The brokers of ``-b`` or ``-c``, exactly one of which is given (UsageError). NotFoundError for an unknown one."""
+    """The brokers of ``-b`` or ``-c``. UsageError unless exactly one is given. NotFoundError for an unknown one."""
     targets.check_one_of(broker_name, cluster_name)
     if cluster_name is not None:
         return targets.cluster(admin, cluster_name)
@@ -28,8 +28,8 @@ def named_brokers(admin: AdminClient, broker_name: str | None, cluster_name: str
 
 
 def controllers_meta(admin: AdminClient, controller_addrs: str) -> ControllerMetaAnswer:
-    """What the first of these controllers says that knows who leads, else the first that answers. The error of the
-    first if none does."""
+    """The metadata from the first controller that knows the leader, else from the first that answers. The first error
+    if none answers."""
     answers: list[ControllerMetaAnswer] = []
     errors: list[RocketMQError] = []
     for addr in parse_addresses(controller_addrs):
@@ -47,7 +47,7 @@ def controllers_meta(admin: AdminClient, controller_addrs: str) -> ControllerMet
 
 
 def leader_addr(admin: AdminClient, controller_addrs: str) -> str:
-    """The address of the controller that leads. NotFoundError if none of those that answer knows one."""
+    """The address of the leading controller. NotFoundError if no controller that answers knows it."""
     found = controllers_meta(admin, controller_addrs).controller_leader_address
     if not found:
         raise NotFoundError(

@@ -1,4 +1,4 @@
-"""The settings of brokers, name servers and controllers, property by property."""
+"""The settings of brokers, name servers and controllers, one row per property."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ConfigRow(Row, frozen=True):
 
 
 class Listing(msgspec.Struct, frozen=True):
-    """One server's properties in the order in which it listed them. ``heading`` is mqadmin's line above them."""
+    """One server's properties in the order it listed them. ``heading`` is mqadmin's line above them."""
 
     server_addr: str
     heading: str
@@ -61,7 +61,8 @@ class Configs(Result, frozen=True):
 
 
 def replica_headings(admin: AdminClient, broker_addr: str | None, cluster_name: str | None) -> list[tuple[str, str]]:
-    """The replicas of ``-b`` or ``-c``, each with mqadmin's line above what it says. Errors as ``targets.replicas``."""
+    """The replicas of ``-b`` or ``-c``, each with mqadmin's line above its answer. Errors are those of
+    ``targets.replicas``."""
     targets.check_one_of(broker_addr, cluster_name)
     if cluster_name is None:
         (addr,) = targets.replicas(admin, broker_addr, None)
@@ -80,7 +81,7 @@ def property_lines(values: Mapping[str, Any], order: Sequence[str], width: int) 
 
 
 class ReadProperties(Protocol):
-    """One of AdminClient's readings of a server's properties."""
+    """The signature of AdminClient's methods that read a server's properties."""
 
     def __call__(self, addr: str, /, *, with_own_defaults: bool) -> dict[str, str]: ...
 
@@ -88,8 +89,8 @@ class ReadProperties(Protocol):
 def read_configs(
     wanted: Sequence[tuple[str, str]], ask: ReadProperties, *, as_mqadmin: bool, mqadmin_end: str = ""
 ) -> Configs:
-    """Each server's properties; ``as_mqadmin``: as Apache's tool would list them, without those of ours that are at
-    their defaults. A server that fails is reported if others answer. The first error if none answers."""
+    """Each server's properties. ``as_mqadmin``: as Apache's tool would list them, without our own properties that have
+    their default values. A server that fails is reported if others answer; the first error if none does."""
 
     def ask_one(named: tuple[str, str]) -> Listing | RocketMQError:
         try:
@@ -121,10 +122,10 @@ def plan_property(
     listing: str,
     undo: list[str],
 ) -> Step:
-    """One property of one server, read back afterwards: servers ignore what they do not know or understand, and answer
-    that all is well. Without ``is_checked`` that is taken as it is, as mqadmin does. ``listing`` is the command that
-    shows the properties, ``undo`` the words of the one that sets them, without which and to what. NotFoundError for one
-    that the server does not have."""
+    """Plans one property of one server. It is read back afterwards, because servers report success for properties that
+    they do not know or understand. Without ``is_checked`` it is not, as in mqadmin. ``listing`` is the command that
+    shows the properties, ``undo`` the words of the command that sets them, without property and value. NotFoundError if
+    the server has no such property."""
 
     def value_now() -> str | None:
         return read(addr, with_own_defaults=True).get(key)

@@ -44,12 +44,12 @@ class WritePerms(Result, frozen=True):
         )
 
     def remark(self) -> str | None:
-        """The way back, if some name servers were told and others were not."""
+        """The command that undoes the change, if some name servers made it and others did not."""
         back = self.way_back()
         return None if back is None or self.problem() is None else f"to undo what was done: {back}"
 
     def way_back(self) -> str | None:
-        """Takes back what was done, where it was done; None if nothing was."""
+        """The command that undoes the change where it was made; None if it was made nowhere."""
         is_all = all(row.done for row in self.found)
         commands = [
             f"rmqadmin {_OPPOSITE[row.action]} "
@@ -65,14 +65,14 @@ class WritePerms(Result, frozen=True):
 
 
 def require_broker(admin: AdminClient, name: str) -> None:
-    """NotFoundError for a broker that no cluster has. mqadmin, which finds 0 topics of it, has no such error."""
+    """NotFoundError for a broker that is in no cluster. mqadmin has no such error: it finds 0 topics for the broker."""
     names = admin.cluster_info().broker_addr_table
     if name not in names:
         raise NotFoundError(f"there is no broker {name}", hint=f"The name server knows: {', '.join(sorted(names))}.")
 
 
 def change_write_perm(admin: AdminClient, name: str, *, may_write: bool, dry_run: bool) -> WritePerms:
-    """Takes a broker's write permission away on every name server of the client, or gives it back. If one fails, the
+    """Takes a broker's write permission away on all name servers of the client, or gives it back. If one fails, the
     others are still told."""
     topic_count = _topic_count(admin, name) if dry_run else None
     act = admin.add_write_perm if may_write else admin.wipe_write_perm
@@ -98,7 +98,7 @@ def change_write_perm(admin: AdminClient, name: str, *, may_write: bool, dry_run
 
 
 def _topic_count(admin: AdminClient, name: str) -> int | None:
-    """The number of topics that a broker registers. None if it does not answer, or if no cluster has it."""
+    """The number of topics that a broker registers. None if it does not answer, or is in no cluster."""
     broker = admin.cluster_info().broker_addr_table.get(name)
     addr = None if broker is None else broker.selected_addr()
     try:

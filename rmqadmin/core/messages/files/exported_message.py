@@ -1,7 +1,7 @@
-"""One message as files of messages hold it, and what is sent of it when it is imported.
+"""A message as message files hold it, and what an import sends of it.
 
-A file has everything that is known of a message. Sent again are body, properties (so tag, keys and unique key, too),
-flag and born time; the broker gives the copy a place, ids of its place, and its own time.
+A file has everything known about a message. An import sends body, properties (and so tag, keys and unique key), flag
+and born time; the broker gives the copy a place, the ids of that place, and a new store time.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from rmqproto.names import DLQ_PREFIX
 
 
 class ExportedMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """The names are those of rows (``StoredMessageRow``). ``body`` is as it was sent, unless ``body_compression`` says
-    how it is compressed still; ``properties_raw`` is there only if the properties are not UTF-8. What a file made
-    elsewhere does not say is None."""
+    """The field names are those of rows (``StoredMessageRow``). ``body`` is as it was sent; ``body_compression`` is set
+    if it is still compressed. ``properties_raw`` is set only if the properties are not UTF-8. Fields that another
+    program's file lacks are None."""
 
     message_id: str = ""
     offset_message_id: str = ""
@@ -48,17 +48,17 @@ class ExportedMessage(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def compression_bits(self) -> int:
-        """Of the sysFlag, if the body is sent as it is compressed."""
+        """The compression bits of the sysFlag, if the body is sent compressed."""
         return COMPRESSIONS[self.body_compression] if self.body_compression is not None else 0
 
     @property
     def size_bytes(self) -> int:
-        """Body and properties, about as they are stored."""
+        """The size of body and properties, about as they are stored."""
         return len(self.body) + sum(len(name) + len(value) + 2 for name, value in self.properties.items())
 
 
 def exported(message: FoundMessage) -> ExportedMessage:
-    """From a message that was ``unpacked``."""
+    """The exported form of an ``unpacked`` message."""
     stored = message.stored
     return ExportedMessage(
         message_id=message.message_id,
@@ -84,15 +84,15 @@ def exported(message: FoundMessage) -> ExportedMessage:
 
 @cache
 def not_sent(*, to_dead_letters: bool) -> frozenset[str]:
-    """Properties that a copy does not get: the marks of its use, and the id by which a redrive knows its messages
-    again, for it is none of them. A dead letter keeps the topic that it came from."""
+    """Properties that a copy does not get: the marks of its use, and the id by which a redrive recognises its own
+    messages, because the copy is not one. A copy in a dead-letter topic keeps the property with its origin topic."""
     from spark_tools.replay.sending.replay_ids import REPLAY_ID
 
     return (props.MARKS_OF_USE | {REPLAY_ID}) - ({props.RETRY_TOPIC} if to_dead_letters else set())
 
 
 def as_message(found: ExportedMessage, topic: str) -> Message:
-    """What is sent of it to ``topic``. UsageError for what cannot be sent as it is."""
+    """The message to send to ``topic``. UsageError if it cannot be sent unchanged."""
     if found.properties_raw is not None:
         raise UsageError("its properties are not UTF-8, which no producer can send")
     if found.body_compression is not None and found.body_compression not in COMPRESSIONS:
@@ -103,7 +103,7 @@ def as_message(found: ExportedMessage, topic: str) -> Message:
 
 
 def problem_with(found: ExportedMessage, topic: str) -> str | None:
-    """Why no broker would take it, as far as can be told without one."""
+    """Why no broker would accept it, as far as that is known without asking one."""
     try:
         check_body(found.body)
         message_properties(as_message(found, topic))

@@ -1,5 +1,5 @@
-"""In which format a file of messages is, by what the user says, its name, or its first bytes; and reading and writing
-it, message by message."""
+"""The format of a message file, from the user's option, its name, or its first bytes; and reading and writing it,
+message by message."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rmqproto.errors import UsageError
 
 
 class FileFormat(StrEnum):
-    """Of a file of messages."""
+    """The format of a message file."""
 
     JSONL = "jsonl"
     MSGPACK = "msgpack"
@@ -34,7 +34,8 @@ _BY_FIRST_BYTE = {b"{": FileFormat.JSONL, b"\xce": FileFormat.MSGPACK, b"P": Fil
 
 
 def format_of_name(path: str | None, said: FileFormat | None) -> FileFormat:
-    """What was said, else what the name ends in. UsageError if neither tells; JSON Lines without a name."""
+    """The format in ``said``, else the one the name ends with. UsageError if neither tells; JSON Lines without a
+    name."""
     if said is not None:
         return said
     if path is None:
@@ -48,7 +49,7 @@ def format_of_name(path: str | None, said: FileFormat | None) -> FileFormat:
 
 
 def format_of_content(file: BinaryIO, said: FileFormat | None) -> FileFormat:
-    """What was said, else what the first byte tells. ``file`` stands at its beginning afterwards."""
+    """The format in ``said``, else the one the first byte tells. Leaves ``file`` at its beginning."""
     if said is not None:
         return said
     first = file.read(1)
@@ -57,8 +58,8 @@ def format_of_content(file: BinaryIO, said: FileFormat | None) -> FileFormat:
 
 
 def read_untrusted(file: BinaryIO, format: FileFormat) -> Iterator[ExportedMessage]:
-    """From the beginning of a file that can be sought in. ProtocolError, which says where, for what cannot be read;
-    UsageError if the format needs a package that is not there."""
+    """The messages of a seekable file, from its beginning. ProtocolError, which says where, for a file that cannot be
+    read; UsageError if the format needs a package that is missing."""
     file.seek(0)
     match format:
         case FileFormat.JSONL:
@@ -74,8 +75,8 @@ Batches = Iterable[Sequence[FoundMessage]]
 
 
 def encoded(batches: Batches, format: FileFormat, command: str) -> Iterator[bytes]:
-    """A file of the messages, part by part as they come. What comes behind an interruption is missing; only MessagePack
-    and Parquet tell."""
+    """The messages as a file, part by part as they arrive. An interruption leaves out the rest, which only MessagePack
+    and Parquet reveal."""
     match format:
         case FileFormat.JSONL:
             yield from (b"".join(json_lines.encoded_line(one, command) for one in batch) for batch in batches)
@@ -95,7 +96,7 @@ def _packed(batches: Batches) -> Iterator[bytes]:
 
 
 class _Written(RawIOBase):
-    """Keeps what is written until it is taken."""
+    """Keeps written bytes until they are taken."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []

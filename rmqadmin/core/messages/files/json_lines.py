@@ -1,7 +1,7 @@
-"""Messages as JSON Lines: one object a line, with the fields that ``msg cat -o jsonl`` has, so that either can be
-imported and sent, and a line can be written by hand: ``{"body": "text", "tags": "paid", "keys": ["ORDER-1"]}``.
+"""Messages as JSON Lines: one object per line, with the fields of ``msg cat -o jsonl``. The output of either command
+can be imported and sent, and a line can be written by hand: ``{"body": "text", "tags": "paid", "keys": ["ORDER-1"]}``.
 
-There is no end mark. A file is complete because it got its name when it was; a pipe is complete if its writer says so.
+There is no end mark. A file is complete because it got its name only then; a pipe is complete if its writer says so.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from rmqproto.java.java_numbers import Int32, Int64
 from rmqproto.message import properties as props
 
 LINE_SIZE_MAX_BYTES = 128 << 20
-"""Base64 of a body of 64 MiB, which no broker takes, and much more besides."""
+"""More than a body of 64 MiB in Base64, which no broker accepts."""
 
 
 LINE_HINT = 'A line is an object, for example {"body": "text", "tags": "paid", "keys": ["ORDER-1"]}.'
 
 
 class JsonLine(msgspec.Struct, frozen=True, kw_only=True):
-    """What else a line has is passed over. ``tags`` and ``keys``, where they are not null, win over the properties TAGS
-    and KEYS."""
+    """One line. Other fields are ignored. ``tags`` and ``keys`` override the properties TAGS and KEYS unless they are
+    null."""
 
     body: str | None = None
     body_base64: str | None = None
@@ -60,12 +60,12 @@ _decoder = msgspec.json.Decoder(JsonLine)
 
 
 def encoded_line(message: FoundMessage, command: str) -> bytes:
-    """A line of a message that was ``unpacked``."""
+    """The line for an ``unpacked`` message."""
     return line_of(StoredMessageRow(**message_values(message)), command)
 
 
 def decode_line_untrusted(line: bytes) -> ExportedMessage:
-    """ProtocolError, which says what is wrong, if it is no message."""
+    """The message of a line. ProtocolError, which says what is wrong, if it is not a message."""
     try:
         found = _decoder.decode(line)
         body = base64.b64decode(found.body_base64 or "", validate=True) if found.body is None else found.body.encode()
@@ -86,7 +86,8 @@ def _properties(line: JsonLine) -> dict[str, str]:
 
 
 def read_lines_untrusted(file: BinaryIO) -> Iterator[ExportedMessage]:
-    """Empty lines are passed over. ProtocolError, which names the line, at the first that is no message."""
+    """The messages of a file, skipping empty lines. ProtocolError, with the line number, at the first line that is not
+    a message."""
     number = 0
     while line := file.readline(LINE_SIZE_MAX_BYTES):
         number += 1

@@ -1,13 +1,13 @@
 """Messages as MessagePack, which holds bodies as bytes.
 
-A file is a sequence of MessagePack objects, so that any reader of such streams reads it: an integer in front of every
-map says how many bytes the map takes, and 0 that none follows.
+A file is a sequence of MessagePack objects, which any reader of such streams can read. An integer before each map is
+the map's size in bytes; 0 means that no map follows.
 
     0xCE size u32 | map: format, version
-    0xCE size u32 | map: a message         as often as there are messages
-    0xCE 0 u32    | 0xCF count u64         how many there were
+    0xCE size u32 | map: a message         once per message
+    0xCE 0 u32    | 0xCF count u64         the number of messages
 
-Such files may be joined. One that ends before its count is incomplete.
+Such files may be concatenated. A file that ends before its count is incomplete.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Messages as Parquet, with the columns of Spark's ``rocketmq`` source (``spark_tools.schema``): what ``msg export``
-writes, Spark reads as it reads a topic, and what ``spark-replay --to file:`` wrote can be imported.
+"""Messages as Parquet, with the columns of Spark's ``rocketmq`` source (``spark_tools.schema``). Spark reads a file of
+``msg export`` as it reads a topic, and a file of ``spark-replay --to file:`` can be imported.
 
-pyarrow comes with the extra ``[spark]``; nothing here imports it before it is needed.
+pyarrow comes with the extra ``[spark]``; it is imported only when it is needed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 ROW_GROUP_MESSAGES_MAX = 20_000
 ROW_GROUP_SIZE_MAX_BYTES = 32 << 20
-"""What is kept in memory: a row group is written as a whole."""
+"""The memory limit: a row group is written as a whole."""
 READ_MESSAGES = 256
 """Rows read at once."""
 BORN_MS_MAX = (1 << 63) // 1000 - 1
@@ -37,7 +37,7 @@ COLUMNS = (
 
 
 def check_installed() -> None:
-    """UsageError if pyarrow is not there."""
+    """UsageError if pyarrow is missing."""
     try:
         import pyarrow.parquet  # noqa: F401
     except ImportError:
@@ -46,7 +46,7 @@ def check_installed() -> None:
 
 
 class ParquetFileWriter:
-    """Writes messages that were ``unpacked``. ``close`` writes the end, without which the file is none."""
+    """Writes ``unpacked`` messages. ``close`` writes the end, without which the file is not valid."""
 
     def __init__(self, out: BinaryIO):
         import pyarrow as pa
@@ -122,7 +122,7 @@ def _unfit(message: FoundMessage, why: str) -> UsageError:
 
 
 def read_parquet_untrusted(file: BinaryIO) -> Iterator[ExportedMessage]:
-    """ProtocolError for what is no Parquet file, or has no bodies in it."""
+    """The messages. ProtocolError for a file that is not Parquet, or has no bodies."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -139,7 +139,7 @@ def read_parquet_untrusted(file: BinaryIO) -> Iterator[ExportedMessage]:
 
 
 def _plain_rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
-    """Rows whose times are microseconds: as Python's own they would be limited to its calendar."""
+    """The rows, with times in microseconds, because Python's own times are limited to its calendar."""
     import pyarrow as pa
 
     columns = {}
@@ -150,7 +150,8 @@ def _plain_rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
 
 
 def _message(row: dict[str, Any]) -> ExportedMessage:
-    """ProtocolError for a column that is of another type. Without ``builtin_types`` text would be taken for Base64."""
+    """A message from a row. ProtocolError for a column of another type. Without ``builtin_types``, text would be taken
+    for Base64."""
     sys_flag = int(row.get("sysFlag") or 0)
     fields = dict(
         message_id=row.get("msgId") or "",

@@ -1,4 +1,4 @@
-"""Writing a file that has its name only when it is whole."""
+"""Writes a file that gets its name only when it is complete."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from rmqproto.errors import StorageError, UsageError
 
 
 def checked_format(path: str | None, said: FileFormat | None, *, overwrite: bool = False) -> FileFormat:
-    """In which format to write; ``path`` None for standard output. UsageError if the file is there already and must not
-    be replaced, or if the format cannot be told or needs a package that is not there."""
+    """The format to write; ``path`` is None for standard output. UsageError if the file exists and must not be
+    replaced, if the format cannot be told, or if it needs a package that is missing."""
     wanted = format_of_name(path, said)
     if wanted is FileFormat.PARQUET:
         parquet.check_installed()
@@ -26,8 +26,8 @@ def checked_format(path: str | None, said: FileFormat | None, *, overwrite: bool
 
 
 def write_whole(path: str, parts: Iterable[bytes], written: Callable[[], object] = lambda: None) -> int:
-    """The size of the file. If anything ends it before the last part, there is no file. ``written`` is called after
-    each part. StorageError if it cannot be written."""
+    """Writes the file and returns its size. If anything stops it before the last part, there is no file. ``written`` is
+    called after each part. StorageError if it cannot be written."""
     partial = f"{path}.part"
     size_bytes = 0
     try:
@@ -47,7 +47,7 @@ def write_whole(path: str, parts: Iterable[bytes], written: Callable[[], object]
 
 
 def export_messages(path: str, messages: Sequence[FoundMessage], command: str, notice: Notice) -> int:
-    """Writes messages as `msg export` writes them; the size of the file. UsageError as ``checked_format``, StorageError
-    as ``write_whole``. ``command``: who wrote it."""
+    """Writes messages as `msg export` does; the size of the file. UsageError as from ``checked_format``, StorageError
+    as from ``write_whole``. ``command``: the command that wrote it."""
     format = checked_format(path, None)
     return write_whole(path, encoded([[unpacked(one, notice) for one in messages]], format, command))

@@ -1,5 +1,5 @@
-"""What is found out about a file of messages before the first of them is sent: whether it can be read to its end, where
-its messages would go, and which of them no broker would take."""
+"""Checks a message file before anything is sent: whether it can be read to its end, where its messages would go, and
+which of them no broker would accept."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
 
 REFUSED_SHOWN_MAX = 1000
-"""More are counted, and not named: they are held in memory."""
+"""Further refused messages are counted but not listed, because the list is held in memory."""
 
 NO_TOPIC = "the file does not say of which topic it is: --to TOPIC does"
 
 QueuesByTopic = dict[str, list[tuple[MessageQueue, str]]]
-"""Queues that take messages, with their brokers' addresses."""
+"""Queues that accept messages, by topic, with their brokers' addresses."""
 
 
 class RefusedRow(Row, frozen=True):
@@ -38,7 +38,7 @@ class RefusedRow(Row, frozen=True):
 
 
 class Checked(msgspec.Struct):
-    """``refused``: the first of those that no broker would take; ``refused_count``: all of them."""
+    """``refused``: the first messages that no broker would accept; ``refused_count``: how many there are in all."""
 
     count: int = 0
     size_bytes: int = 0
@@ -54,7 +54,7 @@ def target_of(found: ExportedMessage, to: str | None) -> str:
 def check_messages(
     messages: Iterable[ExportedMessage], to: str | None, on_read: Callable[[int], None] = lambda count: None
 ) -> Checked:
-    """Reads all. What the messages come from may raise its own error."""
+    """Reads and checks all messages. Passes on errors of their source."""
     checked = Checked()
     for found in messages:
         checked.count += 1
@@ -77,8 +77,8 @@ def refused_row(number: int, found: ExportedMessage, topic: str, reason: str) ->
 
 
 def target_queues(admin: AdminClient, topics: Iterable[str]) -> QueuesByTopic:
-    """Where the messages go. NotFoundError for a topic that is not there, UsageError for one that only brokers write;
-    RefusedError for one that nobody may write to."""
+    """The queues that the messages go to. NotFoundError for a topic that does not exist, UsageError for one that only
+    brokers write, RefusedError for one that nobody may write."""
     found: QueuesByTopic = {}
     for topic in topics:
         try:

@@ -1,9 +1,9 @@
 """Sends the messages of a file, and knows at every moment what was sent.
 
-All messages of one queue go to one queue, in their order: to the queue of the same broker and number where there is
-one. So no queue has more than one message under way; messages that follow one another in the file and go to different
-queues are sent at once. Whatever ends an import, it can go on: what was sent after the last note of its progress is
-found in the target queues by its unique key, and is not sent again.
+All messages of one queue go to one queue, in their order: to the queue of the same broker and number if it exists. So
+no queue has more than one pending message, and consecutive messages for different queues are sent at once. An import
+can continue however it ended: messages sent after the last save of its progress are found in the target queues by their
+unique keys, and are not sent again.
 """
 
 from __future__ import annotations
@@ -42,22 +42,22 @@ if TYPE_CHECKING:
 IMPORT_GROUP = "TOOLS_PRODUCER"
 SAVE_INTERVAL_S = 1.0
 SETTLE_S = 4.0
-"""A request that nobody waits for any more is stored within this time, or never: a broker lets none wait longer."""
+"""A request that is no longer waited for is stored within this time, or never: no broker lets a request wait longer."""
 BUSY_TRIES_MAX = 6
 BUSY_PAUSE_S = 0.2
-"""Before the second try; twice as long before each further one."""
+"""The pause before the second try; it doubles before each further one."""
 ROUND_COUNT_MAX = 256
 ROUND_SIZE_MAX_BYTES = 4 << 20
-"""Messages that are held in memory, and sent at once if each goes to another queue."""
+"""The most that is held in memory at once. These messages are sent at the same time if each goes to another queue."""
 
 
 class TooManyRefusedError(RocketMQError):
-    """So many messages were not taken that the rest would hardly fare better."""
+    """So many messages were refused that the rest would probably be refused, too."""
 
 
 class Importer:
-    """One run. ``progress`` is at its beginning, or where an earlier run stopped. ``rate``: messages a second, at
-    most. ``on_done`` is called for every message."""
+    """One run. ``progress`` is at its beginning, or where an earlier run stopped. ``rate``: the most messages a second.
+    ``on_done`` is called for every message."""
 
     def __init__(
         self,
@@ -86,13 +86,13 @@ class Importer:
         self._saved_at_s = time.monotonic()
 
     def begin(self) -> None:
-        """Notes where the target queues end, before anything is sent."""
+        """Saves where the target queues end, before anything is sent."""
         for queue, addr in self._addrs.items():
             self._ends[queue] = self._admin.max_offset(addr, queue.topic, queue.queue_id)
         self.save()
 
     def go_on(self) -> None:
-        """Finds out what an earlier run has sent after it noted its progress last."""
+        """Finds out what an earlier run sent after it last saved its progress."""
         waited_ms = time.time_ns() // 1_000_000 - self.progress.updated_ms
         sleep_until(time.monotonic() + SETTLE_S - waited_ms / 1000)
         for queue, addr in self._addrs.items():
@@ -102,8 +102,9 @@ class Importer:
                 self._present.update(message.properties.get(props.UNIQUE_KEY, "") for message in pulled.messages)
 
     def run(self, messages: Iterable[ExportedMessage]) -> None:
-        """All messages from the progress on. However it ends, the progress is noted. RefusedError if the broker takes
-        nothing from us; ConnectError or RequestTimeoutError if it is not there; TooManyRefusedError."""
+        """Sends all messages that follow the progress. However it ends, the progress is saved. RefusedError if the
+        broker refuses us altogether; ConnectError or RequestTimeoutError if it cannot be reached;
+        TooManyRefusedError."""
         began_s, sent_count = time.monotonic(), 0
         try:
             for loads in self._rounds(messages):
@@ -121,7 +122,7 @@ class Importer:
 
     @property
     def has_sent(self) -> bool:
-        """Whether a message may have been stored, by this run or an earlier one, though none is done for certain."""
+        """Whether a message may have been stored, by this run or an earlier one, even if none is certain."""
         return self._has_sent or self.progress.done_count > 0
 
     def save(self) -> None:
@@ -135,8 +136,8 @@ class Importer:
     # --- a round -----------------------------------------------------------------------------------------------------
 
     def _rounds(self, messages: Iterable[ExportedMessage]) -> Iterator[list[Load]]:
-        """The messages that are not done, in their order. No two of a round go to one queue. With a rate, one that is
-        sent is alone."""
+        """The remaining messages in their order. Two messages of one round never go to the same queue. With a rate, a
+        round sends only one message."""
         loads: list[Load] = []
         queues: set[MessageQueue] = set()
         size_bytes, done_count = 0, self.progress.done_count
@@ -156,8 +157,8 @@ class Importer:
             yield loads
 
     def _send(self, loads: Sequence[Load]) -> None:
-        """Sends all at once, and waits until it is known what became of them. Whatever is raised, of those that were
-        answered it is known."""
+        """Sends all at once, and waits for their outcomes. If it raises an error, the outcomes of answered messages are
+        still set."""
         failure: RocketMQError | None = None
         again = [load for load in loads if load.encoded is not None]
         while again and failure is None:
@@ -177,7 +178,7 @@ class Importer:
             raise failure
 
     def _put(self, loads: Sequence[Load]) -> RocketMQError | None:
-        """The error that kept some from being sent."""
+        """Sends the messages; the error that kept some from being sent."""
         self._admin.permit_change("sending messages")
         try:
             for load in loads:
@@ -187,7 +188,7 @@ class Importer:
         return None
 
     def _outcome(self, load: Load, answer: Command | None) -> SendResult | RefusedRow | None:
-        """None if it is to be sent again."""
+        """The outcome in an answer; None if the message must be sent again."""
         try:
             stored = self._lanes.result(load, answer)
             self._has_sent = True
@@ -206,12 +207,12 @@ class Importer:
             return RefusedRow(number=load.number, message_id=load.message_id, topic=load.queue.topic, reason=why)
 
     def _note(self, loads: Sequence[Load]) -> None:
-        """What is known, up to the first of which nothing is."""
+        """Records the known outcomes, up to the first message whose outcome is unknown."""
         for load in loads:
             if not load.is_settled:
                 return
-            # Ctrl-C may come between any two lines: what is noted as done must not be sent again, and what lies before
-            # a noted end is not looked for.
+            # Ctrl-C may come between any two lines. A message recorded as done must not be sent again, and messages
+            # before a recorded end are not searched for.
             self.progress.done_count = load.number
             if load.is_present:
                 self.progress.present_count += 1
@@ -245,7 +246,7 @@ class Importer:
         return True
 
     def _unique_key(self, number: int, found: ExportedMessage) -> str:
-        """Its own. One that has none gets the same from every run."""
+        """The message's own unique key. A message without one gets the same key in every run."""
         own = found.properties.get(props.UNIQUE_KEY)
         made = f"{self.progress.digest}:{number}"
         return own or hashlib.sha256(made.encode()).hexdigest()[:32].upper()
@@ -270,8 +271,8 @@ class Importer:
         return requests.of_copy(message, born_timestamp_ms=born_ms, compression=found.compression_bits)
 
     def _queue_for(self, number: int, found: ExportedMessage, topic: str) -> MessageQueue:
-        """Where all of its queue go; any in turn for a message that does not say where it was. UsageError for a topic
-        that was not asked about, because none of its messages can be sent."""
+        """The queue that all messages of its old queue go to; any queue in turn for a message without an old queue.
+        UsageError for a topic that was not checked because none of its messages can be sent."""
         if topic not in self._queues:
             raise UsageError(NO_TOPIC)
         queues = [queue for queue, _ in self._queues[topic]]
@@ -284,12 +285,12 @@ class Importer:
 
 
 def sleep_until(moment_s: float) -> None:
-    """On the monotonic clock."""
+    """Sleeps until a moment of the monotonic clock."""
     left_s = moment_s - time.monotonic()
     if left_s > 0:
         time.sleep(left_s)
 
 
 def forget(path: Path) -> None:
-    """The import is complete."""
+    """Deletes the progress file when the import is complete."""
     path.unlink(missing_ok=True)

@@ -1,7 +1,7 @@
-"""How far an import got, in a file under the XDG state directory, so that it can go on where it stopped.
+"""The progress of an import, in a file in the XDG state directory, so that it can continue where it stopped.
 
-The file is replaced about once a second. It says how many messages of the source are done for certain, and where each
-target queue ended then: what was sent afterwards lies behind those ends, and is found there by its unique key.
+The file is replaced about once a second. It says how many messages of the source are certainly done, and where each
+target queue ended then. Messages sent afterwards come after those ends, where their unique keys identify them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ VERSION = 1
 
 
 class QueueEnd(msgspec.Struct):
-    """``end_offset``: the queue offset behind the last message of which the file knows."""
+    """``end_offset``: the queue offset after the last message that the file knows of."""
 
     topic: str
     broker_name: str
@@ -31,7 +31,7 @@ class QueueEnd(msgspec.Struct):
 
 
 class ImportProgress(msgspec.Struct, kw_only=True):
-    """Counts messages of the source, from its beginning. ``refused``: those that were not taken."""
+    """Counts messages of the source, from its beginning. ``refused``: messages that were not accepted."""
 
     kind: str = KIND
     version: int = VERSION
@@ -53,13 +53,13 @@ class ImportProgress(msgspec.Struct, kw_only=True):
 
 
 def progress_path(digest: str, namesrv_addrs: Sequence[str], to: str | None) -> Path:
-    """One file for what is imported, and where to."""
+    """One file for each source and target."""
     target = hashlib.sha256(repr((sorted(namesrv_addrs), to)).encode()).hexdigest()
     return state_dir() / "imports" / f"{digest[:24]}-{target[:8]}.json"
 
 
 def save(path: Path, progress: ImportProgress) -> None:
-    """Durable at return. StorageError."""
+    """Saves the progress, durably. StorageError."""
     try:
         write_private(path, msgspec.json.format(msgspec.json.encode(progress), indent=1).decode() + "\n")
     except OSError as error:
@@ -67,7 +67,7 @@ def save(path: Path, progress: ImportProgress) -> None:
 
 
 def load(path: Path) -> ImportProgress | None:
-    """None if there is none. StorageError if it is none of ours, or damaged."""
+    """The saved progress; None if there is none. StorageError if the file is damaged or not ours."""
     try:
         found = msgspec.json.decode(path.read_bytes(), type=ImportProgress)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Sends several messages at once, over one connection a broker, and says what became of each."""
+"""Sends several messages at once, over one connection per broker, and returns the outcome of each."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _LABEL = request_label(RequestCode.SEND_MESSAGE_V2)
 
 
 class Load(msgspec.Struct, kw_only=True):
-    """One message of the source. ``encoded`` is what is sent to ``queue``; None if it is not sent, because it was sent
-    before, or nobody takes it. ``outcome`` is None as long as nobody knows."""
+    """One message of the source. ``encoded`` is sent to ``queue``; it is None if the message was sent before, or no
+    broker accepts it. ``outcome`` is None until it is known."""
 
     number: int
     queue: MessageQueue | None = None
@@ -44,7 +44,7 @@ class Load(msgspec.Struct, kw_only=True):
 
 
 class Lanes:
-    """Connections to brokers, made when they are needed. ``close`` it."""
+    """Connections to brokers, made when needed. ``close`` closes them."""
 
     def __init__(self, credentials: Credentials | None, tls: ssl.SSLContext | None, timeout_s: float):
         self._credentials = credentials
@@ -54,8 +54,8 @@ class Lanes:
         self._deadlines_s: dict[int, float] = {}
 
     def put(self, load: Load) -> None:
-        """Sends it. ConnectError if the broker cannot be reached: then it was not sent."""
-        from spark_tools.pipeline import Pipeline  # for those who send
+        """Sends a message. ConnectError if the broker cannot be reached; the message was then not sent."""
+        from spark_tools.pipeline import Pipeline  # only for senders
 
         assert load.encoded is not None
         lane = self._lanes.get(load.addr)
@@ -69,7 +69,8 @@ class Lanes:
         )  # fmt: skip
 
     def answers(self) -> list[tuple[Load, Command | None]]:
-        """Of at least one message under way; None for one that nobody answers. [] if none is under way."""
+        """The answers to at least one pending message, with None for a message that gets no answer. [] if none is
+        pending."""
         from spark_tools.pipeline import wait_for_answers
 
         found = []
@@ -79,7 +80,8 @@ class Lanes:
         return found
 
     def result(self, load: Load, answer: Command | None) -> SendResult:
-        """What an answer says. RefusedError; ConnectError or RequestTimeoutError for none."""
+        """The result in an answer. RefusedError if the broker refused; ConnectError or RequestTimeoutError if there is
+        no answer."""
         assert load.queue is not None
         assert load.encoded is not None
         if answer is None:
