@@ -1,1 +1,1 @@
-"""Manual pages: what one says (``pages``), and how it is written (``man_page``)."""
+"""Manual pages: their content (``pages``), and how they are written (``man_page``)."""

@@ -1,7 +1,6 @@
-"""A manual page as data, and its two forms: roff for ``man``, and plain text for machines that have no ``man``.
+"""A manual page as data, and its two forms: roff for ``man``, and plain text for machines without ``man``.
 
-Text is as in helps: words between backticks are meant literally. The macros are those of man(7), which groff and mandoc
-have.
+Text is as in helps: words in backticks are literal. The macros are those of man(7), which groff and mandoc have.
 """
 
 from __future__ import annotations
@@ -35,13 +34,13 @@ class Prose(msgspec.Struct, frozen=True):
 
 
 class Terms(msgspec.Struct, frozen=True):
-    """What each term means."""
+    """Terms with their meanings."""
 
     of: tuple[tuple[str, str], ...]
 
 
 class Verbatim(msgspec.Struct, frozen=True):
-    """Lines that are not filled."""
+    """Lines that are not wrapped."""
 
     lines: tuple[str, ...]
 
@@ -55,7 +54,7 @@ class Section(msgspec.Struct, frozen=True):
 
 
 class ManPage(msgspec.Struct, frozen=True):
-    """``name`` is that of the file, without its section."""
+    """``name`` is the file's name, without its section."""
 
     name: str
     sections: tuple[Section, ...]
@@ -75,7 +74,7 @@ class ManPage(msgspec.Struct, frozen=True):
         return "\n".join(lines) + "\n"
 
     def text(self, width: int) -> Iterator[str]:
-        """Section by section, in lines of this width at most, but for those that are not filled."""
+        """The page section by section, in lines of at most ``width``, except for those that are not wrapped."""
         for at, section in enumerate(self.sections):
             parts = "\n\n".join(_text_of(part, width) for part in section.parts)
             yield f"{chr(10) if at else ''}{section.title}\n{parts}\n"
@@ -100,18 +99,18 @@ def _roff_of(part: Part) -> list[str]:
 
 
 def _line(text: str) -> str:
-    """A paragraph on one line. Parts of odd number are those between backticks."""
+    """A paragraph on one line. Parts with an odd number are in backticks."""
     parts = _CODE.split(text)
     return _guarded("".join(rf"\fB{_escaped(part)}\fR" if at % 2 else _escaped(part) for at, part in enumerate(parts)))
 
 
 def _escaped(text: str) -> str:
-    """Every character as itself: what is not ASCII by its number, so that no encoding must be guessed."""
+    """The text with characters outside ASCII written by number, so that no encoding must be guessed."""
     return "".join(_ROFF.get(char) or (char if char.isascii() else rf"\[u{ord(char):04X}]") for char in text)
 
 
 def _guarded(line: str) -> str:
-    """A line that begins with a dot is a macro otherwise, and an empty one a warning."""
+    """The line, protected: otherwise one that begins with a dot is a macro, and an empty one a warning."""
     return line if line and line[0] != "." else rf"\&{line}"
 
 

@@ -1,4 +1,4 @@
-"""What the manual pages say: one for the program, one for each command, all from the command tree."""
+"""The content of the manual pages: one for the program, one for each command, all from the command tree."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def all_pages(commands: Sequence[CommandInfo]) -> list[ManPage]:
 
 
 def program_page(commands: Sequence[CommandInfo]) -> ManPage:
-    """``commands``: those whose shared options the page describes."""
+    """The program's page. ``commands`` are those whose shared options it describes."""
     variables = [
         (", ".join(kind.variables), f"As {kind.flag}; in a file of settings `{kind.key}`.") for kind in KINDS
     ]  # fmt: skip

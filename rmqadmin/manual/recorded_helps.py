@@ -1,10 +1,10 @@
-"""Helps of commands as data (``helps.jsonl``), so that a help loads no command: what one imports takes longer than all
-else that ``COMMAND --help`` does.
+"""Helps of commands as data (``helps.jsonl``), so that a help loads no command: a command's imports take longer than
+everything else that ``COMMAND --help`` does.
 
-A help is recorded as what Typer tells its formatter, and is told to one again, which knows the terminal's width. The
-file's first line has the rows of all option lists, each once; every other line has a command's name and its calls,
-whose lists name their rows by number. ``python -m rmqadmin.reference`` writes it, and a test holds it equal to the
-program.
+A help is recorded as the calls that Typer makes to its formatter. They are replayed to a new formatter, which knows the
+terminal's width. The first line of the file has the rows of all option lists, each once; every other line has a
+command's name and its calls, whose lists refer to rows by number. ``python -m rmqadmin.reference`` writes the file, and
+a test checks that it matches the program.
 """
 
 from __future__ import annotations
@@ -16,15 +16,14 @@ import msgspec
 
 FILE = Path(__file__).with_name("helps.jsonl")
 LIST = "write_dl"
-"""The method whose first argument is rows."""
+"""The method whose first argument is a list of rows."""
 
 Calls = list[tuple[str, list[Any]]]
 """Methods of a formatter, and their arguments."""
 
 
 def recorded_help(name: str, formatter: Any) -> str | None:
-    """The help of a command by its name in the registry, as a fresh formatter of Typer's lays it out. None if none is
-    recorded."""
+    """The help of a command by its registry name, as a new Typer formatter lays it out. None if it is not recorded."""
     text = FILE.read_text("utf-8") if FILE.is_file() else ""
     begin = text.find(f'\n["{name}",') + 1
     if begin == 0:

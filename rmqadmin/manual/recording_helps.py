@@ -1,4 +1,4 @@
-"""Makes ``helps.jsonl``: what every command tells Typer's formatter when it is asked for its help."""
+"""Makes ``helps.jsonl``: the calls that every command makes to Typer's formatter for its help."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from rmqadmin.manual.recorded_helps import LIST, Calls
 from rmqadmin.registry import ENTRIES, Entry
 
 _METHODS = ("write_usage", "write_text", "write_paragraph", "write_heading", "indent", "dedent", LIST)
-"""All that commands use, ``section`` and ``indentation`` by way of them."""
+"""All the methods that commands use; ``section`` and ``indentation`` call these."""
 
 
 def helps() -> str:
-    """The file's text."""
+    """The text of the file."""
     numbers: dict[tuple[str, str], int] = {}
     lines = []
     for entry in ENTRIES:
@@ -47,7 +47,7 @@ def calls_of(entry: Entry) -> Calls:
 
 
 def _record(calls: Calls, name: str, method: Any, *args: Any) -> None:
-    """Methods that call others say what they say to those, too: only the outer call is recorded."""
+    """Records calls of a method. Methods call each other, so only the outermost call is recorded."""
     depth = len(calls)
     method(*args)
     calls[depth:] = [(name, list(args))]

@@ -1,4 +1,4 @@
-"""Options that several of the commands about users and ACL have, in mqadmin's spelling."""
+"""Options that several commands about users and ACL share, in mqadmin's spelling."""
 
 from __future__ import annotations
 

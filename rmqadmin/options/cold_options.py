@@ -1,4 +1,4 @@
-"""Options that several of the commands about cold data have, in mqadmin's spelling."""
+"""Options that several commands about cold data share, in mqadmin's spelling."""
 
 from __future__ import annotations
 

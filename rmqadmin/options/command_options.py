@@ -1,8 +1,8 @@
-"""The options that commands share, declared once: which fields of ``CommonOptions`` a command gets behind its own, and
-the types of the values that mqadmin spells in its own way.
+"""The options that commands share, declared once: which fields of ``CommonOptions`` a command gets after its own
+options, and the types of values that mqadmin spells in its own way.
 
-What we add has long names only, because mqadmin's commands use the short letters for other things; ``-ak`` and ``-sk``,
-which its users know, are exceptions, and ``-o`` wherever it is free.
+Options that we add have only long names, because mqadmin's commands use the short letters for other things. The
+exceptions are ``-ak`` and ``-sk``, which mqadmin's users know, and ``-o`` wherever it is free.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from rmqadmin.registry import Effect, Entry
 from rmqproto.errors import UsageError
 
 OUTPUT_SHORT = "-o"
-"""Short for ``--output`` before every command, and behind those of which it is not an option of their own."""
+"""Short for ``--output`` before every command, and after commands that have no ``-o`` of their own."""
 
 IMPLIED_VALUES = {"--watch": f"{WATCH_INTERVAL_DEFAULT_S:g}"}
-"""Options that may stand without a value, and what they then mean."""
+"""Options that may be given without a value, and the value they then have."""
 
 MQADMIN_OPTIONS = frozenset({"--namesrvAddr", "--interval"})
 """The shared options that are mqadmin's own."""
 
 
 OF_CONTEXT = "without a word from the user, as the context says"
-"""Marks an option for the cluster that a command must know, if no broker is named."""
+"""Marks an option for the cluster that a command needs if no broker is named."""
 
 INSTEAD_OF_CLUSTER = frozenset({"--brokerAddr", "--brokerName", "--all-clusters"})
-"""Options that name what a marked one would."""
+"""Options that replace a marked one."""
 
 
 class TrueFalse(StrEnum):
-    """A boolean that takes a value, as mqadmin has them: ``-o true``."""
+    """A boolean with a value, as in mqadmin: ``-o true``."""
 
     TRUE = "true"
     FALSE = "false"
@@ -103,7 +103,7 @@ Texts = list[str] | None
 
 
 def pairs(option: str, texts: Texts) -> dict[str, str]:
-    """What a repeated option says, each time in the form NAME=VALUE; UsageError for another form."""
+    """The values of a repeated option of the form NAME=VALUE; UsageError for another form."""
     found = {}
     for text in texts or []:
         name, separator, value = text.partition("=")
@@ -133,8 +133,8 @@ _FIELDS_BY_EFFECT: dict[Effect, tuple[str, ...]] = {
 
 def options_for(entry: Entry, own: Collection[str] = ()) -> list[inspect.Parameter]:
     """The shared options of a command as parameters of a function, for Typer to read. ``own``: the spellings of the
-    command's other options. ``-o`` is short for ``--output`` unless it is one of them; and where mqadmin has an option
-    of which ``--json`` is a prefix, it is that."""
+    command's other options. ``-o`` is short for ``--output`` unless it is among them. If mqadmin has an option that
+    ``--json`` is a prefix of, ``--json`` means that one."""
     names = [*(["interval_s"] if entry.has_interval else []), *_FIELDS_BY_EFFECT[entry.effect]]
     has_own_o = OUTPUT_SHORT in own
     if entry.is_mqadmin and any(spelling.startswith("--json") for spelling in own):
@@ -149,7 +149,7 @@ def options_for(entry: Entry, own: Collection[str] = ()) -> list[inspect.Paramet
 
 
 def spellings_of(parameter: inspect.Parameter) -> tuple[str, ...]:
-    """How an option may be written, without what says its opposite. Empty for an argument."""
+    """The spellings of an option, without those that negate it. Empty for an argument."""
     option = typing.get_args(parameter.annotation)[-1]
     if not isinstance(option, OptionInfo):
         return ()
@@ -157,15 +157,15 @@ def spellings_of(parameter: inspect.Parameter) -> tuple[str, ...]:
 
 
 _COMMON_NAMES = {"typer": typer, "SECRET": SECRET, "ContextName": ContextName, "Confirm": Confirm}
-"""Those in the annotations of ``CommonOptions`` that its file does not load."""
+"""Names that the annotations of ``CommonOptions`` use but its file does not load."""
 
 
-@functools.cache  # each command asks twice for the shared ones, and their annotations take 3 ms
+@functools.cache  # each command needs the shared ones twice, and their annotations take 3 ms
 def parameters_of(group: type[OptionGroup]) -> tuple[inspect.Parameter, ...]:
     """The options of a group as parameters of a function, for Typer to read."""
     names = _COMMON_NAMES if group is CommonOptions else None
     annotations: dict[str, Any] = {}
-    for part in reversed(group.__mro__):  # ``typing.get_type_hints`` looks at all names once more, and takes 2 ms
+    for part in reversed(group.__mro__):  # ``typing.get_type_hints`` would look at all names again, and takes 2 ms
         annotations |= inspect.get_annotations(part, locals=names, eval_str=True)
     fields, defaults = group.__struct_fields__, group.__struct_defaults__
     without = (msgspec.NODEFAULT,) * (len(fields) - len(defaults))
@@ -176,17 +176,17 @@ def parameters_of(group: type[OptionGroup]) -> tuple[inspect.Parameter, ...]:
 
 
 def group_of(parameter: inspect.Parameter) -> type[OptionGroup] | None:
-    """The group that a command's parameter stands for, or None for an option of its own."""
+    """The group that a command's parameter stands for; None for a single option."""
     kind = parameter.annotation
     return kind if isinstance(kind, type) and issubclass(kind, OptionGroup) else None
 
 
 def secret_options(parameters: Iterable[inspect.Parameter]) -> frozenset[str]:
-    """The options that are marked with SECRET, by their last spelling."""
+    """The options marked with SECRET, by their last spelling."""
     return frozenset(spellings_of(each)[-1] for each in parameters if SECRET in typing.get_args(each.annotation))
 
 
 def cluster_option(parameters: Iterable[inspect.Parameter]) -> str | None:
-    """The option that is marked with OF_CONTEXT."""
+    """The option marked with OF_CONTEXT."""
     marked = [each for each in parameters if OF_CONTEXT in typing.get_args(each.annotation)]
     return spellings_of(marked[0])[-1] if marked else None

@@ -1,5 +1,5 @@
-"""What the shared options of a command line say. Typer is not needed for it: the annotations, which are for Typer, are
-read by ``command_options`` alone, and the names in them that this file does not load are given there."""
+"""The values of the options that commands share. This file does not need Typer: only ``command_options`` reads the
+annotations, which are for Typer, and supplies the names in them that this file does not load."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ WATCH_INTERVAL_MIN_S = 0.1
 
 
 class OptionGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """Options that belong together, for a command that has many: it declares a parameter of this type, and gets one
-    frozen value. Annotate every field with ``typer.Option``; the command line shows them in their order."""
+    """A group of related options, for a command with many: it declares a parameter of this type, and gets one frozen
+    value. Annotate every field with ``typer.Option``; the command line shows them in order."""
 
 
 class CommonOptions(OptionGroup, frozen=True):
@@ -116,8 +116,8 @@ class CommonOptions(OptionGroup, frozen=True):
     confirm: Confirm = None
 
     def settings(self) -> EffectiveSettings:
-        """What is in force, of which the options are one part."""
-        from rmqadmin.core.contexts.settings import EffectiveSettings  # 3 ms, which `--help` does not need
+        """The settings in force, to which these options contribute."""
+        from rmqadmin.core.contexts.settings import EffectiveSettings  # 3 ms; not needed for `--help`
 
         flags = {
             "namesrv_addr": self.namesrv_addr,
@@ -134,7 +134,7 @@ class CommonOptions(OptionGroup, frozen=True):
         return EffectiveSettings(flags, context_flag=self.context)
 
     def format(self, before_command: str | None) -> Format:
-        """``--output``, then ``-o`` before the command, then what the settings say. UsageError."""
+        """``--output``, else ``-o`` before the command, else the settings. UsageError."""
         if self.json_fields is not None:
             if self.output is not None or before_command is not None:
                 raise UsageError("--json is a format of its own", hint="Leave out --output.")
@@ -153,11 +153,11 @@ SERVER_OPTIONS = (
     "namesrv_addr", "context", "access_key", "secret_key", "is_tls", "tls_ca", "tls_cert", "tls_key", "tls_insecure",
     "timeout_s",
 )  # fmt: skip
-"""The fields of ``CommonOptions`` that say how servers are reached."""
+"""The fields of ``CommonOptions`` about how servers are reached."""
 
 
 def color_of(option: Color) -> Color:
-    """``--color``, then what the settings say. UsageError for a word in the file that is none of them."""
+    """``--color``, else the settings. UsageError for an invalid word in the file."""
     if option is not Color.AUTO:
         return option
     setting = CommonOptions().settings().setting("color")

@@ -1,4 +1,4 @@
-"""What can be said of a context on a command line."""
+"""The options for the settings of a context."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OneContext = Annotated[str, typer.Argument(metavar="CONTEXT", help="Name of the 
 
 
 class ContextOptions(OptionGroup, frozen=True):
-    """The settings of a context, by their keys. None is what was not given."""
+    """The settings of a context, by key. None means not given."""
 
     namesrv_addr: Annotated[
         str | None, typer.Option("-n", "--namesrvAddr", metavar="HOST:PORT[;...]", help="Its name servers.")
@@ -55,7 +55,7 @@ class ContextOptions(OptionGroup, frozen=True):
     ] = None
 
     def values(self) -> dict[str, object]:
-        """By key, only what was given. Paths are made absolute."""
+        """The given settings by key. Paths are made absolute."""
         import os
 
         import msgspec

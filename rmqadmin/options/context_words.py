@@ -1,4 +1,4 @@
-"""The options about contexts and secrets that stand in more than one place: before every command, behind it, in a
+"""Options about contexts and secrets that are used in several places: before a command, after it, in an option
 group."""
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 SECRET = "a secret, which is written down nowhere"
-"""Marks an option whose value must not get into the history of ``rmqadmin shell``."""
+"""Marks an option whose value must stay out of the history of ``rmqadmin shell``."""
 
 ContextName = Annotated[
     str | None,

@@ -1,4 +1,4 @@
-"""Options that several of the commands about controllers have, in mqadmin's spelling."""
+"""Options that several commands about controllers share, in mqadmin's spelling."""
 
 from __future__ import annotations
 

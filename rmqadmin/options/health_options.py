@@ -1,4 +1,4 @@
-"""What the commands about health have in common: two clients, with a deadline, and options of the samples."""
+"""What the health commands share: two clients with a deadline, and the options for samples."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from rmqadmin.core.health.facts import ClusterFacts
 
 DEADLINE_TIMEOUTS = 6
-"""All questions together may take so many times as long as one."""
+"""The deadline for all questions together, in time-outs of one question."""
 
 MEMBER_WAIT_MAX_S = 2.0
-"""Longest wait for one client of a group. Its broker would wait 10 s."""
+"""The longest wait for one client of a group. Its broker would wait 10 s."""
 
 Sample = Annotated[
     float,
@@ -37,7 +37,8 @@ Sample = Annotated[
 
 @contextmanager
 def health_clients(call: Call, *, pause_s: float = 0.0) -> Iterator[tuple[DeadlineClient, DeadlineClient]]:
-    """One that asks servers, and one that asks clients of groups. Both end in time: ``pause_s`` is not counted."""
+    """Two clients: one asks servers, the other asks clients of groups. Both have a deadline, in which ``pause_s`` does
+    not count."""
     from rmqadmin.core.deadline_client import DeadlineClient
 
     admin = call.new_client(DeadlineClient, read_only=True)
@@ -74,7 +75,7 @@ LongCluster = Annotated[
 def limits(
     warning: str | None, critical: str | None, known: Collection[Quantity], default: tuple[str | None, str | None]
 ) -> tuple[Thresholds, Thresholds]:
-    """What ``-w`` and ``-c`` say; if neither is given, the defaults. UsageError."""
+    """The thresholds of ``-w`` and ``-c``; if neither is given, the defaults. UsageError."""
     if warning is None and critical is None:
         warning, critical = default
     return (
@@ -84,8 +85,8 @@ def limits(
 
 
 def require_answer(facts: ClusterFacts, *, brokers_too: bool = True) -> None:
-    """ConnectError if no name server answers, NotFoundError if none of them knows a broker: nothing is wrong with none,
-    and nothing is known."""
+    """ConnectError if no name server answers, NotFoundError if none of them knows a broker: without answers, a check
+    must not report that all is well."""
     if not facts.answering:
         raise ConnectError("; ".join(namesrv.error or namesrv.addr for namesrv in facts.namesrvs))
     if brokers_too and not facts.brokers:

@@ -1,5 +1,5 @@
-"""Options that choose among a group's dead letters, in the words of ``spark_tools.replay``. ``dlq show`` takes the same
-conditions, and reads the letters itself."""
+"""Turns options that choose among a group's dead letters into a request of ``spark_tools.replay``. ``dlq show`` takes
+the same conditions, but reads the letters itself."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 
 def letters_request(call: Call, group: str, letters: LetterOptions) -> ReplayRequest:
-    """All dead letters that the options choose, to their origin topics. UsageError for options that make no sense."""
+    """A request to redrive all dead letters that the options choose to their origin topics. UsageError for inconsistent
+    options."""
     from spark_tools.replay.plans.plan import Selection
     from spark_tools.replay.plans.request import ReplayRequest
 

@@ -1,4 +1,4 @@
-"""What several of the commands about lite topics share: options in mqadmin's spelling, and how mqadmin writes."""
+"""What several commands about lite topics share: options in mqadmin's spelling, and mqadmin's notation."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ ParentTopic = Annotated[
 ]
 
 MQADMIN_NAME_WIDTH = 40
-"""At most so many characters of a broker's name."""
+"""The most characters shown of a broker's name."""
 
 
 def time_or(otherwise: str, time_ms: int | None) -> str:
-    """mqadmin's time, or what it writes where there is none."""
+    """mqadmin's time, or what it writes if there is none."""
     return otherwise if time_ms is None or time_ms <= 0 else mqadmin_time(time_ms, milliseconds=True)

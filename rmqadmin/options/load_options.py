@@ -25,7 +25,7 @@ ProcessCount = Annotated[
 
 
 class TimeOptions(OptionGroup, frozen=True):
-    """How long, and how often is told."""
+    """How long the load lasts, and how often it reports."""
 
     duration_s: Annotated[
         float, typer.Option("--duration", metavar="S", min=0.1, help="Seconds that are measured.")
@@ -37,7 +37,7 @@ class TimeOptions(OptionGroup, frozen=True):
 
 
 class TopicOptions(OptionGroup, frozen=True):
-    """Whether the topic is made and removed."""
+    """Whether the topic is created and removed."""
 
     create: Annotated[bool, typer.Option("--create", help="Make the topic if it is not there.")] = False
     remove: Annotated[bool, typer.Option("--remove", help="Remove it at the end if it was made here.")] = False

@@ -1,4 +1,4 @@
-"""Options of the commands about manifests, and what all of them do first."""
+"""Options of the manifest commands, and their common first step."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ Prune = Annotated[
 def planned(
     call: Call, files: Sequence[str], broker_addr: str | None, cluster_name: str | None, prune: str | None
 ) -> list[ObjectStep]:
-    """The steps from what is there to what the files say. UsageError for files that say it wrongly, and for a name
-    behind ``--prune`` that is not the cluster's."""
+    """The steps from the present state to the one in the files. UsageError for invalid files, and for a name after
+    ``--prune`` that is not the cluster's."""
     manifest = read_manifest(files)
     if prune is not None and (cluster_name is None or prune.strip() != cluster_name.strip()):
         raise UsageError(

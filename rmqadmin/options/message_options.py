@@ -1,4 +1,4 @@
-"""Options that several of the commands about messages have, in mqadmin's spelling."""
+"""Options that several commands about messages share, in mqadmin's spelling."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ Sql92 = Annotated[
 
 
 class ConditionOptions(OptionGroup, frozen=True):
-    """Which messages, of all commands that select some. All conditions must hold."""
+    """Which messages to select, for all commands that select some. All conditions must hold."""
 
     tag: Annotated[str, typer.Option("--tag", metavar="EXPR", help="Tags: 'a || b'.")] = ALL
     keys: Annotated[Texts, typer.Option("--key", metavar="KEY", help="With this key. Repeat: with all.")] = None
@@ -71,7 +71,7 @@ class ConditionOptions(OptionGroup, frozen=True):
     sql92: Sql92 = None
 
     def as_conditions(self) -> dict[str, Any]:
-        """As fields of ``MessageConditions``. UsageError for what is no condition."""
+        """The options as fields of ``MessageConditions``. UsageError for an invalid condition."""
         sql92_filter(self.sql92)
         return {
             "tags": self.tag,
@@ -84,7 +84,7 @@ class ConditionOptions(OptionGroup, frozen=True):
 
 
 TAIL_DEFAULT = 10
-"""What ``--follow`` alone begins with, as ``tail -f`` does."""
+"""What ``--follow`` alone begins with, like ``tail -f``."""
 
 
 StopAfter = Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="Stop after N messages.")]
@@ -100,7 +100,7 @@ Follow = Annotated[
 
 
 class WindowOptions(OptionGroup, frozen=True):
-    """Where of a topic."""
+    """Which part of a topic."""
 
     start: Annotated[
         str | None, typer.Option("--from", metavar="TIME", help="Stored at this time or later; or a range A..B.")
@@ -115,7 +115,7 @@ class WindowOptions(OptionGroup, frozen=True):
 
 
 class ReadExtent(OptionGroup, frozen=True):
-    """How much is read of what could be."""
+    """How much to read."""
 
     limit: Annotated[
         int | None,
@@ -125,7 +125,7 @@ class ReadExtent(OptionGroup, frozen=True):
     follow: Follow = False
 
     def source(self, reader: QueueReader, places: Sequence[QueuePlace], *, has_begin: bool) -> MessageSource:
-        """What these options choose of ``places``. ``has_begin``: the user said where they begin."""
+        """The messages of ``places`` that these options choose. ``has_begin``: the user said where to begin."""
         limit = self.limit if self.follow else self.limit or READ_COUNT_DEFAULT
         tail = TAIL_DEFAULT if self.follow and self.tail is None and not has_begin else self.tail
         first = queue_after_queue(reader, places) if tail is None else iter([newest(reader, places, tail)])
@@ -133,7 +133,7 @@ class ReadExtent(OptionGroup, frozen=True):
         return MessageSource(batches, limit, is_endless=self.follow)
 
     def checked_for_mqadmin(self) -> int:
-        """The limit. UsageError for what mqadmin's text, which shows queue after queue, has no place for."""
+        """The limit. UsageError for options that mqadmin's text cannot show, because it goes queue after queue."""
         if self.tail is not None or self.follow:
             raise UsageError("mqadmin's text has no --tail and no --follow", hint="Choose another --output.")
         return self.limit or READ_COUNT_DEFAULT

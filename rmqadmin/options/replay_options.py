@@ -1,5 +1,5 @@
-"""The options of a redrive or replay, in groups: each is one frozen value that a command takes. What an option means is
-its help; the groups say what belongs together."""
+"""The options of a redrive or replay, in groups: a command gets each group as one frozen value. The help says what each
+option means; the groups show which belong together."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OpenDlq = Annotated[
 
 
 class SourceOptions(OptionGroup, frozen=True):
-    """Where messages come from: topics or a group's dead letters, on a broker or in a store directory, and which part
+    """Where messages come from (topics or a group's dead letters, on a broker or in a store directory), and which part
     of them."""
 
     topics: Annotated[Texts, typer.Option("--topic", metavar="TOPIC", help="Messages of this topic. Repeat.")] = None
@@ -49,7 +49,7 @@ class SourceOptions(OptionGroup, frozen=True):
 
 
 class SelectionOptions(ConditionOptions, frozen=True):
-    """Which of them to take. All conditions must hold."""
+    """Which messages to take. All conditions must hold."""
 
     where: Annotated[
         str | None, typer.Option("--where", metavar="SQL", help="Spark SQL over the columns of the rocketmq source.")
@@ -59,20 +59,20 @@ class SelectionOptions(ConditionOptions, frozen=True):
 
 
 class LetterOptions(ConditionOptions, frozen=True):
-    """Which of a group's dead letters. All conditions must hold."""
+    """Which of a group's dead letters to take. All conditions must hold."""
 
     ids: Annotated[Texts, typer.Option("--id", metavar="ID", help="With this id. Repeat: any of them.")] = None
     start: From = None
     end: Before = None
 
     def between(self, now_ms: int) -> TimeRange:
-        """UsageError for what is no time."""
+        """The range of times. UsageError for an invalid time."""
         begin_ms = parse_time(self.start, now_ms) if self.start else None
         return TimeRange(begin_ms, parse_time(self.end, now_ms) if self.end else None)
 
 
 class RewriteOptions(OptionGroup, frozen=True):
-    """What is changed in each."""
+    """What to change in each message."""
 
     set_properties: Annotated[Texts, typer.Option("--set-property", metavar="K=V", help="Repeat.")] = None
     unset_properties: Annotated[Texts, typer.Option("--unset-property", metavar="K", help="Repeat.")] = None
@@ -83,7 +83,7 @@ class RewriteOptions(OptionGroup, frozen=True):
 
 
 class DeliveryOptions(OptionGroup, frozen=True):
-    """Where they go, in which order, and as what."""
+    """Where the messages go, in which order, and as what."""
 
     to: Annotated[
         str, typer.Option("--to", metavar="same|topic:NAME|group|file:PATH", help="Where to; same is the origin topic.")
@@ -112,7 +112,7 @@ class DeliveryOptions(OptionGroup, frozen=True):
 
 
 class JobOptions(OptionGroup, frozen=True):
-    """The job: whether it sends, what it is called, where its plan and ledger are."""
+    """The job: whether it sends, its name, and where its plan and ledger are."""
 
     execute: Annotated[bool, typer.Option("--execute", help="Send. Without it, the plan is shown and kept.")] = False
     ledger: Annotated[str | None, typer.Option("--ledger", metavar="DIR", help="Plans and ledgers of all jobs.")] = None
@@ -123,7 +123,7 @@ class JobOptions(OptionGroup, frozen=True):
 
 
 class PaceOptions(OptionGroup, frozen=True):
-    """How fast it sends, and how often it writes its ledger."""
+    """How fast the job sends, and how often it writes its ledger."""
 
     rate: Rate = None
     byte_rate: Annotated[float | None, typer.Option("--byte-rate", metavar="N", min=1, help="Bytes a second.")] = None
@@ -170,7 +170,7 @@ class GuardOptions(OptionGroup, frozen=True):
 
 
 class SparkOptions(OptionGroup, frozen=True):
-    """The Spark that does it."""
+    """The Spark that runs the job."""
 
     master: Annotated[str, typer.Option("--master", metavar="URL", help="Spark master.")] = "local[*]"
     cores: Annotated[

@@ -17,7 +17,7 @@ NEW_LINE = "The new mapping data is written to file {}"
 
 
 class MappingOptions(OptionGroup, frozen=True):
-    """Which brokers, and from where the mapping comes."""
+    """Which brokers, and where the mapping comes from."""
 
     clusters: Annotated[
         str | None, typer.Option("-c", "--clusters", metavar="CLUSTERS", help="The brokers of these clusters: a,b.")
@@ -35,7 +35,7 @@ class MappingOptions(OptionGroup, frozen=True):
 def change(
     call: Call, topic: str, options: MappingOptions, make_plan: MakePlan, put: PutPlan, lines: tuple[str, str]
 ) -> Changes:
-    """Carries a change out and says which files it left. ``lines`` are mqadmin's words for the two."""
+    """Carries out a change and says which files it left. ``lines`` are mqadmin's words for the two files."""
     wish = MappingWish(
         options.brokers, options.clusters, options.map_file, force=options.force_replace is TrueFalse.TRUE
     )

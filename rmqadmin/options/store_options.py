@@ -1,4 +1,4 @@
-"""What the commands about stores have in common: the directory, and a line that says how far a check is."""
+"""What the commands about stores share: the directory, and a progress line."""
 
 from __future__ import annotations
 

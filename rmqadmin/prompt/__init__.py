@@ -1,1 +1,1 @@
-"""What ``rmqadmin shell`` is made of. Lines that nobody types need no prompt_toolkit."""
+"""The parts of ``rmqadmin shell``. Lines that are not typed do not need prompt_toolkit."""

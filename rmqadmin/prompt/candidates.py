@@ -1,6 +1,5 @@
-"""What can stand where the cursor is: commands, options, values, names. Which option takes which names is
-``shells.words``' business, as in the completion files of other shells; here the names are those of the live cluster.
-"""
+"""What can stand at the cursor: commands, options, values, names. ``shells.words`` knows which option takes which
+names, for this and for the completion files of other shells; here the names are those of the live cluster."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ _MAY_STAND_ALONE = "--watch"
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """``text`` as it is typed, and what comes ``behind`` it. ``told`` is shown beside it."""
+    """``text`` is typed, followed by ``behind``. ``told`` is shown beside it."""
 
     text: str
     told: str = ""
@@ -33,15 +32,15 @@ class Candidate(msgspec.Struct, frozen=True):
 
 
 class Offer(msgspec.Struct, frozen=True):
-    """What can stand in place of the line's end from ``start`` on."""
+    """What can replace the end of the line, from ``start`` on."""
 
     start: int
     candidates: Sequence[Candidate] = ()
 
 
 class LineSoFar(msgspec.Struct):
-    """What is typed of a command. ``values`` are those of its options, by the name that is written last in the help,
-    and of those before it. ``waiting`` is the option whose value comes next. ``args`` are the words behind the
+    """What is typed of a command so far. ``values`` are those of its options and of options before it, by each option's
+    last name in the help. ``waiting`` is the option whose value comes next. ``args`` are the words after the
     command."""
 
     noun: str = ""
@@ -53,14 +52,14 @@ class LineSoFar(msgspec.Struct):
 
 
 AskNames = Callable[[str, LineSoFar], Iterable[str]]
-"""The names of a kind, for a line."""
+"""Returns the names of a kind, for a line."""
 
 _describe = cache(describe)
 _root = cache(root_options)
 
 
 def offer(before_cursor: str, ask: AskNames) -> Offer:
-    """What can stand behind ``before_cursor``. ``ask`` is called if names can."""
+    """What can follow ``before_cursor``. ``ask`` is called if names can."""
     parsed = parse_line(before_cursor)
     words = parsed.words
     is_ours = parsed.piped_to is None and not parsed.is_in_comment
@@ -75,7 +74,7 @@ def offer(before_cursor: str, ask: AskNames) -> Offer:
 
 
 def read_words(words: list[str]) -> LineSoFar:
-    """What whole words say, the last of which may be waiting for another."""
+    """The meaning of whole words. The last one may be waiting for a value."""
     found = LineSoFar()
     for at, word in enumerate(words):
         if found.waiting is not None:
@@ -111,7 +110,7 @@ def _options(line: LineSoFar) -> list[OptionInfo]:
 
 
 def _option(line: LineSoFar, name: str) -> OptionInfo | None:
-    spellings = {name, f"--{name.lstrip('-')}"}  # mqadmin takes long names with one dash, too
+    spellings = {name, f"--{name.lstrip('-')}"}  # mqadmin also takes long names with one dash
     return next((option for option in _options(line) if not spellings.isdisjoint(option.names)), None)
 
 
@@ -143,7 +142,7 @@ def _can_follow(option: OptionInfo, text: str, given: Iterable[str]) -> bool:
 
 
 def _of_option(option: OptionInfo, text: str) -> Candidate:
-    """By its longest name, or by the short one that somebody began."""
+    """An option by its longest name, or by the short one that the user began."""
     fitting = [name for name in option.names if name.lower().startswith(text.lower())]
     written = option.names[-1] if option.names[-1] in fitting else fitting[-1]
     return Candidate(written, f"{option.metavar} {option.help}".strip())
@@ -192,8 +191,7 @@ def _files(begun: str, current: TypedWord) -> list[Candidate]:
 
 
 def named(kind: str | None, line: LineSoFar, ask: AskNames, begun: str, current: TypedWord) -> list[Candidate]:
-    """Names of a kind. The system's own, of which tables say nothing either, are offered to those who begin one of them
-    and no other."""
+    """Names of a kind. The system's own names are offered only if the user has begun one of them and no other."""
     if kind is None:
         return []
     own: list[str] = []
@@ -206,7 +204,7 @@ def named(kind: str | None, line: LineSoFar, ask: AskNames, begun: str, current:
 
 
 def _beginning(texts: Iterable[str], begun: str, current: TypedWord) -> list[Candidate]:
-    """Those that begin so. Names with % are the system's: retry topics and dead letters, one a group. They are
-    offered to those who begin with it."""
+    """The texts that begin so. Names with % are the system's (retry topics and dead letters, one per group); they are
+    offered only if the user has begun with %."""
     fitting = (text for text in texts if text.isprintable() and text.lower().startswith(begun.lower()))
     return [Candidate(typed(text, current.open_quote)) for text in fitting if begun.startswith("%") or text[:1] != "%"]

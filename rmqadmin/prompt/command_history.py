@@ -1,5 +1,5 @@
-"""What was typed, for the arrow keys and Ctrl-R, in a file that only its owner may read. Lines with a secret are
-remembered by this shell alone, and so are those that begin with a blank."""
+"""Typed lines, for the arrow keys and Ctrl-R, in a file that only its owner may read. Lines with a secret, and lines
+that begin with a blank, are remembered only by this shell."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ANY_VALUE = "--value"
 
 
 class CommandHistory(History):
-    """A file that cannot be read or written is no error: there is no history then."""
+    """The history. If the file cannot be read or written, there is no history, and no error."""
 
     def __init__(self, is_secret: Callable[[str], bool], path: Path | None = None):
         super().__init__()
@@ -34,7 +34,7 @@ class CommandHistory(History):
         self._is_secret = is_secret
 
     def load_history_strings(self) -> Iterable[str]:
-        """The newest first."""
+        """The lines, newest first."""
         with contextlib.suppress(OSError):
             lines = self.path.read_text(encoding="utf-8", errors="replace").splitlines()
             if len(lines) > 2 * LINES_MAX:
@@ -58,8 +58,8 @@ class CommandHistory(History):
 
 
 def holds_secret(line: str, build: Callable[[str], RegistryCommand]) -> bool:
-    """Whether a line has a password or a key in it, as far as that can be told; True if in doubt. ``build`` makes the
-    command of a name."""
+    """Whether a line contains a password or a key, as far as that can be told; True if in doubt. ``build`` makes the
+    command with a given name."""
     if line.lstrip().startswith(PROGRAM_MARK):
         return bool(SECRET_NAME.search(line))
     parsed = parse_line(line)

@@ -1,7 +1,7 @@
-"""Runs the lines of a shell, one after the other, in this process.
+"""Runs the lines of a shell, one after another, in this process.
 
-A command finds the process as the one before it found it: its streams, the terminal's settings and the handler of
-Ctrl-C are put back. What is behind ``|``, and a line that begins with ``!``, is sh's.
+Every command finds the process unchanged: its streams, the terminal's settings and the Ctrl-C handler are restored
+after each. The part after ``|``, and a line that begins with ``!``, go to sh.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class ShellEnd(Exception):
 
 
 class CommandLines:
-    """``before`` is what every line inherits; its session keeps what stays between them."""
+    """Runs lines. ``before`` is what every line inherits; its session keeps what lasts between them."""
 
     def __init__(self, before: Invocation):
         self.before = before
 
     def run(self, line: str) -> int:
-        """The exit status of one line; 0 for an empty one. ShellEnd for ``exit``. Ctrl-C is status 130."""
+        """Runs one line; its exit status, 0 for an empty one. ShellEnd for ``exit``. Ctrl-C gives status 130."""
         try:
             with _put_back():
                 return self._run(line)
@@ -62,7 +62,8 @@ class CommandLines:
         return cli.run(words, self.before)
 
     def _run_piped(self, words: list[str], program: str) -> int:
-        """The status of the command; if that is 0, or it only found that nobody reads any more, the program's."""
+        """Runs a command piped to a program. The status is the command's, or the program's if that is 0 or only says
+        that the program stopped reading."""
         with subprocess.Popen(program, shell=True, stdin=subprocess.PIPE) as process:
             assert process.stdin is not None
             out = io.TextIOWrapper(process.stdin, encoding="utf-8", errors="replace")
@@ -75,7 +76,7 @@ class CommandLines:
 
 
 def command_words(line: TypedLine) -> list[str]:
-    """The words of a command, also of one that was copied with the program's name. UsageError."""
+    """The words of a command, without the program's name if it was copied along. UsageError."""
     words = line.texts()
     return words[1:] if words[:1] == [diagnostics.PROGRAM] else words
 
@@ -87,7 +88,7 @@ def _run_program(text: str) -> int:
 
 
 def _wait(process: subprocess.Popen[bytes]) -> int:
-    """The status as sh has it. A Ctrl-C is the program's, while it runs."""
+    """Waits for a program; its status as in sh. While it runs, Ctrl-C is the program's."""
     while True:
         try:
             status = process.wait()
@@ -107,6 +108,6 @@ def _put_back() -> Iterator[None]:
     finally:
         sys.stdin, sys.stdout, sys.stderr = streams
         signal.signal(signal.SIGINT, on_interrupt)
-        # Only if they were changed: a job in the background would be stopped by the attempt.
+        # Only if they were changed: a background job would be stopped by the attempt.
         if terminal is not None and settings is not None and termios.tcgetattr(terminal) != settings:
             termios.tcsetattr(terminal, termios.TCSADRAIN, settings)

@@ -1,4 +1,4 @@
-"""The shell with a person before it: the prompt, what TAB offers, what happens at Ctrl-C and Ctrl-D."""
+"""The interactive shell: the prompt, the completions at TAB, and what Ctrl-C and Ctrl-D do."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from rmqadmin.session import Session
 from rmqproto.errors import RocketMQError
 
 _ADDR_WIDTH_MAX = 40
-"""A list of name servers would leave no room for a command."""
+"""A longer list of name servers would leave no room for a command."""
 _RED, _PLAIN = "\x1b[31m", "\x1b[0m"
 
 
 def converse(commands: CommandLines, session: Session) -> None:
-    """Until Ctrl-D or ``exit``."""
+    """Runs lines until Ctrl-D or ``exit``."""
     has_color = wants_color(color_of(commands.before.color), sys.stdout)
     completer = LiveCompleter(session)
     prompt: PromptSession[str] = PromptSession(
@@ -50,19 +50,19 @@ def converse(commands: CommandLines, session: Session) -> None:
         try:
             text = prompt.prompt(ANSI(head(session, status, has_color=has_color)))
             status = _run(commands, text) if text.strip() else status
-        except KeyboardInterrupt:  # at the prompt: the line is left as it is, and a new one begins
+        except KeyboardInterrupt:  # at the prompt: abandons the line and begins a new one
             status = ExitCode.OK
         except (EOFError, ShellEnd):
             return
 
 
 def _run(commands: CommandLines, text: str) -> int:
-    """The lines of a text, which may be pasted, up to the first that fails."""
+    """Runs the lines of a text, which may be pasted, up to the first that fails; its status."""
     status = int(ExitCode.OK)
     for line in text.splitlines():
         status = commands.run(line)
         if status == ExitCode.INTERRUPTED:
-            sys.stdout.write("\n")  # behind the ^C of the terminal
+            sys.stdout.write("\n")  # after the terminal's ^C
         if status != ExitCode.OK:
             break
     return status
@@ -75,8 +75,8 @@ def _build(name: str) -> cli.RegistryCommand:
 
 
 def head(session: Session, status: int, *, has_color: bool) -> str:
-    """``[live] 5> ``: the context in its colour, the name servers if they are not the context's, the status of the last
-    command if it failed."""
+    """The prompt ``[live] 5> ``: the context in its colour, the name servers if they are not the context's, and the
+    last command's status if it failed."""
     settings = session.filled(CommonOptions()).settings()
     try:
         context, addr = settings.context, settings.setting("namesrv_addr")
@@ -91,14 +91,14 @@ def head(session: Session, status: int, *, has_color: bool) -> str:
 
 
 class LiveCompleter(Completer):
-    """What TAB offers; names are asked for once a prompt."""
+    """The completions at TAB; names are asked for once per prompt."""
 
     def __init__(self, session: Session):
         self._session = session
         self.forget()
 
     def forget(self) -> None:
-        """What the cluster had: the last command may have changed it."""
+        """Drops the names of the cluster, which the last command may have changed."""
         self._names = LiveNames(self._session)
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:

@@ -1,9 +1,9 @@
-"""A typed line as words, by the rules that people know from sh: blanks part words; ``'…'`` and ``"…"`` keep them
-together; a backslash takes the next character as it is; ``#`` at the beginning of a word begins a comment. Nothing is
-expanded, and ``;``, ``$``, ``*`` and ``>`` are characters like others. A word ``|`` alone begins a command of sh.
+"""A typed line as words, by the familiar rules of sh: blanks separate words; ``'…'`` and ``"…"`` keep them together; a
+backslash escapes the next character; ``#`` at the beginning of a word begins a comment. Nothing is expanded, and ``;``,
+``$``, ``*`` and ``>`` are ordinary characters. After a word ``|``, the rest is a command for sh.
 
-``shlex`` would not do: it cannot say where a word begins, whether it was quoted, or what to complete where a quote is
-still open, and it takes ``a#b`` for a comment.
+``shlex`` would not do: it cannot say where a word begins, whether it was quoted, or what to complete after an open
+quote, and it takes ``a#b`` for a comment.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _PLAIN = re.compile(r"[\w@%+=:,./;!*~^{}?\[\]-]+", re.ASCII)
 
 
 class TypedWord(msgspec.Struct, frozen=True):
-    """``start`` is where it begins in the line, quote and all. ``open_quote`` is the quote that nothing closes."""
+    """``start`` is where the word begins in the line, including its quote. ``open_quote`` is an unclosed quote."""
 
     text: str
     start: int
@@ -28,14 +28,14 @@ class TypedWord(msgspec.Struct, frozen=True):
 
 
 class TypedLine(msgspec.Struct, frozen=True):
-    """``piped_to`` is what stands behind the ``|``, as it was typed; None without one."""
+    """``piped_to`` is the text after the ``|``, as typed; None without one."""
 
     words: list[TypedWord]
     piped_to: str | None = None
     is_in_comment: bool = False
 
     def texts(self) -> list[str]:
-        """The words of a line that is to be run. UsageError if a quote is open."""
+        """The words of a line to run. UsageError if a quote is open."""
         if self.words and self.words[-1].open_quote:
             raise UsageError(f"the quote {self.words[-1].open_quote} is not closed")
         return [word.text for word in self.words]
@@ -80,7 +80,7 @@ def _word(line: str, start: int) -> tuple[TypedWord, int]:
 
 
 def typed(text: str, quote: str = "") -> str:
-    """A word as ``parse_line`` would read it again, with the quote that somebody began if that is possible."""
+    """The word written so that ``parse_line`` reads it back, using the quote that the user began if possible."""
     if not quote and _PLAIN.fullmatch(text):
         return text
     if quote == '"':

@@ -1,4 +1,4 @@
-"""Names of the live cluster, to complete a line with: asked when they are wanted, once for a prompt."""
+"""Names of the live cluster for completion. They are asked for on demand, once per prompt."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ from rmqproto.errors import RocketMQError
 from rmqproto.names import RETRY_PREFIX
 
 WAIT_S = 5.0
-"""For an answer, and for one that did not come: so long is not asked again. A thread waits, so the prompt does not."""
+"""How long to wait for an answer, and how long not to ask again if none came. A thread waits, so that the prompt does
+not."""
 
 
 class OnceAsked:
-    """Names that were asked for, by what they are. What was answered is not asked again; a server that does not answer
-    is left alone for WAIT_S. For threads: one asks, and the others wait for its answer."""
+    """Names that were asked for, by subject. Answered questions are not asked again; a server that does not answer is
+    not asked for WAIT_S. Thread-safe: one thread asks, and the others wait for its answer."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, ...], list[str]] = {}
@@ -35,7 +36,7 @@ class OnceAsked:
         self._asking = Lock()
 
     def of(self, key: tuple[str, ...], ask: Callable[[], list[str]]) -> list[str] | None:
-        """``ask`` raises RocketMQError if nobody answers: then None."""
+        """The names; None if nobody answers, in which case ``ask`` raises RocketMQError."""
         with self._asking:
             if key in self._known:
                 return self._known[key]
@@ -50,7 +51,7 @@ class OnceAsked:
 
 
 class LiveNames:
-    """For one prompt. Never raises; what nobody answers is what commands last saw."""
+    """The names for one prompt. Never raises. If no server answers, the names are those that commands last saw."""
 
     def __init__(self, session: Session):
         self._session = session
@@ -93,8 +94,8 @@ class LiveNames:
 
 
 def read_names(admin: AdminClient, kind: str, line: LineSoFar) -> list[str]:
-    """Names of a kind that servers know, for a line; RocketMQError if nobody answers. None are known of a kind that is
-    not asked for."""
+    """The names of a kind that servers know, for a line; RocketMQError if no server answers. Empty for a kind that
+    servers are not asked about."""
     asked = _ASKED.get(kind)
     return [] if asked is None else sorted(asked(admin, line))
 
@@ -104,7 +105,7 @@ _PLACES = ("--brokerAddr", "--clusterName", "--namespace", "--controllerAddress"
 
 
 def _groups(admin: AdminClient, _line: LineSoFar) -> Iterable[str]:
-    """Without those that only a broker knows that does not answer."""
+    """The groups, without those known only to brokers that do not answer."""
     found = {topic.removeprefix(RETRY_PREFIX) for topic in admin.topic_list() if topic.startswith(RETRY_PREFIX)}
     for addr in selected_addrs(all_brokers(admin.cluster_info())):
         with suppress(RocketMQError):
@@ -117,7 +118,7 @@ def _brokers(admin: AdminClient, _line: LineSoFar) -> Iterable[str]:
 
 
 def _properties(admin: AdminClient, line: LineSoFar) -> Iterable[str]:
-    """Of the servers that the command is about."""
+    """The properties of the servers that the command is about."""
     command = line.command.entry.name if line.command is not None else ""
     if command == "updateNamesrvConfig":
         return admin.namesrv_config(admin.namesrv_addrs[0], with_own_defaults=True)

@@ -1,4 +1,4 @@
-"""Lines that nobody types: of ``-c``, of a file or a pipe on standard input."""
+"""Lines that are not typed: from ``-c``, or from a file or pipe on standard input."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from rmqadmin.prompt.command_lines import CommandLines, ShellEnd
 
 
 def run_lines(lines: Iterable[tuple[str, str]], commands: CommandLines, *, keep_going: bool) -> int:
-    """Runs lines, each with the name of its place, until one fails; with ``keep_going`` all, but for Ctrl-C. The status
-    of the first that failed, else 0."""
+    """Runs lines, each with the name of its place, until one fails; with ``keep_going``, all of them unless Ctrl-C. The
+    status of the first that failed, else 0."""
     first = int(ExitCode.OK)
     for place, line in lines:
         try:
@@ -34,14 +34,14 @@ def run_lines(lines: Iterable[tuple[str, str]], commands: CommandLines, *, keep_
 
 
 def given_lines(texts: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Those of ``-c``."""
+    """The lines of ``-c``."""
     for number, text in enumerate(texts, start=1):
         for line in text.splitlines():
             yield f"-c number {number}", line
 
 
 def script_lines(raw: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """The lines of a script. One that ends in a backslash goes on in the next."""
+    """The lines of a script. A line that ends with a backslash continues on the next."""
     numbers, begun, first = count(1), "", 0
     for number, text in zip(numbers, raw, strict=False):
         line = text.rstrip("\r\n")
@@ -57,8 +57,8 @@ def script_lines(raw: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 @contextlib.contextmanager
 def standard_input() -> Iterator[Iterator[str]]:
-    """The lines on standard input, each as soon as it is there. The commands meanwhile find an empty one: they would
-    read the lines behind their own."""
+    """The lines on standard input, each as soon as it arrives. Commands meanwhile see an empty input, because they
+    would otherwise read the lines after their own."""
     kept, empty = os.dup(0), os.open(os.devnull, os.O_RDONLY)
     try:
         os.dup2(empty, 0)

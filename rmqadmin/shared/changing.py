@@ -1,4 +1,5 @@
-"""How commands change several servers: the steps taken, mqadmin's words about it, and the way back if some failed."""
+"""How commands change several servers: takes the steps, prints mqadmin's words, and says how to undo them if some
+failed."""
 
 from __future__ import annotations
 
@@ -9,20 +10,22 @@ from rmqadmin.core.changes import Changes, Step, carry_out, targets_done
 
 
 def change(call: Call, steps: Sequence[Step], mqadmin_text: Callable[[list[str]], str]) -> Changes:
-    """``mqadmin_text`` takes the targets that are done. Under ``--dry-run`` the steps are only shown."""
+    """Takes the steps. ``mqadmin_text`` gets the targets that are done. Under ``--dry-run`` the steps are only
+    shown."""
     rows = carry_out(steps, dry_run=call.dry_run)
     if call.dry_run:
         return Changes(rows)
     back = None
     if any(row.error is not None for row in rows):
-        from rmqadmin.core.manifests.way_back import way_back  # for those who need one
+        from rmqadmin.core.manifests.way_back import way_back  # only if there is something to undo
 
         back = way_back(call.command, steps, rows, call.now_ms())
     return Changes(rows, mqadmin_text(targets_done(rows)), back)
 
 
 def undoable(call: Call, steps: Sequence[Step]) -> Changes:
-    """As ``change``, of a command that is not mqadmin's: where there is a way back, it is always said."""
+    """Like ``change``, for commands that mqadmin does not have: always says how to undo the change, if that is
+    possible."""
     if call.dry_run:
         return Changes(carry_out(steps, dry_run=True))
     from rmqadmin.core.manifests.way_back import carry_out_undoable  # as above

@@ -1,4 +1,4 @@
-"""Having brokers clean up: which of them, what a person is asked first, and mqadmin's one word about it."""
+"""Makes brokers clean up: which brokers, the question to the user, and mqadmin's one word of output."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def clean(
     all_clusters: bool,
     deletes: str | None = None,
 ) -> Changes:
-    """One request a broker. Asks first if it ``deletes`` something that is not made again. mqadmin means every cluster
-    where none is named, and says how the last broker went and nothing about the others."""
+    """Sends one request per broker. Asks first if it ``deletes`` something that cannot be made again. Without a broker
+    or cluster, mqadmin means every cluster; it reports only how the last broker went."""
     is_all = all_clusters or (call.as_mqadmin and broker_addr is None and cluster is None)
     addrs = targets.everywhere(call.admin, broker_addr, cluster, all_clusters=is_all)
     if deletes is not None and not call.dry_run:

@@ -1,4 +1,4 @@
-"""What the `export` commands share: their options, and the answer, which is a file for `apply`."""
+"""What the `export` commands share: their options, and their answer, a file for `apply`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What the ``bench`` commands do before a load: the topic may be flooded, nothing forbids it, and it is made if that
-was asked for."""
+"""What the ``bench`` commands do before a load: check that the topic may be flooded and nothing forbids it, and make
+the topic if asked to."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from rmqadmin.options.load_options import BENCH_GROUP, BENCH_TOPIC, TimeOptions,
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """Of a load, what its command's options say. ``senders`` and ``pullers`` are connections of each kind; of stamped
-    messages each queue has a puller of its own, which waits there."""
+    """What a command's options ask of a load. ``senders`` and ``pullers`` are numbers of connections. With stamped
+    messages, each queue has its own puller, which waits there."""
 
     senders: int = 0
     pullers: int = 0
@@ -41,8 +41,8 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def load_topic(call: Call, name: str, made: TopicOptions, *, sends: bool) -> LoadTopic:
-    """UsageError for the system's own. If messages are to be sent to a topic that is used, a person must have typed its
-    name, as ``confirm_bulk`` has it."""
+    """The topic. UsageError for the system's own topics. Before sending to a topic that is in use, the user must type
+    its name, as for ``confirm_bulk``."""
     made.check()
     topic = LoadTopic(call.admin, name.strip(), made.cluster, made.queue_nums, makes=made.create)
     if not sends:
@@ -97,7 +97,7 @@ def lanes_of(call: Call, topic: LoadTopic, wanted: Wanted) -> tuple[list[LanePla
 def _readable(
     call: Call, topic: str, places: Sequence[AddressedPlace], *, from_end: bool
 ) -> list[AddressedPlace]:  # fmt: skip
-    """With the queue offsets where each queue begins and ends now."""
+    """The places with the queue offsets where each queue begins and ends now."""
     found = []
     for addr, place in places:
         end = call.admin.max_offset(addr, topic, place.queue_id)

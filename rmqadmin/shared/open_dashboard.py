@@ -1,4 +1,4 @@
-"""The dashboard on the terminal: what it needs of a command line, of files and of contexts, and how it ends."""
+"""Opens the dashboard on the terminal: what it needs from the command line, files and contexts, and how it ends."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class DashboardFailedError(RocketMQError):
-    """Textual caught an exception, printed it and gave the terminal back."""
+    """Textual caught an exception, printed it and restored the terminal."""
 
 
 def open_dashboard(
@@ -34,13 +34,13 @@ def open_dashboard(
     record: Path | None = None,
     replay: Path | None = None,
 ) -> None:
-    """Until the user leaves it. ``interval_s`` None: as last time. RocketMQError before anything is shown, if something
-    is wrong with options or files."""
+    """Runs the dashboard until the user leaves it. ``interval_s`` None: as last time. RocketMQError before anything is
+    shown, if options or files are invalid."""
     if not _has_terminal():
         raise UsageError("the dashboard needs a terminal", hint="Commands with --watch work without one.")
-    gc.disable()  # as in __main__: what loads is never garbage, and takes 50 ms of every full collection
+    gc.disable()  # as in __main__: loaded objects are never garbage, and cost 50 ms in every full collection
     from rmqadmin.core.alerts.alert_rules import alerts_path, read_alert_rules
-    from rmqadmin.tui.app import DashboardApp  # 200 ms, which no other command should pay
+    from rmqadmin.tui.app import DashboardApp  # 200 ms that no other command should pay
     from rmqadmin.tui.refresh import INTERVAL_DEFAULT_S
     from rmqadmin.tui.remembered import read_remembered
     from rmqadmin.tui.settings import keys_path, read_keys
@@ -51,7 +51,7 @@ def open_dashboard(
     replayed = None if replay is None else _replayed(replay, rules)
     if replayed is not None:
         settings = _replay_settings(replayed)
-    else:  # an error is reported before the first frame, not by a feed
+    else:  # reports an error before the first frame, not in a feed
         settings = _settings(call, lambda text: said.update({text: None}), read_only=read_only, record=record)
     gc.freeze()
     gc.enable()
@@ -70,12 +70,12 @@ def open_dashboard(
 
 
 def _has_terminal() -> bool:
-    """A page has one, which Textual is told of by this variable."""
+    """Whether there is a terminal. A web page counts: Textual is told of it by this variable."""
     return "TEXTUAL_DRIVER" in os.environ or (sys.stdin.isatty() and sys.stdout.isatty())
 
 
 def _replayed(path: Path, rules: tuple[AlertRule, ...]) -> Replay:
-    """UsageError if the file is no recording."""
+    """The replay of a recording. UsageError if the file is not a recording."""
     from rmqadmin.tui.recording.recording_file import RecordingReader
     from rmqadmin.tui.recording.replay import Replay
 
@@ -95,9 +95,9 @@ def _replay_settings(replay: Replay) -> DashboardSettings:
 def _settings(
     call: Call, tell: Callable[[str], None], *, read_only: bool, record: Path | None = None
 ) -> DashboardSettings:
-    """For a dashboard that shows the servers of a call. RocketMQError, as ``call.new_client`` would have it. ``tell``
-    takes what is to be said when the terminal is given back. ``record``: a new file of what is seen; UsageError if it
-    cannot be made."""
+    """The settings of a dashboard for the servers of a call. RocketMQError, as from ``call.new_client``. ``tell`` takes
+    what to print once the terminal is restored. ``record``: a new file for a recording; UsageError if it cannot be
+    created."""
     from rmqadmin.tui.settings import DashboardSettings, Reach
 
     def make_client(*, read_only: bool) -> DashboardClient:

@@ -1,5 +1,5 @@
-"""``--open-dlq``: brokers of old versions make dead-letter topics that can only be written. Somebody has to make them
-readable before they can be redriven."""
+"""``--open-dlq``: old brokers create dead-letter topics without read permission. It must be granted before the dead
+letters can be redriven."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ OPEN_WAIT_S = 30.0
 
 
 def open_letters(call: Call, group: str) -> None:
-    """Asks, and sets perm 6 on every broker where the group's dead letters cannot be read."""
+    """Asks the user, and sets perm 6 on every broker where the group's dead letters cannot be read."""
     from rmqadmin.core.topics.topic_config import plan_perm
     from rmqproto.names import dlq_topic
     from rmqproto.perm import PERM_READ, PERM_READ_WRITE

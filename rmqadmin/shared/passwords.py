@@ -1,4 +1,5 @@
-"""A user's password where no other process and no history can see it: asked for, or read from standard input."""
+"""A user's password, taken where no other process and no history can see it: typed at a prompt, or read from standard
+input."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ _HINT = "--password-stdin reads it from standard input; on a terminal, without e
 
 
 def given_password(call: Call, password: str | None, from_stdin: bool, username: str) -> str:
-    """What ``-p`` says, the first line of standard input, or what somebody types twice. UsageError for both, for none,
-    and where nobody can be asked."""
+    """The password from ``-p``, from the first line of standard input, or typed twice by the user. UsageError if both
+    options are given, if nobody can be asked, and if what was read or typed is empty or differs."""
     if from_stdin:
         return stdin_password(password)
     if password is not None:
@@ -27,7 +28,7 @@ def given_password(call: Call, password: str | None, from_stdin: bool, username:
 
 
 def stdin_password(password: str | None) -> str:
-    """For ``--password-stdin``; ``password`` is what ``-p`` says beside it. UsageError."""
+    """The password for ``--password-stdin``; ``password`` is the value of ``-p``, if given as well. UsageError."""
     if password is not None:
         raise UsageError("give one of -p and --password-stdin")
     return _checked(sys.stdin.readline().strip())

@@ -1,5 +1,5 @@
-"""How a replay is going, on standard error: lines while it is prepared, then a bar and keys at a terminal, plain lines
-elsewhere. Numbers come from the permit service, which counts exactly; keys go to it."""
+"""Progress of a replay, on standard error: lines while it is prepared, then a bar and keys at a terminal, or plain
+lines elsewhere. The numbers come from the permit service, which counts exactly; keys are passed to it."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from spark_tools.replay.sending.permit_service import PermitService
 
 STAGE_INTERVAL_S = 5.0
-"""A stage that takes longer is told again, this often."""
+"""How often a long stage is reported again."""
 
 INTERVAL_S = 2.0
-"""Plain lines, one this often at most: they end up in logs, too."""
+"""The shortest time between plain lines, which may end up in logs."""
 
 KEYS_HELP = "+ faster, - slower, p pause"
 
 
 class StageLines:
-    """What goes on: told when it begins, or, unless ``at_once``, when it takes a while, and again with its seconds
-    until the next stage begins or ``stop`` is called. A thread tells, because the stage has the caller's. ``counted``:
-    what happens to messages meanwhile."""
+    """Reports the stage in progress: when it begins (or, unless ``at_once``, only if it takes a while), and again with
+    its seconds, until the next stage begins or ``stop`` is called. A thread of its own does this, because the stage
+    runs in the caller's. ``counted``: the word for what happens to messages meanwhile."""
 
     def __init__(self, *, counted: str = "read", at_once: bool = True) -> None:
         self._counted = counted
@@ -50,11 +50,11 @@ class StageLines:
         self._thread.start()
 
     def read(self, count: int) -> None:
-        """The stage has read so many messages more, or sent or written them."""
+        """Counts further messages that the stage has read, sent or written."""
         self._read_count += count
 
     def stop(self) -> None:
-        """Returns when no line will follow."""
+        """Returns when no more lines will follow."""
         self._finished.set()
         if self._thread is not None:
             self._thread.join()
@@ -68,7 +68,7 @@ class StageLines:
 
 
 class Counts:
-    """Messages expected from this run: those of the plan, less what earlier runs delivered."""
+    """Messages expected from this run: those of the plan, without those that earlier runs delivered."""
 
     def __init__(self) -> None:
         self.planned = 0
@@ -81,7 +81,7 @@ class Counts:
 
 
 class ProgressLines:
-    """Waves and messages, a line now and then, and only when something has moved."""
+    """Waves and messages as plain lines, now and then, and only if something has changed."""
 
     def __init__(self) -> None:
         self.counts = Counts()
@@ -103,14 +103,14 @@ class ProgressLines:
         )
 
     def attach(self, service: PermitService) -> None:
-        """Nothing to do: nobody is there to press a key."""
+        """Does nothing: nobody can press a key."""
 
     def stop(self) -> None:
-        """Nothing to give back."""
+        """Does nothing: nothing was taken."""
 
 
 def is_foreground(fd: int) -> bool:
-    """Whether the terminal is ours to read and to set: not behind ``&``, and not after Ctrl-Z and ``bg``."""
+    """Whether this process may read from the terminal and set it up: not after ``&``, nor after Ctrl-Z and ``bg``."""
     try:
         return os.tcgetpgrp(fd) == os.getpgrp()
     except OSError:
@@ -118,8 +118,8 @@ def is_foreground(fd: int) -> bool:
 
 
 class KeyReader:
-    """Calls ``on_key`` from a thread of its own for every key, until ``close``, which gives the terminal back as it
-    was. Ctrl-C stays a signal."""
+    """Calls ``on_key`` from its own thread for every key, until ``close``, which restores the terminal. Ctrl-C remains
+    a signal."""
 
     def __init__(self, fd: int, on_key: Callable[[str], None]):
         self._fd = fd
@@ -152,13 +152,13 @@ class KeyReader:
         self._thread.join()
         os.close(self._wake_read)
         os.close(self._wake_write)
-        if is_foreground(self._fd):  # else the shell owns it, and has set it as it likes
+        if is_foreground(self._fd):  # otherwise the shell owns it, and has set it up itself
             termios.tcsetattr(self._fd, termios.TCSADRAIN, self._was)
 
 
 class ProgressBar:
-    """A Rich bar on the terminal, and the keys. Call ``stop`` before a question, and at the end; the next progress
-    shows the bar again."""
+    """A Rich bar on the terminal, and the keys. Call ``stop`` before a question and at the end; the next progress shows
+    the bar again."""
 
     def __init__(self, rate: float | None):
         self.counts = Counts()
@@ -171,7 +171,7 @@ class ProgressBar:
         self._speed = SpeedGauge()
 
     def attach(self, service: PermitService) -> None:
-        """Keys turn this service's rate from now on."""
+        """Lets keys change this service's rate from now on."""
         self._service = service
 
     def __call__(self, progress: ReplayProgress) -> None:
@@ -195,7 +195,7 @@ class ProgressBar:
                     self._bar.update(self._task, dial=str(self._dial))
 
     def stop(self) -> None:
-        """Gives the terminal back."""
+        """Restores the terminal."""
         keys, self._keys = self._keys, None
         if keys is not None:
             keys.close()  # without the lock: a key may be waiting for it
@@ -220,6 +220,6 @@ class ProgressBar:
 
 
 def progress_for_here(rate: float | None) -> ProgressBar | ProgressLines:
-    """A bar where somebody can see it and press keys."""
+    """A bar if somebody can see it and press keys, else lines."""
     is_seen = sys.stdin.isatty() and sys.stderr.isatty() and is_foreground(sys.stdin.fileno())
     return ProgressBar(rate) if is_seen else ProgressLines()

@@ -1,4 +1,4 @@
-"""What the commands that redrive and replay share: the way from their options to a run, and what they say meanwhile."""
+"""What the redrive and replay commands share: the steps from options to a run, and the messages on the way."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def run_job(
     session: SessionOptions | None = None,
     on_plan: Callable[[Plan], None] = lambda plan: None,
 ) -> Replayed:
-    """Plans or executes with ``engine`` (``replay`` or ``redrive`` of ``spark_tools.replay.entry``), and says how to go
-    on if it is interrupted."""
+    """Plans or executes with ``engine`` (``replay`` or ``redrive`` of ``spark_tools.replay.entry``), and says how to
+    resume after an interruption."""
     from rmqadmin.shared.replay_progress import StageLines, progress_for_here
     from spark_tools.replay.entry import Runner
     from spark_tools.replay.jobs import open_jobs
@@ -55,7 +55,7 @@ def run_job(
     ledger = f" --ledger {work.ledger}" if work.ledger else ""
     try:
         outcome = engine(request, runner, execute=work.execute and not call.dry_run, resume=work.resume, job=work.job)
-    except BaseException as error:  # Ctrl-C, too: an unfinished job can go on
+    except BaseException as error:  # Ctrl-C, too: an unfinished job can be resumed
         stage.stop()
         for note in getattr(error, "__notes__", ()):
             call.notice(note)
@@ -129,7 +129,7 @@ def _hooks(
         stage.stop()
         call.notice(f"the canary was sent: {report}")
         if call.can_ask:
-            call.confirm_local("This sends the rest.", job)  # what it may change is settled
+            call.confirm_local("This sends the rest.", job)  # whether it may change anything is settled
             return True
         return report.is_good
 
@@ -150,7 +150,7 @@ def _sample_lines(plan: Plan, count: int) -> list[str]:
 
 
 def _failures_max(text: str | None) -> tuple[int | None, float | None]:
-    """A count, or a share of what the plan selects."""
+    """A count, or a share of the messages that the plan selects."""
     if text is None:
         return None, None
     if text.isdecimal():
@@ -162,7 +162,7 @@ def _failures_max(text: str | None) -> tuple[int | None, float | None]:
 
 
 def command_line(credentials: Credentials | None) -> str:
-    """For the plan, without the keys, however they were spelled."""
+    """The command line for the plan, without the keys, however they were spelled."""
     line = " ".join(["rmqadmin", *sys.argv[1:]])
     for key in (credentials.access_key, credentials.secret_key) if credentials else ():
         line = line.replace(key, "***")

@@ -1,4 +1,4 @@
-"""A broker of ours taken back to where it was: what a person is shown and asked first (docs/testing.md)."""
+"""Takes one of our brokers back to an earlier state: what a person is shown and asked first (docs/testing.md)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SnapshotName = Annotated[str, typer.Argument(metavar="NAME", help="Letters, digi
 
 
 def take_back(call: Call, addrs: Sequence[str], action: str, to: str, act: Callable[[str], None]) -> Changes:
-    """Has brokers taken back to where they were, which ``to`` says in words: what they have now is gone. Asks for their
+    """Takes brokers back to the state that ``to`` describes; their present state is lost. Asks the user to type their
     names first; where nobody can be asked, UsageError without ``--yes``."""
     admin = call.admin
     steps = [

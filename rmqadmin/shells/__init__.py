@@ -1,1 +1,1 @@
-"""Completion files, a module a shell; ``completions`` writes them."""
+"""Completion files, one module per shell; ``completions`` writes them."""

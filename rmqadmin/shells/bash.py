@@ -101,7 +101,7 @@ def _bash_value_cases(command: str, options: Iterable[OptionInfo]) -> list[str]:
     """What follows an option that takes a value: choices, remembered names, files, or nothing."""
     lines = []
     for option in options:
-        if not option.takes_value or option.names[-1] == "--watch":  # which may stand alone: an option can follow
+        if not option.takes_value or option.names[-1] == "--watch":  # may stand alone: an option can follow
             continue
         kind = names_kind(option.metavar)
         if option.choices:

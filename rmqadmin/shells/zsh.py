@@ -113,7 +113,7 @@ def _zsh_described(summaries: Iterable[tuple[str, str]]) -> str:
 
 
 def _zsh_specs(option: OptionInfo) -> list[str]:
-    """One ``_arguments`` spec a spelling; each shuts out the others."""
+    """One ``_arguments`` spec per spelling; each excludes the others."""
     description = option.help.replace("[", "\\[").replace("]", "\\]").replace(":", "\\:")
     kind = names_kind(option.metavar)
     if not option.takes_value:

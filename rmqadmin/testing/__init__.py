@@ -1,1 +1,1 @@
-"""For the tests of other projects: the plug-in of pytest that ``pip install rmqadmin`` brings (docs/testing.md)."""
+"""For the tests of other projects: the pytest plug-in that ``pip install rmqadmin`` brings (docs/testing.md)."""

@@ -1,7 +1,7 @@
 """The fixture ``rocketmq``, by the entry point ``pytest11``.
 
-Every run of pytest imports this module, in projects that do not use the fixture as well. So it imports nothing that
-pytest has not imported before; the rest comes with the first test that asks for the fixture.
+Every run of pytest imports this module, even in projects that do not use the fixture. So it imports only what pytest
+has imported already; the rest is imported by the first test that asks for the fixture.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session")
 def rocketmq_server(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A nameserver and broker for the whole session, started when the first test wants it. Under xdist each worker has
+    """A nameserver and broker for the whole session, started when a test first needs it. Under xdist each worker has
     its own."""
     from rmqadmin.testing.server_process import ServerProcess
 
@@ -33,7 +33,7 @@ def rocketmq_server(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPa
 
 @pytest.fixture
 def rocketmq(rocketmq_server: ServerProcess, request: pytest.FixtureRequest) -> Iterator[RocketMQ]:
-    """RocketMQ for one test: topics and groups of its own on the session's broker (docs/testing.md)."""
+    """RocketMQ for one test: its own topics and groups on the session's broker (docs/testing.md)."""
     from rmqadmin.testing.rocketmq import RocketMQ
 
     with RocketMQ(rocketmq_server.namesrv_addr, rocketmq_server.broker_addr, request.node.name) as of_test:

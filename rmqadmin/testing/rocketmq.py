@@ -1,5 +1,5 @@
-"""What a test does with RocketMQ besides running its own code: topics and groups that nobody else uses, messages sent
-and looked at, progress awaited. All of it blocks, over the admin client."""
+"""What a test does with RocketMQ besides running its own code: uses its own topics and groups, sends and reads
+messages, and waits for progress. All calls block and use the admin client."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from rmqproto.codes import ResponseCode
 from rmqproto.errors import RefusedError
 
 WAIT_TIMEOUT_S = 10.0
-"""As long as a test waits for what should come. Consumers commit every 5 s."""
+"""How long a test waits for an expected event. Consumers commit every 5 s."""
 
 _LOOK_EVERY_S = 0.01
 _TEST_NAME_LENGTH_MAX = 80
-"""A group's name has 120 characters at most, and its retry topic's begins with ``%RETRY%``."""
+"""A group's name has at most 120 characters, and its retry topic's name begins with ``%RETRY%``."""
 
 _numbers = itertools.count(1)
 
 
 class RocketMQ:
-    """The session's broker, as one test sees it. ``namesrv_addr`` is for the clients under test; ``admin`` asks
-    everything that has no method here, of ``broker_addr``.
+    """The session's broker, as one test sees it. ``namesrv_addr`` is for the clients under test; ``admin`` does
+    everything that has no method here, at ``broker_addr``.
 
     Methods raise what ``AdminClient`` raises. Those that wait raise AssertionError when the time is over.
     """
@@ -55,21 +55,21 @@ class RocketMQ:
     # --- topics and groups -------------------------------------------------------------------------------------------
 
     def topic(self, *, queue_count: int = 1, message_type: str | None = None) -> str:
-        """A topic that no other test uses, made and known to the nameserver; its name. With one queue, messages come
-        in the order in which they were sent."""
+        """Creates a topic that no other test uses, and waits until the nameserver knows it; its name. With one queue,
+        messages arrive in the order they were sent."""
         topic = f"{self._test_name}-topic-{next(_numbers)}"
         self.create_topic(topic, queue_count=queue_count, message_type=message_type)
         return topic
 
     def group(self) -> str:
-        """A consumer group that no other test uses, made; its name."""
+        """Creates a consumer group that no other test uses; its name."""
         group = f"{self._test_name}-group-{next(_numbers)}"
         self.admin.create_group(self.broker_addr, SubscriptionGroupConfig(group_name=group))
         return group
 
     def create_topic(self, topic: str, *, queue_count: int = 1, message_type: str | None = None) -> None:
-        """A topic of this name. ``message_type`` is NORMAL, FIFO, DELAY, TRANSACTION or MIXED, where clients of
-        RocketMQ 5 ask for one."""
+        """Creates a topic. ``message_type`` is NORMAL, FIFO, DELAY, TRANSACTION or MIXED, for clients of RocketMQ 5
+        that check it."""
         config = TopicConfig(
             topic_name=topic,
             read_queue_nums=queue_count,
@@ -81,16 +81,17 @@ class RocketMQ:
     # --- everything at once ------------------------------------------------------------------------------------------
 
     def reset(self) -> None:
-        """Topics, groups, offsets and messages are gone, those of other tests as well, and what ``--seed`` says is
-        there again. For tests whose names are fixed by the code under test. Clients see a restart of the broker."""
+        """Deletes all topics, groups, offsets and messages, including those of other tests, and makes the objects of
+        ``--seed`` again. For tests whose names are fixed by the code under test. To clients it looks like a broker
+        restart."""
         self.admin.reset_broker(self.broker_addr)
 
     def snapshot(self, name: str) -> None:
-        """Keeps everything that is there under this name, until the session ends. Clients see a restart."""
+        """Saves the complete state under this name, until the session ends. To clients it looks like a restart."""
         self.admin.save_snapshot(self.broker_addr, name)
 
     def restore(self, name: str) -> None:
-        """Everything is as it was at ``snapshot(name)``. Clients see a restart."""
+        """Restores the state of ``snapshot(name)``. To clients it looks like a restart."""
         self.admin.restore_snapshot(self.broker_addr, name)
 
     # --- messages ----------------------------------------------------------------------------------------------------
@@ -106,7 +107,7 @@ class RocketMQ:
         delay_s: float = 0.0,
         queue_id: int = -1,
     ) -> SendResult:
-        """Sends one message; text as UTF-8. The broker chooses the queue unless ``queue_id`` does."""
+        """Sends one message; text is sent as UTF-8. The broker chooses the queue unless ``queue_id`` is given."""
         message = Message(
             topic=topic,
             body=body.encode() if isinstance(body, str) else body,
@@ -120,8 +121,8 @@ class RocketMQ:
     def messages(
         self, topic: str, count: int | None = None, *, timeout_s: float = WAIT_TIMEOUT_S
     ) -> list[ReceivedMessage]:
-        """All messages of a topic, queue by queue in the order of their offsets; nothing is committed. With ``count``
-        it waits until there are as many, or more; the topic need not be there before."""
+        """All messages of a topic, queue by queue in the order of offsets; nothing is committed. With ``count``, waits
+        until there are at least that many; the topic need not exist before."""
         if count is None:
             return self._all_messages(topic)
         found: list[ReceivedMessage] = []
@@ -161,8 +162,8 @@ class RocketMQ:
 
     @contextmanager
     def faults(self, *rules: str) -> Iterator[None]:
-        """Within, requests go wrong as the rules say (docs/testing.md), those of this object's own methods, too:
-        ``with rocketmq.faults("SEND_MESSAGE:error=SYSTEM_BUSY:count=2"):``."""
+        """Makes requests fail by the given rules inside the context (docs/testing.md), including requests of this
+        object: ``with rocketmq.faults("SEND_MESSAGE:error=SYSTEM_BUSY:count=2"):``."""
         self.admin.set_faults(self.broker_addr, rules)
         try:
             yield

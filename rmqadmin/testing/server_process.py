@@ -1,5 +1,5 @@
-"""``rmqserver standalone`` as a child process for tests: any free ports, a temporary store of small files. It ends with
-the process that started it, even if that is killed."""
+"""``rmqserver standalone`` as a child process for tests: on any free ports, with a temporary store of small files. It
+ends with the process that started it, even if that is killed."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ _SMALL = (
     "maxIndexNum=40000",
     "diskMaxUsedSpaceRatio=95",
 )
-"""A store of tests lives for minutes. Its size should not depend on that of the disk."""
+"""A test's store lives for minutes. Its size should not depend on the size of the disk."""
 
 
 class ServerProcess:
-    """Started, and ready, when made; leaving ``with`` stops it. ``log_file`` gets its log. Made by a thread, it also
-    ends with that thread, which is what the system calls its parent.
+    """A running server: started and ready when constructed, stopped on leaving ``with``. Its log goes to ``log_file``.
+    If a thread constructs it, it also ends with that thread, which the system regards as its parent.
 
-    RuntimeError with the end of the log if it does not start. Variables of the environment that would set it up for
-    something else (``RMQSERVER_...``) are kept from it.
+    RuntimeError with the end of the log if it does not start. Environment variables that would configure it differently
+    (``RMQSERVER_...``) are not passed on.
     """
 
     def __init__(self, args: Sequence[str], log_file: Path):
@@ -49,7 +49,7 @@ class ServerProcess:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 env=environment,
-                start_new_session=True,  # Ctrl-C is for the tests, which stop the server when they are done
+                start_new_session=True,  # Ctrl-C is for the tests, which stop the server at their end
             )
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
@@ -75,7 +75,7 @@ class ServerProcess:
         return self.log_file.read_text(errors="replace")[-LOG_TAIL_BYTES:]
 
     def stop(self) -> int:
-        """Ends it and returns its exit status; again and again the same."""
+        """Stops the server and returns its exit status. May be called again, with the same result."""
         self._process.terminate()
         try:
             status = self._process.wait(STOP_TIMEOUT_S)

@@ -24,7 +24,7 @@ from rmqproto.errors import ProtocolError
 FORMAT = "rmqadmin messages"
 VERSION = 1
 MESSAGE_SIZE_MAX_BYTES = 128 << 20
-"""No broker takes a tenth of it."""
+"""No broker accepts a tenth of this."""
 HEAD_SIZE_MAX_BYTES = 1024
 
 # type byte 0xCE (uint 32) | size u32, both big-endian
@@ -62,7 +62,8 @@ def _sized(data: bytes) -> bytes:
 
 
 def read_packed_untrusted(file: BinaryIO) -> Iterator[ExportedMessage]:
-    """ProtocolError, which says where, for what is no such file, and for one that was cut off."""
+    """The messages of a file. ProtocolError, which says where, for another kind of file, and for one that was cut
+    off."""
     source = _Source(file)
     is_first = True
     while is_first or not source.is_at_end():
@@ -91,7 +92,7 @@ def _check_head(source: _Source) -> None:
 
 
 class _Source:
-    """The bytes of a file, and how far they were read."""
+    """The bytes of a file, and how far they have been read."""
 
     def __init__(self, file: BinaryIO):
         self._file = file
@@ -111,7 +112,7 @@ class _Source:
         return data
 
     def sized(self, size_max: int = MESSAGE_SIZE_MAX_BYTES) -> bytes:
-        """The map behind its size; empty for the size 0."""
+        """The map after its size; empty for the size 0."""
         kind, size = _SIZE.unpack(self.take(_SIZE.size))
         if kind != _UINT32 or size > size_max:
             raise self.wrong("no message of a file in MessagePack begins here")
