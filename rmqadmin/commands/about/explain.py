@@ -1,4 +1,4 @@
-"""``explain``: the error table, for a person."""
+"""``explain``: shows the error table."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Explanations(Result, frozen=True):
         ]
 
     def cards(self, width: int | None, now_ms: int | None) -> Iterator[str] | None:
-        """Of one code whole sentences, which a narrow table would cut off."""
+        """Whole sentences for a single code, because a narrow table would cut them off."""
         return _card(self.rows()[0], width) if len(self.codes) == 1 else None
 
 

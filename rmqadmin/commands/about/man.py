@@ -1,4 +1,4 @@
-"""``man``: the manual pages, on any machine."""
+"""``man``: shows the manual pages, on any machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``acl can``: whether a user may, why, and by which entry."""
+"""``acl can``: tells whether a user may do something, why, and by which entry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``acl grant``: a user may do more."""
+"""``acl grant``: gives a user permissions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``acl ls``: who may do what."""
+"""``acl ls``: lists users' permissions."""
 
 from __future__ import annotations
 

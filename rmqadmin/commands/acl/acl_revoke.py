@@ -1,4 +1,4 @@
-"""``acl revoke``: a user may do less."""
+"""``acl revoke``: takes permissions from a user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``audit``: the log of what this user's commands have changed."""
+"""``audit``: shows the log of the changes made by this user's commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``copyAcl``: what users may do on one broker, on another one too."""
+"""``copyAcl``: copies users' permissions from one broker to another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``copyUser``: users of one broker to another, with their passwords."""
+"""``copyUser``: copies users from one broker to another, with their passwords."""
 
 from __future__ import annotations
 

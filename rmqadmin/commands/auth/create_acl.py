@@ -1,4 +1,4 @@
-"""``createAcl``: what a user may do, on a broker or on all of a cluster."""
+"""``createAcl``: creates a user's permissions, on one broker or on all of a cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``createUser``: a user on a broker, or on all of a cluster."""
+"""``createUser``: creates a user on one broker, or on all of a cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``deleteAcl``: what a user may do with one resource, or with all."""
+"""``deleteAcl``: deletes a user's permissions for one resource, or for all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``deleteUser``: a user of a broker, or of all of a cluster."""
+"""``deleteUser``: deletes a user from one broker, or from all of a cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``getAcl``: what one user may do, on each broker."""
+"""``getAcl``: shows what one user may do, on each broker."""
 
 from __future__ import annotations
 

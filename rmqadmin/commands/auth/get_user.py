@@ -1,4 +1,4 @@
-"""``getUser``: one user, on each broker that has it."""
+"""``getUser``: shows one user, on each broker that has it."""
 
 from __future__ import annotations
 

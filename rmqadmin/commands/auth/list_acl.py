@@ -1,4 +1,4 @@
-"""``listAcl``: who may do what, on each broker."""
+"""``listAcl``: lists users' permissions, on each broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``listUser``: the users of a broker, or of all masters of a cluster."""
+"""``listUser``: lists the users of a broker, or of all masters of a cluster."""
 
 from __future__ import annotations
 

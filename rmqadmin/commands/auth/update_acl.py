@@ -1,4 +1,4 @@
-"""``updateAcl``: changes what a user may do, on a broker or on all of a cluster."""
+"""``updateAcl``: changes a user's permissions, on one broker or on all of a cluster."""
 
 from __future__ import annotations
 

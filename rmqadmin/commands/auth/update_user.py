@@ -1,4 +1,4 @@
-"""``updateUser``: the password, the type or the status of a user."""
+"""``updateUser``: changes the password, type or status of a user."""
 
 from __future__ import annotations
 

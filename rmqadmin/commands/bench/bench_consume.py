@@ -1,4 +1,4 @@
-"""``bench consume``: messages as fast as brokers give them."""
+"""``bench consume``: consumes messages as fast as brokers deliver them."""
 
 from __future__ import annotations
 

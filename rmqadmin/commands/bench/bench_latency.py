@@ -1,4 +1,4 @@
-"""``bench latency``: how long messages take from their producer to a consumer that waits for them."""
+"""``bench latency``: measures how long messages take from their producer to a waiting consumer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rmqadmin.shared.load_start import Wanted, dry_run, load_run, load_topic
 from rmqproto.errors import UsageError
 
 _IN_FLIGHT = 64
-"""A broker that stalls is not asked for more."""
+"""The most pending requests: a stalled broker gets no more."""
 
 
 def bench_latency(

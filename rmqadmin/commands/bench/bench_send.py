@@ -1,4 +1,4 @@
-"""``bench send``: messages as fast as brokers take them, or at a rate."""
+"""``bench send``: sends messages as fast as brokers accept them, or at a rate."""
 
 from __future__ import annotations
 

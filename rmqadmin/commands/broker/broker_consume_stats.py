@@ -1,4 +1,4 @@
-"""``brokerConsumeStats``: where every group of one broker stands."""
+"""``brokerConsumeStats``: shows how far every group of one broker has consumed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rmqproto.bodies.statistics import ConsumeOffset, ConsumeStatsList
 from rmqproto.names import is_system_group
 
 TIMEOUT_MS = 50_000
-"""mqadmin's: a broker looks up one message for every queue of every group."""
+"""mqadmin's time-out: a broker looks up one message for every queue of every group."""
 
 
 class GroupQueueRow(Row, frozen=True):
@@ -40,7 +40,7 @@ class BrokerLag(Row, frozen=True):
 
 
 class _Stand(msgspec.Struct, frozen=True):
-    """Where one group stands in one queue."""
+    """A group's offsets in one queue."""
 
     group: str
     queue: MessageQueue
@@ -52,12 +52,12 @@ class _Stand(msgspec.Struct, frozen=True):
 
     @property
     def diff_count(self) -> int:
-        """As mqadmin has it: negative where the group stands past the queue's end."""
+        """mqadmin's lag, which is negative if the group is past the queue's end."""
         return self.offsets.broker_offset - self.offsets.consumer_offset
 
     @property
     def is_systems(self) -> bool:
-        """Whether it is nobody's own. A retry topic with a lag is its group's, which has to be seen."""
+        """Whether the row belongs to the system. A retry topic with a lag does not: its group's lag must be seen."""
         return is_system_group(self.group) or (is_made_by_brokers(self.queue.topic) and self.lag_count <= 0)
 
 
@@ -88,7 +88,7 @@ class BrokerConsumeStats(Result, frozen=True):
         return BrokerLag(lag_count=self.lag_count)
 
     def mqadmin_text(self) -> str:
-        """Without the queues of which a group has consumed nothing yet."""
+        """mqadmin's text, without the queues of which a group has consumed nothing yet."""
         heads = ("#Topic", "#Group", "#Broker Name", "#QID", "#Broker Offset", "#Consumer Offset", "#Diff", "#LastTime")
         text = _line(*heads)
         for row, stand in zip(self.rows(), self.found, strict=True):
@@ -102,7 +102,7 @@ class BrokerConsumeStats(Result, frozen=True):
 
 
 def _stands(stats_list: ConsumeStatsList) -> list[_Stand]:
-    """Groups and topics in the broker's order."""
+    """The groups and topics in the broker's order."""
     return [
         _Stand(group, queue, stats.offset_table[queue])
         for by_group in stats_list.consume_stats_list

@@ -1,4 +1,4 @@
-"""Reading one broker: what it says about its state."""
+"""``brokerStatus``: shows what brokers say about their state."""
 
 from __future__ import annotations
 

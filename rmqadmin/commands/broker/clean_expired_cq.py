@@ -1,4 +1,4 @@
-"""``cleanExpiredCQ``: consume queue files whose messages are gone."""
+"""``cleanExpiredCQ``: deletes consume queue files whose messages are gone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``cleanUnusedTopic``: the queues of topics that a broker does not know."""
+"""``cleanUnusedTopic``: deletes the queues of topics that a broker does not know."""
 
 from __future__ import annotations
 

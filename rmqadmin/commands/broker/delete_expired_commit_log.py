@@ -1,4 +1,4 @@
-"""``deleteExpiredCommitLog``: commit log files past their time, at once."""
+"""``deleteExpiredCommitLog``: deletes expired commit log files at once."""
 
 from __future__ import annotations
 

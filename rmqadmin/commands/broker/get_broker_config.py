@@ -1,4 +1,4 @@
-"""``getBrokerConfig``: the configuration of a broker, or of all of a cluster."""
+"""``getBrokerConfig``: shows the configuration of a broker, or of all of a cluster."""
 
 from __future__ import annotations
 

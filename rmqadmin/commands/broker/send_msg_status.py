@@ -1,4 +1,4 @@
-"""``sendMsgStatus``: test messages to one broker, and what it answers to each."""
+"""``sendMsgStatus``: sends test messages to one broker, and shows its answer to each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``switchTimerEngine``: where a broker keeps its timers (5.5.0)."""
+"""``switchTimerEngine``: sets where a broker keeps its timers (5.5.0)."""
 
 from __future__ import annotations
 
@@ -45,6 +45,6 @@ def switch_timer_engine(
 
 
 def _plan(admin: AdminClient, addr: str, engine: TimerEngine) -> Step:
-    """No request tells which engine it is now."""
+    """Plans the switch. No request tells the present engine."""
     changes = [FieldChange("timer_engine", None, _NAMES[engine])]
     return Step(addr, "change", changes, lambda: admin.switch_timer_engine(addr, engine))

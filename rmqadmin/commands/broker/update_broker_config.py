@@ -1,5 +1,5 @@
-"""``updateBrokerConfig``: one property, read back afterwards, because brokers ignore what they do not understand and
-answer with success."""
+"""``updateBrokerConfig``: changes one property, and reads it back afterwards, because brokers report success for
+properties that they do not understand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``check broker``: for monitoring, whether brokers are reached and serve."""
+"""``check broker``: tells a monitoring system whether brokers can be reached and serve clients."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rmqadmin.options.health_options import (
 from rmqproto.wording import counted
 
 CHECKS = frozenset({Check.REACHABLE, Check.SERVING, Check.PERMISSION, Check.ROLES, Check.BROKER_NAMES})
-"""Of a doctor's, those that say whether a broker does its work."""
+"""The doctor's checks that tell whether a broker does its work."""
 
 _STATES = {Grade.ERROR: PluginState.CRITICAL, Grade.WARNING: PluginState.WARNING}
 

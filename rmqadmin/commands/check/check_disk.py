@@ -1,4 +1,4 @@
-"""``check disk``: for monitoring, how full brokers' disks are."""
+"""``check disk``: tells a monitoring system how full brokers' disks are."""
 
 from __future__ import annotations
 

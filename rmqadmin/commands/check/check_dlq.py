@@ -1,4 +1,4 @@
-"""``check dlq``: for monitoring, how many dead letters there are."""
+"""``check dlq``: tells a monitoring system how many dead letters there are."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def check_dlq(
 
 
 def _require_known(admin: AdminClient, group: str) -> None:
-    """NotFoundError for a group without dead letters that is none: its name may be mistyped."""
+    """NotFoundError if a group without dead letters does not exist: its name may be mistyped."""
     if targets.find_route(admin, retry_topic(group)) is not None:
         return
     addrs = targets.selected_addrs(targets.all_brokers(admin.cluster_info()))

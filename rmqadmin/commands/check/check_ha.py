@@ -1,4 +1,5 @@
-"""``check ha``: for monitoring, whether brokers have others that could take over, and how far those are behind."""
+"""``check ha``: tells a monitoring system whether brokers have replicas that could take over, and how far those are
+behind."""
 
 from __future__ import annotations
 
@@ -112,7 +113,7 @@ def _told(one: HaSet, finding: HealthFinding) -> str:
 def _measures(
     name: str, behind_bytes: int, behind_ms: int | None, thresholds: tuple[Thresholds, Thresholds]
 ) -> list[Measure]:
-    """An age that is not known has none."""
+    """The measures of a slave. An unknown age is left out."""
     sizes = [each.get(Quantity.BYTES) for each in thresholds]
     found = [Measure(f"{name} behind", behind_bytes, "B", *sizes)]
     if behind_ms is not None:

@@ -1,4 +1,4 @@
-"""``check lag``: for monitoring, how far groups are behind."""
+"""``check lag``: tells a monitoring system how far groups are behind."""
 
 from __future__ import annotations
 

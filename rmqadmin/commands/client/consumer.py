@@ -1,4 +1,4 @@
-"""``consumer``: ``consumerStatus`` by its older name, which Apache's tools still have and mqadmin does not list."""
+"""``consumer``: the older name of ``consumerStatus``, which Apache's tools still have but mqadmin does not list."""
 
 from __future__ import annotations
 

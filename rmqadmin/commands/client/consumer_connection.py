@@ -1,4 +1,4 @@
-"""Who is online: a group's clients and what they subscribe to."""
+"""``consumerConnection``: shows a group's online clients and their subscriptions."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class ConsumerClients(Result, frozen=True):
         facts = self.summary()
         text += f"\nBelow is subscription:\n{'#Topic':20} #SubExpression\n"
         by_topic = {wanted.topic: wanted for wanted in facts.subscriptions}
-        for topic in hash_order(by_topic, java_hash):  # mqadmin keeps them in a map, in its own order
+        for topic in hash_order(by_topic, java_hash):  # mqadmin keeps the topics in a map, in the map's order
             text += f"{topic:20} {by_topic[topic].expression}\n"
         return text + (
             f"\nConsumeType: {facts.consume_type}\nMessageModel: {facts.message_model}\n"

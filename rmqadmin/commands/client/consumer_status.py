@@ -1,4 +1,5 @@
-"""``consumerStatus``: what consumers say about themselves, through their brokers; all of a group, or one in detail."""
+"""``consumerStatus``: shows what consumers say about themselves, asked through their brokers; all of a group, or one in
+detail."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""``getConsumerStatus``: the queue offsets that a group's online clients have themselves. A class of Apache's tools
-that mqadmin does not list."""
+"""``getConsumerStatus``: shows the queue offsets that a group's online clients hold themselves. Apache's tools have
+this class, but mqadmin does not list it."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def get_consumer_status(
         raise NotFoundError(
             f"the group {group} has no client {client_id}", hint=f"It has: {', '.join(sorted(clients.connections))}."
         )
-    names = set().union(*clients.broker_names.values())  # the others know nobody of the group
+    names = set().union(*clients.broker_names.values())  # other brokers know no client of the group
     knowing = [broker for broker in brokers if broker.broker_name in names]
     found: dict[str, dict[MessageQueue, int]] = {}
     for told in targets.ask_each(

@@ -1,4 +1,4 @@
-"""Who sends: the clients of a producer group, and all producers of a broker."""
+"""``producer``: shows all producers of a broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``producerConnection``: the online clients of a producer group."""
+"""``producerConnection``: shows the online clients of a producer group."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def producer_connection(
     for addr, found in call.answers.of(ask, brokers).items():
         seen: Counter[str] = Counter()
         for connection in found:
-            # One client has one connection to each broker: two to the same broker are two clients that took one id.
+            # A client has one connection to each broker, so two to the same broker are two clients with the same id.
             seen[connection.client_id] += 1
             key = f"{connection.client_id} {seen[connection.client_id]}"
             connections.setdefault(key, connection)

@@ -1,4 +1,4 @@
-"""``clusterList``: the brokers of all clusters and how they are doing."""
+"""``clusterList``: shows the brokers of all clusters and their state."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Brokers(_Brokers, frozen=True):
 
 
 def _mqadmin_line(replica: Replica, now_ms: int) -> str:
-    """What a broker did not say is blank, or 0 if it is a number; POP's acknowledgements are N if it has none."""
+    """mqadmin's line. Unknown values are blank, or 0 for numbers; POP's acknowledgements are N if unknown."""
 
     def text(name: str, default: str = "") -> str:
         return replica.info.get(name, default)
@@ -136,7 +136,7 @@ def cluster_list(
       rmqadmin clusterList --output wide --watch
     """
     if cluster_name is not None:
-        targets.cluster(call.admin, cluster_name)  # the error for an unknown cluster names the known ones
+        targets.cluster(call.admin, cluster_name)  # an unknown cluster is an error that lists the known ones
     info = call.admin.cluster_info()
     call.remember("cluster", info.cluster_addr_table)
     call.remember("broker_name", info.broker_addr_table)

@@ -1,4 +1,4 @@
-"""``clusterRT``: how long every broker takes to store a message."""
+"""``clusterRT``: measures how long every broker takes to store a message."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
 
 _CHINA = timedelta(hours=8)
-"""mqadmin's log lines are in GMT+8 on every machine."""
+"""mqadmin writes log times in GMT+8 on every machine."""
 
 
 class BrokerTimeRow(Row, frozen=True):
@@ -36,7 +36,7 @@ class BrokerTimeRow(Row, frozen=True):
 
 
 class ProbedBroker(msgspec.Struct, frozen=True):
-    """``error``: why nothing could be sent."""
+    """One broker and its test messages. ``error``: why nothing could be sent."""
 
     cluster: str
     broker_name: str
@@ -109,7 +109,7 @@ def cluster_rt(
     """
     info = call.admin.cluster_info()
     if cluster is not None:
-        targets.cluster(call.admin, cluster)  # the error for an unknown cluster names the known ones
+        targets.cluster(call.admin, cluster)  # an unknown cluster is an error that lists the known ones
     names = [
         (name, broker_name)
         for name, members in sorted(info.cluster_addr_table.items())

@@ -1,4 +1,4 @@
-"""``getColdDataFlowCtrInfo``: what groups read of cold data, and what they may read."""
+"""``getColdDataFlowCtrInfo``: shows how much cold data groups read, and their limits."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _row(one: AskedFlow, group: str | None) -> ColdReadRow:
 
 
 def _with_texts(flow: ColdDataFlow) -> ColdDataFlow:
-    """mqadmin shows texts for times."""
+    """The flow with times as text, as mqadmin shows them."""
     table = {
         group: hash_map({
             _READ: read.get(_READ),

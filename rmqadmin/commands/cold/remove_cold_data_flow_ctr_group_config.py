@@ -1,4 +1,4 @@
-"""``removeColdDataFlowCtrGroupConfig``: the limit of all groups holds for a group again."""
+"""``removeColdDataFlowCtrGroupConfig``: removes a group's own limit, so that the limit of all groups applies again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``setCommitLogReadAheadMode``: how brokers tell the kernel that they read their commit logs."""
+"""``setCommitLogReadAheadMode``: sets how brokers tell the kernel that they read their commit logs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``updateColdDataFlowCtrGroupConfig``: what one group may read of cold data."""
+"""``updateColdDataFlowCtrGroupConfig``: limits how much cold data one group may read."""
 
 from __future__ import annotations
 

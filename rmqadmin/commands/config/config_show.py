@@ -1,4 +1,4 @@
-"""``config show``: the settings in force, and where each comes from."""
+"""``config show``: shows the settings in force, and where each comes from."""
 
 from __future__ import annotations
 

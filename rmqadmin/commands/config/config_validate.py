@@ -1,4 +1,4 @@
-"""``config validate``: whether the file of settings is as it should be."""
+"""``config validate``: checks the settings file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``context add``: a new context."""
+"""``context add``: adds a context."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``context edit``: other settings of a context, by options or in an editor."""
+"""``context edit``: changes the settings of a context, by options or in an editor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``context ls``: the contexts there are."""
+"""``context ls``: lists the contexts."""
 
 from __future__ import annotations
 

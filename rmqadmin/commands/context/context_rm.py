@@ -1,4 +1,4 @@
-"""``context rm``: a context less. Nothing happens to its cluster."""
+"""``context rm``: removes a context. Nothing happens to its cluster."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def context_rm(call: Call, name: OneContext, confirm: Confirm = None) -> Removed
       rmqadmin context rm dev
     """
     store = ContextStore()
-    with suppress(UsageError):  # a file that is not as it should be protects nothing, and can go
+    with suppress(UsageError):  # an invalid file protects nothing, and can be removed
         protected = [store.load(name)]
         ChangePermission(lambda _: protected, is_unlocked=True, confirmed=confirm, ask_name=call.ask_name).check()
     was_in_use = name == store.name_in_use()

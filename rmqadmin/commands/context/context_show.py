@@ -1,4 +1,4 @@
-"""``context show``: one context's settings, as its file has them."""
+"""``context show``: shows one context's settings, as its file has them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``context use``: which context commands use that name none."""
+"""``context use``: sets the context for commands that name none."""
 
 from __future__ import annotations
 

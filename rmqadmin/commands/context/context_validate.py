@@ -1,4 +1,4 @@
-"""``context validate``: whether contexts work."""
+"""``context validate``: checks whether contexts work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``cleanBrokerMetadata``: has the controllers forget replicas of a broker."""
+"""``cleanBrokerMetadata``: makes the controllers forget replicas of a broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``getControllerConfig``: the configuration of controllers."""
+"""``getControllerConfig``: shows the configuration of controllers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``getControllerMetaData``: the group of controllers, and which of them leads."""
+"""``getControllerMetaData``: shows the controllers of a group, and which of them leads."""
 
 from __future__ import annotations
 

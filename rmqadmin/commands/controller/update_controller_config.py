@@ -1,4 +1,4 @@
-"""``updateControllerConfig``: one property of controllers, read back afterwards."""
+"""``updateControllerConfig``: changes one property of controllers, and reads it back afterwards."""
 
 from __future__ import annotations
 

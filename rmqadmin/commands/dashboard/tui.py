@@ -1,4 +1,4 @@
-"""``tui``: the live dashboard."""
+"""``tui``: opens the live dashboard."""
 
 from __future__ import annotations
 
@@ -69,11 +69,11 @@ def tui(
 
 
 def _serve(call: Call, options: Sequence[str], host: str, port: int, *, write: bool) -> None:
-    """Until a signal ends it. What is wrong with the options is said here, and not by each page: UsageError."""
+    """Serves the dashboard until a signal ends it. Checks the options once here, not on each page: UsageError."""
     import asyncio
 
     try:
-        from rmqadmin.tui.browser.browser_server import BrowserServer, ServedDashboard  # 300 ms, for this alone
+        from rmqadmin.tui.browser.browser_server import BrowserServer, ServedDashboard  # 300 ms; only for this
     except ImportError as error:
         hint = "pip install 'rmqadmin[serve]'"
         raise UsageError(f"--serve needs a package that is not installed: {error.name}", hint=hint) from None
@@ -92,5 +92,5 @@ def _serve(call: Call, options: Sequence[str], host: str, port: int, *, write: b
         )
 
     stdout = sys.stdout
-    with redirect_stdout(sys.stderr):  # textual-serve prints what a dashboard that failed has said
+    with redirect_stdout(sys.stderr):  # textual-serve prints the output of a failed dashboard
         asyncio.run(server.run(tell))

@@ -1,4 +1,4 @@
-"""``dlq ls``: which groups have dead letters, how many, and since when."""
+"""``dlq ls``: lists the groups with dead letters, how many, and since when."""
 
 from __future__ import annotations
 

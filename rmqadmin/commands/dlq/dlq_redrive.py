@@ -1,5 +1,5 @@
-"""``dlq redrive``: a group's dead letters sent again, each once, by this process. The work is ``spark_tools.replay``'s,
-without Spark; plan, ledger and promise are those of ``spark-replay``."""
+"""``dlq redrive``: sends a group's dead letters again, each once, from this process. ``spark_tools.replay`` does the
+work, without Spark; plan, ledger and guarantee are those of ``spark-replay``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from spark_tools.replay.plans.request import ReplayRequest
 
 SPARK_IS_FASTER_MESSAGES = 200_000
-"""From this many on, Spark is faster in spite of its slow start, on two cores (docs/performance.md)."""
+"""Above this number, Spark is faster on two cores despite its slow start (docs/performance.md)."""
 
 
 def dlq_redrive(

@@ -1,4 +1,4 @@
-"""``dlq show``: a group's dead letters, chosen as ``dlq redrive`` chooses them."""
+"""``dlq show``: shows a group's dead letters, chosen as ``dlq redrive`` chooses them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SHOWN_DEFAULT = 20
 
 
 class DeadLetterRow(StoredMessageRow, frozen=True):
-    """Where it lies is shown only with ``--output wide``: a terminal has little room."""
+    """One dead letter. Its place is shown only with ``--output wide``, because a terminal has little room."""
 
     offset_message_id: Annotated[str, doc("id made by the broker: its address and the log offset", wide=True)]
     topic: Annotated[str, doc("dead-letter topic", wide=True)]

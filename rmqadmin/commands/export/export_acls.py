@@ -1,4 +1,4 @@
-"""``export acls``: a file for `apply`."""
+"""``export acls``: exports ACLs as a file for `apply`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``export groups``: a file for `apply`."""
+"""``export groups``: exports groups as a file for `apply`."""
 
 from __future__ import annotations
 

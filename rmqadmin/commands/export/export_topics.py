@@ -1,4 +1,4 @@
-"""``export topics``: a file for `apply`."""
+"""``export topics``: exports topics as a file for `apply`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``export users``: a file for `apply`, without passwords unless they are asked for."""
+"""``export users``: exports users as a file for `apply`, with passwords only on request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``fault clear``: nothing goes wrong any more."""
+"""``fault clear``: removes all fault rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``fault ls``: the rules by which requests go wrong."""
+"""``fault ls``: lists the rules by which requests fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``fault set``: requests go wrong as rules say."""
+"""``fault set``: makes requests fail by rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``consumerProgress``: how far groups have consumed."""
+"""``consumerProgress``: shows how far groups have consumed."""
 
 from __future__ import annotations
 
@@ -120,9 +120,9 @@ class GroupProgress(Result, frozen=True):
 
 
 class GroupFindings(msgspec.Struct, frozen=True):
-    """What was found out about one group. ``is_group`` is false for the leftovers of POP, whose retry topics look like
-    those of a group; ``has_retry_topic`` is what mqadmin goes by. ``error``: why something is not known; with
-    ``is_part``, which is about some of its brokers alone, the rest is."""
+    """What was found about one group. ``is_group`` is false for the leftovers of POP, whose retry topics look like
+    those of a group; mqadmin goes by ``has_retry_topic``. ``error``: why something is unknown. With ``is_part``, the
+    error concerns only some of the group's brokers, and the rest is known."""
 
     group: str
     offsets: GroupOffsets
@@ -134,7 +134,7 @@ class GroupFindings(msgspec.Struct, frozen=True):
 
 
 _MIN = {"wide": True, "sparse": True}
-"""Tables show these in place of what is not known."""
+"""Tables show these columns in place of unknown values."""
 
 
 class GroupRow(Row, frozen=True):
@@ -182,7 +182,7 @@ class GroupsProgress(Result, frozen=True):
         return text
 
     def problem(self) -> str | None:
-        """Which brokers did not answer is said of the whole command."""
+        """Groups about which nothing is known. Brokers that did not answer are reported for the whole command."""
         return some_failed([None if state.is_part else state.error for state in self.states], "group")
 
 
@@ -258,7 +258,7 @@ def _queue_by_queue(call: Call, brokers: Sequence[BrokerData], group: str, topic
 
 
 def _owners(call: Call, brokers: Sequence[BrokerData], group: str) -> dict[MessageQueue, str]:
-    """Which client owns which queue, as the clients say (307). What a silent client owns is unknown."""
+    """The owner of each queue, according to the clients (307). A silent client's queues are unknown."""
     clients = read_clients(call.admin, brokers, group, call.answers)
     addr_of = {broker.broker_name: broker.selected_addr() for broker in brokers}
 
@@ -277,7 +277,7 @@ def _owners(call: Call, brokers: Sequence[BrokerData], group: str) -> dict[Messa
 
 
 def _configured(call: Call, broker_addr: str) -> set[str] | None:
-    """The groups that a broker has a configuration of. If it does not answer: None, and a notice."""
+    """The groups that a broker has a configuration for. If it does not answer: None, and a notice."""
     try:
         return set(call.answers.ask(broker_addr, call.admin.all_groups).subscription_group_table)
     except RocketMQError as error:

@@ -1,6 +1,6 @@
-"""``deleteSubGroup``: a group on one broker, or on a cluster together with its retry and dead-letter topics.
+"""``deleteSubGroup``: deletes a group on one broker, or on a cluster together with its retry and dead-letter topics.
 
-mqadmin removes the routes of those two topics from all clusters; here only from the named cluster.
+mqadmin removes the routes of those two topics from all clusters; this command only from the named cluster.
 """
 
 from __future__ import annotations

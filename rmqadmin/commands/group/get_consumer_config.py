@@ -1,4 +1,4 @@
-"""``getConsumerConfig``: a group's configuration on each broker."""
+"""``getConsumerConfig``: shows a group's configuration on each broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``group lag``: how far a group is behind, since when, whether it catches up, and what stands in its way."""
+"""``group lag``: shows a group's lag, its age, whether the group catches up, and what hinders it."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class GroupLagResult(Result, frozen=True):
         ]
 
     def _findings(self) -> list[HealthFinding]:
-        """Without the advice to call this command."""
+        """The findings without the advice to run this command."""
         look = look_closer(self.standing.group)
         found = in_order(one for one in group_findings(self.standing, self.now_ms) if one.grade is not Grade.OK)
         return [msgspec.structs.replace(one, fix=None) if one.fix == look else one for one in found]

@@ -1,4 +1,4 @@
-"""``setConsumeMode``: whether a group pulls a topic's messages, or pops them."""
+"""``setConsumeMode``: sets whether a group pulls a topic's messages or pops them."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _undo(addr: str, before: RequestMode) -> list[list[str]]:
 
 
 def _mode_of(admin: AdminClient, addr: str, wanted: RequestMode) -> RequestMode | None:
-    """None if nothing is set, and where the broker does not tell (only Apache's does)."""
+    """The present mode; None if none is set, or if the broker does not say (only Apache's does)."""
     try:
         modes = admin.request_modes(addr).message_request_mode_map
     except RefusedError as error:

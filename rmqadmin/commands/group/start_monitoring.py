@@ -1,4 +1,4 @@
-"""``startMonitoring``: all groups that are online, how far behind each is, and what is wrong with it."""
+"""``startMonitoring``: shows all online groups, the lag of each, and what is wrong with it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class TopicLag(msgspec.Struct, frozen=True):
 
 
 class Monitored(msgspec.Struct, frozen=True):
-    """One group. ``clients_differ``: they subscribe to different things; ``client_problems`` by client id."""
+    """One group. ``clients_differ``: its clients have different subscriptions; ``client_problems`` is by client id."""
 
     group: str
     lags: list[TopicLag]
@@ -81,7 +81,7 @@ class MonitorRound(Result, frozen=True):
         ]
 
     def mqadmin_text(self) -> str:
-        """What mqadmin writes into its log."""
+        """The text that mqadmin writes to its log."""
         text = f"{_PREFIX}{_ROUND}beginRound\n"
         for one in self.groups:
             for lag in one.lags:
@@ -126,7 +126,7 @@ def start_monitoring(call: Call, show_all: ShowAll = False) -> MonitorRound:
 
 
 def _monitored(admin: AdminClient, group: str, now_ms: int) -> Monitored | None:
-    """None for a group that nobody is in."""
+    """What was found about a group; None if it has no members."""
     try:
         brokers = admin.topic_route(RETRY_PREFIX + group).broker_datas
         clients = read_clients(admin, brokers, group)
@@ -169,7 +169,8 @@ def _lags(
 
 
 def _behind_ms(admin: AdminClient, addr: str | None, queue: MessageQueue, entry: ConsumeOffset) -> int:
-    """0 if nothing was consumed yet, and where the newest message cannot be read."""
+    """How far the group is behind in one queue; 0 if it has consumed nothing yet, or if the newest message cannot be
+    read."""
     if addr is None or entry.last_timestamp <= 0 or entry.broker_offset <= 0:
         return 0
     try:

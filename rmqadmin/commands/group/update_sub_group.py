@@ -1,4 +1,5 @@
-"""Changing consumer groups. As with topics, what is not given stays as it is, and ``--replace`` is mqadmin's way."""
+"""``updateSubGroup``: creates or changes a consumer group. As for topics, unset fields stay as they are; ``--replace``
+resets them to their defaults, as mqadmin does."""
 
 from __future__ import annotations
 

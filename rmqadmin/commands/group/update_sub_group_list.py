@@ -1,4 +1,4 @@
-"""``updateSubGroupList``: many consumer groups at once, from a file."""
+"""``updateSubGroupList``: creates or changes many consumer groups at once, from a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``getBrokerEpoch``: which parts of a replica's log were written under which master."""
+"""``getBrokerEpoch``: shows which parts of a replica's log were written under which master."""
 
 from __future__ import annotations
 

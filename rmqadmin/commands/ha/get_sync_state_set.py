@@ -1,4 +1,4 @@
-"""``getSyncStateSet``: which replicas of a broker are in sync, as the controller sees them."""
+"""``getSyncStateSet``: shows which replicas of a broker are in sync, according to the controller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``haStatus``: how far slaves are behind their masters."""
+"""``haStatus``: shows how far slaves are behind their masters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``resetMasterFlushOffset``: what a slave takes for flushed by its master."""
+"""``resetMasterFlushOffset``: sets the offset up to which a slave believes its master has flushed."""
 
 from __future__ import annotations
 

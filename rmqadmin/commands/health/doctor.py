@@ -1,4 +1,4 @@
-"""``doctor``: what is wrong with a cluster, and what to do about it."""
+"""``doctor``: shows what is wrong with a cluster, and what to do about it."""
 
 from __future__ import annotations
 

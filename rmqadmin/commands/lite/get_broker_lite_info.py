@@ -1,4 +1,4 @@
-"""``getBrokerLiteInfo``: what brokers count of light queues and lite subscriptions."""
+"""``getBrokerLiteInfo``: shows brokers' counts of light queues and lite subscriptions."""
 
 from __future__ import annotations
 

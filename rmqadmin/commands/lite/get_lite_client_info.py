@@ -1,4 +1,4 @@
-"""``getLiteClientInfo``: which lite topics a client has subscribed to."""
+"""``getLiteClientInfo``: shows the lite topics that a client has subscribed to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``getLiteGroupInfo``: how far a group is behind, in one lite topic or in those where it is worst."""
+"""``getLiteGroupInfo``: shows a group's lag in one lite topic, or in those where it is greatest."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class _LiteGroup(Result, frozen=True):
         return "".join(mqadmin_error(answer) for answer in self.found if answer.body is None)
 
     def mqadmin_totals(self) -> str:
-        """mqadmin counts from now where nothing waits."""
+        """mqadmin's totals. If no message waits, mqadmin shows the current time as the earliest."""
         total = self.summary()
         first_ms = min(total.earliest_unconsumed_ms or self.now_ms, self.now_ms)
         ago_s = (self.now_ms - first_ms) // 1000

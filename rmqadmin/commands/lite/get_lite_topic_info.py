@@ -1,4 +1,4 @@
-"""``getLiteTopicInfo``: the offsets and subscribers of one lite topic."""
+"""``getLiteTopicInfo``: shows the offsets and subscribers of one lite topic."""
 
 from __future__ import annotations
 

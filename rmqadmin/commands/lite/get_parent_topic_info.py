@@ -1,4 +1,4 @@
-"""``getParentTopicInfo``: how many lite topics a topic has, and which groups read them."""
+"""``getParentTopicInfo``: shows how many lite topics a topic has, and which groups read them."""
 
 from __future__ import annotations
 

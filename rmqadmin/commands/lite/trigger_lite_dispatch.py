@@ -1,4 +1,4 @@
-"""``triggerLiteDispatch``: has brokers offer a group its lite topics once more."""
+"""``triggerLiteDispatch``: makes brokers offer a group its lite topics once more."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def trigger_lite_dispatch(
     route = call.admin.topic_route(topic)
     names = [broker.broker_name for broker in route.broker_datas if broker.selected_addr()]
     if broker_name is not None:
-        broker_addr_of(route, broker_name.strip())  # an unknown one is an error that names those there are
+        broker_addr_of(route, broker_name.strip())  # an unknown name is an error that lists the brokers
         names = [broker_name.strip()]
     rows = carry_out([_step(call, broker_addr_of(route, one), name, client) for one in names], dry_run=call.dry_run)
     lines = [

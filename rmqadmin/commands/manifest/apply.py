@@ -1,4 +1,4 @@
-"""``apply``: makes brokers have what a file says."""
+"""``apply``: changes brokers to match a file."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ def apply(
 
 
 def _outcome(call: Call, todo: list[ObjectStep], kept_count: int, *, dry_run: bool) -> Applied:
-    """OSError if the undo file cannot be written; then nothing is changed."""
+    """Takes the steps, or shows them in a dry run. OSError if the undo file cannot be written; nothing is changed
+    then."""
     steps = [one.step for one in todo]
     if dry_run:
         return Applied(applied_rows(todo, carry_out(steps, dry_run=True)), kept_count)

@@ -1,5 +1,5 @@
-"""``diff``: what `apply` would change. The exit status is that of diff(1): 0 for nothing, 1 for something, 2 and more
-for what kept it from comparing."""
+"""``diff``: shows what `apply` would change. The exit status is that of diff(1): 0 for no differences, 1 for
+differences, 2 and more for errors."""
 
 from __future__ import annotations
 

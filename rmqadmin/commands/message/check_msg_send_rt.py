@@ -1,4 +1,4 @@
-"""``checkMsgSendRT``: how long a topic's brokers take to store a message."""
+"""``checkMsgSendRT``: measures how long a topic's brokers take to store a message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``consumeMessage``: some messages of a topic, from the beginning or from an offset. No offset is committed."""
+"""``consumeMessage``: shows some messages of a topic, from the beginning or from an offset. Commits no offset."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CONSUME_COUNT_DEFAULT = 128
 
 
 class Part(msgspec.Struct, frozen=True):
-    """What is read of one queue. ``heading``: mqadmin's line above it."""
+    """The part of one queue to read. ``heading``: mqadmin's line above it."""
 
     place: QueuePlace
     heading: str = ""
@@ -122,7 +122,7 @@ def _checked(
     end: str | None,
     count: int,
 ) -> TimeRange:
-    """The times of ``-s`` and ``-e``. UsageError, in mqadmin's words, if the options make no sense."""
+    """The time range of ``-s`` and ``-e``. UsageError, in mqadmin's words, for invalid options."""
     if count <= 0:
         raise UsageError("Please input a positive messageNumber!")
     if queue_id is not None and broker_name is None:
@@ -151,8 +151,8 @@ def _queues(call: Call, route: TopicRoute, topic: str, broker_name: str | None) 
 
 
 def _shared_out(places: Sequence[QueuePlace], count: int, *, is_mqadmins: bool) -> list[Part]:
-    """How many messages each queue gives. ``is_mqadmins``: mqadmin also counts the offset behind a queue's last message
-    as one."""
+    """How many messages to take from each queue. ``is_mqadmins``: mqadmin also counts the offset after a queue's last
+    message."""
     parts: list[Part] = []
     extra = 1 if is_mqadmins else 0
     left = count
@@ -186,7 +186,8 @@ def _from_offset(where: QueuePlace, offset: int, count: int, *, is_mqadmins: boo
 def _read(
     call: Call, places: Sequence[QueuePlace], group: str, accepts: AcceptsProperties | None, count: int
 ) -> list[QueueRead]:
-    """With ``accepts``, the first ``count`` messages that it takes: the places are not cut to so many before."""
+    """The messages of the places. With ``accepts``, the first ``count`` messages that it accepts; the places then cover
+    more than ``count`` messages."""
     reads: list[QueueRead] = []
     left = count
     for where in places:

@@ -1,4 +1,5 @@
-"""``DecodeMessageId``: what a unique key says of its maker. A class of Apache's tools that mqadmin does not list."""
+"""``DecodeMessageId``: shows what a unique key says about the client that made it. Apache's tools have this class, but
+mqadmin does not list it."""
 
 from __future__ import annotations
 

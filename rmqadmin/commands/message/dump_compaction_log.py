@@ -1,4 +1,4 @@
-"""``dumpCompactionLog``: the messages in a file of a compacted topic's log."""
+"""``dumpCompactionLog``: shows the messages in a file of a compacted topic's log."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rmqproto.errors import ProtocolError, StorageError, UsageError
 from rmqproto.message.record import StoredMessage, decode_record_untrusted
 
 FILE_SIZE_MAX_BYTES = 2 << 30
-"""Apache maps the file, which takes at most this."""
+"""Apache maps the file, which cannot be larger than this."""
 
 
 class LoggedMessages(Result, frozen=True):

@@ -1,4 +1,4 @@
-"""``printMsg`` and ``printMsgByQueue``: all messages of a topic or of a queue, between two times if wanted."""
+"""``printMsg``: shows all messages of a topic, optionally only between two times."""
 
 from __future__ import annotations
 

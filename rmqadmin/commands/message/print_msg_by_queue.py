@@ -1,4 +1,4 @@
-"""``printMsgByQueue``: all messages of one queue, or how many have which tag."""
+"""``printMsgByQueue``: shows all messages of one queue, or how many have which tag."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``queryMsgById``: one message with what became of it; sending it once more, and pushing it to a consumer."""
+"""``queryMsgById``: shows one message and what became of it; can also send it again, or push it to a consumer."""
 
 from __future__ import annotations
 
@@ -113,13 +113,13 @@ def _one(call: Call, route: TopicRoute, topic: str, message_id: str) -> FoundMes
 
 
 def _queue_for(message: FoundMessage, queues: Sequence[tuple[MessageQueue, str]]) -> tuple[MessageQueue, str]:
-    """The queue that the message lies in if it is among ``queues``, else the first of them. A dry run names it."""
+    """The message's own queue if it is among ``queues``, else the first of them. A dry run names it."""
     own = (message.broker_name, message.stored.queue_id)
     return next((found for found in queues if (found[0].broker_name, found[0].queue_id) == own), queues[0])
 
 
 def _resend(call: Call, route: TopicRoute, messages: Sequence[FoundMessage]) -> Resent:
-    """Sends messages as they are, to the queues that they lie in."""
+    """Sends messages unchanged, to the queues they are in."""
     sent: list[ResentRow] = []
     results: list[SendResult] = []
     for message in messages:

@@ -1,4 +1,4 @@
-"""``queryMsgByKey``: messages by key or tag, from the brokers' index."""
+"""``queryMsgByKey``: shows messages by key or tag, from the brokers' index."""
 
 from __future__ import annotations
 

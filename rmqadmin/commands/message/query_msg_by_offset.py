@@ -1,4 +1,4 @@
-"""``queryMsgByOffset``: the message at one place in one queue."""
+"""``queryMsgByOffset``: shows the message at one offset of one queue."""
 
 from __future__ import annotations
 

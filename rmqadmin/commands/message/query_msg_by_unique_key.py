@@ -1,4 +1,4 @@
-"""``queryMsgByUniqueKey``: the messages that share a unique key, because a producer or a retry sent one again."""
+"""``queryMsgByUniqueKey``: shows the messages that share a unique key, because a producer or a retry sent one again."""
 
 from __future__ import annotations
 

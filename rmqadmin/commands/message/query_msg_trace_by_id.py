@@ -1,4 +1,4 @@
-"""``queryMsgTraceById``: what tracing clients say they did with a message."""
+"""``queryMsgTraceById``: shows what tracing clients reported about a message."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class MessageTrace(Result, frozen=True):
         ]
 
     def mqadmin_text(self) -> str:
-        """Sent and consumed messages only. A consumer that wrote a record before it consumed, but none after, is left
+        """Only sent and consumed messages. A consumer that wrote a record before consuming, but none after, is left
         out."""
         text = ""
         consumed: dict[str, list[FoundTrace]] = {}

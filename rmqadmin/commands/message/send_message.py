@@ -1,4 +1,4 @@
-"""``sendMessage``: one message, with its trace where asked for."""
+"""``sendMessage``: sends one message, with its trace if asked to."""
 
 from __future__ import annotations
 

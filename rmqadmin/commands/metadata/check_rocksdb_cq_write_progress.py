@@ -1,4 +1,4 @@
-"""``checkRocksdbCqWriteProgress``: has brokers compare their consume queues in RocksDB and in files."""
+"""``checkRocksdbCqWriteProgress``: makes brokers compare their consume queues in RocksDB with those in files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rmqadmin.options.command_options import OF_CONTEXT
 from rmqproto.bodies.master import RocksDbProgress
 
 STATUSES = ("equal", "not equal", "under way", "error")
-"""By ``CheckRocksdbCqWriteResult.CheckStatus``."""
+"""Names for the values of ``CheckRocksdbCqWriteResult.CheckStatus``."""
 
 _ERROR = 3
 _MONTH = "-30d"

@@ -1,4 +1,4 @@
-"""``exportConfigs``: the settings that matter of every master, and the size of the cluster."""
+"""``exportConfigs``: exports the important settings of every master, and the size of the cluster."""
 
 from __future__ import annotations
 

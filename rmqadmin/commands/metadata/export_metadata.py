@@ -1,4 +1,4 @@
-"""``exportMetadata``: topics and groups, for files that `updateTopicList` and `updateSubGroupList` take back."""
+"""``exportMetadata``: exports topics and groups to files that `updateTopicList` and `updateSubGroupList` take back."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class MetadataRow(Row, frozen=True):
 
 
 class BrokerTables(msgspec.Struct, frozen=True):
-    """What one broker has; None for what was not wanted."""
+    """The tables of one broker; None for those not wanted."""
 
     addr: str
     topics: TopicConfigs | None
@@ -105,7 +105,7 @@ def export_metadata(
 
 
 def _one_table(one: BrokerTables) -> dict[str, Any]:
-    """mqadmin's file of one broker has the version of its table."""
+    """mqadmin's file for one broker, which includes the table's version."""
     if one.topics is not None:
         return {"dataVersion": one.topics.data_version, _TOPICS: hash_map(one.topics.topic_config_table)}
     assert one.groups is not None

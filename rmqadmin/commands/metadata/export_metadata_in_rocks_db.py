@@ -1,4 +1,4 @@
-"""``exportMetadataInRocksDB``: topics or groups out of a broker's RocksDB files."""
+"""``exportMetadataInRocksDB``: exports topics or groups from a broker's RocksDB files."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
 
 _CPU_KEY = "clientCallbackExecutorThreads"
-"""What mqadmin takes for the number of processors."""
+"""The setting that mqadmin uses as the number of processors."""
 
 
 class MetricsRow(Row, frozen=True):
@@ -57,7 +57,7 @@ class MetricsTotals(Row, frozen=True):
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """One master: what is shown, and the texts that mqadmin's file has instead of numbers."""
+    """One master: the values shown, and the texts that mqadmin's file has instead of numbers."""
 
     row: MetricsRow
     info: dict[str, str]
@@ -129,7 +129,8 @@ def _measured(admin: AdminClient, broker: BrokerData) -> Measured:
 
 
 def _client_versions(admin: AdminClient, broker: BrokerData, groups: Sequence[str]) -> list[str]:
-    """``JAVA%V5_5_0``, as mqadmin writes them. A group whose clients are not told is left out, as there."""
+    """The versions as mqadmin writes them: ``JAVA%V5_5_0``. A group whose clients are unknown is left out, as in
+    mqadmin."""
     found: set[str] = set()
     for group in groups:
         try:

@@ -1,4 +1,4 @@
-"""``exportPopRecord``: has brokers write their records of POP from RocksDB to files."""
+"""``exportPopRecord``: makes brokers write their POP records from RocksDB to files."""
 
 from __future__ import annotations
 

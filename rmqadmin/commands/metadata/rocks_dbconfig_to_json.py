@@ -1,4 +1,4 @@
-"""``rocksDBConfigToJson``: tables that brokers keep in RocksDB, as JSON: on the brokers' disks, or here."""
+"""``rocksDBConfigToJson``: writes tables that brokers keep in RocksDB as JSON, on the brokers' disks or here."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _kinds(text: str | None) -> list[TableKind]:
 
 
 def _write(file: Path, text: str) -> None:
-    """What is there already is kept as FILE.bak, as mqadmin does."""
+    """Writes the file. An existing file is kept as FILE.bak, as mqadmin does."""
     try:
         if file.exists():
             os.replace(file, file.with_name(file.name + ".bak"))

@@ -1,4 +1,4 @@
-"""``msg cat``: the messages of a topic, chosen by any condition, and written by a format string or as rows."""
+"""``msg cat``: shows the messages of a topic that meet conditions, written by a format string or as rows."""
 
 from __future__ import annotations
 

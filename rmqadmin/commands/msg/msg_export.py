@@ -1,4 +1,4 @@
-"""``msg export``: messages of a topic into a file, or to standard output, with all that is known of them."""
+"""``msg export``: writes messages of a topic to a file or to standard output, with everything known about them."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def msg_export(
 
 
 def _write(path: str, parts: Iterator[bytes], sieve: Sieve) -> int:
-    """As ``write_whole``; tells how far it is."""
+    """``write_whole`` with progress."""
     stage = StageLines(counted="written", at_once=False)
     told_count = 0
 

@@ -1,4 +1,4 @@
-"""``msg get``: messages by any id or key that somebody has of them."""
+"""``msg get``: finds messages by any id or key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""``msg import``: the messages of a file sent again, as they were: checked first, resumable, each refusal named."""
+"""``msg import``: sends the messages of a file unchanged. They are checked first, the import can be resumed, and every
+refusal is reported."""
 
 from __future__ import annotations
 
@@ -138,7 +139,7 @@ def _import(
                 f"{progress.done_count:,} of {counted(checked.count, 'message')} are done; to go on: {to_go_on}"
             )
         else:
-            forget(path)  # nothing was sent for certain
+            forget(path)  # certainly nothing was sent
         raise
     finally:
         stage.stop()
@@ -162,7 +163,8 @@ def _checked(name: str, source: BinaryIO, format: FileFormat, to: str | None) ->
 
 
 def _earlier(path: Path, name: str, *, resume: bool, restart: bool) -> ImportProgress | None:
-    """How far an earlier run got. UsageError if there is one and nothing was said about it, or the other way round."""
+    """The progress of an earlier run. UsageError if there is one but neither --resume nor --restart was given, or if
+    there is none to resume."""
     if restart:
         forget(path)
         return None
@@ -195,7 +197,7 @@ def _totals(
 
 
 def _named(name: str, messages: Iterator[ExportedMessage]) -> Iterator[ExportedMessage]:
-    """UsageError, with the file's name, for what cannot be read."""
+    """The messages. UsageError, with the file's name, for those that cannot be read."""
     try:
         yield from messages
     except ProtocolError as error:
@@ -204,7 +206,7 @@ def _named(name: str, messages: Iterator[ExportedMessage]) -> Iterator[ExportedM
 
 @contextlib.contextmanager
 def _opened(file: str) -> Iterator[BinaryIO]:
-    """The file. It is read twice: what comes through a pipe is kept in a file without a name. UsageError."""
+    """The file, opened. It is read twice, so input from a pipe is copied to a temporary file. UsageError."""
     try:
         with contextlib.ExitStack() as open_files:
             found: Any = sys.stdin.buffer if file == STANDARD_INPUT else open_files.enter_context(open(file, "rb"))

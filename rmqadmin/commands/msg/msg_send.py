@@ -1,4 +1,4 @@
-"""``msg send``: messages from words, files and standard input, whole, cut up, or as JSON Lines."""
+"""``msg send``: sends messages from words, files and standard input, whole, split, or as JSON Lines."""
 
 from __future__ import annotations
 
@@ -90,7 +90,8 @@ def msg_send(
 
 
 def _in_turn(queues: Sequence[tuple[MessageQueue, str]]) -> Iterator[tuple[MessageQueue, str]]:
-    """From any of them on: what a script sends one by one would all be in the first."""
+    """The queues in turn, from a random one on. Otherwise messages that a script sends one by one would all go to the
+    first queue."""
     first = random.randrange(len(queues))
     return cycle([*queues[first:], *queues[:first]])
 
@@ -99,7 +100,7 @@ _CUT = {"--lines": lines, "--nul": between_nuls, "--sized": behind_sizes}
 
 
 def _messages(sources: Sequence[str], of_each: Message, way: str | None) -> Iterator[Message]:
-    """``of_each``: what all of them have, unless each line says it for itself."""
+    """The messages. ``of_each``: the fields that all share, unless each line sets its own."""
     if way == "--jsonl":
         yield from (message_of_line(of_each.topic, line) for line in lines(sources))
         return

@@ -1,4 +1,4 @@
-"""``addWritePerm``: producers may write to a broker again."""
+"""``addWritePerm``: lets producers write to a broker again."""
 
 from __future__ import annotations
 

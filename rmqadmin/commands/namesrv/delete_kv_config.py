@@ -1,4 +1,4 @@
-"""``deleteKvConfig``: one key of the name servers' key-value table."""
+"""``deleteKvConfig``: deletes one key of the name servers' key-value table."""
 
 from __future__ import annotations
 

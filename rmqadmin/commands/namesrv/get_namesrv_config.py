@@ -1,4 +1,4 @@
-"""``getNamesrvConfig``: the configuration of the name servers."""
+"""``getNamesrvConfig``: shows the configuration of the name servers."""
 
 from __future__ import annotations
 

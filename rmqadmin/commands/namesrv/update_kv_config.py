@@ -1,4 +1,4 @@
-"""``updateKvConfig``: one value of the name servers' key-value table."""
+"""``updateKvConfig``: sets one value of the name servers' key-value table."""
 
 from __future__ import annotations
 

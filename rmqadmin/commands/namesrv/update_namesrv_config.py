@@ -1,4 +1,4 @@
-"""``updateNamesrvConfig``: one property of every name server, read back afterwards."""
+"""``updateNamesrvConfig``: changes one property of every name server, and reads it back afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``wipeWritePerm``: producers are kept from a broker."""
+"""``wipeWritePerm``: keeps producers away from a broker."""
 
 from __future__ import annotations
 

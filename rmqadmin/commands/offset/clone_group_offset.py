@@ -1,7 +1,7 @@
-"""``cloneGroupOffset``: moves one group to where another stands.
+"""``cloneGroupOffset``: moves one group to the offsets of another.
 
-It is a reset like any other: shown first, read back, and undone with the file that it writes. mqadmin ignores ``-t``
-and copies the offsets of all topics, also of the other group's retry topic, to the clients that are online.
+It is a reset like any other: shown first, read back, and undone with the file it writes. mqadmin ignores ``-t`` and
+copies the offsets of all topics, including the other group's retry topic, to the online clients.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``resetOffset``: moves a group anywhere, and back."""
+"""``resetOffset``: moves a group to any offset, and back."""
 
 from __future__ import annotations
 

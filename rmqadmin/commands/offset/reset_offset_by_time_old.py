@@ -1,5 +1,5 @@
-"""``resetOffsetByTimeOld``: writes a group's offsets of a time, as if nobody were online. A class of Apache's tools
-that mqadmin does not list."""
+"""``resetOffsetByTimeOld``: writes a group's offsets for a time, as if no member were online. Apache's tools have this
+class, but mqadmin does not list it."""
 
 from __future__ import annotations
 
@@ -88,7 +88,8 @@ def reset_offset_by_time_old(
 
 
 def _only_back(found: Sequence[QueueReset]) -> list[QueueReset]:
-    """A queue in which the group has no offset is one at its begin, as mqadmin takes it."""
+    """The resets that move a queue back. A group without an offset in a queue counts as being at its beginning, as in
+    mqadmin."""
 
     def limited(one: QueueReset) -> QueueReset:
         old_offset = one.min_offset if one.old_offset is None else one.old_offset

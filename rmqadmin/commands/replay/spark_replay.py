@@ -1,5 +1,5 @@
-"""``spark-replay``: dead letters and topics sent again, each message once. The work is ``spark_tools.replay``'s; here
-are its flags, what a plan and a result look like, and progress on standard error."""
+"""``spark-replay``: sends dead letters and topics again, each message once. ``spark_tools.replay`` does the work; this
+module has its options, the output of a plan and a result, and progress on standard error."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _request(
     pace: PaceOptions,
     guards: GuardOptions,
 ) -> ReplayRequest:
-    """What is asked for, in the words of ``spark_tools.replay``."""
+    """The request for ``spark_tools.replay`` that the options describe."""
     from rmqadmin.core.times import parse_time
     from spark_tools.replay.plans.plan import Selection, wave_messages_for
     from spark_tools.replay.plans.request import ReplayRequest
@@ -164,7 +164,7 @@ def _keep_order(order: str | None) -> bool:
 
 
 def _target_of_store(call: Call, store: str | None, to: str) -> str | None:
-    """With --store, -n says where to send to."""
+    """The name servers to send to: with --store, -n names the target."""
     if store is None or to.startswith("file:") or not call.is_namesrv_given:
         return None
     return ";".join(call.namesrv_addrs)

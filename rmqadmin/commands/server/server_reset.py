@@ -1,4 +1,4 @@
-"""``server reset``: a broker as at its start."""
+"""``server reset``: takes a broker back to its state at start."""
 
 from __future__ import annotations
 
@@ -21,6 +21,6 @@ def server_reset(call: Call, broker_addr: BrokerAddr = None, cluster_name: Clust
     """
     admin = call.admin
     addrs = meant_brokers(admin, broker_addr, cluster_name)
-    for addr in addrs:  # refused here, before anybody is asked to type a name
+    for addr in addrs:  # brokers refuse here, before anybody is asked to type a name
         own_answer(partial(admin.snapshots, addr))
     return take_back(call, addrs, "reset", "as at its start", admin.reset_broker)

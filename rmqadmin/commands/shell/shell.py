@@ -1,4 +1,4 @@
-"""``shell``: many commands in one program."""
+"""``shell``: runs many commands in one process."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def shell(
     """
     if call.invocation.session is not None:
         raise UsageError("this is the shell already")
-    from rmqadmin.prompt.command_lines import CommandLines  # 5 ms that its help does not need
+    from rmqadmin.prompt.command_lines import CommandLines  # 5 ms; not needed for its help
     from rmqadmin.prompt.script import given_lines, run_lines, script_lines, standard_input
 
     with call.shell_session() as session:
@@ -44,7 +44,7 @@ def shell(
         if lines:
             return run_lines(given_lines(lines), commands, keep_going=keep_going)
         if sys.stdin.isatty() and sys.stdout.isatty():
-            from rmqadmin.prompt.interactive import converse  # 80 ms, of prompt_toolkit
+            from rmqadmin.prompt.interactive import converse  # 80 ms, for prompt_toolkit
 
             converse(commands, session)
             return 0

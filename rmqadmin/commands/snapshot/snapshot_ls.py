@@ -1,4 +1,4 @@
-"""``snapshot ls``: what a broker can be taken back to."""
+"""``snapshot ls``: lists the snapshots of a broker."""
 
 from __future__ import annotations
 

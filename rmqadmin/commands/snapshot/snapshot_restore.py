@@ -1,4 +1,4 @@
-"""``snapshot restore``: a broker as it was."""
+"""``snapshot restore``: takes a broker back to a snapshot."""
 
 from __future__ import annotations
 

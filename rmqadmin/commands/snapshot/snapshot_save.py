@@ -1,4 +1,4 @@
-"""``snapshot save``: everything that a broker has, kept aside."""
+"""``snapshot save``: saves a broker's complete state."""
 
 from __future__ import annotations
 

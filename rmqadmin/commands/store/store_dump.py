@@ -1,4 +1,4 @@
-"""``store dump``: what is in the files of a store, piece by piece."""
+"""``store dump``: shows the content of a store's files, record by record."""
 
 from __future__ import annotations
 

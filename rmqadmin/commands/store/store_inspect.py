@@ -1,4 +1,4 @@
-"""``store inspect``: what a store directory holds."""
+"""``store inspect``: shows what a store directory holds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``store recover --dry-run``: what a start would cut off and make anew."""
+"""``store recover --dry-run``: shows what a start would cut off and rebuild."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``store verify``: every file of a store, checked."""
+"""``store verify``: checks every file of a store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``allocateMQ``: which queues the clients of a group would get."""
+"""``allocateMQ``: shows which queues the clients of a group would get."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class AllocatedQueues(Result, frozen=True):
         return averagely(client, self.queues, self.clients)
 
     def mqadmin_text(self) -> str:
-        """Unlike consumers, mqadmin sorts neither queues nor clients before it shares out."""
+        """mqadmin's text. Unlike consumers, mqadmin sorts neither queues nor clients before it assigns queues."""
         queues = hash_order(self.queues, queue_hash)
         shares = {
             client: queues[share_of(at, len(self.clients), len(queues))] for at, client in enumerate(self.clients)

@@ -1,4 +1,4 @@
-"""``deleteTopic``: from a cluster and from the name servers."""
+"""``deleteTopic``: deletes a topic from a cluster and from the name servers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``queryCq``: units of a consume queue, as they lie in its file."""
+"""``queryCq``: shows units of a consume queue as they are in its file."""
 
 from __future__ import annotations
 

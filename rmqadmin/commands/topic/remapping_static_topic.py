@@ -28,4 +28,4 @@ def remapping_static_topic(call: Call, topic: Topic, options: MappingOptions) ->
             raise NotFoundError("No topic route to do the remapping", hint="updateStaticTopic makes a static topic.")
         return remapped(name, brokers, before, call.now_ms())
 
-    return change(call, name, options, plan, MappingWriter.remap, (OLD_LINE, OLD_LINE))  # mqadmin calls both old
+    return change(call, name, options, plan, MappingWriter.remap, (OLD_LINE, OLD_LINE))  # mqadmin calls both files old

@@ -1,4 +1,4 @@
-"""``statsAll``: how fast every topic is written and read, and how far its groups are behind."""
+"""``statsAll``: shows how fast every topic is written and read, and the lag of its groups."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def stats_all(
     if wanted is None:
         topics = call.own_topics(topics if call.as_mqadmin else sorted(topics), show_all=show_all)
     elif not topics:
-        call.admin.topic_route(wanted)  # says that there is none
+        call.admin.topic_route(wanted)  # raises the error for a missing topic
     with call.counting("topics") as told:
         parts = targets.ask_each(lambda name: _topic_rows(call, name), topics, told)
     rows = [row for part in parts for row in part]
@@ -96,7 +96,7 @@ def stats_all(
 
 
 class _Counts(msgspec.Struct, frozen=True):
-    """One statistic of all brokers together."""
+    """One statistic, summed over all brokers."""
 
     tps: float
     day_count: int
@@ -119,7 +119,7 @@ def _topic_rows(call: Call, topic: str) -> list[StatsRow]:
 
 
 def _groups(call: Call, brokers: Sequence[BrokerData], topic: str) -> list[str]:
-    """As the first broker that answers knows them."""
+    """The topic's groups, from the first broker that answers."""
     failure: RocketMQError | None = None
     for addr in targets.selected_addrs(brokers):
         try:
@@ -168,7 +168,7 @@ def _row(
 def _counts(
     call: Call, brokers: Sequence[BrokerData], stats_name: str, stats_key: str
 ) -> tuple[_Counts | None, str | None]:
-    """Of all brokers together. If one of them does not answer: None, and why."""
+    """The sum over all brokers. If one does not answer: None, and the error."""
     found = []
     for broker in brokers:
         if 0 not in broker.broker_addrs:

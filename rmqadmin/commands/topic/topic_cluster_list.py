@@ -1,4 +1,4 @@
-"""``topicClusterList``: the clusters of a topic."""
+"""``topicClusterList``: lists the clusters of a topic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading topics: which there are, where they live, where their queues begin and end."""
+"""``topicList``: lists the topics, optionally with their clusters and groups."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _groups_of(call: Call, topic: str) -> list[TopicGroup]:
     try:
         answers = call.answers.of(lambda addr: call.admin.groups_of_topic(addr, topic), addrs)
     except RocketMQError:
-        answers = {}  # none of its brokers answers: the end says it
+        answers = {}  # no broker of the topic answers; the command reports that at the end
     groups = dict.fromkeys(group for answer in answers.values() for group in answer)
     ordered = hash_order(groups, java_hash) if call.as_mqadmin else sorted(groups)
     found: list[str | None] = [*ordered] or [None]

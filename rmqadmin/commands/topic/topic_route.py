@@ -1,4 +1,4 @@
-"""``topicRoute``: on which brokers and queues a topic lives."""
+"""``topicRoute``: shows the brokers and queues of a topic."""
 
 from __future__ import annotations
 

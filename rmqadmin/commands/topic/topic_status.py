@@ -1,4 +1,4 @@
-"""``topicStatus``: where each queue of a topic begins and ends."""
+"""``topicStatus``: shows where each queue of a topic begins and ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``updateStaticTopic``: a topic with a fixed number of logical queues, wherever they are."""
+"""``updateStaticTopic``: creates or extends a topic with a fixed number of logical queues, wherever they are."""
 
 from __future__ import annotations
 

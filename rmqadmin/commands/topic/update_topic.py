@@ -1,7 +1,6 @@
-"""Changing topics: create, change, delete.
+"""``updateTopic``: creates a topic, or changes its configuration.
 
-``updateTopic`` changes what it is told to and keeps the rest; mqadmin puts everything that is not given back to its
-default, as ``--replace`` does.
+Unset fields stay as they are. mqadmin resets them to their defaults, as ``--replace`` does.
 """
 
 from __future__ import annotations

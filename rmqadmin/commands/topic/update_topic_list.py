@@ -1,4 +1,4 @@
-"""``updateTopicList``: many topics at once, from a file."""
+"""``updateTopicList``: creates or changes many topics at once, from a file."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Who may read and write: a topic's permission on its brokers, and a broker's write permission at the name servers.
-
-The second takes producers away from a broker, for maintenance: it changes what the name servers answer, for all topics
-of the broker at once, until the broker registers something new or is started again.
-"""
+"""``updateTopicPerm``: changes a topic's permission on its brokers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``user add``: a user on all brokers of a cluster, or on one."""
+"""``user add``: creates a user on all brokers of a cluster, or on one."""
 
 from __future__ import annotations
 

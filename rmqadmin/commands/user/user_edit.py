@@ -1,4 +1,4 @@
-"""``user edit``: another password, type or status of a user."""
+"""``user edit``: changes the password, type or status of a user."""
 
 from __future__ import annotations
 
@@ -50,6 +50,6 @@ def user_edit(
         raise UsageError("nothing is to be changed", hint="--type, --status, --password or --password-stdin.")
     addrs = targets.meant_replicas(call.admin, broker_addr, cluster_name)
     steps: list[Step] = []
-    for account in wanted:  # each by itself, so that each has its way back
+    for account in wanted:  # one step for each, so that each has its own undo
         steps += plan_each(addrs, partial(plan_user, call.admin, account=account))
     return undoable(call, steps)

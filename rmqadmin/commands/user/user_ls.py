@@ -1,4 +1,4 @@
-"""``user ls``: the users of brokers."""
+"""``user ls``: lists the users of brokers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``user rm``: a user less, with what it may do."""
+"""``user rm``: deletes a user and its permissions."""
 
 from __future__ import annotations
 
