@@ -28,7 +28,7 @@ not."""
 
 class OnceAsked:
     """Names that were asked for, by subject. Answered questions are not asked again; a server that does not answer is
-    not asked for WAIT_S. Thread-safe: one thread asks, and the others wait for its answer."""
+    not asked again for WAIT_S. Thread-safe: one thread asks, and the others wait for its answer."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, ...], list[str]] = {}

@@ -1,4 +1,5 @@
-"""``updateOrderConf``: shows, sets or deletes how many queues an ordered topic has on each broker, as the name servers tell producers."""
+"""``updateOrderConf``: shows, sets or deletes how many queues an ordered topic has on each broker, as the name servers
+tell producers."""
 
 from __future__ import annotations
 

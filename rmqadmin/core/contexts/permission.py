@@ -75,10 +75,9 @@ class ChangePermission:
         ask_name: Callable[[Context], str | None],
         permitted: Callable[[], None] = lambda: None,
     ):
-        """``find_guards`` is like ``guards``. ``is_unlocked``: the user passed --unlock for read-only contexts.
-        ``confirmed``: the context name that the user gave. ``ask_name`` asks the user to type the name of a context;
-        None if nobody can be asked. ``permitted`` is called each time a change has been permitted, before it is
-        made."""
+        """``find_guards`` is like ``guards``. ``is_unlocked``: read-only contexts permit changes, too. ``confirmed``:
+        the context name that the user gave. ``ask_name`` asks the user to type the name of a context; None if nobody
+        can be asked. ``permitted`` is called each time a change has been permitted, before it is made."""
         self._find_guards = find_guards
         self._is_unlocked = is_unlocked
         self._confirmed = confirmed

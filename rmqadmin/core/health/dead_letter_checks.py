@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
 
 RECENT_MS = 3_600_000
-"""Dead letters that are newer than this get a warning."""
+"""A group gets a warning if its newest dead letter is younger than this."""
 
 
 def dead_letter_findings(admin: AdminClient, facts: ClusterFacts, now_ms: int) -> Iterator[HealthFinding]:

@@ -13,7 +13,8 @@ from rmqadmin.core.servers.ha_sets import AskedControllers, HaFacts, HaMember, H
 from rmqproto.wording import counted
 
 BEHIND_MS = 15_000
-"""A slave this far behind is removed from the in-sync set by the controller (``haMaxTimeSlaveNotCatchup``)."""
+"""In a set with a controller, a slave this far behind is removed from the in-sync set
+(``haMaxTimeSlaveNotCatchup``)."""
 
 BEHIND_BYTES = 256 << 20
 """Without a controller, a slave this far behind does not count as in sync (``haMaxGapNotInSync``)."""
@@ -202,7 +203,7 @@ def _in_sync(one: HaSet) -> Iterator[HealthFinding]:
 
 
 def _missing(one: HaSet) -> list[HaMember]:
-    """The slaves that are not in sync. None if the master only says how many slaves it has, not which."""
+    """The slaves that are not in sync. Empty if it is only known how many slaves the master has, not which."""
     return [member for member in one.members if member.in_sync is False]
 
 

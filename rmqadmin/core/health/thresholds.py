@@ -29,7 +29,7 @@ class Quantity(Enum):
 
 
 Thresholds = dict[Quantity, float]
-"""Thresholds, each in the unit that its quantity's name ends with."""
+"""Thresholds, each in the unit that its quantity's name gives."""
 
 
 def parse_thresholds(text: str, option: str, known: Collection[Quantity]) -> Thresholds:

@@ -149,8 +149,8 @@ def _asked_topics(facts: ClusterFacts) -> list[str]:
 
 
 def _wiped(namesrv_addr: str, routes: Mapping[str, TopicRoute], facts: ClusterFacts) -> Iterator[HealthFinding]:
-    """Finds brokers that routes show as not writeable. ``wipeWritePerm`` removes W from routes, while the broker's own
-    configuration keeps it. A broker whose own permission lacks W registers its topics without it."""
+    """Finds brokers whose write permission was wiped. ``wipeWritePerm`` removes W from routes, while the broker's own
+    configuration keeps it. A broker whose own permission lacks W registers its topics without it, and is skipped."""
     for master in facts.masters:
         topics, name = master.topics or {}, master.replica.broker_name
         permission = master.config.get("brokerPermission", "")

@@ -30,7 +30,8 @@ class SecureSocket:
             raise BlockingIOError from None
 
     def recv_into(self, buffer: memoryview) -> int:
-        """Receives as many records as have arrived and fit, because a poll for each would be slow. 0 at the end."""
+        """Receives as many records as have arrived and fit, because each record by itself would take a round of
+        polling. 0 at the end."""
         size = 0
         try:
             while size < len(buffer) and (count := self._secured.recv_into(buffer[size:])):

@@ -33,8 +33,8 @@ class StatusRow(Row, frozen=True):
     value: Annotated[str | int | float, doc("a number if it is one; rates are three: 10 s, 1 min, 10 min", vital=True)]
 
     def column_of(self, column: ResultColumn) -> ResultColumn:
-        """The column for this value: ``bootTimestamp`` and the like are times, where 0 means never; the unit of others
-        is found by name, because Apache's names do not end with it."""
+        """The column for this value: ``bootTimestamp`` and the like are times, where 0 means never. Other names end
+        with Apache's word for a unit, which gives the column's unit."""
         if column.name != "value":
             return column
         if self.name.lower().endswith("timestamp"):

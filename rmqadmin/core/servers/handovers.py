@@ -56,7 +56,7 @@ class Handovers:
         return now_ms - known.had_master_ms
 
     def look(self, at_ms: int, sets: Sequence[HaSet]) -> list[SetChange]:
-        """The changes since the last reading. None at the first reading of a set."""
+        """The changes since the last reading. The first reading of a set reports none."""
         before = self._count
         for one in sets:
             self._standings[one.broker_name] = self._look_at(at_ms, one, self._standings.get(one.broker_name))

@@ -25,7 +25,7 @@ def read_value(admin: AdminClient, namespace: str, key: str) -> str | None:
 
 
 def put_steps(admin: AdminClient, namespace: str, key: str, value: str) -> list[Step]:
-    """One step per name server. All are told, because the value before was asked from only one of them."""
+    """One step per name server. All are told, even if the one that was asked has the value already."""
     before = read_value(admin, namespace, key)
     action = "create" if before is None else "change" if before != value else "keep"
 

@@ -26,7 +26,7 @@ def delete_in_broker(admin: AdminClient, addr: str, topic: str) -> Step:
 
 
 def loss(admin: AdminClient, topic: str, addrs: Sequence[str]) -> str:
-    """How much is lost with a topic on these brokers, and which groups need it, as text."""
+    """How much is lost with a topic on these brokers, and which groups read it, as text."""
     try:
         message_count = messages_in(admin, topic, addrs)
         answers = targets.ask_each(lambda addr: admin.groups_of_topic(addr, topic), addrs)
