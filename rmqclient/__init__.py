@@ -1,7 +1,7 @@
 """Clients of RocketMQ brokers and nameservers: blocking ones for tools, and producers and consumers on trio.
 
-The names below are imported when they are first asked for: trio alone takes a tenth of a second, which a command of
-``rmqadmin`` has no use for.
+The names below are imported on first use. trio alone takes a tenth of a second to import, and commands of ``rmqadmin``
+do not need it.
 """
 
 from __future__ import annotations

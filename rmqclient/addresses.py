@@ -9,8 +9,8 @@ _PORT_MAX = 65535
 
 
 def parse_addresses(text: str) -> list[str]:
-    """``host:port[;host:port…]`` as a list of addresses that ``split_address`` takes. ``http://`` before one says
-    nothing, as in ``NameServerAddressUtils`` (5.5.0). UsageError for anything else."""
+    """``host:port[;host:port…]`` as a list of addresses that ``split_address`` takes. A leading ``http://`` is ignored,
+    as in ``NameServerAddressUtils`` (5.5.0). UsageError for anything else."""
     addresses = [part.strip().removeprefix("http://") for part in text.split(";") if part.strip()]
     if not addresses:
         raise UsageError(f"{text!r} holds no address", hint="Write host:port, several joined by semicolons.")
@@ -20,7 +20,7 @@ def parse_addresses(text: str) -> list[str]:
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """Host (brackets of an IPv6 one taken off) and port. UsageError for anything else."""
+    """Host and port; the brackets of an IPv6 host are taken off. UsageError for anything else."""
     host, colon, port = address.rpartition(":")
     host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     if not colon or "/" in host or not _is_host(host) or not _is_port(port):
@@ -29,7 +29,7 @@ def split_address(address: str) -> tuple[str, int]:
 
 
 def _is_host(text: str) -> bool:
-    """Whether it can be looked up: the codec "idna", through which text goes there, has errors of its own."""
+    """Whether the host can be looked up. The lookup uses the codec "idna", which has errors of its own."""
     if text.isascii():  # without the codec, whose tables take 25 ms to load
         return all(0 < len(label) <= _LABEL_MAX_CHARS for label in text.removesuffix(".").split("."))
     try:

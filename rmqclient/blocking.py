@@ -1,8 +1,8 @@
-"""Waiting for answers without an event loop: one socket an address, one request at a time on each, from any thread.
+"""A client without an event loop: one socket per address, one request at a time on each, from any thread.
 
-For the command line, the dashboard's worker threads and Spark tasks; a command must start in a tenth of a second, so
-nothing here imports trio. Nothing is sent twice: a request whose connection breaks may have been carried out, and only
-the caller knows whether to ask again.
+It serves the command line, the dashboard's worker threads and Spark tasks. A command must start within a tenth of a
+second, so nothing here imports trio. Nothing is sent twice: a request whose connection breaks may have been carried
+out, and only the caller knows whether to ask again.
 """
 
 from __future__ import annotations
@@ -36,23 +36,24 @@ if TYPE_CHECKING:
     import ssl  # 10 ms, which plain connections do not need
 
 TIMEOUT_S = 5.0
-"""As mqadmin: for connecting, sending and the answer together."""
+"""The limit for connecting, sending and the answer together, as in mqadmin."""
 
 OUTCOME_UNKNOWN = "Whether it was carried out is unknown."
-"""The hint of a time-out, for whoever knows more to say it instead."""
+"""The hint of a time-out. A caller that knows more may show another."""
 _SILENCE = "It has sent nothing at all: is it a RocketMQ server, and with TLS or without?"
 
 SILENT_AFTER_S = 1.0
-"""So long somebody waits without a word why."""
+"""How long a thread waits before it is told that the server is silent."""
 
 OnSilence = Callable[[str, bool], None]
-"""Told an address from which nothing has come for a second, and when that wait is over. From any thread."""
+"""Called with an address that has sent nothing for a second, and again when that wait is over. Called from any
+thread."""
 
 _RECEIVE_SIZE_BYTES = 256 * 1024
 
 
 class BlockingClient:
-    """Requests and their answers over one socket an address, which is opened when first needed and kept.
+    """Requests and their answers over one socket per address, which is opened on first use and kept.
 
     Every method may be called from any thread. ``close`` (or leaving ``with``) closes the sockets.
     """
@@ -64,10 +65,10 @@ class BlockingClient:
         *,
         tls: ssl.SSLContext | None = None,
     ):
-        """With ``tls`` every connection is made with it; what it checks is the caller's business."""
+        """``tls`` is used for every connection; the caller decides what it checks."""
         self.timeout_s = timeout_s
         self.on_silence: OnSilence | None = None
-        """Of servers that have not sent anything yet."""
+        """Called about servers that have not sent anything yet."""
         self._tls = tls
         self._credentials = credentials
         self._lines: dict[str, _Line] = {}
@@ -86,8 +87,8 @@ class BlockingClient:
         """The answer to one request. ``timeout_s`` spans everything: waiting for another thread's request to the same
         address, connecting, sending, the answer.
 
-        ConnectError if no connection could be made or it broke; RequestTimeoutError; RefusedError for an answer
-        whose code is not in ``accept``; ProtocolError for an answer that is none.
+        ConnectError if no connection could be made or it broke; RequestTimeoutError; RefusedError for an answer whose
+        code is not in ``accept``; ProtocolError for an answer that is not valid.
         """
         deadline_s = time.monotonic() + (self.timeout_s if timeout_s is None else timeout_s)
         line = self._line(address)
@@ -175,7 +176,7 @@ class _Line:
 
     @contextlib.contextmanager
     def told(self, on_silence: OnSilence | None) -> Iterator[None]:
-        """Around an exchange."""
+        """Reports silence during an exchange to ``on_silence``."""
         if on_silence is None or self._has_spoken:
             yield
             return
@@ -186,13 +187,13 @@ class _Line:
             yield
         finally:
             timer.cancel()
-            timer.join()  # otherwise it might still be told after this
+            timer.join()  # otherwise it might report after this
             on_silence(self._address, False)
 
     def exchange(self, frame: Callable[[Codec], bytes], opaque: int | None, label: str, deadline_s: float) -> Command:
         """Connects if necessary, sends what ``frame`` makes for that connection, and waits for the answer to
-        ``opaque``; without one there is no wait, and the command returned says nothing. After any error the socket is
-        gone, so that a late answer meets nobody."""
+        ``opaque``. If ``opaque`` is None it does not wait, and the command returned is empty. After any error the
+        socket is dropped, so that a late answer reaches nobody."""
         interrupts = self._interrupts
         if not self._lock.acquire(timeout=max(0.0, deadline_s - time.monotonic())):
             raise RequestTimeoutError(f"{self._address} is still busy with an earlier request; {label} was not sent")
@@ -244,14 +245,14 @@ class _Line:
             raise ProtocolError(f"{self._address} did not send a RocketMQ answer: {error}") from None
 
     def _connected(self, deadline_s: float) -> socket.socket:
-        """The open socket, or a new one. ConnectError if there is none to be had before the deadline."""
+        """The open socket, or a new one. ConnectError if no connection can be made before the deadline."""
         if self._socket is not None:
             if _is_open(self._socket) if self._tls is None else _is_tls_open(self._socket):
                 return self._socket
-            self._drop()  # the server closes what was idle for 120 s
+            self._drop()  # the server closes connections that were idle for 120 s
         error: OSError = TimeoutError("timed out")
         try:
-            # Text would be looked up through the codec "idna", whose tables take 25 ms to load.
+            # A host given as text is looked up through the codec "idna", whose tables take 25 ms to load.
             host = self._host.encode() if self._host.isascii() else self._host
             found = socket.getaddrinfo(host, self._port, type=socket.SOCK_STREAM)
         except OSError as failure:
@@ -275,7 +276,7 @@ class _Line:
         )
 
     def _secured(self, plain: socket.socket, tls: ssl.SSLContext, deadline_s: float) -> socket.socket:
-        """After a handshake. Errors as for ``shake_hands``."""
+        """The socket after its TLS handshake. Errors as for ``shake_hands``."""
         from rmqclient.remoting.handshake import shake_hands  # ssl takes 10 ms, which a plain connection does not need
 
         plain.settimeout(_left_s(deadline_s))
@@ -288,15 +289,15 @@ class _Line:
         return secured
 
     def interrupt(self) -> None:
-        """Calls that wait on the socket, or for the lock, raise ConnectError. A socket on which nobody waits stays."""
-        self._interrupts += 1  # first: who takes the lock from here on sees it
+        """Makes calls that wait on the socket, or for the lock, raise ConnectError. An idle socket stays open."""
+        self._interrupts += 1  # first, so that a thread that takes the lock from here on sees it
         waiting = self._socket
         if waiting is not None and self._lock.locked():
-            with contextlib.suppress(OSError):  # not connected any more: nobody waits on it
+            with contextlib.suppress(OSError):  # no longer connected, so nobody waits on it
                 waiting.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """After ``interrupt``, so that the lock comes free."""
+        """Call it after ``interrupt``, so that the lock is free."""
         with self._lock:
             self._drop()
 
@@ -308,7 +309,7 @@ class _Line:
 
 
 def _is_open(idle: socket.socket) -> bool:
-    """Whether the peer has not closed a socket on which nobody waits; an answer that came too late does not matter."""
+    """Whether the peer still holds an idle socket open. An answer that came too late does not matter."""
     try:
         idle.setblocking(False)
         return bool(idle.recv(1, socket.MSG_PEEK))
@@ -319,8 +320,8 @@ def _is_open(idle: socket.socket) -> bool:
 
 
 def _is_tls_open(idle: socket.socket) -> bool:
-    """As ``_is_open``. TLS cannot peek: what it reads here is the session tickets that came behind the handshake, and
-    an answer that came too late ends the connection."""
+    """As ``_is_open``. TLS cannot peek, so this reads: session tickets that followed the handshake are fine, but an
+    answer that came too late ends the connection."""
     import ssl
 
     try:
@@ -334,7 +335,7 @@ def _is_tls_open(idle: socket.socket) -> bool:
 
 
 def _left_s(deadline_s: float) -> float:
-    """Seconds left. TimeoutError if none are: a time-out of 0 would mean "do not wait" to a socket."""
+    """Seconds left. TimeoutError if none are left: a socket takes a time-out of 0 as "do not wait"."""
     left_s = deadline_s - time.monotonic()
     if left_s <= 0:
         raise TimeoutError("timed out")

@@ -1,7 +1,7 @@
-"""Passing over messages that were consumed before: delivery is at least once, and some applications want once.
+"""Skips messages that were consumed before. Delivery is at least once, and some applications want exactly once.
 
-What was consumed is kept in a SQLite file, which several consumers of one machine may share. A message is marked after
-the listener has consumed it: a crash in between lets it come again, as does a message on two machines at once.
+Consumed messages are recorded in a SQLite file, which several consumers on one machine may share. A message is marked
+after the listener has consumed it. It comes again after a crash in between, or if two machines get it at once.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from rmqclient.message import ReceivedMessage
 from rmqproto.errors import StorageError
 
 KEEP_S = 7 * 24 * 3600.0
-"""Longer than messages usually live in a broker (72 h), so that an offset that is set back repeats nothing."""
+"""Longer than a broker usually keeps messages (72 h), so that resetting an offset to an earlier one repeats nothing."""
 
 FORGET_EVERY_COUNT = 1000
-"""Messages marked between two looks for entries that are too old."""
+"""Messages marked between two purges of old entries."""
 
 BUSY_TIMEOUT_S = 10.0
-"""How long one process waits for another that writes."""
+"""How long one process waits for another one that writes."""
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS consumed (
@@ -36,16 +36,17 @@ CREATE INDEX IF NOT EXISTS consumed_by_time ON consumed (consumed_s);
 """
 
 KeyOf = Callable[[ReceivedMessage], str]
-"""What makes two messages of a topic the same; empty for one that is like no other."""
+"""Two messages of a topic with the same key are the same message. A message with an empty key equals no other."""
 
 
 def by_unique_key(message: ReceivedMessage) -> str:
-    """The id that the producer's client gave it: one send that was stored twice, or one message delivered twice."""
+    """The id that the producer's client gave the message. It matches a send that was stored twice and a message that
+    was delivered twice."""
     return message.message_id
 
 
 def by_key(message: ReceivedMessage) -> str:
-    """The keys that the application gave it: two sends of one order, too."""
+    """The keys that the application gave the message. They also match two sends of one order."""
     return " ".join(message.keys)
 
 
@@ -53,7 +54,7 @@ class Deduplication:
     """``with Deduplication(Path("consumed.db")) as once: PushConsumer(..., once.listener(mine))``"""
 
     def __init__(self, file: Path, *, key_of: KeyOf = by_unique_key, keep_s: float = KEEP_S):
-        """Entries are forgotten ``keep_s`` after they were made. StorageError for a file that cannot be used."""
+        """Entries are dropped after ``keep_s``. StorageError for a file that cannot be used."""
         self._key_of = key_of
         self._keep_s = keep_s
         self._file = file
@@ -78,7 +79,7 @@ class Deduplication:
 
     def listener(self, listener: Listener, *, thread_count: int = 20) -> AsyncListener:
         """A listener that passes to ``listener`` only what it has not consumed yet. A second copy of a message that is
-        being consumed right now comes again later. StorageError of the file makes a message come again, too.
+        being consumed right now comes again later. A StorageError of the file also makes the message come again.
         ``thread_count`` is for a ``listener`` that is a plain function."""
         consume = as_async(listener, thread_count)
 
@@ -102,7 +103,7 @@ class Deduplication:
         return once
 
     async def is_consumed(self, message: ReceivedMessage) -> bool:
-        """Whether it is marked. StorageError."""
+        """Whether the message is marked. StorageError."""
         return await self._run(self._is_consumed, (message.topic, self._key_of(message)))
 
     async def _run(self, do: Callable[[tuple[str, str]], bool], entry: tuple[str, str]) -> bool:

@@ -1,4 +1,4 @@
-"""``async with`` around a client that works in background tasks: one nursery, opened on entry, empty on exit."""
+"""``async with`` for a client with background tasks: one nursery, opened on entry and empty on exit."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Self
 import trio
 
 LEAVE_TIMEOUT_S = 5.0
-"""How long a client may take to finish what it has begun and to take its leave of the brokers."""
+"""How long a client may take to finish its work and to unregister from the brokers."""
 
 
 class Lifetime(ABC):
-    """Base of the trio clients. What the body raises comes out as it is, not in a group; a background task that fails
-    cancels the body, and its error comes out in a group. A body that is cancelled from outside still has its leave
-    taken: the background tasks are shielded, and end after it."""
+    """Base of the trio clients. An error of the body is raised as it is, not in a group. A background task that fails
+    cancels the body, and its error is raised in a group. If the body is cancelled from outside, ``_leave`` still runs:
+    the background tasks are shielded until it has ended."""
 
     @abstractmethod
     async def _start(self, nursery: trio.Nursery) -> None:
@@ -23,7 +23,7 @@ class Lifetime(ABC):
 
     @abstractmethod
     async def _leave(self) -> None:
-        """Takes leave, with the background tasks still running; given up after LEAVE_TIMEOUT_S."""
+        """Unregisters and finishes work while the background tasks still run. It is abandoned after LEAVE_TIMEOUT_S."""
 
     async def __aenter__(self) -> Self:
         self._manager = trio.open_nursery()
@@ -39,7 +39,7 @@ class Lifetime(ABC):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        if not self._nursery.cancel_scope.cancel_called:  # else a background task has failed
+        if not self._nursery.cancel_scope.cancel_called:  # otherwise a background task has failed
             with trio.move_on_after(LEAVE_TIMEOUT_S) as scope:
                 scope.shield = True
                 await self._leave()
@@ -52,9 +52,9 @@ class Lifetime(ABC):
                 await trio.sleep_forever()
 
     async def _end(self, error: BaseException | None) -> bool:
-        """Ends the background tasks. Whether ``error`` was nothing but their cancellation of the body."""
+        """Ends the background tasks. Returns whether ``error`` was only the cancellation of the body by them."""
         self._shield.cancel()
-        if error is not None and _holds_cancelled(error):  # the nursery knows whose it is
+        if error is not None and _holds_cancelled(error):  # the nursery knows its own cancellations
             return bool(await self._manager.__aexit__(type(error), error, error.__traceback__))
         await self._manager.__aexit__(None, None, None)
         return False

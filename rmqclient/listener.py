@@ -19,9 +19,9 @@ NEVER_AGAIN = -1
 class ConsumeStatus:
     """Whether a message was consumed, and if not, when it comes again.
 
-    ``delay_level`` is for consumers in no order: 0 begins with 10 s and waits longer each time. ``suspend_s`` is for
-    consumers in order, how long the queue rests (None is a second), and for those that pop, after how long the message
-    comes again.
+    ``delay_level`` is for consumers in no order: 0 begins with 10 s and waits longer each time. For consumers in order,
+    ``suspend_s`` is how long the queue rests (None is a second). For consumers that pop, it is the time until the
+    message comes again.
     """
 
     is_success: bool
@@ -34,28 +34,28 @@ LATER = ConsumeStatus(False)
 
 
 def later(delay_level: int) -> ConsumeStatus:
-    """Consume it again after the time of ``delay_level``, or with NEVER_AGAIN not at all."""
+    """Consume the message again after the time of ``delay_level``, or never with NEVER_AGAIN."""
     return ConsumeStatus(False, delay_level)
 
 
 def suspend(suspend_s: float) -> ConsumeStatus:
-    """In order: consume it again after ``suspend_s`` seconds (0.01 to 30), with the queue at rest so long. By POP:
-    after any time, and that is not counted as a failure (by brokers from 5.5 on)."""
+    """For a consumer in order: consume the message again after ``suspend_s`` seconds (0.01 to 30), while the queue
+    rests. For one that pops: consume it again after any time; brokers from 5.5 on do not count that as a failure."""
     return ConsumeStatus(False, suspend_s=suspend_s)
 
 
 Listener = (
     Callable[[ReceivedMessage], Awaitable[ConsumeStatus | None]] | Callable[[ReceivedMessage], ConsumeStatus | None]
 )
-"""Consumes one message. A plain function runs in a thread, and may block. To return nothing is SUCCESS, to raise is
-LATER."""
+"""Consumes one message. A plain function runs in a thread, and may block. Returning nothing means SUCCESS, raising
+means LATER."""
 
 AsyncListener = Callable[[ReceivedMessage], Awaitable[ConsumeStatus | None]]
 
 
 def as_async(listener: Listener, thread_count: int) -> AsyncListener:
-    """The listener itself, or a plain one behind ``thread_count`` threads. A thread cannot be cancelled: when its time
-    is up it is left behind, and keeps its place until it returns."""
+    """The listener itself, or a plain function wrapped to run in up to ``thread_count`` threads. A thread cannot be
+    cancelled: when its time is up it is abandoned, but it counts until it returns."""
     target = getattr(listener, "__call__", listener)  # noqa: B004 - an object's own method is what is looked at
     if inspect.iscoroutinefunction(listener) or inspect.iscoroutinefunction(target):
         return cast(AsyncListener, listener)

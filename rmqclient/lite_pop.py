@@ -1,4 +1,4 @@
-"""One pop of lite topics, and what its answer means (``MQClientAPIImpl.popLiteMessageAsync``, 5.5.0)."""
+"""The request and answer of one pop of lite topics (``MQClientAPIImpl.popLiteMessageAsync``, 5.5.0)."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def pop_lite_header(
 
 
 def popped_lite_untrusted(answer: Command, parent: MessageQueue) -> list[PoppedMessage]:
-    """From an answer whose code is one of POP_ANSWER_CODES; ``parent`` names topic and broker. ProtocolError if a
-    message is damaged."""
+    """The messages of an answer whose code is one of POP_ANSWER_CODES; ``parent`` names topic and broker. ProtocolError
+    if a message is damaged."""
     if answer.code != ResponseCode.SUCCESS:
         return []
     infos = from_ext(answer.ext, PopLiteAnswer)
@@ -62,9 +62,9 @@ def _popped_untrusted(stored: StoredMessage, parent: MessageQueue, infos: PopLit
 
 
 def _counts(info: str | None, message_count: int) -> list[int]:
-    """How often the group had each message before (``ExtraInfoUtil.parseLiteOrderCountInfo``): an item a message, a
-    number or ``kind qo<queue>%<offset> number``. Apache's brokers leave out new messages behind those that come again;
-    which is which is then not known, and none counts."""
+    """How often the group had each message before (``ExtraInfoUtil.parseLiteOrderCountInfo``). ``info`` has one item
+    per message: a number, or ``kind qo<queue>%<offset> number``. Apache's brokers leave out new messages that follow
+    redelivered ones. The items then cannot be matched to messages, and every count is 0."""
     items = info.split(";") if info else []
     if len(items) != message_count:
         return [0] * message_count

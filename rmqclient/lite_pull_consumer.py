@@ -1,5 +1,5 @@
-"""Messages when the application asks for them, pulled ahead in the background: of queues that it names (``assign``), or
-of its share of topics as a member of its group (``subscribe``) (``DefaultLitePullConsumer``, 5.5.0)."""
+"""A consumer that is polled, and pulls ahead in the background: from queues that the application names (``assign``), or
+from its share of topics as a member of its group (``subscribe``) (``DefaultLitePullConsumer``, 5.5.0)."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ log = logging.getLogger(__name__)
 AUTO_COMMIT_INTERVAL_S = 5.0
 POLL_TIMEOUT_S = 5.0
 POLL_MAX_COUNT = 10
-"""All as Apache's (``autoCommitIntervalMillis``, ``pollTimeoutMillis``, ``pullBatchSize``)."""
+"""These three as in Apache's client (``autoCommitIntervalMillis``, ``pollTimeoutMillis``, ``pullBatchSize``)."""
 
 
 class LitePullConsumer(Lifetime):
     """``async with LitePullConsumer("127.0.0.1:9876", "group") as consumer: await consumer.subscribe("Topic")``, and
     then ``await consumer.poll()`` again and again.
 
-    All offsets are queue offsets. Polling says that what came before has been dealt with: with ``auto_commit`` the
-    offsets of earlier polls are stored now and then, when a queue goes to another member, and at the end; messages of
-    the last poll come again after a restart, unless ``commit`` was called. One task polls.
+    All offsets are queue offsets. A poll means that the messages of earlier polls have been processed. With
+    ``auto_commit`` their offsets are stored periodically, when a queue goes to another member, and at the end. Messages
+    of the last poll come again after a restart, unless ``commit`` was called. Only one task may poll.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class LitePullConsumer(Lifetime):
         instance_name: str | None = None,
         offset_dir: Path | None = None,
     ):
-        """As PushConsumer. UsageError for what cannot be."""
+        """As PushConsumer. UsageError for invalid arguments."""
         if problem := group_problem(group):
             raise UsageError(problem)
         self.group = group
@@ -108,7 +108,7 @@ class LitePullConsumer(Lifetime):
 
     @property
     def assignment(self) -> frozenset[MessageQueue]:
-        """The queues that are polled now, paused ones among them."""
+        """The assigned queues, including paused ones."""
         return frozenset(self._assigned)
 
     # --- which queues ------------------------------------------------------------------------------------------------
@@ -126,8 +126,8 @@ class LitePullConsumer(Lifetime):
         self._rebalance.soon()
 
     async def unsubscribe(self, topic: str) -> None:
-        """Gives the topic's queues away. Without any subscription it is no longer a member of the group; with others
-        left it still counts as one that has the topic, as every member does for all topics of its group."""
+        """Gives the topic's queues away. Without any subscription left, the consumer leaves the group. With others
+        left, it still counts as a member for this topic, as every member does for all topics of its group."""
         self._subscriptions.pop(topic, None)
         await self._drop([queue for queue in self._assigned if queue.topic == topic])
         if self._subscriptions:
@@ -136,7 +136,7 @@ class LitePullConsumer(Lifetime):
             await self._client.unregister(consumer_group=self.group)
 
     async def assign(self, queues: Iterable[MessageQueue], expression: str | Sql92 = ALL) -> None:
-        """Takes these queues and no others, even if others read them. UsageError after ``subscribe``."""
+        """Takes exactly these queues, even if other consumers read them. UsageError after ``subscribe``."""
         if self._subscriptions:
             raise UsageError("subscribe and assign exclude each other", hint="Use one consumer for each.")
         self._is_assigned_by_hand = True
@@ -157,7 +157,7 @@ class LitePullConsumer(Lifetime):
     async def poll(
         self, timeout_s: float = POLL_TIMEOUT_S, *, max_count: int = POLL_MAX_COUNT
     ) -> list[ReceivedMessage]:
-        """Up to ``max_count`` messages, of all queues in turn; an empty list where none came in ``timeout_s``."""
+        """Up to ``max_count`` messages, from all queues in turn; an empty list if none came within ``timeout_s``."""
         for assigned in self._assigned.values():
             assigned.done_offset = assigned.position
         if self._auto_commit and trio.current_time() >= self._committed_s + self._auto_commit_interval_s:
@@ -180,7 +180,7 @@ class LitePullConsumer(Lifetime):
         return polled
 
     def seek(self, queue: MessageQueue, queue_offset: int) -> None:
-        """The next poll gives the message at ``queue_offset``. UsageError for a queue that is not assigned."""
+        """Makes the next poll return the message at ``queue_offset``. UsageError for a queue that is not assigned."""
         if queue_offset < 0:
             raise UsageError(f"{queue_offset} is not a queue offset")
         self._queue(queue).seek(queue_offset)
@@ -192,12 +192,13 @@ class LitePullConsumer(Lifetime):
         self.seek(queue, await start.max_offset(self._client, queue))
 
     async def offset_for_timestamp(self, queue: MessageQueue, timestamp_ms: int) -> int:
-        """Of the first message stored at or after a time, in ms since the epoch; the end where all are older."""
+        """The offset of the first message stored at or after a time, in ms since the epoch; the end if all are
+        older."""
         await self._client.routes.queues(queue.topic)
         return await start.offset_at(self._client, queue, timestamp_ms)
 
     def pause(self, queues: Iterable[MessageQueue]) -> None:
-        """Polls give nothing of these until ``resume``. UsageError for a queue that is not assigned."""
+        """Polls return nothing from these queues until ``resume``. UsageError for a queue that is not assigned."""
         for queue in queues:
             self._queue(queue).is_paused = True
 
@@ -209,12 +210,12 @@ class LitePullConsumer(Lifetime):
     # --- how far -----------------------------------------------------------------------------------------------------
 
     def position(self, queue: MessageQueue) -> int | None:
-        """The offset of the next message that a poll gives; None until that is known."""
+        """The offset of the next message that a poll returns; None while it is not known."""
         return self._queue(queue).position
 
     async def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
-        """Stores these offsets, or for every queue that what was polled is done. RocketMQError if any was not stored;
-        the others are. A broker that does not answer is asked only once."""
+        """Stores these offsets, or without them, for every queue, the offset up to which messages were polled.
+        RocketMQError if one was not stored; the others are. A broker that does not answer is asked only once."""
         if offsets is None:
             positions = {queue: assigned.position for queue, assigned in self._assigned.items()}
             offsets = {queue: position for queue, position in positions.items() if position is not None}
@@ -235,12 +236,12 @@ class LitePullConsumer(Lifetime):
             raise problem
 
     async def committed(self, queue: MessageQueue) -> int | None:
-        """The offset that is stored for the group; None if there is none."""
+        """The offset stored for the group; None if there is none."""
         await self._client.routes.queues(queue.topic)
         return await self._offsets.read(queue)
 
     async def _commit_done(self, assigned: Iterable[AssignedQueue]) -> None:
-        """A failure is logged; the next time tries again."""
+        """A failure is logged and tried again next time."""
         self._committed_s = trio.current_time()
         done = {each.queue: each.done_offset for each in assigned if each.done_offset is not None}
         try:
@@ -281,7 +282,7 @@ class LitePullConsumer(Lifetime):
         return Heartbeat(client_id=client_id, consumer_data_set=[consumer])
 
     async def _members_changed(self, request: Command) -> bytes:
-        """40: somebody came or went."""
+        """40: a member joined or left."""
         self._rebalance.soon()
         return b""
 
@@ -306,7 +307,7 @@ class LitePullConsumer(Lifetime):
 
     async def _take(self, topic: str, ours: set[MessageQueue]) -> bool:
         if topic not in self._subscriptions:
-            return True  # unsubscribed meanwhile
+            return True  # unsubscribed in the meantime
         await self._drop([queue for queue in self._assigned if queue.topic == topic and queue not in ours])
         for queue in sorted(ours - self._assigned.keys()):
             self._add(queue, self._subscriptions[topic])

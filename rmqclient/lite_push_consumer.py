@@ -1,5 +1,5 @@
-"""A member of a group that consumes lite topics: any number of them below one parent topic, each in order, subscribed
-to and left while it runs (``LitePushConsumer`` of RocketMQ 5's clients, over the requests of brokers from 5.5.0 on)."""
+"""A member of a group that consumes lite topics: any number below one parent topic, each in order. It may subscribe and
+unsubscribe while it runs (``LitePushConsumer`` of RocketMQ 5's clients, over the requests of brokers from 5.5.0 on)."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ from rmqproto.wire.credentials import Credentials
 
 class LitePushConsumer(GroupMember):
     """``async with LitePushConsumer("127.0.0.1:9876", "group", "Sessions", listener, lite_topics=["session-1"]):``
-    consumes until the body ends. Then the listener gets FINISH_TIMEOUT_S to finish, and what it has not finished is
-    given back at once.
+    consumes until the body ends. Then the listener gets FINISH_TIMEOUT_S to finish. Messages that it has not finished
+    are given back at once.
 
-    Every message is consumed at least once, and a lite topic's one after the other, whatever the group's members: until
-    one is consumed, nobody of the group gets the next.
+    Every message is consumed at least once. Messages of one lite topic are consumed one after the other across the
+    group: no member gets the next until this one is consumed.
     """
 
     def __init__(
@@ -66,16 +66,17 @@ class LitePushConsumer(GroupMember):
         instance_name: str | None = None,
         trace: bool | str = False,
     ):
-        """``topic``: the parent, with ``message.type=LITE``, to which the group is bound (``lite.bind.topic``).
-        ``lite_topics``: those subscribed to from the start; a wildcard group has all there are, and names none.
+        """``topic``: the parent topic, with ``message.type=LITE``, to which the group is bound (``lite.bind.topic``).
+        ``lite_topics``: the lite topics subscribed to from the start. A wildcard group consumes every lite topic, and
+        names none.
 
-        ``concurrency``: lite topics whose messages the listener has at once; ``max_in_flight``: messages popped and
-        unsettled, a broker. A message that fails comes again before the next of its lite topic, after 10 s, 30 s, 1 min
-        and so on (POP_DELAYS_S), after ``later(level)`` when the level says, after ``suspend(seconds)`` when that says,
-        which is not counted; past ``max_reconsume_times`` it is a dead letter. What is popped behind it comes again as
-        well, and brokers count that for each. The rest as PopConsumer.
+        ``concurrency``: lite topics whose messages the listener has at once; ``max_in_flight``: popped and unsettled
+        messages per broker. A message that fails comes again before the next one of its lite topic: after 10 s, 30 s, 1
+        min and so on (POP_DELAYS_S), or after the time of ``later(level)`` or ``suspend(seconds)``; the latter does not
+        count as a failure. Past ``max_reconsume_times`` the message is a dead letter. Messages that were popped behind
+        it also come again, and brokers count that for each. The rest is as in PopConsumer.
 
-        UsageError for what cannot be.
+        UsageError for invalid arguments.
         """
         super().__init__(
             namesrv_addrs,
@@ -106,17 +107,19 @@ class LitePushConsumer(GroupMember):
 
     @property
     def lite_topics(self) -> frozenset[str]:
-        """Those subscribed to now. One that went to another member of an Exclusive group is not among them."""
+        """The lite topics subscribed to now. One that went to another member of an Exclusive group is not among
+        them."""
         return frozenset(self._lite_topics.names)
 
     async def subscribe(self, lite_topic: str, start: OffsetOption | None = None) -> None:
-        """Also to one that does not exist yet. ``start`` moves the group in it; without it the group goes on where it
-        is. RefusedError with code 2018 for one too many, with 604 for a wildcard group; UsageError for a name that
-        cannot be. One of an Exclusive group's goes from the member that had it to this one."""
+        """Subscribes to a lite topic, which need not exist yet. ``start`` moves the group's offset in it; without it
+        the group continues where it is. RefusedError with code 2018 if there are too many subscriptions, with 604 for a
+        wildcard group; UsageError for an invalid name. In an Exclusive group the lite topic moves from the member that
+        had it to this one."""
         await self._lite_topics.add(lite_topic, start)
 
     async def unsubscribe(self, lite_topic: str) -> None:
-        """What the listener has not begun with is given back."""
+        """Unsubscribes. Messages that the listener has not begun with are given back."""
         await self._lite_topics.discard(lite_topic)
         await self._leave_queues(lite_topic)
 
@@ -158,7 +161,7 @@ class LitePushConsumer(GroupMember):
     # --- brokers -----------------------------------------------------------------------------------------------------
 
     async def _ours(self, topic: str, readable: tuple[MessageQueue, ...]) -> set[MessageQueue] | None:
-        """Every broker of the topic gives us what it has of our lite topics."""
+        """All queues: every broker of the topic gives us its part of our lite topics."""
         return {MessageQueue(topic, queue.broker_name, POP_ALL_QUEUES) for queue in readable}
 
     async def _take(self, topic: str, ours: set[MessageQueue]) -> bool:
@@ -174,14 +177,14 @@ class LitePushConsumer(GroupMember):
         return {RequestCode.NOTIFY_UNSUBSCRIBE_LITE: self._unsubscribed}
 
     async def _unsubscribed(self, request: Command) -> bytes:
-        """200073: a lite topic went to another member of an Exclusive group, or is no more."""
+        """200073: a lite topic went to another member of an Exclusive group, or was deleted."""
         lite_topic = from_ext(request.ext, UnsubscribeLiteHeader).lite_topic
         self._lite_topics.names.discard(lite_topic)
         await self._leave_queues(lite_topic)
         return b""
 
     async def _leave_queues(self, lite_topic: str) -> None:
-        """What is ours of a lite topic goes back."""
+        """Gives the queues of a lite topic back."""
         for broker in list(self._popped):
             name = lite_queue_name(self.topic, lite_topic)
             await self._deliveries.leave(MessageQueue(name, broker.broker_name, 0))

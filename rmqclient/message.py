@@ -1,4 +1,4 @@
-"""A message as a producer makes it, what the broker says of it, and a message as a consumer gets it."""
+"""Messages as a producer makes them and as a consumer gets them, and the result of a send."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from rmqproto.message.record import StoredMessage
 
 @dataclass(slots=True)
 class Message:
-    """What a producer sends. ``tags`` is one tag; ``keys`` are indexed each (none may hold a space).
+    """What a producer sends. ``tags`` is one tag. Each of ``keys`` is indexed, and none may contain a space.
 
-    ``lite_topic`` names the lite topic below ``topic``, which then must be one for them. ``priority``, 0 and up, is for
-    topics whose messages are popped by priority.
+    ``lite_topic`` names the lite topic below ``topic``, which must be a parent of lite topics. ``priority``, 0 and up,
+    is for topics whose messages are popped by priority.
 
-    ``delay_level`` 1 to 18 delays delivery by the broker's table (1 s to 2 h), 0 does not; ``delay_s`` delays it by any
-    time, and ``deliver_at_ms`` until a time, in ms since 1970: at most one of the three. ``flag`` is the
-    application's own number. ``properties`` are the application's, and any of RocketMQ's that the fields do not cover.
+    ``delay_level`` 1 to 18 delays delivery by the broker's table (1 s to 2 h); 0 means no delay. ``delay_s`` delays it
+    by any time, and ``deliver_at_ms`` until a time, in ms since 1970. At most one of the three may be set. ``flag`` is
+    the application's own number. ``properties`` are the application's, and any of RocketMQ's that have no field here.
     """
 
     topic: str
@@ -46,7 +46,8 @@ class Message:
 
 
 class SendStatus(Enum):
-    """Stored in all four cases; the last three say which promise of durability the broker could not keep in time."""
+    """The message is stored in all four cases. The last three say which promise of durability the broker could not keep
+    in time."""
 
     SEND_OK = ResponseCode.SUCCESS
     FLUSH_DISK_TIMEOUT = ResponseCode.FLUSH_DISK_TIMEOUT
@@ -55,9 +56,9 @@ class SendStatus(Enum):
 
 
 class SendResult(msgspec.Struct, frozen=True):
-    """Where a message went. ``message_id`` is the unique key, made by us; ``offset_message_id`` the broker's. For a
-    batch both are joined by commas, one of each a message, and ``queue_offset`` is the first message's.
-    ``recall_handle`` takes back a message that is delayed by any time (``Producer.recall``).
+    """Where a message went. ``message_id`` is the unique key, made by the client; ``offset_message_id`` is the
+    broker's. For a batch each has one id per message, joined by commas, and ``queue_offset`` is the first message's.
+    ``recall_handle`` recalls a message delayed by ``delay_s`` or ``deliver_at_ms`` (``Producer.recall``).
     ``is_trace_on``: whether the broker of ``region_id`` wants sends to be traced."""
 
     status: SendStatus
@@ -75,8 +76,8 @@ class ReceivedMessage:
     """What a consumer gets: a stored message, where it came from, and what it means to the application.
 
     ``stored`` is the record as it lies in the log. A message that came back over a retry topic shows the topic it was
-    first sent to. ``suspended_times``: how often a consumer in order has failed with it here and now. ``light_queue``:
-    the one that it was taken from, where that was one.
+    first sent to. ``suspended_times``: how often a consumer in order has failed with it since it was pulled.
+    ``light_queue``: the light queue that it was read from, if any.
     """
 
     stored: StoredMessage
@@ -90,7 +91,7 @@ class ReceivedMessage:
 
     @cached_property
     def body(self) -> bytes:
-        """Decompressed if it was compressed. ProtocolError if that fails."""
+        """The body, decompressed if necessary. ProtocolError if that fails."""
         return self.stored.plain_body()
 
     @property
@@ -99,12 +100,12 @@ class ReceivedMessage:
 
     @property
     def queue(self) -> MessageQueue:
-        """The queue it was taken from: of the retry topic for a message that came back."""
+        """The queue that the message was read from: one of the retry topic for a message that came back."""
         return self.light_queue or MessageQueue(self.stored.topic, self.broker_name, self.stored.queue_id)
 
     @property
     def queue_offset(self) -> int:
-        """In ``queue``."""
+        """The offset in ``queue``."""
         return self.stored.queue_offset if self.light_queue is None else self._light_queue_offset
 
     @cached_property

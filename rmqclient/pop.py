@@ -1,5 +1,5 @@
-"""One pop, and what becomes of its messages: the requests, and what their answers mean (``MQClientAPIImpl`` and
-``ExtraInfoUtil``, 5.5.0)."""
+"""The requests and answers of one pop, and of settling its messages (``MQClientAPIImpl`` and ``ExtraInfoUtil``,
+5.5.0)."""
 
 from __future__ import annotations
 
@@ -41,27 +41,27 @@ from rmqproto.pop import (
 from rmqproto.wire.command import Command
 
 POP_BATCH_COUNT = 32
-"""Messages asked for at once: what a broker gives at most."""
+"""Messages asked for at once: the most that a broker returns."""
 
 POP_ANSWER_CODES = frozenset({
     ResponseCode.SUCCESS, ResponseCode.PULL_NOT_FOUND, ResponseCode.POLLING_TIMEOUT, ResponseCode.POLLING_FULL,
 })  # fmt: skip
-"""All but the first: nothing for now."""
+"""The codes after SUCCESS mean that there are no messages now."""
 
 
 INVISIBLE_MIN_S = 1.0
-"""Below that a message comes again while its acknowledgement is on the way."""
+"""With a shorter time a message comes again while its acknowledgement is on the way."""
 
 BATCH_BITS_MAX = 1 << 16
-"""How far a message of a batch acknowledgement may lie behind the first of its pop: a pop passes over what it does not
-want."""
+"""How far a message of a batch acknowledgement may lie behind the first of its pop. A pop skips messages that do not
+match."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PoppedMessage(ReceivedMessage):
-    """A message that is ours for a time: nobody else of the group gets it until that is over. ``handle`` says until
-    when, and is what it is acknowledged by. ``popped_topic`` is the topic that was asked for: a message that comes
-    again lies in another. ``popped_lite_topic``: it came as one of a lite topic below that, in order."""
+    """A message that is invisible to the rest of the group for a time. ``handle`` says until when, and acknowledges it.
+    ``popped_topic`` is the topic that was asked for: a message that comes again lies in another. ``popped_lite_topic``
+    is set if the message was popped from a lite topic below it, in order."""
 
     popped_topic: str
     handle: Handle
@@ -80,8 +80,8 @@ def invisible_ms(invisible_s: float) -> int:
 
 
 def init_mode(consume_from: ConsumeFrom) -> int:
-    """Where a pop begins in a queue in which its group has no offset. UsageError for a start that only pulls can
-    have."""
+    """Where a pop begins in a queue in which its group has no offset. UsageError for a start that only pulls
+    support."""
     if consume_from is ConsumeFrom.TIMESTAMP:
         raise UsageError("a pop cannot begin by time", hint="FIRST_OFFSET or LAST_OFFSET.")
     return INIT_FROM_MIN if consume_from is ConsumeFrom.FIRST_OFFSET else INIT_FROM_MAX
@@ -97,7 +97,7 @@ def pop_header(
     poll_ms: int,
     init_mode: int,
 ) -> PopHeader:
-    """Header of 200050. ``poll_ms`` lets the broker hold a request for which it has nothing; ``init_mode`` is where a
+    """Header of 200050. ``poll_ms`` lets the broker hold a request while it has no messages; ``init_mode`` is where a
     group without an offset begins."""
     return PopHeader(
         consumer_group=group,
@@ -115,14 +115,15 @@ def pop_header(
 
 
 def popped_untrusted(answer: Command, queue: MessageQueue) -> list[PoppedMessage]:
-    """From an answer whose code is one of POP_ANSWER_CODES. ProtocolError if infos or messages are damaged."""
+    """The messages of an answer whose code is one of POP_ANSWER_CODES. ProtocolError if infos or messages are
+    damaged."""
     if answer.code != ResponseCode.SUCCESS:
         return []
     infos = from_ext(answer.ext, PopAnswer)
     starts = parse_start_offset_info_untrusted(infos.start_offset_info or "")
 
     def handle_of(message: ReceivedMessage) -> Handle:
-        carried = message.properties.get(props.POP_CK)  # the broker's own, of a message that comes again
+        carried = message.properties.get(props.POP_CK)  # the broker's own, if the message comes again
         if carried is not None and (handle := parse_handle_untrusted(carried)).pop_time_ms == infos.pop_time:
             return handle
         source = kind, queue_id = retry_kind(message.stored.topic), message.queue.queue_id
@@ -166,7 +167,7 @@ def ack_header(group: str, message: PoppedMessage) -> AckHeader:
 
 
 def is_for_batch(message: PoppedMessage) -> bool:
-    """Whether brokers take it in a batch, and the bit set of a batch can hold it."""
+    """Whether brokers accept it in a batch, and the bit set of a batch can hold it."""
     return (
         message.popped_lite_topic is None
         and 0 <= message.handle.queue_offset - message.handle.start_offset < BATCH_BITS_MAX
@@ -174,8 +175,8 @@ def is_for_batch(message: PoppedMessage) -> bool:
 
 
 def batch_of(group: str, messages: Iterable[PoppedMessage]) -> BatchAcks:
-    """Body of 200151, for messages of one broker that are for batches; an entry for all that came by one pop from one
-    queue."""
+    """Body of 200151, for messages of one broker that may go in a batch. Messages that came by one pop from one queue
+    share an entry."""
     diffs: defaultdict[tuple[str, Handle], list[int]] = defaultdict(list)
     broker_name = ""
     for message in messages:
@@ -200,7 +201,7 @@ def batch_of(group: str, messages: Iterable[PoppedMessage]) -> BatchAcks:
 
 
 def change_header(group: str, message: PoppedMessage, invisible_ms: int, *, suspend: bool) -> ChangeInvisibleTimeHeader:
-    """Header of 200053. ``suspend``: that it comes again then is not counted."""
+    """Header of 200053. With ``suspend`` the redelivery is not counted."""
     handle = message.handle
     return ChangeInvisibleTimeHeader(
         consumer_group=group,
@@ -215,7 +216,7 @@ def change_header(group: str, message: PoppedMessage, invisible_ms: int, *, susp
 
 
 def changed_untrusted(answer: Command, message: PoppedMessage) -> PoppedMessage:
-    """The message with the handle that counts from now on. ProtocolError if the answer is damaged."""
+    """The message with its new handle. ProtocolError if the answer is damaged."""
     changed = from_ext(answer.ext, ChangeInvisibleTimeAnswer)
     handle = message.handle._replace(
         start_offset=message.handle.queue_offset,

@@ -1,6 +1,6 @@
-"""A member of a consumer group that pops: brokers hand it messages for a time, and each message is settled by itself
-(``DefaultMQPushConsumerImpl`` in mode POP, 5.5.0). No queue belongs to anybody, so a slow member holds up nobody, and
-more members than queues are of use."""
+"""A member of a consumer group that pops: brokers hand it messages for a time, and each message is settled on its own
+(``DefaultMQPushConsumerImpl`` in mode POP, 5.5.0). No member owns a queue, so a slow member does not hold up the
+others, and a group may usefully have more members than queues."""
 
 from __future__ import annotations
 
@@ -44,9 +44,10 @@ log = logging.getLogger(__name__)
 
 class PopConsumer(GroupMember):
     """``async with PopConsumer("127.0.0.1:9876", "group", {"Topic": "TagA || TagB"}, listener):`` consumes until the
-    body ends. Then the listener gets FINISH_TIMEOUT_S to finish, and what it has not finished is given back at once.
+    body ends. Then the listener gets FINISH_TIMEOUT_S to finish. Messages that it has not finished are given back at
+    once.
 
-    Every message is consumed at least once: again after a crash, when its invisible time is over.
+    Every message is consumed at least once. After a crash it comes again when its invisible time is over.
     """
 
     def __init__(
@@ -69,17 +70,17 @@ class PopConsumer(GroupMember):
         instance_name: str | None = None,
         trace: bool | str = False,
     ):
-        """As PushConsumer. A message is invisible to others for ``invisible_s``, and for so long again while it waits
-        for the listener or the listener has it. One that fails comes again after 10 s, 30 s, 1 min and so on
-        (POP_DELAYS_S), after ``later(level)`` when the level says, after ``suspend(seconds)`` when that says, which is
-        not counted; past ``max_reconsume_times`` it is a dead letter. ``max_in_flight``: messages popped and unsettled,
-        a queue or, if all members share all queues, a broker.
+        """As PushConsumer. A message is invisible to others for ``invisible_s``. That time is renewed while the message
+        waits for the listener or the listener has it. A message that fails comes again after 10 s, 30 s, 1 min and so
+        on (POP_DELAYS_S), or after the time of ``later(level)`` or ``suspend(seconds)``; the latter does not count as a
+        failure. Past ``max_reconsume_times`` it is a dead letter. ``max_in_flight``: popped and unsettled messages per
+        queue or, if all members share all queues, per broker.
 
-        A group pops a topic when an operator has set its mode so (``rmqadmin setConsumeMode``). ``set_mode`` does it
-        here, for topics that the group still pulls; ``share_queue_num``: with how many other members each then shares
-        its queues, 0 for all with all.
+        A group pops a topic if an operator has set that mode (``rmqadmin setConsumeMode``). ``set_mode`` sets it here,
+        for topics that the group still pulls. ``share_queue_num`` is then how many other members each member shares its
+        queues with; 0 means that all share all.
 
-        UsageError for what cannot be.
+        UsageError for invalid arguments.
         """
         super().__init__(
             namesrv_addrs,
@@ -134,7 +135,8 @@ class PopConsumer(GroupMember):
         nursery.start_soon(self._be_member)
 
     def _pulled_retries(self, nursery: trio.Nursery) -> PulledQueues:
-        """What failed while the group still pulled is in its plain retry topic, which is never popped."""
+        """Pulls the plain retry topic, which is never popped. Messages that failed while the group still pulled are
+        there."""
         shared = Consumption(
             self.group,
             self._client,
@@ -149,7 +151,7 @@ class PopConsumer(GroupMember):
         return PulledQueues(self._pulled, self.subscriptions, shared, nursery, self._assignment_changed)
 
     async def _check_modes(self) -> None:
-        """Of the topics that are there already."""
+        """Checks the modes of the topics that exist already."""
         for topic in self.subscriptions.keys() - {self._retry_topic}:
             queues = self._client.routes.known(topic)
             assigned = await self._assigned(topic, queues.readable) if queues is not None else None
@@ -186,7 +188,7 @@ class PopConsumer(GroupMember):
         return {each.message_queue for each in assigned}
 
     async def _assigned(self, topic: str, readable: tuple[MessageQueue, ...]) -> list[QueueAssignment] | None:
-        """Sets the mode before, if that is wanted and was not done yet."""
+        """Asks the broker. Sets the mode first if that is wanted and has not been done yet."""
         assigned = await self._broker_assignment.ask(topic, readable)
         if assigned and topic in self._modes_to_set:
             if not _are_popped(assigned):

@@ -1,4 +1,5 @@
-"""Sending: which queue a message goes to, and what happens when its broker fails (``DefaultMQProducerImpl``, 5.5.0)."""
+"""Producers: the choice of a queue for each message, and retries when its broker fails (``DefaultMQProducerImpl``,
+5.5.0)."""
 
 from __future__ import annotations
 
@@ -47,16 +48,16 @@ from rmqproto.names import group_problem
 from rmqproto.wire.credentials import Credentials
 
 SEND_TIMEOUT_S = 3.0
-"""For a send with all its attempts, as Apache's clients."""
+"""The limit for a send with all its attempts, as in Apache's clients."""
 
 ATTEMPTS_MAX = 3
 
 ATTEMPT_S_MIN, ATTEMPT_S_MAX = 1.0, SEND_TIMEOUT_S
-"""An idempotent producer, which sends again as long as there is time, waits for each answer a third of that, within
-these bounds."""
+"""Bounds of the time that an idempotent producer waits for each answer, which is a third of the send's time-out. It
+sends again as long as there is time."""
 
 WITHOUT_MASTER_S = 0.1
-"""Between looks whether there is a queue to send to."""
+"""The time between checks for a writable queue."""
 
 RETRIED_CODES = frozenset({
     ResponseCode.SYSTEM_ERROR, ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE, ResponseCode.NO_PERMISSION,
@@ -66,15 +67,15 @@ RETRIED_CODES = frozenset({
 ``retryResponseCodes`` of ``DefaultMQProducer``, 5.5.0."""
 
 QUEUES_KNOWN_MAX = 100_000
-"""Queues whose common part of a send is kept."""
+"""Queues for which the common part of a send is kept."""
 
 
 class Producer(Lifetime):
     """``async with Producer("127.0.0.1:9876", "group") as producer: await producer.send(Message("Topic", b"body"))``
 
-    Any number of tasks may send at once: that is how to send fast. Errors of every send: UsageError for a message that
-    no broker would take; RefusedError, ConnectError and RequestTimeoutError of the last attempt. After the last two the
-    message may have been stored: sending it again may store it twice.
+    Any number of tasks may send at once, which is the way to send fast. Errors of every send: UsageError for a message
+    that no broker would take; RefusedError, ConnectError and RequestTimeoutError of the last attempt. After the last
+    two the message may have been stored: sending it again may store it twice.
     """
 
     def __init__(
@@ -89,10 +90,10 @@ class Producer(Lifetime):
         instance_name: str | None = None,
         idempotent: bool = False,
     ):
-        """``trace``: tells RMQ_SYS_TRACE_TOPIC, or the topic named, of every send. ``instance_name``: the second half
-        of the client id. ``idempotent``: brokers of ours store a message once, however often it has to be sent; it is
-        sent again until its time is over, also when it may have been stored, and stays on its queue. UsageError for
-        addresses or a group that cannot be."""
+        """``trace``: writes a record of every send to RMQ_SYS_TRACE_TOPIC, or to the topic named. ``instance_name``:
+        the second half of the client id. ``idempotent``: rmqserver stores a message once, however often it is sent. A
+        send is then repeated on its queue until its time is over, even if the message may have been stored. UsageError
+        for invalid addresses or an invalid group."""
         if problem := group_problem(group):
             raise UsageError(problem)
         self.group = group
@@ -110,20 +111,20 @@ class Producer(Lifetime):
             handlers=self._broker_request_handlers(),
         )
         self._sends: dict[MessageQueue, SendRequests] = {}
-        self._turn = itertools.count(random.randrange(1 << 16))  # producers started together must not march in step
+        self._turn = itertools.count(random.randrange(1 << 16))  # producers started together use different queues
 
     async def send(
         self, message: Message, queue: MessageQueue | None = None, *, timeout_s: float | None = None
     ) -> SendResult:
-        """Stores one message, on ``queue`` if it is given, else on each writable queue in turn; those of a lite topic
-        all go to one queue. Where only one will do there is one attempt. Returns when the broker has answered:
-        ``status`` says whether it kept all its promises."""
+        """Stores one message, on ``queue`` if it is given, else on the next writable queue in turn. Messages of one
+        lite topic all go to one queue. If only one queue will do, there is one attempt. Returns when the broker has
+        answered: ``status`` says whether it kept all its promises."""
         return await self._send_message(message, queue, timeout_s)
 
     async def send_batch(
         self, messages: list[Message], queue: MessageQueue | None = None, *, timeout_s: float | None = None
     ) -> SendResult:
-        """Stores messages of one topic on one queue, all or none of them, 4 MiB at most."""
+        """Stores messages of one topic on one queue, all of them or none; 4 MiB at most."""
         if not messages:
             raise UsageError("a batch needs at least one message")
         topic = messages[0].topic
@@ -139,8 +140,8 @@ class Producer(Lifetime):
         return result
 
     async def send_oneway(self, message: Message, queue: MessageQueue | None = None) -> str:
-        """Hands one message to the connection and does not wait for the broker. The message id; whether it was stored
-        is never known."""
+        """Hands one message to the connection and does not wait for the broker. Returns the message id. The client
+        never learns whether the message was stored."""
         writable = await self._writable(message.topic)
         if message.lite_topic is not None and queue is None:
             queue = lite_topic_queue(message.lite_topic, writable)
@@ -152,8 +153,8 @@ class Producer(Lifetime):
         return message_id
 
     async def request(self, message: Message, timeout_s: float) -> ReceivedMessage:
-        """Sends one message, and waits ``timeout_s`` for a consumer's reply to it (``reply``), wherever the consumer
-        is: RequestTimeoutError. Errors of the send as of ``send``. The reply has no offsets."""
+        """Sends one message, and waits up to ``timeout_s`` for a reply to it (``reply``) from any consumer.
+        RequestTimeoutError if none comes; errors of the send as of ``send``. The reply has no offsets."""
         deadline_s = trio.current_time() + timeout_s
         await self._writable(message.topic)
         with trio.CancelScope(deadline=deadline_s):
@@ -168,14 +169,14 @@ class Producer(Lifetime):
 
     async def reply(self, request: ReceivedMessage, body: bytes, *, timeout_s: float | None = None) -> SendResult:
         """Answers a message that a producer sent with ``request``, whose broker hands it on at once. RefusedError if
-        that producer is gone; UsageError for a message that nobody waits for."""
+        that producer is gone; UsageError for a message that asks for no reply."""
         return await self.send(reply_to(request, body), timeout_s=timeout_s)
 
     async def recall(self, handle: str | None, *, timeout_s: float | None = None) -> str:
-        """Takes back a message before its time, by the ``recall_handle`` of its send; its message id. A broker allows
-        that with recallMessageEnable: RefusedError with code 16 if it does not, and with 604 if the time has
-        come, or the handle is another broker's. UsageError if it is not a handle, and for None, the handle of what was
-        not delayed so."""
+        """Recalls a message before it is delivered, by the ``recall_handle`` of its send. Returns its message id. A
+        broker allows this with recallMessageEnable. RefusedError with code 16 if it does not, with 604 if the delivery
+        time has come or the handle is another broker's. UsageError if it is not a handle, or is None: the message was
+        not delayed by ``delay_s`` or ``deliver_at_ms``."""
         if handle is None:
             raise UsageError("only a message with delay_s or deliver_at_ms can be recalled")
         try:
@@ -204,7 +205,7 @@ class Producer(Lifetime):
         )  # fmt: skip
 
     async def queues(self, topic: str) -> list[MessageQueue]:
-        """The queues that ``send`` takes in turn. RefusedError with code 17 for a topic that does not exist."""
+        """The queues that ``send`` uses in turn. RefusedError with code 17 for a topic that does not exist."""
         return list((await self._client.routes.queues(topic)).writable)
 
     # --- how ---------------------------------------------------------------------------------------------------------
@@ -257,8 +258,8 @@ class Producer(Lifetime):
     async def _send_numbered(
         self, lines: SequenceLines, message: Message, queue: MessageQueue | None, timeout_s: float
     ) -> SendResult:
-        """Until the message's time is over. After what does not say whether it is stored, it is sent again, in the
-        order of the numbers."""
+        """Sends until it succeeds or the message's time is over. After an attempt that may have stored the message it
+        is sent again, in the order of the numbers."""
         deadline_s = trio.current_time() + timeout_s
         message = keyed_message(message)
         failed: RocketMQError = RequestTimeoutError(f"{message.topic}: no queue was known in time")
@@ -286,7 +287,7 @@ class Producer(Lifetime):
         raise failed
 
     async def _writable_soon(self, topic: str) -> tuple[MessageQueue, ...]:
-        """Also while a set of brokers has no master: waits for one."""
+        """The writable queues. Waits for a master while a set of brokers has none."""
         while True:
             try:
                 return await self._writable(topic)
@@ -304,15 +305,15 @@ class Producer(Lifetime):
         return send_result_untrusted(answer, message_ids, queue)
 
     async def _be_known(self) -> None:
-        """To every broker of a known route: the reply may come over any of them. Each is tried once, so that one that
-        is down delays one request and not all."""
+        """Introduces this client to every broker of a known route, because the reply may come over any of them. Each
+        broker is tried once, so that one that is down delays only one request."""
         unknown = self._client.routes.broker_addresses() - self._greeted
         self._greeted |= unknown
         await self._client.heartbeat_to(unknown - set(self._client.channels.addresses))
 
     def _trace(self, messages: list[Message], result: SendResult, began_s: float) -> None:
         if self._traces is not None:
-            with contextlib.suppress(ConnectError):  # the route was lost since: a send that was stored must not fail
+            with contextlib.suppress(ConnectError):  # the route may be gone, but a stored send must not fail
                 store_addr = self._client.routes.master_of(result.queue)
                 self._traces.published(messages, result, store_addr, began_s)
 
@@ -341,7 +342,7 @@ class Producer(Lifetime):
         return writable
 
     def _next_queue(self, queues: tuple[MessageQueue, ...], failed_broker: str | None) -> MessageQueue:
-        """The next in turn, of another broker than ``failed_broker`` if there is one."""
+        """The next queue in turn, on another broker than ``failed_broker`` if there is one."""
         for _ in queues:
             queue = queues[next(self._turn) % len(queues)]
             if queue.broker_name != failed_broker:
@@ -351,7 +352,7 @@ class Producer(Lifetime):
     # --- lifetime ----------------------------------------------------------------------------------------------------
 
     def _broker_request_handlers(self) -> Mapping[int, BrokerRequestHandler]:
-        """What brokers ask of us, by request code."""
+        """The handlers for requests of brokers, by request code."""
         return {RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT: self._open_requests.take_reply}
 
     def _heartbeat(self, client_id: str) -> Heartbeat:

@@ -1,4 +1,4 @@
-"""One pull: the request, and what its answer means (``PullAPIWrapper`` and ``PullSysFlag``, 5.5.0)."""
+"""The request and answer of one pull (``PullAPIWrapper`` and ``PullSysFlag``, 5.5.0)."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from rmqproto.wire.command import Command
 
 
 class PullStatus(Enum):
-    """What a pull found. ``NO_NEW`` and ``NO_MATCHED``: go on at ``next_begin_offset``. ``OFFSET_ILLEGAL``: the offset
-    asked for is not in the queue, or was reset; what is there begins at ``next_begin_offset``."""
+    """The outcome of a pull. ``NO_NEW`` and ``NO_MATCHED``: continue at ``next_begin_offset``. ``OFFSET_ILLEGAL``: the
+    offset asked for is not in the queue, or was reset; continue at ``next_begin_offset``."""
 
     FOUND = ResponseCode.SUCCESS
     NO_NEW = ResponseCode.PULL_NOT_FOUND
@@ -35,8 +35,8 @@ PULL_ANSWER_CODES = frozenset(int(status.value) for status in PullStatus)
 
 
 class PullResult(msgspec.Struct, frozen=True):
-    """All offsets are queue offsets; ``messages`` is empty unless ``status`` is FOUND, and may hold messages whose tag
-    only has the hash of a wanted one."""
+    """All offsets are queue offsets; ``messages`` is empty unless ``status`` is FOUND. It may hold messages whose tag
+    only has the same hash as a wanted one."""
 
     status: PullStatus
     messages: list[StoredMessage]
@@ -58,10 +58,11 @@ def pull_header(
     committed_offset: int | None = None,
     suspend_ms: int = 0,
 ) -> PullHeader:
-    """Header of 11. ``expression`` travels with the request; None leaves it to what the group's heartbeats said.
+    """Header of 11. ``expression`` travels with the request; with None the broker uses the one of the group's
+    heartbeats.
 
-    ``committed_offset`` is stored for the group on the way. ``suspend_ms`` lets the broker hold a request for which it
-    has nothing; 0 has it answer at once.
+    ``committed_offset`` is stored for the group on the way. ``suspend_ms`` lets the broker hold a request while it has
+    no messages; with 0 it answers at once.
     """
     sys_flag = PULL_SUBSCRIPTION if expression is not None else 0
     sys_flag |= PULL_SUSPEND if suspend_ms else 0
@@ -82,8 +83,8 @@ def pull_header(
 
 
 def pull_result_untrusted(answer: Command, queue: MessageQueue) -> PullResult:
-    """From an answer whose code is one of PULL_ANSWER_CODES, to a pull of ``queue``. Messages of a logical queue have
-    their offsets in that. ProtocolError if offsets or messages are damaged."""
+    """The result in an answer to a pull of ``queue``, whose code is one of PULL_ANSWER_CODES. Messages of a logical
+    queue have their offsets in that queue. ProtocolError if offsets or messages are damaged."""
     offsets = from_ext(answer.ext, PullAnswer)
     status = PullStatus(answer.code)
     messages = decode_records_untrusted(answer.body) if status is PullStatus.FOUND else []

@@ -1,4 +1,4 @@
-"""Reading queues at one's own pace: offsets are the caller's business, and nobody shares the queues out
+"""A consumer that reads queues on request: the caller keeps the offsets, and queues are not allocated among members
 (``DefaultMQPullConsumer``, 5.5.0)."""
 
 from __future__ import annotations
@@ -33,12 +33,13 @@ from rmqproto.wire.command import Command
 from rmqproto.wire.credentials import Credentials
 
 ANSWER_TIMEOUT_S = 10.0
-"""What a broker gets on top of the time it may hold a pull; it looks at held ones every 5 s."""
+"""Time for a broker's answer beyond the time that it may hold a pull. It checks held pulls every 5 s."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pulled:
-    """What one pull brought. Go on at ``next_begin_offset``; ``min_offset`` and ``max_offset`` are the queue's ends."""
+    """The result of one pull. Continue at ``next_begin_offset``; ``min_offset`` and ``max_offset`` are the queue's
+    ends."""
 
     status: PullStatus
     messages: list[ReceivedMessage]
@@ -50,8 +51,8 @@ class Pulled:
 class PullConsumer(Lifetime):
     """``async with PullConsumer("127.0.0.1:9876", "group") as consumer: await consumer.pull(queue, 0)``
 
-    It is not a member of the group: it takes no queues from the members, and they do not see it. All offsets are queue
-    offsets. Every method may raise ConnectError, RequestTimeoutError and RefusedError.
+    The consumer is not a member of the group: it takes no queues from members, and they do not see it. All offsets are
+    queue offsets. Every method may raise ConnectError, RequestTimeoutError and RefusedError.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class PullConsumer(Lifetime):
         credentials: Credentials | None = None,
         tls: ssl.SSLContext | None = None,
     ):
-        """UsageError for addresses or a group that cannot be."""
+        """UsageError for invalid addresses or an invalid group."""
         if problem := group_problem(group):
             raise UsageError(problem)
         self.group = group
@@ -73,11 +74,11 @@ class PullConsumer(Lifetime):
         return list((await self._client.routes.queues(topic)).readable)
 
     async def light_queues(self, topic: str, name: str) -> list[MessageQueue]:
-        """The light queue of that name (``%LMQ%...``), on each broker of the topic whose messages name it."""
+        """The light queue of that name (``%LMQ%...``) on each broker of the topic whose messages name it."""
         return await self._client.routes.light_queues(topic, name)
 
     async def lite_topic_queue(self, topic: str, lite_topic: str) -> MessageQueue:
-        """The light queue of a lite topic below ``topic``: where producers of RocketMQ 5 and ours send it."""
+        """The light queue of a lite topic below ``topic``: the one to which RocketMQ 5's producers and ours send."""
         writable = (await self._client.routes.queues(topic)).writable
         broker_name = lite_topic_queue(lite_topic, writable).broker_name
         return MessageQueue(lite_queue_name(topic, lite_topic), broker_name, LIGHT_QUEUE_ID)
@@ -91,8 +92,8 @@ class PullConsumer(Lifetime):
         expression: str | Sql92 = ALL,
         wait_s: float = 0.0,
     ) -> Pulled:
-        """The messages from ``queue_offset`` on that match. Where there are none the broker waits ``wait_s`` for some.
-        A broker gives what it likes, up to ``max_count``: an empty answer with NO_MATCHED is not the end."""
+        """The matching messages from ``queue_offset`` on. If there are none the broker waits up to ``wait_s`` for some.
+        A broker may return fewer than ``max_count``: an empty answer with NO_MATCHED is not the end of the queue."""
         is_sql = isinstance(expression, Sql92)
         header = pull_header(
             self.group,
@@ -119,7 +120,7 @@ class PullConsumer(Lifetime):
         return Pulled(result.status, messages, result.next_begin_offset, result.min_offset, result.max_offset)
 
     async def committed_offset(self, queue: MessageQueue) -> int | None:
-        """Where the group is; None if it has no offset."""
+        """The group's offset; None if it has none."""
         header = QueryConsumerOffsetHeader(
             consumer_group=self.group, topic=queue.topic, queue_id=queue.queue_id, set_zero_if_not_found=False
         )
@@ -130,25 +131,26 @@ class PullConsumer(Lifetime):
         return from_ext(answer.ext, OffsetAnswer).offset
 
     async def commit(self, queue: MessageQueue, queue_offset: int) -> None:
-        """Says that the group next needs ``queue_offset``. RefusedError with code 26 for a group that does not exist:
-        the first pull creates it, where the broker does that by itself."""
+        """Stores ``queue_offset`` as the next one that the group needs. RefusedError with code 26 for a group that does
+        not exist. The first pull creates it if the broker creates groups automatically."""
         header = UpdateConsumerOffsetHeader(
             consumer_group=self.group, topic=queue.topic, queue_id=queue.queue_id, commit_offset=queue_offset
         )
         await self._ask(queue, RequestCode.UPDATE_CONSUMER_OFFSET, header)
 
     async def min_offset(self, queue: MessageQueue) -> int:
-        """Of the oldest message; 0 if there is none."""
+        """The offset of the oldest message; 0 if there is none."""
         header = QueueHeader(topic=queue.topic, queue_id=queue.queue_id)
         return max(0, await self._ask_offset(queue, RequestCode.GET_MIN_OFFSET, header))
 
     async def max_offset(self, queue: MessageQueue) -> int:
-        """Of the next message to come."""
+        """The offset that the next message will get."""
         header = QueueHeader(topic=queue.topic, queue_id=queue.queue_id)
         return await self._ask_offset(queue, RequestCode.GET_MAX_OFFSET, header)
 
     async def search_offset(self, queue: MessageQueue, timestamp_ms: int) -> int:
-        """Of the first message stored at or after a time, in ms since the epoch; the end where all are older."""
+        """The offset of the first message stored at or after a time, in ms since the epoch; the end if all are
+        older."""
         header = SearchOffsetHeader(topic=queue.topic, queue_id=queue.queue_id, timestamp=timestamp_ms)
         return await self._ask_offset(queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header)
 
@@ -164,8 +166,8 @@ class PullConsumer(Lifetime):
         accept: tuple[int, ...] | frozenset[int] = (ResponseCode.SUCCESS,),
         timeout_s: float = ANSWER_TIMEOUT_S,
     ) -> Command:
-        if not is_light_queue(queue):  # which has no route of its own
-            await self._client.routes.queues(queue.topic)  # it may be made by hand: nobody has asked for its broker yet
+        if not is_light_queue(queue):  # a light queue has no route of its own
+            await self._client.routes.queues(queue.topic)  # a queue made by hand may have an unknown broker
         address = self._client.routes.replica_of(queue, MASTER_ID)
         return await self._client.channels.request(address, code, header, timeout_s=timeout_s, accept=accept)
 
@@ -173,4 +175,4 @@ class PullConsumer(Lifetime):
         await self._client.start(nursery)
 
     async def _leave(self) -> None:
-        """Nobody knows of us."""
+        """Does nothing: no broker knows this client."""

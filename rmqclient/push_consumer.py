@@ -1,5 +1,6 @@
-"""A member of a consumer group: it gets its share of the queues, hands their messages to the listener, and says how far
-the group is (``DefaultMQPushConsumerImpl``, 5.5.0): in no order or in order, each message to one member or to all."""
+"""A member of a consumer group: it gets its share of the queues, hands their messages to the listener, and commits the
+group's offsets (``DefaultMQPushConsumerImpl``, 5.5.0). It consumes concurrently or in order, and a message goes to one
+member or to all."""
 
 from __future__ import annotations
 
@@ -37,10 +38,11 @@ from rmqproto.wire.credentials import Credentials
 
 class PushConsumer(GroupMember):
     """``async with PushConsumer("127.0.0.1:9876", "group", {"Topic": "TagA || TagB"}, listener):`` consumes until the
-    body ends. Then listeners get FINISH_TIMEOUT_S to finish, offsets are stored, and the queues go to others at once.
+    body ends. Then the listener gets FINISH_TIMEOUT_S to finish, offsets are stored, and other members get the queues
+    at once.
 
-    Every message is consumed at least once: again after a crash, and where a queue changes hands while the listener
-    has it (in order, a queue changes hands only between two messages).
+    Every message is consumed at least once. It comes again after a crash, or if its queue goes to another member while
+    the listener has it. In order, a queue changes hands only between two messages.
     """
 
     def __init__(
@@ -65,20 +67,20 @@ class PushConsumer(GroupMember):
         offset_dir: Path | None = None,
         trace: bool | str = False,
     ):
-        """``subscriptions``: topic to tag expression, or to ``Sql92("a > 5")``. ``consume_from_ms``, ms since the
+        """``subscriptions``: topic to tag expression, or to ``Sql92("a > 5")``. ``consume_from_ms``, in ms since the
         epoch, is for TIMESTAMP (default: half an hour ago). ``concurrency``: messages that the listener has at once;
-        ``max_in_flight``: those pulled and unsettled, a queue. After ``consume_timeout_s`` the listener is cancelled
-        and the message comes again. All members of a group must subscribe alike and allocate alike.
+        ``max_in_flight``: pulled and unsettled messages per queue. After ``consume_timeout_s`` the listener is
+        cancelled and the message comes again. All members of a group must subscribe alike and allocate alike.
 
-        ``orderly``: the messages of a queue one after the other; one that fails comes again before the next, after
-        ``suspend(seconds)`` or a second. BROADCASTING: every member gets every message, one that fails is dropped, and
-        offsets are kept in ``offset_dir``/CLIENT_ID/GROUP/offsets.json (default ``~/.rocketmq_offsets``);
-        ``instance_name`` makes the second half of the client id, "DEFAULT" when broadcasting, so two members on one
-        machine need two names.
+        ``orderly``: the messages of a queue are consumed one after the other. A message that fails comes again before
+        the next, after ``suspend(seconds)`` or a second. BROADCASTING: every member gets every message, a message that
+        fails is dropped, and offsets are kept in ``offset_dir``/CLIENT_ID/GROUP/offsets.json (default
+        ``~/.rocketmq_offsets``). ``instance_name`` is the second half of the client id. It is "DEFAULT" when
+        broadcasting, so two members on one machine need two names.
 
-        ``trace``: tells RMQ_SYS_TRACE_TOPIC, or the topic named, what becomes of each message.
+        ``trace``: writes records of each message to RMQ_SYS_TRACE_TOPIC, or to the topic named.
 
-        UsageError for what cannot be.
+        UsageError for invalid arguments.
         """
         super().__init__(
             namesrv_addrs,

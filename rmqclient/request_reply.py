@@ -1,5 +1,5 @@
-"""A message that waits for an answer: the request that says where the reply goes, the reply, and the replies that a
-broker pushes to us (``RequestFutureHolder``, ``MessageUtil``, ``ClientRemotingProcessor``, 5.5.0)."""
+"""Requests and replies: a request that says where the reply goes, the reply, and the replies that a broker pushes to us
+(``RequestFutureHolder``, ``MessageUtil``, ``ClientRemotingProcessor``, 5.5.0)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ REPLY = "reply"
 """Value of MSG_TYPE."""
 
 NO_OFFSET = -1
-"""A reply that was pushed lies nowhere that we know of."""
+"""The offset of a pushed reply, whose place is not known."""
 
 
 def reply_to(request: ReceivedMessage, body: bytes) -> Message:
@@ -64,7 +64,7 @@ class OpenRequest:
         self._reply: ReceivedMessage | None = None
 
     def request(self, message: Message, client_id: str, timeout_s: float) -> Message:
-        """``message``, saying to which client and request the reply belongs."""
+        """``message`` with the properties that say which client and request the reply belongs to."""
         properties = {
             **message.properties,
             props.CORRELATION_ID: self._correlation_id,
@@ -84,14 +84,14 @@ class OpenRequest:
 
 
 class OpenRequests:
-    """Those of one producer, by correlation id."""
+    """The open requests of one producer, by correlation id."""
 
     def __init__(self) -> None:
         self._open: dict[str, OpenRequest] = {}
 
     @contextmanager
     def opened(self) -> Iterator[OpenRequest]:
-        """A new one, which is forgotten at the end of the context: a reply that comes later is passed over."""
+        """A new request, which is forgotten at the end of the context: a reply that comes later is ignored."""
         correlation_id = str(uuid.uuid4())
         self._open[correlation_id] = opened = OpenRequest(correlation_id)
         try:
@@ -115,7 +115,7 @@ def _reply_untrusted(pushed: Command) -> StoredMessage:
     header = from_ext(pushed.ext, PushReplyHeader)
     properties = props.parse(header.properties or "")
     properties[props.ARRIVE_TIME] = str(time.time_ns() // 1_000_000)
-    raw = props.joined(properties)  # a value may hold a separator, as it came
+    raw = props.joined(properties)  # the text as it came, because a value may hold a separator
     return StoredMessage(
         size_bytes=len(pushed.body) + len(raw),
         body_crc=body_crc(pushed.body),
@@ -137,7 +137,7 @@ def _reply_untrusted(pushed: Command) -> StoredMessage:
 
 
 def _host_untrusted(address: str) -> bytes:
-    """ProtocolError if it is not an address."""
+    """The encoded host. ProtocolError if it is not an address."""
     try:
         return host_bytes(*split_address(address.lstrip("/")))
     except (UsageError, ValueError) as error:

@@ -1,7 +1,7 @@
 """How a message becomes the ext fields and body of a send (``DefaultMQProducerImpl`` and ``Validators``, 5.5.0).
 
-Shared by the trio producer and the admin client, so that every message of ours is compressed, keyed and checked alike.
-What all sends from one group to one queue have in common is made once: that halves what a send costs.
+The trio producer and the admin client share it, so that all messages are compressed, keyed and checked alike. The part
+that all sends from one group to one queue have in common is made once, which halves the cost of a send.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from rmqproto.names import AUTO_CREATE_TOPIC, RETRY_PREFIX, SEND_FORBIDDEN_TOPIC
 from rmqproto.wire.command import Command
 
 BUSY_CODES = frozenset({ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE})
-"""Codes of a send that was refused before anything was appended; another time it may be taken."""
+"""Codes of a send that was refused before anything was appended. A later attempt may succeed."""
 
 NEVER_CODES = frozenset({ResponseCode.MESSAGE_ILLEGAL})
 """Codes of a send that is refused because of the message itself."""
@@ -44,7 +44,7 @@ COMPRESS_LEVEL = 5
 COMPRESSED_ZLIB = COMPRESSED | COMPRESSION_ZLIB
 
 DEFAULT_TOPIC_QUEUE_NUMS = 4
-"""Queues a topic gets that the broker creates because of a send."""
+"""Queues of a topic that the broker creates because of a send."""
 
 STORED_CODES = frozenset(int(status.value) for status in SendStatus)
 """Codes of a send's answer after which the message is stored."""
@@ -52,7 +52,7 @@ STORED_CODES = frozenset(int(status.value) for status in SendStatus)
 _KEY_SEPARATOR = " "
 _TOPICS_CHECKED_MAX = 1024
 _ENCODED_LENGTH_MAX = 4
-"""Bytes that one character may take."""
+"""The most bytes that one character may take."""
 
 # The names of V2's one-letter fields that differ from one send to the next.
 _LETTERS = dict(zip(SendHeaderV2.__struct_fields__, SendHeaderV2.__struct_encode_fields__, strict=True))
@@ -76,7 +76,7 @@ class EncodedSend(NamedTuple):
 
 
 class SendRequests:
-    """The sends from one producer group to one queue. UsageError for a topic to which no client may send."""
+    """Makes the sends from one producer group to one queue. UsageError for a topic to which no client may send."""
 
     def __init__(self, queue: MessageQueue, producer_group: str):
         check_topic(queue.topic)
@@ -94,7 +94,7 @@ class SendRequests:
         )
 
     def of(self, message: Message, sys_flag: int = 0) -> EncodedSend:
-        """For 310, with more bits of the sysFlag. UsageError for a message that no broker would take."""
+        """A send by 310. ``sys_flag`` adds bits to the sysFlag. UsageError for a message that no broker would take."""
         body = message.body
         check_body(body)
         ext = self._common.copy()
@@ -113,8 +113,8 @@ class SendRequests:
         return EncodedSend(ext, body, unique_key)
 
     def of_copy(self, message: Message, *, born_timestamp_ms: int, compression: int = 0) -> EncodedSend:
-        """As ``of``, for a message that was made earlier. ``compression``: bits of the sysFlag, of a body that is
-        compressed already."""
+        """As ``of``, for a message that was made earlier. ``compression``: the sysFlag bits of a body that is already
+        compressed."""
         if not compression:
             encoded = self.of(message)
             encoded.ext[_BORN_TIMESTAMP] = str(born_timestamp_ms)
@@ -127,8 +127,8 @@ class SendRequests:
         return EncodedSend(ext, message.body, unique_key)
 
     def of_batch(self, messages: Iterable[Message]) -> EncodedSend:
-        """For 320. UsageError if the messages cannot travel as one: a delay, a lite topic, or more than
-        BODY_SIZE_MAX_BYTES together. Batches are never compressed."""
+        """A send by 320. UsageError if the messages cannot form a batch: one is delayed or of a lite topic, or they
+        exceed BODY_SIZE_MAX_BYTES together. Batches are never compressed."""
         items, unique_keys = [], []
         for message in messages:
             check_body(message.body)
@@ -148,7 +148,8 @@ class SendRequests:
 
 
 def _retry_counts_to_header(message: Message, ext: dict[str, str]) -> Message:
-    """To a retry topic, how often a message has failed travels in the header, and not among its properties."""
+    """Moves the retry counts into the header: in a send to a retry topic they travel there, and not among the
+    properties."""
     properties = dict(message.properties)
     for name, letter in ((props.RECONSUME_TIME, _RECONSUME_TIMES), (props.MAX_RECONSUME_TIMES, _MAX_RECONSUME_TIMES)):
         if name in properties:
@@ -157,9 +158,9 @@ def _retry_counts_to_header(message: Message, ext: dict[str, str]) -> Message:
 
 
 def send_result_untrusted(answer: Command, message_id: str, queue: MessageQueue) -> SendResult:
-    """From an answer whose code is one of STORED_CODES. ProtocolError if it does not say what was stored."""
+    """The result in an answer whose code is one of STORED_CODES. ProtocolError if it does not say what was stored."""
     stored = from_ext(answer.ext, SendAnswer)
-    if stored.queue_id != queue.queue_id:  # the choice was the broker's
+    if stored.queue_id != queue.queue_id:  # the broker has chosen the queue
         queue = MessageQueue(queue.topic, queue.broker_name, stored.queue_id)
     return SendResult(
         SendStatus(answer.code),
@@ -174,8 +175,8 @@ def send_result_untrusted(answer: Command, message_id: str, queue: MessageQueue)
 
 
 def message_properties(message: Message) -> tuple[str, str]:
-    """The property text and the unique key in it: the one that the properties bring, or a new one. UsageError for a
-    name or value with a separator in it, and for too much of them."""
+    """The property text and the unique key in it: the message's own, or a new one. UsageError for a name or value that
+    contains a separator, and for properties that are too long."""
     properties = dict(message.properties)
     if message.tags:
         properties[props.TAGS] = message.tags
@@ -202,8 +203,8 @@ def message_properties(message: Message) -> tuple[str, str]:
 
 
 def keyed_message(message: Message) -> Message:
-    """With a unique key among its properties: each attempt to send it has the same. UsageError for one that cannot have
-    a number: it waits before it is stored in its queue, or is stored in a queue of the broker's choice."""
+    """The message with a unique key, which all attempts to send it share. UsageError for a delayed message, and for one
+    with a priority, whose queue the broker chooses."""
     if message.is_delayed or message.priority is not None:
         raise UsageError("an idempotent producer's message is neither delayed nor has it a priority")
     if props.UNIQUE_KEY in message.properties:
@@ -212,12 +213,12 @@ def keyed_message(message: Message) -> Message:
 
 
 def numbered_message(message: Message, number: ProducerSequence) -> Message:
-    """As its broker knows it when it is sent again."""
+    """The message with the number by which its broker knows it when it is sent again."""
     return dataclasses.replace(message, properties={**message.properties, props.PRODUCER_SEQ: number.render()})
 
 
 def _delay_properties(message: Message) -> dict[str, str]:
-    """UsageError for several delays in one message."""
+    """The properties of its delay. UsageError for several delays in one message."""
     wanted = {
         props.DELAY: message.delay_level,
         props.TIMER_DELAY_MS: math.ceil(message.delay_s * 1000),
@@ -230,8 +231,8 @@ def _delay_properties(message: Message) -> dict[str, str]:
 
 
 def lite_topic_queue(lite_topic: str, writable: Sequence[MessageQueue]) -> MessageQueue:
-    """The queue of the parent topic that has a lite topic's messages, by the rule of Apache's proxy: brokers give
-    subscribers what they have of it themselves. ``writable`` is sorted by brokers' names."""
+    """The queue of the parent topic that holds a lite topic's messages, by the rule of Apache's proxy. Each broker
+    serves subscribers the part that it has itself. ``writable`` is sorted by broker name."""
     return writable[jump_hash(java_hash(lite_topic), len(writable))]
 
 

@@ -1,7 +1,7 @@
-"""How an idempotent producer numbers its messages, so that its broker knows one that is sent again. The messages of a
-queue are counted from 0; their numbers leave in their order, and one that has to be sent again waits for those before
-it. When a message is given up, nobody knows whether it is stored: the queue begins a new epoch then, in which what was
-given up can be stored no more."""
+"""How an idempotent producer numbers its messages, so that its broker recognises one that is sent again. The messages
+of a queue are counted from 0 and sent in that order. One that has to be sent again waits for those before it. When a
+message is given up, it is not known whether it is stored. The queue then begins a new epoch, in which the abandoned
+message can no longer be stored."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from rmqproto.errors import RefusedError, RocketMQError
 from rmqproto.message.producer_sequence import REPEATS_KNOWN, ProducerSequence
 
 UNDER_WAY_MAX = REPEATS_KNOWN // 2
-"""Messages of one queue at a time: the broker must still know where each of them is when it comes again."""
+"""Messages of one queue under way at a time: the broker must still remember each of them when it comes again."""
 
 
 NEVER_STORED_CODES = frozenset({
     ResponseCode.SYSTEM_ERROR, ResponseCode.SYSTEM_BUSY, ResponseCode.NO_PERMISSION, ResponseCode.TOPIC_NOT_EXIST,
     ResponseCode.NO_BUYER_ID, ResponseCode.NOT_IN_CURRENT_UNIT, ResponseCode.GO_AWAY,
 })  # fmt: skip
-"""Refusals after which the same number may be taken a moment later. After SERVICE_NOT_AVAILABLE, too, but then the
-message may have been written."""
+"""Refusals after which the broker may accept the same number a moment later. The same holds for SERVICE_NOT_AVAILABLE,
+but then the message may have been written."""
 
 PAUSE_S_MIN, PAUSE_S_MAX = 0.02, 0.5
-"""The pause before another attempt doubles from the first to the second."""
+"""The pause before another attempt, doubling from the first value to the second."""
 
 
 class Turn:
@@ -37,7 +37,7 @@ class Turn:
     def __init__(self, line: SequenceLine):
         self._line = line
         self._is_doubtful = False
-        """An attempt ended without an answer: it may be stored under its number."""
+        """An attempt ended without an answer, so the message may be stored under its number."""
         self._was_first = False
         self._pause_s = PAUSE_S_MIN
         self._take_number()
@@ -58,12 +58,12 @@ class Turn:
         return self.number.epoch == self._line.epoch
 
     def begins_attempt(self) -> ProducerSequence:
-        """The number that it is sent with now."""
+        """The number for the attempt that begins now."""
         self._was_first = self._is_first
         return self.number
 
     async def is_to_try_again(self, failed: RocketMQError) -> bool:
-        """After an attempt: when the next one may be made; False if none may. Its ``number`` may be another then."""
+        """Whether another attempt is to be made. Waits until it may begin. ``number`` may have changed then."""
         if not isinstance(failed, RefusedError) or failed.code == ResponseCode.SERVICE_NOT_AVAILABLE:
             self._is_doubtful = True
         elif failed.code == ResponseCode.ILLEGAL_OPERATION:
@@ -76,7 +76,7 @@ class Turn:
         return True
 
     async def _is_to_be_numbered(self) -> bool:
-        """Its number was not the next, or its epoch has ended."""
+        """Whether to try again after the broker refused the number: it was not the next, or its epoch has ended."""
         is_known_to_be_wrong = self._was_first or not self.is_of_this_epoch
         if is_known_to_be_wrong and self._is_doubtful:
             return False
@@ -99,7 +99,7 @@ class Turn:
 
 
 class SequenceLine:
-    """Of one queue. ``turns``: the messages under way, in the order of their numbers."""
+    """The line of one queue. ``turns``: the messages under way, in the order of their numbers."""
 
     def __init__(self, producer_id: str):
         self.producer_id = producer_id
@@ -110,13 +110,13 @@ class SequenceLine:
         """A turn has ended; replaced when it is set."""
 
     async def room(self) -> None:
-        """Returns when one more may be under way. Not a checkpoint if it may be at once."""
+        """Waits until one more message may be under way. Not a checkpoint if there is room at once."""
         while len(self.turns) >= UNDER_WAY_MAX:
             await self.changed.wait()
 
     @contextlib.contextmanager
     def turn(self) -> Iterator[Turn]:
-        """A new number, for as long as its message is under way. An exception: the message is given up."""
+        """A new number, held while its message is under way. An exception gives the message up."""
         turn = Turn(self)
         try:
             yield turn
@@ -135,7 +135,7 @@ class SequenceLine:
 
 
 class SequenceLines:
-    """Of one producer: its id, and a line for each queue."""
+    """The id of one producer, and a line for each queue."""
 
     def __init__(self) -> None:
         self._producer_id = secrets.token_hex(8)

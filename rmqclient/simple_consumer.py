@@ -1,5 +1,5 @@
-"""Popping at one's own pace: messages for a time, acknowledged one by one or together (``SimpleConsumer`` of RocketMQ
-5's clients)."""
+"""A consumer that pops on request: messages are held for a time, and acknowledged one by one or together
+(``SimpleConsumer`` of RocketMQ 5's clients)."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ from rmqproto.names import group_problem
 from rmqproto.wire.credentials import Credentials
 
 ANSWER_TIMEOUT_S = 10.0
-"""What a broker gets on top of the time it may hold a pop."""
+"""Time for a broker's answer beyond the time that it may hold a pop."""
 
 
 class SimpleConsumer(Lifetime):
     """``async with SimpleConsumer("127.0.0.1:9876", "group") as consumer: messages = await consumer.pop("Topic")``
 
-    It is not a member of the group, and members do not see it; but each message goes to one of them all. Every method
-    may raise ConnectError, RequestTimeoutError and RefusedError.
+    The consumer is not a member of the group, and members do not see it. Each message still goes to only one of all of
+    them. Every method may raise ConnectError, RequestTimeoutError and RefusedError.
     """
 
     def __init__(
@@ -53,8 +53,8 @@ class SimpleConsumer(Lifetime):
         tls: ssl.SSLContext | None = None,
         consume_from: ConsumeFrom | str = ConsumeFrom.LAST_OFFSET,
     ):
-        """``consume_from``: where the group begins in a queue in which it has no offset; TIMESTAMP cannot be.
-        UsageError for what cannot be."""
+        """``consume_from``: where the group begins in a queue in which it has no offset; TIMESTAMP is not supported.
+        UsageError for invalid arguments."""
         if problem := group_problem(group):
             raise UsageError(problem)
         self.group = group
@@ -67,7 +67,7 @@ class SimpleConsumer(Lifetime):
         return list((await self._client.routes.queues(topic)).readable)
 
     async def light_queues(self, topic: str, name: str) -> list[MessageQueue]:
-        """The light queue of that name (``%LMQ%...``), on each broker of the topic whose messages name it."""
+        """The light queue of that name (``%LMQ%...``) on each broker of the topic whose messages name it."""
         return await self._client.routes.light_queues(topic, name)
 
     async def pop(
@@ -79,17 +79,17 @@ class SimpleConsumer(Lifetime):
         wait_s: float = 0.0,
         expression: str | Sql92 = ALL,
     ) -> list[PoppedMessage]:
-        """Messages of a topic, or of one of its queues, that nobody else of the group gets for ``invisible_s``; those
-        that are not acknowledged by then come again, with ``reconsume_times`` one higher. Where there are none, the
-        broker waits ``wait_s`` for some. Each call asks one broker of the topic, in turn. ``max_count``: 32 at most."""
+        """Messages of a topic, or of one of its queues, hidden from the rest of the group for ``invisible_s``. Messages
+        that are not acknowledged by then come again, with ``reconsume_times`` one higher. If there are none, the broker
+        waits up to ``wait_s`` for some. Each call asks one broker of the topic, in turn. ``max_count``: 32 at most."""
         hidden_ms = invisible_ms(invisible_s)
         queue = source if isinstance(source, MessageQueue) else await self._next_broker(source)
         subscription = subscription_of(queue.topic, expression)
-        if not is_light_queue(queue):  # which has no route of its own
-            await self._client.routes.queues(queue.topic)  # it may be made by hand: nobody has asked for its broker yet
+        if not is_light_queue(queue):  # a light queue has no route of its own
+            await self._client.routes.queues(queue.topic)  # a queue made by hand may have an unknown broker
         address = self._client.routes.master(queue.broker_name)
         timeout_s = wait_s + ANSWER_TIMEOUT_S
-        # Brokers give nothing to a pop that was born half a second ago: it is born when there is a connection.
+        # Brokers give nothing to a pop whose born time is half a second ago, so a connection is made before the header.
         await self._client.channels.connected(address, trio.current_time() + timeout_s)
         header = pop_header(
             self.group,
@@ -106,11 +106,12 @@ class SimpleConsumer(Lifetime):
         messages = popped_untrusted(answer, queue)
         wanted = tag_filter(subscription)
         unwanted = [message for message in messages if wanted.tags is not None and not wanted.matches(message.tags)]
-        await self.ack(unwanted)  # only the hashes of their tags are those of wanted ones
+        await self.ack(unwanted)  # their tags only have the same hashes as wanted ones
         return [message for message in messages if message not in unwanted] if unwanted else messages
 
     async def ack(self, messages: PoppedMessage | Iterable[PoppedMessage]) -> None:
-        """They are consumed, and do not come again; too late, they do. One request a broker."""
+        """Acknowledges consumed messages, so that they do not come again unless this is too late. One request per
+        broker."""
         by_broker: defaultdict[str, list[PoppedMessage]] = defaultdict(list)
         for message in [messages] if isinstance(messages, PoppedMessage) else messages:
             by_broker[message.broker_name].append(message)
@@ -120,15 +121,15 @@ class SimpleConsumer(Lifetime):
     async def change_invisible_time(
         self, message: PoppedMessage, invisible_s: float, *, suspend: bool = False
     ) -> PoppedMessage:
-        """It stays invisible for ``invisible_s`` from now on: longer if there is more to do, shorter to give it up.
-        Acknowledge what is returned in its place. ``suspend``: coming again then is not counted (by brokers from 5.5
-        on)."""
+        """Makes the message invisible for ``invisible_s`` from now on: longer if there is more to do, shorter to give
+        it up. Acknowledge the returned message in its place. With ``suspend`` the redelivery is not counted (by brokers
+        from 5.5 on)."""
         return await change_invisible_time(
             self._client, self.group, message, max(int(invisible_s * 1000), 1), suspend=suspend
         )
 
     async def _next_broker(self, topic: str) -> MessageQueue:
-        """All queues of the topic on one broker."""
+        """All queues of the next broker in turn that has the topic."""
         names = sorted({queue.broker_name for queue in await self.queues(topic)})
         if not names:
             raise NotFoundError(f"topic {topic} has no queue that can be read")
@@ -139,4 +140,4 @@ class SimpleConsumer(Lifetime):
         await self._client.start(nursery)
 
     async def _leave(self) -> None:
-        """Nobody knows of us."""
+        """Does nothing: no broker knows this client."""

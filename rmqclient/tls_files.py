@@ -1,4 +1,4 @@
-"""The files with which servers are reached by TLS: plain data, for a command line and for tasks on other machines."""
+"""The files for TLS connections to servers, as plain data for a command line and for tasks on other machines."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 
 
 class TlsFiles(msgspec.Struct, frozen=True, kw_only=True):
-    """Paths of PEM files; None is what was not given."""
+    """Paths of PEM files; None if not given."""
 
     ca: str | None = None
-    """What signed the servers' certificates; None: what the system trusts."""
+    """The certificates of the authorities that signed the servers' certificates; None for the system's."""
     cert: str | None = None
     key: str | None = None
     insecure: bool = False
-    """Takes any certificate."""
+    """Whether any certificate is accepted."""
 
     def context(self) -> ssl.SSLContext:
-        """Checks the servers' certificates and their names, unless ``insecure``. UsageError, which names the file, if
-        one cannot be used."""
+        """A context that checks the servers' certificates and their names, unless ``insecure``. UsageError, which names
+        the file, if a file cannot be used."""
         import ssl  # 10 ms, which a plain call does not need
 
         if self.insecure and self.ca:
@@ -49,7 +49,7 @@ class TlsFiles(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def tls_context(files: TlsFiles | None) -> ssl.SSLContext | None:
-    """None for plain connections; UsageError as for ``TlsFiles.context``."""
+    """The context of ``files``; None for plain connections. UsageError as for ``TlsFiles.context``."""
     return None if files is None else files.context()
 
 

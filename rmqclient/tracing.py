@@ -1,5 +1,6 @@
-"""What this client did with which message, told to the trace topic in the background (``AsyncTraceDispatcher``,
-``SendMessageTraceHookImpl``, ``ConsumeMessageTraceHookImpl``, 5.5.0). Traces never delay or fail what they tell of."""
+"""Records of what this client did with each message, sent to the trace topic in the background
+(``AsyncTraceDispatcher``, ``SendMessageTraceHookImpl``, ``ConsumeMessageTraceHookImpl``, 5.5.0). Tracing never delays
+or fails the operation that it records."""
 
 from __future__ import annotations
 
@@ -40,14 +41,15 @@ FLUSH_INTERVAL_S = 0.5
 """``waitTimeThresholdMil``."""
 
 WAITING_MAX_COUNT = 2048
-"""Records that wait to be sent; more are dropped, and counted."""
+"""The most records that wait to be sent; more are dropped and counted."""
 
 BATCH_COUNT = 100
 BATCH_KEYS_MAX_LENGTH = 8 * 1024
-"""Of one trace message: Apache's ``batchNum``, and the room that a message's properties have, by far."""
+"""The length of the keys of one trace message: Apache's ``batchNum``, which is far below the limit for a message's
+properties."""
 
 DEFAULT_REGION = "DefaultRegion"
-"""Where nobody says which."""
+"""The region if the broker does not name one."""
 
 _request_ids = UniqueIds()
 
@@ -68,7 +70,7 @@ class Traces:
 
     @classmethod
     def wanted(cls, group: str, trace: bool | str) -> Self | None:
-        """``True`` is for Apache's topic, a text for another one; None for no traces."""
+        """Traces to Apache's topic for ``True``, to the named topic for a text; None for no traces."""
         topic = TRACE_TOPIC if trace is True else trace
         return cls(group, topic) if topic else None
 
@@ -91,7 +93,7 @@ class Traces:
     # --- what happened -----------------------------------------------------------------------------------------------
 
     def published(self, messages: Collection[Message], result: SendResult, store_addr: str, began_s: float) -> None:
-        """One record of a send that was answered, for a batch as for a message. ``began_s``: its ``time.time()``."""
+        """Records a send that was answered, of a message or a batch. ``began_s``: the ``time.time()`` at its start."""
         if not result.is_trace_on:
             return
         first = next(iter(messages))
@@ -116,7 +118,7 @@ class Traces:
     def transaction_ended(
         self, message: Message | ReceivedMessage, message_id: str, state: str, store_addr: str, *, is_from_check: bool
     ) -> None:
-        """The broker was told how the transaction of a half message ended; ``state`` in Apache's words."""
+        """Records that the broker was told how the transaction of a half message ended; ``state`` in Apache's words."""
         keys = message.keys if isinstance(message.keys, str) else " ".join(message.keys)
         record = TransactionEnded(
             time_ms=int(time.time() * 1000),
@@ -135,12 +137,13 @@ class Traces:
         self._add(record, [message_id, *keys.split()])
 
     def recalled(self, topic: str, message_id: str, *, is_success: bool) -> None:
-        """The broker has answered whether it took a message back."""
+        """Records whether the broker recalled a message."""
         record = Recalled(int(time.time() * 1000), DEFAULT_REGION, self._group, topic, message_id, is_success)
         self._add(record, [message_id])
 
     def delivered(self, message: ReceivedMessage) -> str:
-        """The listener gets it. The id that ``consumed`` needs; empty if the message is not to be traced."""
+        """Records that the listener gets the message. Returns the id that ``consumed`` needs; empty if the message is
+        not to be traced."""
         if message.properties.get(props.TRACE_ON) == "false":
             return ""
         request_id = _request_ids.next()
@@ -157,7 +160,7 @@ class Traces:
         return request_id
 
     def consumed(self, message: ReceivedMessage, request_id: str, cost_ms: float, context_code: int) -> None:
-        """The listener is done with it; ``context_code`` says how, as rmqproto/trace.py has it."""
+        """Records that the listener is done with the message; ``context_code`` says how, as in rmqproto/trace.py."""
         if not request_id:
             return
         record = Consumed(

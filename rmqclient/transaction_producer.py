@@ -1,4 +1,4 @@
-"""Messages that are delivered if, and only if, a local transaction was committed (``TransactionMQProducer``, 5.5.0)."""
+"""Messages that are delivered if and only if a local transaction was committed (``TransactionMQProducer``, 5.5.0)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from rmqproto.wire.credentials import Credentials
 log = logging.getLogger(__name__)
 
 STAY_CONNECTED_EVERY_S = 3.0
-"""A producer that sends nothing for a while must still be there to be asked."""
+"""How often the producer reconnects, so that brokers can ask it even if it sends nothing for a while."""
 
 M = TypeVar("M", Message, ReceivedMessage)
 
@@ -49,30 +49,30 @@ APACHES_WORDS = {
     LocalTransactionState.ROLLBACK: "ROLLBACK_MESSAGE",
     LocalTransactionState.UNKNOWN: "UNKNOW",
 }
-"""As traces have them (``LocalTransactionState``, 5.5.0)."""
+"""The state's name in traces (``LocalTransactionState``, 5.5.0)."""
 
 
 class TransactionListener(Protocol):
-    """What an application does for its transactions. Both may be async functions, or plain ones, which then run in a
-    thread and may block."""
+    """The application's part of its transactions. Both methods may be async functions or plain ones; plain ones run in
+    a thread and may block."""
 
     def execute_local_transaction(
         self, message: Message
     ) -> LocalTransactionState | Awaitable[LocalTransactionState]:  # fmt: skip
-        """Does the local transaction. The broker has the message, and shows it to nobody yet. The message has its
-        unique key among its properties, as ``UNIQ_KEY``."""
+        """Does the local transaction. The broker has the message, but does not deliver it yet. The message has its
+        unique key in the property ``UNIQ_KEY``."""
         ...
 
     def check_local_transaction(
         self, message: ReceivedMessage
     ) -> LocalTransactionState | Awaitable[LocalTransactionState]:  # fmt: skip
-        """The broker was not told how the transaction of this message ended: its sender is gone, or did not know.
+        """Says how the transaction of this message ended. The broker was not told: the sender is gone or did not know.
         ``message.message_id`` is its unique key."""
         ...
 
 
 class TransactionSendResult(msgspec.Struct, frozen=True):
-    """``send`` is where the half message went, and its ``message_id`` the transaction's id."""
+    """``send`` is the result for the half message; its ``message_id`` is the transaction's id."""
 
     send: SendResult
     state: LocalTransactionState
@@ -82,8 +82,8 @@ class TransactionProducer(Producer):
     """``async with TransactionProducer("127.0.0.1:9876", "group", listener) as producer:
     await producer.send_in_transaction(Message("Topic", b"body"))``
 
-    Any producer of the group may be asked how a transaction ended, so all of them need the same listener. Besides, it
-    is a ``Producer``.
+    Any producer of the group may be asked how a transaction ended, so all of them need the same listener. It is also a
+    ``Producer``.
     """
 
     def __init__(
@@ -99,8 +99,9 @@ class TransactionProducer(Producer):
         trace: bool | str = False,
         instance_name: str | None = None,
     ):
-        """``topics``: to whose brokers the producer introduces itself at once, to be asked about what others of its
-        group have left; else it does so with its first message. The rest as ``Producer``."""
+        """``topics``: the producer introduces itself to their brokers at once, so that they can ask it about
+        transactions left open by others of its group. Otherwise it does so with its first message. The rest is as in
+        ``Producer``."""
         self._listener = listener
         self._topics = topics
         super().__init__(
@@ -116,9 +117,10 @@ class TransactionProducer(Producer):
     async def send_in_transaction(
         self, message: Message, queue: MessageQueue | None = None, *, timeout_s: float | None = None
     ) -> TransactionSendResult:
-        """Sends the half message, does the local transaction, and tells the broker how that ended. Errors of the send
-        as of ``send``: the local transaction was not begun. What the local transaction raises comes out; how it ended
-        is unknown then, and the broker will ask. UsageError for a message that is delayed, which Apache's broker loses.
+        """Sends the half message, does the local transaction, and tells the broker how it ended. Errors of the send are
+        as of ``send``; the local transaction was not begun then. An exception of the local transaction is raised as it
+        is; its outcome is then unknown, and the broker will ask. UsageError for a delayed message, which Apache's
+        broker loses.
         """
         if message.is_delayed:
             raise UsageError("a message of a transaction cannot be delayed")
@@ -131,7 +133,7 @@ class TransactionProducer(Producer):
         try:
             if sent.status is SendStatus.SEND_OK:
                 state = await _ask(self._listener.execute_local_transaction, known)
-            else:  # the half message may be lost: no local transaction may count on it
+            else:  # the half message may be lost, so no local transaction may rely on it
                 state = LocalTransactionState.ROLLBACK
         finally:
             with trio.CancelScope(shield=True):
@@ -163,7 +165,7 @@ class TransactionProducer(Producer):
     async def _say_end(
         self, message: Message | ReceivedMessage, broker_name: str, header: EndTransactionHeader
     ) -> None:
-        """The broker asks again if it does not hear of it."""
+        """Sends the outcome. If this fails, the broker asks again."""
         try:
             address = self._client.routes.master(broker_name)
             code = RequestCode.END_TRANSACTION
@@ -182,7 +184,7 @@ class TransactionProducer(Producer):
         return {**super()._broker_request_handlers(), RequestCode.CHECK_TRANSACTION_STATE: self._check}
 
     async def _check(self, request: Command) -> bytes:
-        """39. ProtocolError if it is not one. A listener that fails does not know."""
+        """39. ProtocolError if the request is not a check. If the listener fails, the state is UNKNOWN."""
         header = from_ext(request.ext, CheckTransactionHeader)
         message = ReceivedMessage(decode_record_untrusted(request.body), header.broker_name or "")
         if message.properties.get(props.PRODUCER_GROUP) != self.group:
@@ -230,7 +232,7 @@ def _log_not_ended(transaction_id: str | None, error: RocketMQError) -> None:
 async def _ask(
     function: Callable[[M], LocalTransactionState | Awaitable[LocalTransactionState]], message: M
 ) -> LocalTransactionState:
-    """An async function, or a plain one in a thread."""
+    """Calls an async function, or a plain one in a thread."""
     if inspect.iscoroutinefunction(function):
         return cast(LocalTransactionState, await function(message))
     plain = cast(Callable[[M], LocalTransactionState], function)
