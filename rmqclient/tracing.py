@@ -45,8 +45,7 @@ WAITING_MAX_COUNT = 2048
 
 BATCH_COUNT = 100
 BATCH_KEYS_MAX_LENGTH = 8 * 1024
-"""The length of the keys of one trace message: Apache's ``batchNum``, which is far below the limit for a message's
-properties."""
+"""The limits of one trace message: Apache's ``batchNum``, and a length of its keys far below that for properties."""
 
 DEFAULT_REGION = "DefaultRegion"
 """The region if the broker does not name one."""

@@ -1,8 +1,8 @@
-"""Every admin call once, typed, over the blocking client: one method a request, in one file a noun.
+"""All admin calls, typed, over the blocking client: one method per request, one file per noun.
 
-Methods take the address of the server that is meant and return bodies of ``rmqproto``; what a command asks of several
-brokers is the command's business. All raise ConnectError, RequestTimeoutError, RefusedError (its ``code`` says why) and
-ProtocolError, and, where the client is read-only, UsageError for everything that could change something.
+Methods take the address of the server and return bodies of ``rmqproto``. A command that asks several brokers calls them
+one by one. All methods raise ConnectError, RequestTimeoutError, RefusedError (its ``code`` says why) and ProtocolError.
+A read-only client raises UsageError for every call that could change something.
 """
 
 from __future__ import annotations

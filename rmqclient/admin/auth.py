@@ -1,4 +1,4 @@
-"""Admin calls about who may do what: the users and the ACL that a broker keeps (ACL 2.0, Apache 5.3.0 and later)."""
+"""Admin calls about permissions: the users and the ACL that a broker keeps (ACL 2.0, Apache 5.3.0 and later)."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ T = TypeVar("T")
 
 
 class AuthCalls(AdminCaller):
-    """``broker_addr`` is ``host:port``. A broker that does not know users refuses all of them: RefusedError with code
-    3. Apache's answers with code 16 what its rules do not allow, and what it cannot find."""
+    """``broker_addr`` is ``host:port``. A broker that does not support users refuses all calls: RefusedError
+    with code 3. Apache's broker answers with code 16 if its rules forbid a call, and if it does not find the user."""
 
     def users(self, broker_addr: str) -> list[bodies.acl.UserInfo]:
         """Every user of one broker, without passwords (3005)."""
         return _of(self.call(broker_addr, RequestCode.AUTH_LIST_USER), list[bodies.acl.UserInfo]) or []
 
     def accounts(self, broker_addr: str, name_filter: str | None = None) -> list[bodies.acl.UserAccount]:
-        """Users of one broker with their passwords, those with ``name_filter`` in their names (3005)."""
+        """Users of one broker with their passwords; with ``name_filter`` only those with it in their names (3005)."""
         header = headers.auth.ListUsersHeader(filter=name_filter)
         return _of(self.call(broker_addr, RequestCode.AUTH_LIST_USER, header), list[bodies.acl.UserAccount]) or []
 
     def account(self, broker_addr: str, username: str) -> bodies.acl.UserAccount | None:
-        """One user with the password; None if there is none of the name (3004)."""
+        """One user with the password; None if there is no such user (3004)."""
         header = headers.auth.UserHeader(username=username)
         return _of(self.call(broker_addr, RequestCode.AUTH_GET_USER, header), bodies.acl.UserAccount)
 
@@ -36,17 +36,17 @@ class AuthCalls(AdminCaller):
         self._change_user(broker_addr, RequestCode.AUTH_CREATE_USER, account)
 
     def update_user(self, broker_addr: str, account: bodies.acl.UserAccount) -> None:
-        """Changes what is not None (3002). RefusedError with code 16 if there is no such user."""
+        """Changes the fields that are not None (3002). RefusedError with code 16 if there is no such user."""
         self._change_user(broker_addr, RequestCode.AUTH_UPDATE_USER, account)
 
     def delete_user(self, broker_addr: str, username: str) -> None:
-        """3003. An unknown user is no error."""
+        """Deletes a user (3003). An unknown user is no error."""
         self.call(broker_addr, RequestCode.AUTH_DELETE_USER, headers.auth.UserHeader(username=username))
 
     def acls(
         self, broker_addr: str, subject_filter: str | None = None, resource_filter: str | None = None
     ) -> list[bodies.acl.AclInfo]:
-        """The policies of every subject that has any, or of those with the filters in their names (3010)."""
+        """The policies of all subjects that have any, or of those that match the filters (3010)."""
         header = headers.auth.ListAclsHeader(subject_filter=subject_filter, resource_filter=resource_filter)
         return _of(self.call(broker_addr, RequestCode.AUTH_LIST_ACL, header), list[bodies.acl.AclInfo]) or []
 
@@ -78,5 +78,5 @@ class AuthCalls(AdminCaller):
 
 
 def _of(answer: Command, type: type[T]) -> T | None:
-    """The body; None if the answer has none, which is how brokers say that there is nothing."""
+    """The body; None if the answer has none: brokers answer so if they find nothing."""
     return fastjson.loads_untrusted(answer.body, type) if answer.body else None

@@ -10,7 +10,7 @@ from rmqproto import bodies, headers
 from rmqproto.codes import RequestCode
 
 _EXPORT_TIMEOUT_S = 30.0
-"""mqadmin's: a broker answers when its files are written."""
+"""mqadmin's time-out: the broker answers after writing its files."""
 
 
 class BrokerCalls(AdminCaller):
@@ -21,13 +21,13 @@ class BrokerCalls(AdminCaller):
         return self.read(broker_addr, RequestCode.GET_BROKER_RUNTIME_INFO, None, bodies.routes.KvTable).table
 
     def broker_config(self, broker_addr: str, *, with_own_defaults: bool = False) -> dict[str, str]:
-        """A broker's properties (26); ``with_own_defaults`` as for ``config_values_untrusted``."""
+        """A broker's configuration (26); ``with_own_defaults`` as for ``config_values_untrusted``."""
         answer = self.call(broker_addr, RequestCode.GET_BROKER_CONFIG)
         return config_values_untrusted(answer.body, with_own_defaults=with_own_defaults)
 
     def update_broker_config(self, broker_addr: str, values: Mapping[str, str]) -> None:
-        """Sets properties of a broker (25). Apache's broker silently ignores unknown ones and values that do not parse:
-        read them back if that matters. RefusedError with code 16 for those that must not be changed."""
+        """Sets properties of a broker (25). Apache's broker silently ignores unknown properties and values that do not
+        parse; read them back if that matters. RefusedError with code 16 for properties that must not be changed."""
         self.call(broker_addr, RequestCode.UPDATE_BROKER_CONFIG, body=config_request(values))
 
     def broker_stats(self, broker_addr: str, stats_name: str, stats_key: str) -> bodies.statistics.BrokerStatsData:
@@ -45,18 +45,18 @@ class BrokerCalls(AdminCaller):
         return self.read(broker_addr, code, header, bodies.statistics.ConsumeStatsList, timeout_s=timeout_s)
 
     def delay_offsets(self, broker_addr: str) -> bodies.statistics.DelayOffsets:
-        """How far each delay level has been delivered: next queue offset by level (45)."""
+        """The delivery progress of each delay level: next queue offset by level (45)."""
         return self.read(broker_addr, RequestCode.GET_ALL_DELAY_OFFSET, None, bodies.statistics.DelayOffsets)
 
     def switch_timer_engine(self, broker_addr: str, engine: str) -> None:
-        """Has a broker keep timers in files (F) or in RocksDB (R) from now on (5001). RefusedError with code 29 if
-        it was not started with RocksDB timers."""
+        """Makes a broker keep timers in files (F) or in RocksDB (R) from now on (5001). RefusedError with code 29 if it
+        was not started with RocksDB timers."""
         self.call(
             broker_addr, RequestCode.SWITCH_TIMER_ENGINE, headers.tables.SwitchTimerEngineHeader(engine_type=engine)
         )
 
     def ha_status(self, broker_addr: str) -> bodies.master.HaStatus:
-        """How far a master's slaves are, or a slave itself (907)."""
+        """The progress of a master's slaves, or of a slave itself (907)."""
         return self.read(broker_addr, RequestCode.GET_BROKER_HA_STATUS, None, bodies.master.HaStatus)
 
     def epoch_cache(self, broker_addr: str) -> bodies.replication.EpochCache:
@@ -65,60 +65,61 @@ class BrokerCalls(AdminCaller):
         return self.read(broker_addr, RequestCode.GET_BROKER_EPOCH_CACHE, None, bodies.replication.EpochCache)
 
     def reset_master_flush_offset(self, broker_addr: str, log_offset: int) -> None:
-        """What a slave takes for flushed by its master (908); a master ignores it."""
+        """Tells a slave how far its master has flushed (908). A master ignores it."""
         header = headers.controller.MasterFlushOffsetHeader(master_flush_offset=log_offset)
         self.call(broker_addr, RequestCode.RESET_MASTER_FLUSH_OFFSET, header)
 
     # --- reads of cold data ------------------------------------------------------------------------------------------
 
     def cold_data_flow(self, broker_addr: str) -> bodies.master.ColdDataFlow:
-        """What groups have read of cold data, and what they may read (2003)."""
+        """How much cold data groups have read, and how much they may read (2003)."""
         return self.read(broker_addr, RequestCode.GET_COLD_DATA_FLOW_CTR_INFO, None, bodies.master.ColdDataFlow)
 
     def set_cold_limit(self, broker_addr: str, group: str, limit_bytes: int) -> None:
-        """What one group may read of cold data (2001)."""
+        """Sets how much cold data one group may read (2001)."""
         body = config_request({group: str(limit_bytes)})
         self.call(broker_addr, RequestCode.UPDATE_COLD_DATA_FLOW_CTR_CONFIG, body=body)
 
     def remove_cold_limit(self, broker_addr: str, group: str) -> None:
-        """Back to the limit of groups without one of their own (2002)."""
+        """Removes a group's own limit, so that the general limit applies (2002)."""
         self.call(broker_addr, RequestCode.REMOVE_COLD_DATA_FLOW_CTR_CONFIG, body=group.encode())
 
     def set_read_mode(self, broker_addr: str, mode: str) -> str:
-        """How a broker tells the kernel it reads its log: 0 normal, 1 random (2004). What it answers."""
+        """Sets the access pattern that a broker announces to the kernel for its log: 0 normal, 1 random (2004). Returns
+        the broker's answer."""
         header = headers.tables.ReadModeHeader(mode=mode)
         return self.call(broker_addr, RequestCode.SET_COMMITLOG_READ_MODE, header).remark or ""
 
     # --- tables in RocksDB -------------------------------------------------------------------------------------------
 
     def check_rocksdb_queues(self, broker_addr: str, topic: str, stored_after_ms: int) -> bodies.master.RocksDbProgress:
-        """Has a broker compare its consume queues in RocksDB and in files, of one topic or (empty) of all (354). It
-        answers at once and writes what it finds to its log."""
+        """Makes a broker compare its consume queues in RocksDB and in files, of one topic or (empty) of all (354). It
+        answers at once and writes the result to its log."""
         header = headers.tables.CheckQueuesHeader(topic=topic, check_store_time=stored_after_ms)
         return self.read(
             broker_addr, RequestCode.CHECK_ROCKSDB_CQ_WRITE_PROGRESS, header, bodies.master.RocksDbProgress
         )
 
     def export_rocksdb_tables(self, broker_addr: str, kinds: Sequence[str]) -> None:
-        """Has a broker write tables that it keeps in RocksDB to JSON files on its own disk (355)."""
+        """Makes a broker write its tables in RocksDB to JSON files on its own disk (355)."""
         header = headers.tables.ExportConfigHeader(config_type="".join(f"{kind};" for kind in kinds))
         code = RequestCode.EXPORT_ROCKSDB_CONFIG_TO_JSON
         self.call(broker_addr, code, header, timeout_s=_EXPORT_TIMEOUT_S)
 
     def export_pop_records(self, broker_addr: str) -> None:
-        """Has a broker write its records of POP from RocksDB to files (200056)."""
+        """Makes a broker write its POP records from RocksDB to files (200056)."""
         self.call(broker_addr, RequestCode.POP_ROLLBACK, timeout_s=_EXPORT_TIMEOUT_S)
 
     # --- housekeeping ------------------------------------------------------------------------------------------------
 
     def clean_expired_consume_queues(self, broker_addr: str) -> None:
-        """Has a broker delete consume queue files whose messages are gone (306)."""
+        """Makes a broker delete consume queue files whose messages are gone (306)."""
         self.call(broker_addr, RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE)
 
     def delete_expired_commit_log(self, broker_addr: str) -> None:
-        """Has a broker delete commit log files past their time (329)."""
+        """Makes a broker delete commit log files past their time (329)."""
         self.call(broker_addr, RequestCode.DELETE_EXPIRED_COMMITLOG)
 
     def clean_unused_topics(self, broker_addr: str) -> None:
-        """Has a broker delete the consume queues of topics that it does not know (316)."""
+        """Makes a broker delete the consume queues of topics that it does not know (316)."""
         self.call(broker_addr, RequestCode.CLEAN_UNUSED_TOPIC)

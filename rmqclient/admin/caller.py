@@ -1,4 +1,4 @@
-"""What all admin calls share: the blocking client, the name servers tried in turn, and the guard that keeps a
+"""The common part of all admin calls: the blocking client, name servers tried in turn, and the guard that stops a
 read-only client from changing anything."""
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ READING_CODES = frozenset({
     R.GET_PARENT_TOPIC_INFO, R.GET_LITE_TOPIC_INFO, R.GET_LITE_CLIENT_INFO, R.GET_LITE_GROUP_INFO,
     R.CHECK_ROCKSDB_CQ_WRITE_PROGRESS, OwnRequestCode.GET_FAULTS, OwnRequestCode.GET_SNAPSHOTS,
 })  # fmt: skip
-"""What a read-only client may ask. 352 GET_SUBSCRIPTIONGROUP_CONFIG is not among them: a broker that creates groups by
-itself creates the one it is asked about."""
+"""The requests that a read-only client may send. 352 GET_SUBSCRIPTIONGROUP_CONFIG is not among them: a broker that
+creates groups automatically creates the one it is asked about."""
 
 
 class AdminCaller:
-    """Base of the admin client: one socket an address, opened at the first call to it. Usable from any thread."""
+    """Base of the admin client: one socket per address, opened at the first call. Usable from any thread."""
 
     def __init__(
         self,
@@ -66,11 +66,11 @@ class AdminCaller:
     ):
         """``namesrv_addrs``: ``host:port[;host:port…]`` (UsageError). ``timeout_s`` is for each request. With
         ``read_only`` every call that could change something raises UsageError before anything is sent. Otherwise
-        ``before_change`` is called first, in whatever thread, and may raise what it likes; ``before_namesrv`` is called
-        before each request to one of the name servers. With ``tls`` every connection is made with it.
+        ``before_change`` is called first, in the caller's thread; its errors are raised as they are. ``before_namesrv``
+        is called before each request to a name server. ``tls`` is used for every connection.
 
-        ``client`` has connections already, with their own credentials and TLS. ``close`` leaves it open, and hands it
-        to ``give_back``, once: it may be somebody else's from then on."""
+        ``client`` is a client to use in place of a new one, with its own credentials and TLS. ``close`` leaves it open
+        and passes it to ``give_back`` once; another owner may use it from then on."""
         self.namesrv_addrs = parse_addresses(namesrv_addrs)
         self.read_only = read_only
         self._before_change = before_change
@@ -82,17 +82,17 @@ class AdminCaller:
         self._is_given_back = False
         self._client = BlockingClient(credentials, timeout_s, tls=tls) if client is None else client
         self.current_namesrv = self.namesrv_addrs[0]
-        """The one that answered last, which is asked first."""
+        """The name server that answered last. It is asked first."""
 
     def cancel(self) -> None:
-        """Wakes every thread that waits for an answer: it raises ConnectError. The client stays usable."""
+        """Makes every thread that waits for an answer raise ConnectError. The client stays usable."""
         with self._giving_back:
             if not self._is_given_back:
                 self._client.cancel()
 
     @property
     def connections(self) -> BlockingClient:
-        """For requests that are no admin's, such as many pulls: without the guards of this client."""
+        """The client without these guards, for requests that are no admin calls, such as many pulls."""
         return self._client
 
     def close(self) -> None:
@@ -136,19 +136,20 @@ class AdminCaller:
             raise
 
     def permit_change(self, what: str) -> None:
-        """Before each change, also one that is made for this client's user in another way. UsageError if the client is
-        read-only; errors of ``before_change``."""
+        """Called before each change, including one that a user of this client makes in another way. UsageError if the
+        client is read-only; errors of ``before_change``."""
         if self.read_only:
             raise UsageError(f"{what} could change something, and this client is read-only")
         self._before_change()
 
     def wait_s(self, address: str, timeout_s: float | None) -> float:
-        """The longest wait for the answer to one request. Asked before every request: a subclass may shorten it, or
-        raise an error to send nothing."""
+        """The longest wait for the answer to one request. It is called before every request: a subclass may shorten the
+        wait, or raise an error so that nothing is sent."""
         return self.timeout_s if timeout_s is None else timeout_s
 
     def call_namesrv(self, code: int, header: Fields | None = None) -> Command:
-        """One reading request to the name server that answered last, or, where it cannot be reached, to the next."""
+        """Sends one reading request to the name server that answered last or, if it cannot be reached, to the next
+        one."""
         current = self.current_namesrv
         failure: ConnectError | RequestTimeoutError | None = None
         for address in [current, *(other for other in self.namesrv_addrs if other != current)]:
@@ -157,7 +158,7 @@ class AdminCaller:
             except (ConnectError, RequestTimeoutError) as error:
                 failure = failure or error
             except RefusedError:
-                self.current_namesrv = address  # that is an answer, too
+                self.current_namesrv = address  # a refusal is an answer, too
                 raise
             else:
                 self.current_namesrv = address
@@ -168,7 +169,7 @@ class AdminCaller:
     def read(
         self, address: str, code: int, header: Fields | None, type: type[T], *, timeout_s: float | None = None
     ) -> T:
-        """The body of one answer as ``type``. ProtocolError if it is missing or something else."""
+        """The body of one answer as ``type``. ProtocolError if it is missing or of another type."""
         return body_of(self.call(address, code, header, timeout_s=timeout_s), type)
 
 
@@ -179,14 +180,14 @@ def body_of(answer: Command, type: type[T]) -> T:
 
 
 PAGE_COUNT = 2000
-"""Entries of a table asked for at once: as many as a broker gives by default."""
+"""Entries of a table to ask for at once: the number that a broker gives by default."""
 
 PAGES_MAX = 10_000
 
 
 class Page(msgspec.Struct, Generic[T], frozen=True):
-    """Part of a table that brokers hand out in pages. ``total`` is the whole table's count, None from brokers up to
-    5.3.3, which send everything at once; ``version`` is the JSON of the table's data version."""
+    """A page of a broker's table. ``total`` is the count of the whole table; it is None from brokers up to 5.3.3, which
+    send everything at once. ``version`` is the JSON of the table's data version."""
 
     body: T
     count: int
@@ -195,10 +196,10 @@ class Page(msgspec.Struct, Generic[T], frozen=True):
 
 
 def read_pages(read_page: Callable[[int, str | None], Page[T]]) -> list[T]:
-    """The pages that make up one version of a table, by ``read_page(first entry, version so far)``.
+    """All pages of one version of a table, read by ``read_page(first entry, version so far)``.
 
-    Where the table changes on the way the broker starts again at its first entry, and so does this. ProtocolError
-    after PAGES_MAX pages.
+    If the table changes while it is read, the broker starts again at its first entry, and so does this function.
+    ProtocolError after PAGES_MAX pages.
     """
     pages: list[T] = []
     seq, version = 0, None

@@ -1,8 +1,7 @@
-"""Configuration in admin requests and answers: lines ``key=value``, which the two directions read differently.
+"""Configuration in admin requests and answers: lines ``key=value``, whose format differs between the two.
 
-A server lists its configuration raw (``MixAll.properties2String``, 5.5.0), so that a backslash is a backslash; what it
-is sent it reads as Java properties (``MixAll.string2Properties``), where a backslash begins an escape and bytes are
-Latin-1.
+An answer lists the configuration raw (``MixAll.properties2String``, 5.5.0): a backslash is a backslash. A request is
+read as Java properties (``MixAll.string2Properties``): a backslash begins an escape, and bytes are Latin-1.
 """
 
 from __future__ import annotations
@@ -13,18 +12,17 @@ from collections.abc import Mapping
 from rmqproto.errors import ProtocolError
 
 _ESCAPES = {"\t": "\\t", "\n": "\\n", "\r": "\\r", "\f": "\\f", "\\": "\\\\"}
-# Compiled when they are used: every command knows this file, and few change a configuration.
+# Compiled on use: every command imports this file, and few change a configuration.
 _ESCAPED_IN_VALUE = r"[\t\n\r\f\\]|^ |[^\x20-\x7e]"
 _ESCAPED_IN_KEY = r"[\t\n\r\f\\ =:#!]|[^\x20-\x7e]"
 
 
 def config_values_untrusted(answer_body: bytes, *, with_own_defaults: bool = False) -> dict[str, str]:
-    """The values of a configuration answer; lines that are no ``key=value`` are passed over. ProtocolError if not
-    UTF-8.
+    """The values of a configuration answer; lines that are not ``key=value`` are skipped. ProtocolError if not UTF-8.
 
-    ``with_own_defaults``: also the settings that only rmqserver has, while they are at their defaults. It lists these
-    as comments."""
-    from rmqproto.java.java_properties import COMMENT  # 1 ms, for calls about a configuration alone
+    ``with_own_defaults``: also returns settings that only rmqserver has and that are at their defaults. rmqserver lists
+    these as comments."""
+    from rmqproto.java.java_properties import COMMENT  # 1 ms, only for calls about a configuration
 
     try:
         text = answer_body.decode()
@@ -38,7 +36,7 @@ def config_values_untrusted(answer_body: bytes, *, with_own_defaults: bool = Fal
 
 
 def config_request(values: Mapping[str, str]) -> bytes:
-    """Body of a configuration request: every value arrives as given, white space and backslashes too."""
+    """Body of a configuration request. Every value arrives as given, with its white space and backslashes."""
     lines = (
         f"{re.sub(_ESCAPED_IN_KEY, _escape, key)}={re.sub(_ESCAPED_IN_VALUE, _escape, value)}\n"
         for key, value in values.items()

@@ -1,4 +1,4 @@
-"""Admin calls that controllers answer, and broker containers."""
+"""Admin calls to controllers and broker containers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rmqproto.headers.base import from_ext
 from rmqproto.wire import fastjson
 
 _CONTAINER_TIMEOUT_S = 20.0
-"""A container answers when the broker has started or stopped."""
+"""A container answers after the broker has started or stopped."""
 
 
 class ControllerCalls(AdminCaller):
@@ -20,13 +20,13 @@ class ControllerCalls(AdminCaller):
     from the others."""
 
     def controller_metadata(self, controller_addr: str) -> headers.controller.ControllerMetaAnswer:
-        """The group of controllers, and which of them leads (1005)."""
+        """The group of controllers and its leader (1005)."""
         answer = self.call(controller_addr, RequestCode.CONTROLLER_GET_METADATA_INFO)
         return from_ext(answer.ext, headers.controller.ControllerMetaAnswer)
 
     def replica_sets(self, controller_addr: str, broker_names: Sequence[str]) -> bodies.replication.ReplicaSets:
-        """The replicas of each broker name (1006); an unknown one is left out. Without names a controller of ours
-        answers with all that it knows; Apache's refuses."""
+        """The replicas of each broker name (1006); an unknown one is left out. Without names our controller returns
+        all; Apache's refuses."""
         body = fastjson.dumps(list(broker_names))
         answer = self.call(controller_addr, RequestCode.CONTROLLER_GET_SYNC_STATE_DATA, body=body)
         return fastjson.loads_untrusted(answer.body, bodies.replication.ReplicaSets)
@@ -34,7 +34,7 @@ class ControllerCalls(AdminCaller):
     def elect_master(
         self, controller_addr: str, cluster: str, broker_name: str, broker_id: int, now_ms: int
     ) -> tuple[headers.controller.ElectMasterAnswer, bodies.replication.ElectedMaster]:
-        """Makes one replica the master (1002). RefusedError with code 2011 while the old master lives, 2012 if that
+        """Makes one replica the master (1002). RefusedError with code 2011 while the old master is alive, 2012 if that
         replica cannot be elected."""
         header = headers.controller.ElectMasterHeader(
             cluster_name=cluster, broker_name=broker_name, broker_id=broker_id, designate_elect=True, invoke_time=now_ms
@@ -57,8 +57,8 @@ class ControllerCalls(AdminCaller):
         broker_ids: Sequence[int] | None = None,
         also_living: bool = False,
     ) -> None:
-        """Has the controllers forget replicas (1011): those ids, or all. RefusedError with code 2009 if one of them
-        lives. With ``also_living`` Apache's controllers forget all of them, whatever the ids."""
+        """Has the controllers forget replicas (1011): those ids, or all. RefusedError with code 2009 if one of them is
+        alive. With ``also_living`` Apache's controllers forget all replicas, whatever the ids."""
         header = headers.controller.CleanBrokerDataHeader(
             cluster_name=cluster,
             broker_name=broker_name,
@@ -69,12 +69,12 @@ class ControllerCalls(AdminCaller):
         self.call(controller_addr, RequestCode.CLEAN_BROKER_DATA, header)
 
     def controller_config(self, controller_addr: str, *, with_own_defaults: bool = False) -> dict[str, str]:
-        """A controller's properties (1010); ``with_own_defaults`` as for ``config_values_untrusted``."""
+        """A controller's configuration (1010); ``with_own_defaults`` as for ``config_values_untrusted``."""
         answer = self.call(controller_addr, RequestCode.GET_CONTROLLER_CONFIG)
         return config_values_untrusted(answer.body, with_own_defaults=with_own_defaults)
 
     def update_controller_config(self, controller_addr: str, values: Mapping[str, str]) -> None:
-        """Sets properties of a controller (1009), which ignores those that it does not know."""
+        """Sets properties of a controller (1009), which ignores unknown ones."""
         self.call(controller_addr, RequestCode.UPDATE_CONTROLLER_CONFIG, body=config_request(values))
 
     # --- broker containers -------------------------------------------------------------------------------------------

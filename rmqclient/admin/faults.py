@@ -1,4 +1,4 @@
-"""Calls that only our own broker serves, and only for tests: what goes wrong (docs/testing.md)."""
+"""Calls for injecting faults. Only our own broker serves them, and only for tests (docs/testing.md)."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from rmqproto.wire import fastjson
 
 
 class FaultCalls(AdminCaller):
-    """RefusedError with code 16 from a broker that keeps its store and serves no requests for tests, with code 3 from
-    Apache's."""
+    """RefusedError with code 16 from a broker that does not serve requests for tests because it keeps its store, with
+    code 3 from Apache's."""
 
     def set_faults(self, broker_addr: str, rules: Sequence[str]) -> None:
-        """What goes wrong from now on, in place of what did before; without rules, nothing. RefusedError with code 29,
-        and no change, if one of them is no rule."""
+        """Replaces the fault rules; no rules means no faults. RefusedError with code 29, and no change, if a rule is
+        not valid."""
         self.call(
             broker_addr, OwnRequestCode.SET_FAULTS, body=fastjson.dumps(bodies.faults.FaultRules(rules=list(rules)))
         )
 
     def faults(self, broker_addr: str) -> list[bodies.faults.FaultState]:
-        """The rules, and how often each was hit."""
+        """The rules and how often each was hit."""
         return body_of(self.call(broker_addr, OwnRequestCode.GET_FAULTS), bodies.faults.FaultStates).faults

@@ -1,4 +1,4 @@
-"""Admin calls about consumer groups and the clients that are online, consumers and producers."""
+"""Admin calls about consumer groups and about online consumers and producers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rmqproto.headers.base import from_ext
 from rmqproto.wire import fastjson
 
 _FROM_CLIENT_TIMEOUT_S = 12.0
-"""A broker waits 10 s for the client before it says that the client did not answer (207)."""
+"""A broker waits 10 s for the client before it answers with code 207."""
 
 
 class GroupCalls(AdminCaller):
@@ -27,21 +27,21 @@ class GroupCalls(AdminCaller):
         self.call(broker_addr, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, body=body)
 
     def delete_group(self, broker_addr: str, group: str, *, clean_offset: bool = False) -> None:
-        """Deletes a group, with its offsets if wanted (207); an unknown one is no error. Its retry and dead-letter
-        topics stay."""
+        """Deletes a group (207), and its offsets with ``clean_offset``. An unknown group is no error. Its retry and
+        dead-letter topics stay."""
         header = headers.tables.DeleteGroupHeader(group_name=group, clean_offset=clean_offset)
         self.call(broker_addr, RequestCode.DELETE_SUBSCRIPTIONGROUP, header)
 
     def group_config(self, broker_addr: str, group: str) -> bodies.groups.SubscriptionGroupConfig:
-        """A group as one broker keeps it (352). A broker that creates groups by itself creates an unknown one;
-        ``all_groups`` does not."""
+        """A group's configuration on one broker (352). A broker that creates groups automatically creates an unknown
+        one; ``all_groups`` does not."""
         header = headers.tables.GroupHeader(group=group)
         return self.read(
             broker_addr, RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, header, bodies.groups.SubscriptionGroupConfig
         )
 
     def all_groups(self, broker_addr: str) -> bodies.groups.SubscriptionGroups:
-        """Every group of one broker (201), page by page if the broker cuts them."""
+        """Every group of one broker (201), page by page if the broker answers in pages."""
 
         def read_page(seq: int, version: str | None) -> Page[bodies.groups.SubscriptionGroups]:
             header = headers.tables.AllGroupsHeader(group_seq=seq, data_version=version, max_group_num=PAGE_COUNT)
@@ -59,7 +59,7 @@ class GroupCalls(AdminCaller):
     def group_forbidden(
         self, broker_addr: str, group: str, topic: str, *, readable: bool | None = None
     ) -> bodies.statistics.GroupForbidden:
-        """Whether a group may read a topic, after setting it where ``readable`` is given (353)."""
+        """Whether a group may read a topic (353). ``readable`` sets it first."""
         header = headers.tables.GroupForbiddenHeader(group=group, topic=topic, readable=readable)
         return self.read(
             broker_addr, RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN, header, bodies.statistics.GroupForbidden
@@ -71,20 +71,20 @@ class GroupCalls(AdminCaller):
         return self.read(broker_addr, RequestCode.QUERY_TOPICS_BY_CONSUMER, header, bodies.routes.TopicList).topic_list
 
     def subscription_of_group(self, broker_addr: str, group: str, topic: str) -> bodies.groups.SubscriptionData | None:
-        """What a group that is online wants of a topic (345); None if it is not."""
+        """The subscription of an online group to a topic (345); None if the group is not online."""
         header = headers.tables.SubscriptionQueryHeader(group=group, topic=topic)
         code = RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER
         return self.read(broker_addr, code, header, bodies.statistics.SubscriptionAnswer).subscription_data
 
     def request_modes(self, broker_addr: str) -> bodies.popping.RequestModes:
-        """How groups get topics' messages, where that was set (402)."""
+        """The modes in which groups get messages of topics, if set (402)."""
         return self.read(broker_addr, RequestCode.GET_ALL_MESSAGE_REQUEST_MODE, None, bodies.popping.RequestModes)
 
     def set_request_mode(self, broker_addr: str, mode: bodies.popping.RequestMode) -> None:
-        """How a group gets a topic's messages from now on (401). RefusedError with code 16 for a retry topic."""
+        """Sets the mode in which a group gets a topic's messages (401). RefusedError with code 16 for a retry topic."""
         self.call(broker_addr, RequestCode.SET_MESSAGE_REQUEST_MODE, body=fastjson.dumps(mode))
 
-    # --- who is online -----------------------------------------------------------------------------------------------
+    # --- clients online ----------------------------------------------------------------------------------------------
 
     def consumer_connection(self, broker_addr: str, group: str) -> bodies.groups.ConsumerConnection:
         """A group's clients and subscriptions (203). RefusedError with code 206 if none is online."""
@@ -94,7 +94,8 @@ class GroupCalls(AdminCaller):
         )
 
     def consumer_ids(self, broker_addr: str, group: str) -> list[str]:
-        """Client ids of a group, as its clients ask for them (38). RefusedError with code 1 if none is online."""
+        """Client ids of a group, by the request that its clients use (38). RefusedError with code 1 if none is
+        online."""
         header = headers.consuming.ConsumerGroupHeader(consumer_group=group)
         return self.read(
             broker_addr, RequestCode.GET_CONSUMER_LIST_BY_GROUP, header, bodies.groups.ConsumerIds
@@ -103,8 +104,8 @@ class GroupCalls(AdminCaller):
     def consumer_running_info(
         self, broker_addr: str, group: str, client_id: str, *, jstack: bool = False
     ) -> bodies.statistics.ConsumerRunningInfo:
-        """What one consumer says about itself, through its broker (307). RefusedError with code 1 if it is not
-        online, 207 if it does not answer."""
+        """A consumer's report about itself, through its broker (307). RefusedError with code 1 if it is not online, 207
+        if it does not answer."""
         header = headers.client_calls.RunningInfoHeader(consumer_group=group, client_id=client_id, jstack_enable=jstack)
         code = RequestCode.GET_CONSUMER_RUNNING_INFO
         return self.read(
@@ -125,7 +126,7 @@ class GroupCalls(AdminCaller):
     def consume_message_directly(
         self, broker_addr: str, group: str, client_id: str, offset_message_id: str, topic: str | None = None
     ) -> bodies.statistics.ConsumeDirectlyResult:
-        """Has one consumer consume one stored message now, through the broker that stores it (309)."""
+        """Makes one consumer consume one stored message now, through the broker that stores it (309)."""
         header = headers.client_calls.ConsumeDirectlyHeader(
             consumer_group=group, client_id=client_id, msg_id=offset_message_id, topic=topic
         )
@@ -137,7 +138,7 @@ class GroupCalls(AdminCaller):
     def check_client_config(
         self, broker_addr: str, group: str, client_id: str, subscription: bodies.groups.SubscriptionData
     ) -> None:
-        """Has a broker judge a subscription (46). RefusedError with code 23 for an SQL92 expression that does not
+        """Makes a broker check a subscription (46). RefusedError with code 23 for an SQL92 expression that does not
         parse, 1 if the broker has SQL92 turned off."""
         request = bodies.groups.CheckClientRequest(client_id=client_id, group=group, subscription_data=subscription)
         self.call(broker_addr, RequestCode.CHECK_CLIENT_CONFIG, body=fastjson.dumps(request))

@@ -1,6 +1,6 @@
-"""Admin calls about messages: look up, read from a queue, send, send back.
+"""Admin calls about messages: look up, pull, send, send back.
 
-Each loads by itself how messages are read or made: that takes 8 ms, and most commands meet no message.
+Each call imports the code for messages itself. That takes 8 ms, and most commands handle no messages.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 TOOLS_PRODUCER_GROUP = "TOOLS_PRODUCER"
 
 QUERY_TIMEOUT_FACTOR = 3.6
-"""A look-up in the index may touch many cold files; mqadmin waits as long, and who says --timeout means this, too."""
+"""A look-up in the index may touch many cold files. The factor also applies to --timeout, and gives mqadmin's
+time-out."""
 
 QUERY_COUNT = 32
 
@@ -51,11 +52,11 @@ class MessageCalls(AdminCaller):
         unique_key: bool = False,
         last_key: str | None = None,
     ) -> list[StoredMessage]:
-        """Messages that the index has under a key (12), in the order of their commit log offsets; none is an empty
-        list. The index knows hashes: messages that only share one must be sorted out by the caller.
+        """Messages that the index has under a key (12), in the order of their commit log offsets. The index holds
+        hashes: the caller must sort out messages whose keys only have the same hash.
 
         ``index_type`` is K for keys (the default), U for unique keys, T for tags; ``unique_key`` is the older way to
-        say U. Times are those of storing.
+        say U. Times are store times.
         """
         from rmqproto.message.record import decode_records_untrusted
 
@@ -84,8 +85,8 @@ class MessageCalls(AdminCaller):
         expression: str = "*",
         group: str = TOOLS_CONSUMER_GROUP,
     ) -> PullResult:
-        """Messages of one queue from an offset on (11), committing nothing and never waiting for new ones. At
-        most ``max_count``, or PULL_BATCH_COUNT."""
+        """Messages of one queue from an offset on (11), at most ``max_count`` or PULL_BATCH_COUNT. It commits nothing
+        and never waits for new messages."""
         from rmqclient.pull import PULL_ANSWER_CODES, pull_header, pull_result_untrusted
 
         max_count = headers.consuming.PULL_BATCH_COUNT if max_count is None else max_count
@@ -97,13 +98,13 @@ class MessageCalls(AdminCaller):
         self, broker_addr: str, queue: MessageQueue, message: Message, *, group: str = TOOLS_PRODUCER_GROUP
     ) -> SendResult:
         """Sends one message to one queue (310); queue id -1 leaves the choice to the broker. UsageError for a message
-        that no broker would take. Nothing is tried again."""
+        that no broker would take. There are no retries."""
         from rmqclient.sending import SendRequests
 
         return self.send_encoded(broker_addr, queue, SendRequests(queue, group).of(message))
 
     def send_encoded(self, broker_addr: str, queue: MessageQueue, encoded: EncodedSend) -> SendResult:
-        """As ``send_message``, for a send that ``SendRequests`` of this queue has made."""
+        """As ``send_message``, for a send made by ``SendRequests`` of this queue."""
         from rmqclient.sending import STORED_CODES, send_result_untrusted
 
         ext, body, message_id = encoded
@@ -119,8 +120,8 @@ class MessageCalls(AdminCaller):
         delay_level: int = 0,
         max_reconsume_times: int | None = None,
     ) -> None:
-        """Has the broker that stores a message put a copy on a group's retry topic (36), or, with a negative
-        ``delay_level`` or after ``max_reconsume_times``, on its dead-letter queue."""
+        """Makes the broker that stores a message copy it to a group's retry topic (36) or, with a negative
+        ``delay_level`` or after ``max_reconsume_times``, to its dead-letter queue."""
         header = headers.sending.SendBackHeader(
             offset=message.log_offset,
             group=group,

@@ -1,5 +1,5 @@
-"""Admin calls that name servers answer. Those that read ask any of them; those that change go to the one that is named,
-because a caller means all of them and has to know which failed (``admin.namesrv_addrs``)."""
+"""Admin calls to name servers. Reading calls ask any of them. Changing calls go to the one given: a caller changes all
+of them in turn (``admin.namesrv_addrs``) and has to know which failed."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class NameserverCalls(AdminCaller):
         return body_of(self.call_namesrv(RequestCode.GET_BROKER_CLUSTER_INFO), bodies.routes.ClusterInfo)
 
     def topic_route(self, topic: str) -> bodies.routes.TopicRoute:
-        """Where a topic lives (105). RefusedError with code 17 for a topic that no broker registered."""
+        """A topic's route (105). RefusedError with code 17 for a topic that no broker registered."""
         header = headers.nameserver.RouteHeader(topic=topic, accept_standard_json_only=True)
         return body_of(self.call_namesrv(RequestCode.GET_ROUTEINFO_BY_TOPIC, header), bodies.routes.TopicRoute)
 
     def topic_list(self) -> list[str]:
-        """Every topic that a broker registered, system topics as well (206)."""
+        """Every topic that a broker registered, including system topics (206)."""
         return self._topics(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER).topic_list
 
     def topic_list_of_cluster(self, cluster: str) -> list[str]:
@@ -43,7 +43,7 @@ class NameserverCalls(AdminCaller):
         return self._topics(RequestCode.GET_UNIT_TOPIC_LIST).topic_list
 
     def unit_subscribed_topics(self) -> list[str]:
-        """Topics with the flag that a unit subscribes to them (312)."""
+        """Topics with the flag for subscription by a unit (312)."""
         return self._topics(RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST).topic_list
 
     def unit_subscribed_plain_topics(self) -> list[str]:
@@ -62,24 +62,24 @@ class NameserverCalls(AdminCaller):
         self.call(namesrv_addr, RequestCode.DELETE_TOPIC_IN_NAMESRV, header)
 
     def wipe_write_perm(self, namesrv_addr: str, broker_name: str) -> int:
-        """Takes the write permission from all routes of a broker (205). How many topics it found."""
+        """Removes the write permission from all routes of a broker (205). Returns the number of topics found."""
         header = headers.nameserver.BrokerNameHeader(broker_name=broker_name)
         answer = self.call(namesrv_addr, RequestCode.WIPE_WRITE_PERM_OF_BROKER, header)
         return from_ext(answer.ext, headers.nameserver.WipeWritePermAnswer).wipe_topic_count
 
     def add_write_perm(self, namesrv_addr: str, broker_name: str) -> int:
-        """Gives it back (327). How many topics it found."""
+        """Restores the write permission (327). Returns the number of topics found."""
         header = headers.nameserver.BrokerNameHeader(broker_name=broker_name)
         answer = self.call(namesrv_addr, RequestCode.ADD_WRITE_PERM_OF_BROKER, header)
         return from_ext(answer.ext, headers.nameserver.AddWritePermAnswer).add_topic_count
 
     def namesrv_config(self, namesrv_addr: str, *, with_own_defaults: bool = False) -> dict[str, str]:
-        """A name server's properties (319); ``with_own_defaults`` as for ``config_values_untrusted``."""
+        """A name server's configuration (319); ``with_own_defaults`` as for ``config_values_untrusted``."""
         answer = self.call(namesrv_addr, RequestCode.GET_NAMESRV_CONFIG)
         return config_values_untrusted(answer.body, with_own_defaults=with_own_defaults)
 
     def update_namesrv_config(self, namesrv_addr: str, values: Mapping[str, str]) -> None:
-        """Sets properties of a name server (318), which ignores those it does not know."""
+        """Sets properties of a name server (318), which ignores unknown ones."""
         self.call(namesrv_addr, RequestCode.UPDATE_NAMESRV_CONFIG, body=config_request(values))
 
     def kv_value(self, namespace: str, key: str) -> str:
@@ -100,7 +100,7 @@ class NameserverCalls(AdminCaller):
         self.call(namesrv_addr, RequestCode.PUT_KV_CONFIG, header)
 
     def delete_kv(self, namesrv_addr: str, namespace: str, key: str) -> None:
-        """Deletes one value (102), which need not be there."""
+        """Deletes one value (102), which need not exist."""
         header = headers.nameserver.KvHeader(namespace=namespace, key=key)
         self.call(namesrv_addr, RequestCode.DELETE_KV_CONFIG, header)
 

@@ -1,4 +1,4 @@
-"""Admin calls about offsets: where queues begin and end, and where groups stand in them."""
+"""Admin calls about offsets: the ends of queues, and the offsets of groups in them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.headers.base import Header, from_ext
 
 CONSUME_STATS_TIMEOUT_FACTOR = 3
-"""A broker looks up one message a queue to date a group's offset; mqadmin gives it three times as long."""
+"""A broker looks up one message per queue to date a group's offset; mqadmin gives it three times as long."""
 
 
 class OffsetCalls(AdminCaller):
     """``broker_addr`` is ``host:port`` throughout; all offsets are queue offsets, all times ms since the epoch."""
 
     def max_offset(self, broker_addr: str, topic: str, queue_id: int) -> int:
-        """The offset that the next message will get (30); 0 for an unknown queue."""
+        """The queue offset that the next message will get (30); 0 for an unknown queue."""
         header = headers.consuming.QueueHeader(topic=topic, queue_id=queue_id)
         return self._offset(broker_addr, RequestCode.GET_MAX_OFFSET, header)
 
@@ -26,20 +26,20 @@ class OffsetCalls(AdminCaller):
         return max(0, self._offset(broker_addr, RequestCode.GET_MIN_OFFSET, header))
 
     def search_offset(self, broker_addr: str, topic: str, queue_id: int, timestamp_ms: int) -> int:
-        """The first message stored at or after a time; the end where all are older (29)."""
+        """The offset of the first message stored at or after a time; the end if all are older (29)."""
         header = headers.consuming.SearchOffsetHeader(topic=topic, queue_id=queue_id, timestamp=timestamp_ms)
         return self._offset(broker_addr, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header)
 
     def earliest_store_time(self, broker_addr: str, topic: str, queue_id: int) -> int | None:
-        """When the oldest message of a queue was stored (32); None if it is empty."""
+        """The store time of a queue's oldest message (32); None if the queue is empty."""
         header = headers.consuming.QueueHeader(topic=topic, queue_id=queue_id)
         answer = self.call(broker_addr, RequestCode.GET_EARLIEST_MSG_STORETIME, header)
         timestamp_ms = from_ext(answer.ext, headers.consuming.TimestampAnswer).timestamp
         return timestamp_ms if timestamp_ms >= 0 else None
 
     def consumer_offset(self, broker_addr: str, group: str, topic: str, queue_id: int) -> int | None:
-        """Where a group stands in one queue (14); None if it has no offset there. The answer is what is stored:
-        the broker is told not to make up a 0."""
+        """A group's offset in one queue (14); None if it has none. Only a stored offset is returned: the request tells
+        the broker not to answer 0 in its place."""
         header = headers.consuming.QueryConsumerOffsetHeader(
             consumer_group=group, topic=topic, queue_id=queue_id, set_zero_if_not_found=False
         )
@@ -52,8 +52,8 @@ class OffsetCalls(AdminCaller):
     def update_consumer_offset(
         self, broker_addr: str, group: str, topic: str, queue_id: int, committed_offset: int
     ) -> None:
-        """Moves a group in one queue (15). RefusedError with code 17 or 26 for an unknown topic or group. Consumers
-        that are online write over it at their next commit: ``reset_offset`` does not let them."""
+        """Sets a group's offset in one queue (15). RefusedError with code 17 or 26 for an unknown topic or group.
+        Online consumers overwrite it at their next commit; ``reset_offset`` prevents that."""
         header = headers.consuming.UpdateConsumerOffsetHeader(
             consumer_group=group, topic=topic, queue_id=queue_id, commit_offset=committed_offset
         )
@@ -70,9 +70,10 @@ class OffsetCalls(AdminCaller):
         queue_id: int = -1,
         queue_offset: int | None = None,
     ) -> dict[MessageQueue, int]:
-        """Moves a group to a time (-1: the end), or one of its queues to an offset, online or not; where to, by queue
-        (222). Without ``force`` a broker that leaves it to the clients moves back only. RefusedError with code 17 or
-        26 for an unknown topic or group, 1 for an offset that is not in the queue."""
+        """Moves a group to a time (-1: the end), or one of its queues to an offset, whether it is online or not (222).
+        Returns the new offsets by queue. Without ``force`` a broker that leaves resets to the clients only moves
+        offsets back. RefusedError with code 17 or 26 for an unknown topic or group, 1 for an offset that is not in the
+        queue."""
         header = headers.client_calls.ResetOffsetHeader(
             topic=topic,
             group=group,
@@ -95,7 +96,7 @@ class OffsetCalls(AdminCaller):
         self.call(broker_addr, RequestCode.CLONE_GROUP_OFFSET, header)
 
     def consume_stats(self, broker_addr: str, group: str, topic: str | None = None) -> bodies.statistics.ConsumeStats:
-        """Where a group stands in every queue it has offsets in, or those of one topic (208)."""
+        """A group's progress in every queue in which it has an offset, or in those of one topic (208)."""
         header = headers.statistics.ConsumeStatsHeader(consumer_group=group, topic=topic)
         timeout_s = self.timeout_s * CONSUME_STATS_TIMEOUT_FACTOR
         return self.read(
@@ -103,7 +104,7 @@ class OffsetCalls(AdminCaller):
         )
 
     def consume_time_spans(self, broker_addr: str, topic: str, group: str) -> list[bodies.statistics.QueueTimeSpan]:
-        """From when to when each queue holds messages, and where in it a group stands (303)."""
+        """The time span of each queue's messages, and a group's position in it (303)."""
         header = headers.client_calls.TopicGroupHeader(topic=topic, group=group)
         return self.read(
             broker_addr, RequestCode.QUERY_CONSUME_TIME_SPAN, header, bodies.statistics.QueueTimeSpans
@@ -112,7 +113,7 @@ class OffsetCalls(AdminCaller):
     def correction_offsets(
         self, broker_addr: str, topic: str, compare_group: str, filter_groups: list[str]
     ) -> dict[int, int]:
-        """By queue id, the least offset of ``filter_groups`` if it is below that of ``compare_group`` (308)."""
+        """The least offset of ``filter_groups`` by queue id, where it is below that of ``compare_group`` (308)."""
         header = headers.statistics.CorrectionOffsetHeader(
             topic=topic, compare_group=compare_group, filter_groups=",".join(filter_groups)
         )

@@ -1,4 +1,5 @@
-"""Calls that only our own broker serves, and only for tests: everything back to where it was (docs/testing.md)."""
+"""Calls for saving and restoring a broker's state. Only our own broker serves them, and only for tests
+(docs/testing.md)."""
 
 from __future__ import annotations
 
@@ -8,23 +9,24 @@ from rmqproto.codes import OwnRequestCode
 from rmqproto.wire import fastjson
 
 TIMEOUT_S = 60.0
-"""Stores are copied."""
+"""Long, because stores are copied."""
 
 
 class SnapshotCalls(AdminCaller):
-    """RefusedError as of ``FaultCalls``; with code 2 while another one of these is under way. The broker starts anew,
-    on its ports: all other connections to it are closed, and its clients come back as after a restart."""
+    """RefusedError as of ``FaultCalls``; with code 2 while another of these calls is under way. The broker restarts on
+    its ports: all other connections to it are closed, and clients reconnect as after a restart."""
 
     def reset_broker(self, broker_addr: str) -> None:
-        """Topics, groups, offsets and messages are gone, and what ``--seed`` says is there again."""
+        """Deletes topics, groups, offsets and messages, and creates again what ``--seed`` says."""
         self.call(broker_addr, OwnRequestCode.RESET, timeout_s=TIMEOUT_S)
 
     def save_snapshot(self, broker_addr: str, name: str) -> None:
-        """Keeps everything under this name, of letters, digits, ``-`` and ``_``, in place of what it named before."""
+        """Saves the broker's state under this name, replacing an earlier snapshot. A name has letters, digits, ``-``
+        and ``_``."""
         self._call_named(broker_addr, OwnRequestCode.SNAPSHOT, name)
 
     def restore_snapshot(self, broker_addr: str, name: str) -> None:
-        """Everything is as it was at that moment. RefusedError with code 22 if there is no such snapshot."""
+        """Restores the state of a snapshot. RefusedError with code 22 if there is no such snapshot."""
         self._call_named(broker_addr, OwnRequestCode.RESTORE, name)
 
     def snapshots(self, broker_addr: str) -> list[str]:

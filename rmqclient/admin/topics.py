@@ -11,13 +11,13 @@ from rmqproto.wire import fastjson
 
 
 class TopicCalls(AdminCaller):
-    """``broker_addr`` is ``host:port`` throughout. RefusedError with code 17 for a topic that a broker does not know,
-    unless said otherwise."""
+    """``broker_addr`` is ``host:port`` throughout. RefusedError with code 17 for an unknown topic, unless stated
+    otherwise."""
 
     def create_topic(self, broker_addr: str, config: bodies.routes.TopicConfig) -> None:
-        """Creates a topic, or gives it a new configuration (17). Names in ``config.attributes`` carry the sign that
-        says what to do: ``{"+message.type": "DELAY", "-reserve.time": ""}``. RefusedError with code 29 for a name that
-        is not legal or is the system's."""
+        """Creates a topic, or gives it a new configuration (17). Names in ``config.attributes`` have a sign, + to set
+        and - to remove: ``{"+message.type": "DELAY", "-reserve.time": ""}``. RefusedError with code 29 for a name that
+        is not legal or is a system topic's."""
         attributes = ",".join(f"{name}={value}" if value else name for name, value in config.attributes.items())
         header = headers.tables.TopicConfigHeader(
             topic=config.topic_name,
@@ -43,7 +43,7 @@ class TopicCalls(AdminCaller):
         self.call(broker_addr, RequestCode.DELETE_TOPIC_IN_BROKER, headers.tables.TopicHeader(topic=topic))
 
     def topic_config(self, broker_addr: str, topic: str) -> bodies.routes.TopicConfig:
-        """A topic as one broker keeps it (351)."""
+        """A topic's configuration on one broker (351)."""
         return self.read(
             broker_addr,
             RequestCode.GET_TOPIC_CONFIG,
@@ -52,7 +52,7 @@ class TopicCalls(AdminCaller):
         )
 
     def all_topics(self, broker_addr: str) -> bodies.routes.TopicConfigs:
-        """Every topic of one broker (21), page by page if the broker cuts them."""
+        """Every topic of one broker (21), page by page if the broker answers in pages."""
 
         def read_page(seq: int, version: str | None) -> Page[bodies.routes.TopicConfigs]:
             header = headers.tables.AllTopicsHeader(topic_seq=seq, data_version=version, max_topic_num=PAGE_COUNT)
@@ -67,7 +67,7 @@ class TopicCalls(AdminCaller):
         return first
 
     def static_topic(self, broker_addr: str, topic: str) -> bodies.static_topics.TopicConfigAndQueueMapping:
-        """A topic as one broker keeps it, with the mapping of its queues if it is a static one (351)."""
+        """A topic's configuration on one broker, with the queue mapping if it is a static topic (351)."""
         header = headers.tables.TopicHeader(topic=topic, logical=True)
         return self.read(
             broker_addr, RequestCode.GET_TOPIC_CONFIG, header, bodies.static_topics.TopicConfigAndQueueMapping
@@ -82,7 +82,7 @@ class TopicCalls(AdminCaller):
         force: bool = False,
     ) -> None:
         """Creates a static topic, or gives it a new mapping (513). RefusedError with code 1 for a mapping that must not
-        follow the one that is there, unless ``force``."""
+        follow the current one, unless ``force``."""
         header = headers.tables.TopicConfigHeader(
             topic=config.topic_name,
             default_topic=AUTO_CREATE_TOPIC,
@@ -103,7 +103,7 @@ class TopicCalls(AdminCaller):
         ).topic_list
 
     def topic_stats(self, broker_addr: str, topic: str) -> bodies.statistics.TopicStats:
-        """The ends of each of a topic's queues on one broker (202)."""
+        """The ends of a topic's queues on one broker (202)."""
         header = headers.tables.TopicHeader(topic=topic)
         return self.read(broker_addr, RequestCode.GET_TOPIC_STATS_INFO, header, bodies.statistics.TopicStats)
 
@@ -117,8 +117,8 @@ class TopicCalls(AdminCaller):
     def query_consume_queue(
         self, broker_addr: str, topic: str, queue_id: int, queue_offset: int, count: int, group: str | None = None
     ) -> bodies.statistics.ConsumeQueueAnswer | None:
-        """Raw units of a consume queue (321); None if ``queue_offset`` is past its end. RefusedError with code 1
-        for a queue that is not there."""
+        """Raw units of a consume queue (321); None if ``queue_offset`` is past its end. RefusedError with code 1 for a
+        queue that does not exist."""
         header = headers.statistics.QueryConsumeQueueHeader(
             topic=topic, queue_id=queue_id, index=queue_offset, count=count, consumer_group=group
         )

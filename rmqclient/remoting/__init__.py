@@ -1,1 +1,1 @@
-"""Connections of the clients: frames, requests under way, and which address a request goes to."""
+"""Connections of the clients: frames, requests under way, and the address of each request."""

@@ -1,9 +1,10 @@
-"""One connection of the trio clients: frames out, answers back to the tasks that wait for them, the broker's own
-requests to a handler.
+"""One connection of the trio clients: it sends frames, wakes the tasks that wait for answers, and passes the broker's
+own requests to a handler.
 
-Built for rate (measured: a lock, a stream and a time-out object a request cost three quarters of what a core can do):
-the caller writes to the socket itself, or adds to what is written in one piece for many; one task reads, and wakes the
-task that an answer is for; nothing is allocated for a time-out, which ``expire`` finds by looking.
+It is built for a high rate: by measurement, a lock, a stream and a time-out object per request cost three quarters of a
+core's capacity. So the caller writes to the socket itself, or adds to a buffer that is written in one piece for many
+callers. One task reads, and wakes the task that an answer is for. Time-outs need no objects: ``expire`` looks through
+the requests.
 """
 
 from __future__ import annotations
@@ -24,17 +25,17 @@ from rmqproto.wire.command import Command, FrameReader
 
 RECEIVE_SIZE_BYTES = 256 * 1024
 UNSENT_MAX_BYTES = 32 * 1024 * 1024
-"""What a peer that does not read may leave with us before senders have to wait: two frames of the greatest size."""
+"""The most unsent data for a peer that does not read, before senders have to wait: two frames of the greatest size."""
 
 BROKER_REQUESTS_MAX = 64
-"""Requests of the broker that may be in work at once on a connection; more are dropped, and the broker times out."""
+"""The most requests of the broker handled at once on a connection. More are dropped, and the broker times out."""
 
 RequestHandler = Callable[["Channel", Command], Awaitable[None]]
 """Carries out a request of the broker, and answers it unless it is oneway. Raises nothing but Cancelled."""
 
 
 class _Waiting:
-    """One request under way: the task to wake, and then either its answer or why none came."""
+    """One request under way: the task to wake, and later its answer or the reason why none came."""
 
     __slots__ = ("answer", "deadline_s", "failure", "task")
 
@@ -46,8 +47,8 @@ class _Waiting:
 
 
 class Channel:
-    """``run`` must run in a task for anything else to work; it returns when the connection is closed, by whichever
-    side. Deadlines are of ``trio.current_time()``, in seconds."""
+    """``run`` must run in a task for anything else to work. It returns when either side closes the connection.
+    Deadlines are times of ``trio.current_time()``, in seconds."""
 
     def __init__(self, address: str, connected: socket.socket | TlsSocket, handle_request: RequestHandler):
         """``connected`` is non-blocking and ours from now on."""
@@ -68,8 +69,8 @@ class Channel:
         return self._opaque
 
     async def request(self, frame: bytes, opaque: int, deadline_s: float) -> Command:
-        """Sends ``frame``, whose opaque is ``opaque``; its answer, whatever its code. ConnectError if the connection
-        closes first, RequestTimeoutError after the deadline."""
+        """Sends ``frame``, whose opaque is ``opaque``, and returns its answer, whatever the code. ConnectError if the
+        connection closes first, RequestTimeoutError after the deadline."""
         waiting = _Waiting(trio.lowlevel.current_task(), deadline_s)
         if len(self._unsent) > UNSENT_MAX_BYTES:
             await self._room(deadline_s)
@@ -92,7 +93,7 @@ class Channel:
         self._send(frame)
 
     def answer(self, frame: bytes) -> None:
-        """Sends our answer to a request of the broker; to a connection that is closed, nothing."""
+        """Sends our answer to a request of the broker. It does nothing if the connection is closed."""
         if self.closed_because is None:
             self._send(frame)
 
@@ -103,7 +104,7 @@ class Channel:
             self._fail(opaque, RequestTimeoutError(f"{self.address} did not answer in time"))
 
     def close(self, reason: str) -> None:
-        """Tasks that wait raise ConnectError with ``reason``. Closing again does nothing."""
+        """Makes waiting tasks raise ConnectError with ``reason``. Closing again does nothing."""
         if self.closed_because is not None:
             return
         self.closed_because = reason
@@ -149,7 +150,7 @@ class Channel:
         if self.codec.is_open:
             self.codec.note(answer)
         waiting = self._waiting.pop(answer.opaque, None)
-        if waiting is not None:  # else it came too late
+        if waiting is not None:  # otherwise it came too late
             waiting.answer = answer
             trio.lowlevel.reschedule(waiting.task)
 
@@ -162,9 +163,9 @@ class Channel:
     # --- writing -----------------------------------------------------------------------------------------------------
 
     def _send(self, frame: bytes) -> None:
-        """Alone, a frame is written at once, for the shortest way there. While others are under way it is left to
-        ``_flush``, which writes all that the tasks of one round of the scheduler have to say in one piece: with 64 of
-        them, a write each would cost more than all else. ConnectError."""
+        """Writes a frame at once if no other request is under way, for the shortest latency. Otherwise it leaves the
+        frame to ``_flush``, which writes the frames of one round of the scheduler in one piece: with 64 tasks, a write
+        for each would cost more than everything else. ConnectError."""
         if self.closed_because is not None:
             raise self._closed_error()
         sent = 0
@@ -199,7 +200,8 @@ class Channel:
                 self._senders_waiting.unpark_all()
 
     async def _room(self, deadline_s: float) -> None:
-        """Waits until ``_unsent`` may grow. A checkpoint in any case. RequestTimeoutError, nothing having been sent."""
+        """Waits until ``_unsent`` may grow. Always a checkpoint. RequestTimeoutError if there is no room in time;
+        nothing was sent then."""
         await trio.lowlevel.checkpoint()
         with trio.CancelScope(deadline=deadline_s):
             while len(self._unsent) > UNSENT_MAX_BYTES and self.closed_because is None:
@@ -219,8 +221,8 @@ class Channel:
 
 
 async def open_socket(address: str, tls: ssl.SSLContext | None = None) -> socket.socket | TlsSocket:
-    """A connected, non-blocking socket without Nagle's delay, with ``tls`` after its handshake. OSError, also for what
-    is no address: servers tell of others. Waits as long as the caller lets it."""
+    """A connected, non-blocking socket without Nagle's delay; with ``tls``, after its handshake. OSError, even for an
+    invalid address, because addresses also come from servers. The caller limits the wait."""
     try:
         host, port = split_address(address)
     except UsageError as failure:

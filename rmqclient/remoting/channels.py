@@ -1,4 +1,4 @@
-"""All connections of one trio client: one an address, opened when first needed and again when it broke."""
+"""All connections of one trio client: one per address, opened on first use and again after it broke."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ log = logging.getLogger(__name__)
 
 CONNECT_TIMEOUT_S = 3.0
 REQUEST_TIMEOUT_S = 3.0
-"""Both as Apache's clients."""
+"""Both as in Apache's clients."""
 
 SWEEP_INTERVAL_S = 0.1
-"""How much later than its deadline a request may end."""
+"""The most that a request may end after its deadline."""
 
 BrokerRequestHandler = Callable[[Command], Awaitable[bytes]]
 """The body of our answer to a request of the broker. A RocketMQError becomes an answer with code 1."""
 
 Greeting = Callable[[str], bytes | None]
-"""The body of the heartbeat that is the first request on every new connection to ``address``; None for no heartbeat."""
+"""The body of the heartbeat that is sent first on every new connection to ``address``; None for no heartbeat."""
 
 
 class _Opening:
-    """A connection that is being made, and all who wait for it."""
+    """A connection that is being made, and the tasks that wait for it."""
 
     def __init__(self) -> None:
         self.is_done = trio.Event()
@@ -49,7 +49,7 @@ class _Opening:
 
 
 class Channels:
-    """Requests to any address. ``run`` must run in a task for as long; cancelled, it closes everything."""
+    """Requests to any address. ``run`` must run in a task meanwhile; when it is cancelled it closes everything."""
 
     def __init__(
         self,
@@ -58,14 +58,14 @@ class Channels:
         greeting: Greeting = lambda address: None,
         tls: ssl.SSLContext | None = None,
     ):
-        """``handlers`` by request code; what has none is answered with code 3. With ``tls`` every connection is
-        made with it."""
+        """``handlers`` are by request code; a request without one is answered with code 3. ``tls`` is used for every
+        connection."""
         self.credentials = credentials
         self._tls = tls
         self._handlers = handlers or {}
         self._greeting = greeting
         self._open: dict[str, Channel] = {}
-        self._running: set[Channel] = set()  # those that are still greeting, too
+        self._running: set[Channel] = set()  # includes channels that are still greeting
         self._opening: dict[str, _Opening] = {}
         self._nursery: trio.Nursery | None = None
 
@@ -80,11 +80,11 @@ class Channels:
                     for channel in self._running:
                         channel.expire(now_s)
             finally:
-                self._nursery = None  # a task that is cancelled in the same moment may still want a connection
+                self._nursery = None  # a task that is cancelled at the same moment may still want a connection
 
     @property
     def addresses(self) -> list[str]:
-        """Where a channel is open now."""
+        """The addresses with an open channel."""
         return list(self._open)
 
     async def request(
@@ -97,7 +97,7 @@ class Channels:
         timeout_s: float = REQUEST_TIMEOUT_S,
         accept: Collection[int] = SUCCESS_ALONE,
     ) -> Command:
-        """The answer to one request. ``timeout_s`` spans connecting as well.
+        """The answer to one request. ``timeout_s`` includes connecting.
 
         ConnectError, RequestTimeoutError, ProtocolError; RefusedError for an answer whose code is not in ``accept``.
         """
@@ -114,8 +114,8 @@ class Channels:
         return answer
 
     def refused(self, channel: Channel, answer: Command) -> RocketMQError:
-        """The error for an answer with a code of failure. A broker that is about to stop loses its channel, so that
-        the next request finds the one that takes its place."""
+        """The error for an answer with a failure code. If the broker is about to stop its channel is closed, so that
+        the next request goes to the broker that replaces it."""
         if answer.code == ResponseCode.GO_AWAY:
             channel.close("the broker asked us to go away")
         return refusal(answer, channel.address)
@@ -139,7 +139,7 @@ class Channels:
         await channel.oneway(frame, deadline_s)
 
     async def connected(self, address: str, deadline_s: float) -> Channel:
-        """The open channel, or a new one. ConnectError. Not a checkpoint if it is open: the request will be."""
+        """The open channel, or a new one. ConnectError. Not a checkpoint if it is open, because the request is one."""
         channel = self._open.get(address)
         if channel is not None and channel.closed_because is None:
             return channel
@@ -156,7 +156,8 @@ class Channels:
         return opening.channel
 
     async def _connect(self, address: str, opening: _Opening, nursery: trio.Nursery) -> None:
-        """In a task of its own, for all who wait: none of them may take the attempt down with it."""
+        """Connects in a task of its own, so that the cancellation of one waiting task does not end the attempt for the
+        others."""
         connected = None
         try:
             with trio.move_on_after(CONNECT_TIMEOUT_S):
@@ -164,7 +165,7 @@ class Channels:
             if connected is not None:
                 channel = Channel(address, connected, self._handle_request)
                 nursery.start_soon(self._run_channel, channel)
-                await self._greet(channel)  # which has its own time: a heartbeat without an answer ends no connection
+                await self._greet(channel)  # its time is its own: a heartbeat without an answer ends no connection
                 self._open[address] = opening.channel = channel
         except OSError as error:
             opening.failure = error.strerror or str(error)
@@ -183,8 +184,8 @@ class Channels:
             del self._open[channel.address]
 
     async def _greet(self, channel: Channel) -> None:
-        """A broker knows its clients by channel: after a reconnect it must hear of our groups before it gets a pull. A
-        heartbeat that fails is logged; the next one tries again."""
+        """Sends the first heartbeat. A broker knows its clients by channel, so after a reconnect it must learn our
+        groups before it gets a pull. A failed heartbeat is logged; the next one tries again."""
         body = self._greeting(channel.address)
         if body is None:
             return
@@ -208,7 +209,7 @@ class Channels:
                 frame = encode_answer(request, ResponseCode.SUCCESS, await handler(request))
             except RocketMQError as error:
                 frame = encode_answer(request, ResponseCode.SYSTEM_ERROR, remark=str(error))
-            except Exception as error:  # the edge of the task: a broker's question must not end the client
+            except Exception as error:  # the edge of the task: a broker's request must not end the client
                 log.exception("request of the broker failed address=%s code=%d", channel.address, request.code)
                 frame = encode_answer(request, ResponseCode.SYSTEM_ERROR, remark=f"{type(error).__name__}: {error}")
         if not request.is_oneway:

@@ -1,4 +1,5 @@
-"""What producers and consumers share: a client id, connections, routes, and heartbeats, by which brokers know them."""
+"""The common part of producers and consumers: a client id, connections, routes, and heartbeats by which brokers know
+them."""
 
 from __future__ import annotations
 
@@ -23,8 +24,8 @@ from rmqproto.wire.credentials import Credentials
 
 log = logging.getLogger(__name__)
 
-# A library speaks through logging only to those who listen. Here, because every client that has something to say has an
-# instance; a command of rmqadmin has none, and is not to load logging.
+# A library logs only if the application configures logging. This is here because every client that logs has an
+# instance. Commands of rmqadmin have none, and must not load logging.
 logging.getLogger("rmqclient").addHandler(logging.NullHandler())
 
 HEARTBEAT_INTERVAL_S = 30.0
@@ -45,9 +46,9 @@ class ClientInstance:
         on_route_change: Callable[[], None] = lambda: None,
         tls: ssl.SSLContext | None = None,
     ):
-        """``heartbeat`` makes the body of a heartbeat, given the client id; without it brokers never hear of us.
-        ``instance_name`` is what stands behind the address in the client id; None makes one that nobody else has.
-        UsageError for bad addresses."""
+        """``heartbeat`` makes the body of a heartbeat, given the client id; without it no heartbeats are sent.
+        ``instance_name`` follows the address in the client id; None makes a unique one. UsageError for bad
+        addresses."""
         self._namesrv_addrs = parse_addresses(namesrv_addrs)
         self._heartbeat = heartbeat
         self._instance_name = instance_name
@@ -56,7 +57,7 @@ class ClientInstance:
         self.routes = Routes(self._namesrv_addrs, self.channels, on_route_change)
 
     async def start(self, nursery: trio.Nursery) -> None:
-        """Settles the client id and starts the background tasks. Nobody is called yet."""
+        """Sets the client id and starts the background tasks. No server is called yet."""
         address = await _own_address(self._namesrv_addrs[0])
         self.client_id = f"{address}@{self._instance_name or f'{os.getpid()}#{time.time_ns()}'}"
         await nursery.start(self.channels.run)
@@ -65,7 +66,7 @@ class ClientInstance:
             nursery.start_soon(self._heartbeat_forever)
 
     async def heartbeat_to(self, addresses: set[str]) -> None:
-        """One heartbeat to each; a broker that is not connected gets it as the first thing on its connection."""
+        """Sends one heartbeat to each address. A broker that is not connected gets it first on its new connection."""
         async with trio.open_nursery() as nursery:
             for address in addresses:
                 nursery.start_soon(self._heartbeat_one, address)
@@ -82,7 +83,7 @@ class ClientInstance:
             self.routes.refresh_soon()
 
     async def _heartbeat_forever(self) -> None:
-        """To every broker that is connected: those that are not have nothing to forget."""
+        """Sends heartbeats to every connected broker. Others have nothing to forget."""
         while True:
             await trio.sleep(HEARTBEAT_INTERVAL_S)
             await self.heartbeat_to(self.routes.broker_addresses() & set(self.channels.addresses))
@@ -94,8 +95,8 @@ class ClientInstance:
         return fastjson.dumps(self._heartbeat(self.client_id))
 
     async def unregister(self, *, producer_group: str | None = None, consumer_group: str | None = None) -> None:
-        """Tells every broker that knows us that we are gone, so that others take over at once. One that cannot be told
-        finds out by the connection."""
+        """Tells every broker that knows this client that it is gone, so that others take over at once. A broker that
+        cannot be told notices the closed connection."""
         header = UnregisterClientHeader(
             client_id=self.client_id, producer_group=producer_group, consumer_group=consumer_group
         )
@@ -107,7 +108,7 @@ class ClientInstance:
 
 
 async def _own_address(namesrv_addr: str) -> str:
-    """Our address as seen from a name server; no packet is sent. The loopback address if there is no way there."""
+    """Our address on the route to a name server; no packet is sent. The loopback address if there is no route."""
     host, port = split_address(namesrv_addr)
     try:
         family, kind, protocol, _, target = (await trio.socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM))[0]

@@ -1,4 +1,4 @@
-"""The handshake of a blocking socket with TLS, and what is said when it fails."""
+"""The TLS handshake of a blocking socket, and its error messages."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from rmqproto.errors import ConnectError
 
 
 def shake_hands(connected: ssl.SSLSocket, address: str) -> None:
-    """For as long as the socket's time-out says. OSError for every failure but one that the user can do something
-    about: ConnectError. The caller closes it then."""
+    """Does the handshake within the socket's time-out. ConnectError for a failure that the user can fix, OSError for
+    any other. The caller then closes the socket."""
     try:
         connected.do_handshake()
         return

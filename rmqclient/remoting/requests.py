@@ -1,5 +1,5 @@
-"""How this client's requests look on the wire: its language and version, the ext fields of a typed header, the
-signature if there are credentials."""
+"""Encoding of this client's requests: language and version, the ext fields of a typed header, and a signature if there
+are credentials."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ OPAQUE_MASK = 0x7FFFFFFF
 
 
 Fields = Header | dict[str, str]
-"""The ext fields of a request: a typed header, or the fields themselves, which are then ours to add to."""
+"""The ext fields of a request: a typed header, or a dict, to which fields are then added."""
 
 
 class Codec:
-    """What the peer of one connection understands: JSON, until it has taken up our offer of MessagePack."""
+    """The encoding for the peer of one connection: JSON, until the peer accepts our offer of MessagePack."""
 
     __slots__ = ("_is_offered", "is_open", "known")
 
@@ -33,12 +33,12 @@ class Codec:
         self._is_offered = False
 
     def is_to_be_offered(self) -> bool:
-        """True once: for the request that makes the offer."""
+        """True once, for the request that makes the offer."""
         was_offered, self._is_offered = self._is_offered, True
         return not was_offered
 
     def note(self, answer: Command) -> None:
-        """Looks at an answer, while ``is_open``."""
+        """Examines an answer, while ``is_open``."""
         if header_msgpack.is_offered(answer.ext):
             self.known, self.is_open = HeaderCodec.MSGPACK, False
 
@@ -53,13 +53,13 @@ def encode_request(
     oneway: bool = False,
     codec: Codec | None = None,
 ) -> bytes:
-    """The whole frame of one request, in the ``codec`` of the connection that it is for."""
+    """The whole frame of one request, in the ``codec`` of its connection."""
     ext = to_ext(header) if isinstance(header, Header) else header or {}
     is_offer = codec is not None and not oneway and codec.is_to_be_offered()
     if is_offer:
         ext = {**ext, header_msgpack.FIELD: header_msgpack.VALUE}
     if credentials is not None:
-        from rmqproto.wire.signing import sign  # 3 ms, which those without have no use for
+        from rmqproto.wire.signing import sign  # 3 ms, not needed without credentials
 
         sign(ext, body, credentials)
     flag = ONEWAY_FLAG if oneway else 0
@@ -72,7 +72,7 @@ def encode_request(
 
 
 def encode_answer(request: Command, code: int, body: bytes = b"", remark: str | None = None) -> bytes:
-    """The whole frame of our answer to a request that the broker sent us."""
+    """The whole frame of our answer to a broker's request."""
     return encode_frame(
         Command(code=code, opaque=request.opaque, flag=RESPONSE_FLAG, language=LANGUAGE, remark=remark, body=body)
     )
@@ -85,7 +85,7 @@ def encode_not_supported(request: Command) -> bytes:
 
 
 def refusal(answer: Command, address: str) -> RefusedError:
-    """The error that an answer with a code of failure stands for."""
+    """The error for an answer with a failure code."""
     return RefusedError(answer.code, answer.remark or "", address=address)
 
 

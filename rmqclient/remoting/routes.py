@@ -1,7 +1,7 @@
-"""Where topics live: the routes that this client needs, asked of the name servers in turn and kept fresh.
+"""The routes of the topics that this client uses, asked of the name servers in turn and kept fresh.
 
-A route once known is kept when a name server cannot be reached or has just lost a restarting broker: the client goes
-on with what it knew, as Apache's do.
+A known route is kept if no name server can be reached, or a name server has just lost a restarting broker. The client
+then continues with the old route, as Apache's clients do.
 """
 
 from __future__ import annotations
@@ -33,54 +33,53 @@ REFRESH_INTERVAL_S = 30.0
 REFRESH_APART_MIN_S = 0.1
 REFRESH_APART_MAX_S = 1.0
 REFRESH_APART_GROWTH = 1.5
-"""While brokers fail, routes are asked for again after the first of these, then after the third times that, up to the
-second: the name server needs a moment to hear of a new master. With twice as long each time, a producer was without one
-for 0.8 s where the set had it after 0.4."""
+"""While brokers fail, routes are asked for again after the first of these pauses. The pause then grows by the third, up
+to the second: the name server needs a moment to learn of a new master. With a factor of 2, a producer was without a
+master for 0.8 s although the set had one after 0.4 s."""
 
 ROUTES_MAX = 10_000
-"""Topics whose routes are kept; the one asked for first goes when there are more."""
+"""Topics whose routes are kept. If there are more, the route that was asked for first is dropped."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicQueues:
-    """A route as its users need it. ``writable`` are queues whose broker has a master; brokers in the order of their
-    names, as Apache's clients have them."""
+    """The queues of a route. ``writable`` are queues whose broker has a master. Brokers are in the order of their
+    names, as in Apache's clients."""
 
     readable: tuple[MessageQueue, ...]
     writable: tuple[MessageQueue, ...]
 
 
 class Routes:
-    """``refresh_forever`` must run in a task. ``on_change`` is called when the queues of a topic are not what they
-    were."""
+    """``refresh_forever`` must run in a task. ``on_change`` is called when the queues of a topic have changed."""
 
     def __init__(self, namesrv_addrs: list[str], channels: Channels, on_change: Callable[[], None] = lambda: None):
         self._namesrv_addrs = list(namesrv_addrs)
         self._channels = channels
         self._on_change = on_change
         self._queues: dict[str, TopicQueues] = {}
-        self._borrowed: set[str] = set()  # topics that live on another's route until a broker creates them
+        self._borrowed: set[str] = set()  # topics that use another's route until a broker creates them
         self._addresses: dict[str, dict[int, str]] = {}  # by broker name and id
         self._leaders: dict[str, dict[MessageQueue, str]] = {}  # of the logical queues of static topics, by topic
         self._asking = trio.Lock()
         self._wake = trio.Event()
 
     def known(self, topic: str) -> TopicQueues | None:
-        """Without asking anybody."""
+        """The known queues, without a request."""
         return self._queues.get(topic)
 
     async def queues(self, topic: str, *, create: bool = False) -> TopicQueues:
-        """What is known, or what the name servers say. With ``create``, a topic that does not exist gets queues on the
-        brokers that create topics by themselves.
+        """The known queues, or those that a name server returns. With ``create``, a topic that does not exist gets
+        queues on the brokers that create topics automatically.
 
-        RefusedError with code 17 for a topic that is not there; ConnectError or RequestTimeoutError if no name
-        server answers.
+        RefusedError with code 17 for a topic that does not exist; ConnectError or RequestTimeoutError if no name server
+        answers.
         """
         known = self._queues.get(topic)
         if known is not None and (create or topic not in self._borrowed):
             return known
         async with self._asking:
-            known = self._queues.get(topic)  # another task may have asked meanwhile
+            known = self._queues.get(topic)  # another task may have asked in the meantime
             if known is not None and (create or topic not in self._borrowed):
                 return known
             try:
@@ -96,8 +95,8 @@ class Routes:
         return [MessageQueue(name, broker_name, LIGHT_QUEUE_ID) for broker_name in sorted(brokers)]
 
     def placed(self, queue: MessageQueue) -> MessageQueue:
-        """The queue with the name of the broker that has it now: another than its own where it is a logical queue of a
-        static topic. ConnectError if nobody says that it has it."""
+        """The queue with the name of the broker that has it now. It differs from ``queue`` only for a logical queue of
+        a static topic. ConnectError if no broker has it."""
         leaders = self._leaders.get(queue.topic)
         if leaders is None or not is_mock_broker(queue.broker_name):
             return queue
@@ -107,22 +106,22 @@ class Routes:
         return MessageQueue(queue.topic, name, queue.queue_id)
 
     def master_of(self, queue: MessageQueue) -> str:
-        """Address. ConnectError as ``placed`` and ``master``."""
+        """The address of the master. ConnectError as ``placed`` and ``master``."""
         return self.master(self.placed(queue).broker_name)
 
     def replica_of(self, queue: MessageQueue, broker_id: int) -> str:
-        """Address. ConnectError as ``placed`` and ``replica``."""
+        """The address of a replica. ConnectError as ``placed`` and ``replica``."""
         return self.replica(self.placed(queue).broker_name, broker_id)
 
     def master(self, broker_name: str) -> str:
-        """Address. ConnectError if the broker has none that is known."""
+        """The address of the master. ConnectError if no master is known."""
         address = self._addresses.get(broker_name, {}).get(MASTER_ID)
         if address is None:
             raise ConnectError(f"no master of broker {broker_name} is known")
         return address
 
     def replica(self, broker_name: str, broker_id: int) -> str:
-        """Address of one replica, or of the master, or of any. ConnectError if none is known."""
+        """The address of one replica, else of the master, else of any. ConnectError if none is known."""
         addresses = self._addresses.get(broker_name, {})
         address = addresses.get(broker_id) or addresses.get(MASTER_ID) or next(iter(addresses.values()), None)
         if address is None:
@@ -134,12 +133,12 @@ class Routes:
         return {address for addresses in self._addresses.values() for address in addresses.values()}
 
     def refresh_soon(self) -> None:
-        """A broker failed, or nobody takes messages of a topic: what is known may be out of date. Where a master has
-        handed over, only a refusal says so."""
+        """Asks for routes again soon: a broker failed, or no broker takes messages of a topic. If a master has handed
+        over, only a refusal shows it."""
         self._wake.set()
 
     async def refresh_forever(self) -> None:
-        """Asks for every known topic anew, now and then."""
+        """Asks for the route of every known topic again, periodically."""
         apart_s, rested_s = REFRESH_APART_MIN_S, trio.current_time()
         while True:
             with trio.move_on_after(REFRESH_INTERVAL_S):
@@ -163,7 +162,7 @@ class Routes:
             self._on_change()
 
     async def _ask(self, topic: str) -> TopicRoute:
-        """The route of ``topic`` from the first name server that answers, which is asked first from then on."""
+        """The route of ``topic`` from the first name server that answers, which is then asked first."""
         header = RouteHeader(topic=topic, accept_standard_json_only=True)
         failure: RocketMQError | None = None
         for address in list(self._namesrv_addrs):
@@ -211,7 +210,7 @@ class Routes:
         return TopicQueues(readable=queues, writable=queues)
 
     def _borrow(self, topic: str, template: TopicRoute) -> TopicQueues:
-        """The queues that brokers will give a topic at its first message."""
+        """The queues that brokers will create for a topic at its first message."""
         self._note_addresses(template)
         self._borrowed.add(topic)
         writable = tuple(

@@ -1,4 +1,4 @@
-"""A socket with TLS that behaves as a plain one that does not block: what ``Channel`` needs and no more."""
+"""A TLS socket that behaves like a plain non-blocking one, as far as ``Channel`` needs it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import trio
 
 
 class TlsSocket:
-    """After its handshake; make it by ``secured``."""
+    """A connection after its handshake; made by ``secured``."""
 
     def __init__(self, connected: ssl.SSLSocket):
         self._connected = connected
@@ -25,7 +25,8 @@ class TlsSocket:
             raise BlockingIOError from None
 
     def recv(self, size_bytes: int) -> bytes:
-        """As ``socket.recv``; a record more than ``size_bytes``, because nobody is woken for what is decrypted here."""
+        """As ``socket.recv``, but up to one record more than ``size_bytes``: no task would be woken for data that is
+        already decrypted."""
         parts: list[bytes] = []
         try:
             while size_bytes > 0 or self._connected.pending():
@@ -44,8 +45,8 @@ class TlsSocket:
 
 
 async def secured(connected: socket.socket, tls: ssl.SSLContext, host: str) -> TlsSocket:
-    """After the handshake, for which it waits as long as the caller lets it. ``connected`` does not block and is ours
-    from now on, also after an error. OSError."""
+    """A TLS socket after its handshake; the caller limits the wait. ``connected`` is non-blocking and belongs to this
+    function from now on, even after an error. OSError."""
     fresh = tls.wrap_socket(connected, server_hostname=host, do_handshake_on_connect=False)
     try:
         while True:
