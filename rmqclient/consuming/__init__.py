@@ -1,1 +1,1 @@
-"""The inside of a consumer: which queues are ours, what is pulled, and what the listener has of it."""
+"""Internals of consumers: the allocation of queues, pulling, and the messages that the listener has."""

@@ -1,5 +1,5 @@
-"""Which queues of a topic are ours: every member of the group works it out alike, by one strategy, from the members
-that a broker lists (``RebalanceImpl.rebalanceByTopic``, 5.5.0)."""
+"""Allocation of a topic's queues: every member of the group computes it by the same strategy from the members that a
+broker lists (``RebalanceImpl.rebalanceByTopic``, 5.5.0)."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from rmqproto.wire import fastjson
 
 
 class Sticky:
-    """Instead of a strategy: shares as even as ``averagely`` gives them, with the fewest queues moved.
+    """Used instead of a strategy: shares as even as those of ``averagely``, with the fewest queues moved.
 
-    Each member asks the others, through a broker, what they have (307), at every rebalance. All members of the group
-    must be clients of this library, or of another that answers that.
+    At every rebalance each member asks the others, through a broker, which queues they have (307). All members of the
+    group must be clients of this library, or of another one that answers this request.
     """
 
 
@@ -30,7 +30,7 @@ STICKY: Final = Sticky()
 
 
 class Allocation:
-    """``allocate`` None: every queue is ours (broadcasting)."""
+    """With ``allocate`` None every queue is ours (broadcasting)."""
 
     def __init__(
         self,
@@ -39,14 +39,14 @@ class Allocation:
         allocate: Strategy | Sticky | None,
         owned: Mapping[MessageQueue, object],
     ):
-        """``owned`` belongs to the caller, and may change."""
+        """``owned`` belongs to the caller, who may change it."""
         self._client = client
         self._group = group
         self._allocate = allocate
         self._owned = owned
 
     async def ours(self, topic: str, readable: tuple[MessageQueue, ...]) -> set[MessageQueue] | None:
-        """None if no broker lists us. RocketMQError if that cannot be found out now."""
+        """Our queues of a topic; None if no broker lists us. RocketMQError if they cannot be determined now."""
         if self._allocate is None or not readable:
             return set(readable)
         broker_addr = self._client.routes.replica_of(readable[0], MASTER_ID)

@@ -1,4 +1,4 @@
-"""One queue of a lite pull consumer: what was pulled and nobody has polled yet (``AssignedMessageQueue`` and
+"""One queue of a lite pull consumer: the messages that were pulled and not polled yet (``AssignedMessageQueue`` and
 ``DefaultLitePullConsumerImpl.PullTaskImpl``, 5.5.0)."""
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from rmqproto.errors import RocketMQError
 log = logging.getLogger(__name__)
 
 KEPT_MAX_COUNT = 1000
-"""Messages kept, a queue (``pullThresholdForQueue``)."""
+"""Messages kept per queue (``pullThresholdForQueue``)."""
 
 AFTER_ILLEGAL_OFFSET_S = 0.2
-"""Against a broker that finds every offset illegal."""
+"""The pause if a broker reports every offset as illegal."""
 
 
 @dataclass(frozen=True, slots=True)
 class LitePulling:
-    """What the queues of one consumer share. ``on_pulled`` is called when a queue has messages to poll."""
+    """The part that the queues of one consumer share. ``on_pulled`` is called when a queue has messages to poll."""
 
     group: str
     client: ClientInstance
@@ -48,13 +48,13 @@ class AssignedQueue:
         self.queue = queue
         self.is_paused = False
         self.done_offset: int | None = None
-        """What auto-commit stores: everything before it was polled before the last poll began."""
+        """The offset that auto-commit stores. Everything before it was polled before the last poll began."""
 
         self._shared = shared
         self._puller = Puller(shared.client, shared.group, queue, subscription, is_lite=True)
         self._kept: deque[ReceivedMessage] = deque()
         self._kept_bytes = 0
-        self._scanned_to: int | None = None  # None until it is known where to start
+        self._scanned_to: int | None = None  # None until the start is known
         self._seek_to: int | None = None
         self._scope = trio.CancelScope()
         self._pull_scope = trio.CancelScope()
@@ -62,7 +62,7 @@ class AssignedQueue:
 
     @property
     def position(self) -> int | None:
-        """The next message that a poll gives; None until that is known."""
+        """The offset of the next message that a poll returns; None until it is known."""
         if self._seek_to is not None:
             return self._seek_to
         return self._kept[0].queue_offset if self._kept else self._scanned_to
@@ -98,13 +98,13 @@ class AssignedQueue:
         self._kept.clear()
 
     def seek(self, queue_offset: int) -> None:
-        """The next poll gives the message there."""
+        """Makes the next poll return the message at ``queue_offset``."""
         self._seek_to = self.done_offset = queue_offset
         self._kept.clear()
         self._pull_scope.cancel()
 
     def poll(self, max_count: int) -> list[ReceivedMessage]:
-        """What there is, without waiting."""
+        """The available messages, without waiting."""
         if self.is_paused:
             return []
         taken = [self._kept.popleft() for _ in range(min(max_count, len(self._kept)))]

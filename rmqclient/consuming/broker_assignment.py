@@ -1,4 +1,4 @@
-"""Which queues of a topic are ours, as a broker shares them out, and whether they are popped or pulled
+"""Allocation of a topic's queues by a broker, which also says whether they are popped or pulled
 (``RebalanceImpl.getRebalanceResultFromBroker``, 5.5.0)."""
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class BrokerAssignment:
         self._group = group
 
     async def ask(self, topic: str, readable: tuple[MessageQueue, ...]) -> list[QueueAssignment] | None:
-        """What is ours of the topic; None if the broker does not know us: it is told of us again. RocketMQError."""
+        """Our queues of the topic. None if the broker does not know us; it then gets a heartbeat. RocketMQError."""
         if not readable:
             return []
         address = self._client.routes.replica_of(readable[0], MASTER_ID)
@@ -34,7 +34,7 @@ class BrokerAssignment:
         return assigned
 
     async def set_pop(self, topic: str, readable: tuple[MessageQueue, ...], share_queue_num: int) -> None:
-        """Has every broker of the topic hand it to the group by pops, from now on. RocketMQError."""
+        """Makes every broker of the topic serve the group by pops from now on. RocketMQError."""
         mode = RequestMode(consumer_group=self._group, mode=POP, pop_share_queue_num=share_queue_num, topic=topic)
         for broker_name in sorted({queue.broker_name for queue in readable}):
             address = self._client.routes.master(broker_name)

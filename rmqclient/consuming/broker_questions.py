@@ -1,5 +1,5 @@
-"""What a broker asks of a consumer, mostly for an operator behind it: how it is doing, to try one message, to go on at
-another offset, to look who is in the group (``ClientRemotingProcessor``, 5.5.0)."""
+"""A broker's requests to a consumer, mostly on behalf of an operator: report its state, consume one message, continue
+at another offset, rebalance (``ClientRemotingProcessor``, 5.5.0)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from rmqproto.wire.fastjson import ObjectMap
 
 @dataclass(kw_only=True)
 class BrokerQuestions:
-    """Sees what the consumer has: ``pulled`` and ``popped`` are the consumer's own tables, and change under us."""
+    """Answers from the consumer's own tables: ``pulled`` and ``popped`` are the consumer's, and change meanwhile."""
 
     group: str
     subscriptions: Mapping[str, SubscriptionData]
@@ -54,12 +54,12 @@ class BrokerQuestions:
         }
 
     async def members_changed(self, request: Command) -> bytes:
-        """40: somebody came or went."""
+        """40: a member joined or left."""
         self.rebalance_soon()
         return b""
 
     async def reset_offsets(self, request: Command) -> bytes:
-        """220: from brokers that leave a reset to the clients. Each queue is the business of its owner."""
+        """220: resets offsets, from brokers that leave a reset to the clients. Each queue is reset by its owner."""
         for queue, queue_offset in fastjson.loads_untrusted(request.body, ResetOffsets).offset_table.items():
             owner = self.pulled.get(queue)
             if owner is not None:
@@ -67,7 +67,7 @@ class BrokerQuestions:
         return b""
 
     async def status(self, request: Command) -> bytes:
-        """221: how far we are in each queue of one topic."""
+        """221: the committed offset of each queue of one topic."""
         topic = from_ext(request.ext, TopicGroupHeader).topic
         offsets: ObjectMap[MessageQueue, int] = ObjectMap(
             (queue, owner.committed_offset)
@@ -77,7 +77,7 @@ class BrokerQuestions:
         return fastjson.dumps(ConsumerStatus(message_queue_table=offsets))
 
     async def running_info(self, request: Command) -> bytes:
-        """307."""
+        """307: what this consumer is doing."""
         now_s, now_ms = trio.current_time(), time.time_ns() // 1_000_000
         return fastjson.dumps(
             ConsumerRunningInfo(
@@ -97,7 +97,7 @@ class BrokerQuestions:
         )
 
     async def consume_directly(self, request: Command) -> bytes:
-        """309: one message, now, whatever the offsets say."""
+        """309: consumes one message now, independently of offsets."""
         header = from_ext(request.ext, ConsumeDirectlyHeader)
         message = ReceivedMessage(decode_record_untrusted(request.body), header.broker_name or "")
         started_s = trio.current_time()
@@ -105,7 +105,7 @@ class BrokerQuestions:
         try:
             status = await self.call(message)
             result = "CR_SUCCESS" if status.is_success else "CR_LATER"
-        except Exception as error:  # the edge of the application's code: the operator wants to know
+        except Exception as error:  # the edge of the application's code: the operator gets the error
             result, remark = "CR_THROW_EXCEPTION", f"{type(error).__name__}: {error}"
         spent_ms = int((trio.current_time() - started_s) * 1000)
         return fastjson.dumps(ConsumeDirectlyResult(consume_result=result, remark=remark, spent_time_mills=spent_ms))

@@ -1,5 +1,5 @@
-"""From the pulled messages of all queues to the listener, several at once: a fixed number of workers, and what becomes
-of a message that was not consumed (``ConsumeMessageConcurrentlyService``, 5.5.0)."""
+"""Delivery of pulled messages of all queues to the listener, several at once, by a fixed number of workers. Messages
+that were not consumed are sent back (``ConsumeMessageConcurrentlyService``, 5.5.0)."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from rmqproto.message.record import StoredMessage
 log = logging.getLogger(__name__)
 
 AGAIN_AFTER_S = 5.0
-"""When a message that could neither be consumed nor sent back is offered to the listener again."""
+"""The pause before the listener gets a message again that could neither be consumed nor sent back."""
 
 CHECKPOINT_EVERY = 16
-"""Messages a worker takes in a row before it lets other tasks run, where the listener never waits."""
+"""Messages that a worker takes in a row before it lets other tasks run, if the listener never waits."""
 
 
 class Unsettled(Protocol):
-    """Where a message is settled: the process queue of those that were pulled."""
+    """The place where a message is settled, such as the process queue of a pulled message."""
 
     @property
     def is_dropped(self) -> bool:
-        """Nobody waits for the message any longer: somebody else gets it."""
+        """Whether nobody waits for the message any longer because another consumer gets it."""
         ...
 
     def settle(self, message: StoredMessage) -> None:
-        """It was consumed, or sent back. Settling twice is once."""
+        """The message was consumed or sent back. Settling it twice counts once."""
         ...
 
 
 class Delivery(NamedTuple):
-    """A message on its way to the listener. ``on_settled`` is called when it was settled."""
+    """A message on its way to the listener. ``on_settled`` is called once it is settled."""
 
     message: ReceivedMessage
     unsettled: Unsettled
@@ -48,29 +48,29 @@ class Delivery(NamedTuple):
 
 
 class Deliveries(Protocol):
-    """``offer`` never waits: the puller bounds, queue by queue, how much may be under way."""
+    """``offer`` never waits: the puller limits the messages under way for each queue."""
 
     def offer(self, delivery: Delivery) -> None: ...
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Until it is cancelled."""
+        """Runs until it is cancelled."""
         ...
 
     async def drain(self) -> None:
-        """Takes no more messages, and returns when those that the listener has are settled."""
+        """Takes no more messages, and returns once those that the listener has are settled."""
         ...
 
     async def leave(self, queue: MessageQueue) -> None:
-        """The queue is given away: takes no more of its messages. Returns when its next owner may begin."""
+        """Takes no more messages of a queue that is given away. Returns once its next owner may begin."""
         ...
 
 
 SendBack = Callable[[ReceivedMessage, ConsumeStatus], Awaitable[None]]
-"""Has the broker deliver a message again when the listener's status says. RocketMQError if that fails."""
+"""Makes the broker deliver a message again at the time that the listener's status says. RocketMQError if that fails."""
 
 
 class ConcurrentDeliveries:
-    """In no order; a message that fails is sent back, and comes again."""
+    """Deliveries in no order. A message that fails is sent back, and comes again."""
 
     def __init__(self, call: ListenerCall, concurrency: int, send_back: SendBack):
         self._call = call
@@ -99,11 +99,11 @@ class ConcurrentDeliveries:
 
     @property
     def waiting(self) -> list[ReceivedMessage]:
-        """Those that the listener has not begun with."""
+        """The messages that the listener has not begun."""
         return [delivery.message for delivery in self._ready if not delivery.unsettled.is_dropped]
 
     async def leave(self, queue: MessageQueue) -> None:
-        """At once: what the listener still has is settled by the next owner, who gets it again."""
+        """Returns at once: the next owner gets the messages that the listener still has again, and settles them."""
 
     async def _work(self, nursery: trio.Nursery) -> None:
         taken = 0

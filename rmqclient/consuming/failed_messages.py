@@ -1,4 +1,4 @@
-"""What becomes of a message that a listener did not consume: the broker delivers it again, or keeps it as a dead letter
+"""Messages that a listener did not consume: the broker delivers them again, or keeps them as dead letters
 (``DefaultMQPushConsumerImpl.sendMessageBack`` and ``ConsumeMessageOrderlyService.sendMessageBack``, 5.5.0)."""
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ log = logging.getLogger(__name__)
 
 FIRST_DELAY_LEVEL = 3
 RECONSUME_TIMES_MAX = 2**31 - 1
-"""What Apache's consumers in order say where no limit is set."""
+"""The value that Apache's consumers in order send if no limit is set."""
 
 
 class FailedMessages:
-    """``max_reconsume_times`` None leaves it to the group, for consumers in no order, and is no limit for those in
-    order."""
+    """With ``max_reconsume_times`` None, the group's limit applies to consumers in no order, and consumers in order
+    have no limit."""
 
     def __init__(self, client: ClientInstance, group: str, max_reconsume_times: int | None):
         self._client = client
@@ -36,8 +36,9 @@ class FailedMessages:
         self._max_reconsume_times = max_reconsume_times
 
     async def send_back(self, message: ReceivedMessage, status: ConsumeStatus) -> None:
-        """To the broker that stores it, which delivers it again, or gives it up to the dead-letter queue (36). Nobody
-        knows which broker stores a message of a logical queue: a copy of that goes to the retry topic."""
+        """Sends the message to the broker that stores it, which delivers it again or moves it to the dead-letter queue
+        (36). The broker that stores a message of a logical queue is not known, so a copy goes to the retry topic
+        instead."""
         if is_mock_broker(message.broker_name):
             await self._send_copy_back(message, status)
             return
@@ -63,11 +64,12 @@ class FailedMessages:
         )
 
     async def drop(self, message: ReceivedMessage, status: ConsumeStatus = LATER) -> None:
-        """In a broadcasting group nobody would know for whom a message has to come again."""
+        """Drops the message, with a log entry: in a broadcasting group no broker knows which member needs it again."""
         log.warning("message dropped, the listener failed id=%s topic=%s", message.message_id, message.topic)
 
     async def give_up(self, message: ReceivedMessage) -> None:
-        """A copy to the group's retry topic: of a group that consumes in order, brokers make that a dead letter."""
+        """Sends a copy to the group's retry topic. For a group that consumes in order, brokers make it a dead
+        letter."""
         limit = RECONSUME_TIMES_MAX if self._max_reconsume_times is None else self._max_reconsume_times
         await self._send_copy(
             message,

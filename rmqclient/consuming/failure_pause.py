@@ -1,4 +1,4 @@
-"""The pause after a request that failed, for requests that are made again and again."""
+"""The pause after a failed request, for requests that are repeated for ever."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ log = logging.getLogger(__name__)
 
 AFTER_FAILURE_S = 0.1
 AFTER_FAILURES_S = 3.0
-"""The pause doubles from the first to the second of these while requests go on to fail: a broker that is restarted is
-found again soon, and one that is gone is not pestered."""
+"""The pause doubles from the first to the second of these while requests keep failing. A restarted broker is found
+again soon, and one that is gone is not flooded."""
 
 AFTER_FLOW_CONTROL_S = 0.02
 
@@ -31,12 +31,13 @@ class FailurePause:
         self._next_s = AFTER_FAILURE_S
 
     async def sleep(self) -> None:
-        """Sleeps longer each time, until ``reset``."""
+        """Sleeps, longer each time until ``reset``."""
         await trio.sleep(self._next_s)
         self._next_s = min(2 * self._next_s, AFTER_FAILURES_S)
 
     async def after(self, error: RocketMQError, verb: str, queue: MessageQueue) -> None:
-        """To pull or to pop failed, as ``verb`` says; it is logged, unless the broker only wants a moment of rest."""
+        """Sleeps after a failed pull or pop (``verb``), and logs it unless the broker only asks for a moment of
+        rest."""
         if isinstance(error, RefusedError) and error.code == ResponseCode.FLOW_CONTROL:
             await trio.sleep(AFTER_FLOW_CONTROL_S)
             return

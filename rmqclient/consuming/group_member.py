@@ -1,6 +1,6 @@
-"""What every consumer that shares its group's queues with others has: subscriptions, heartbeats that tell brokers of
-them, a listener, and answers to what a broker asks (``DefaultMQPushConsumerImpl``, 5.5.0). Subclasses decide how
-messages reach the listener."""
+"""The common part of consumers that are members of a group: subscriptions, heartbeats that announce them, a listener,
+and answers to brokers' requests (``DefaultMQPushConsumerImpl``, 5.5.0). Subclasses decide how messages reach the
+listener."""
 
 from __future__ import annotations
 
@@ -33,20 +33,19 @@ from rmqproto.names import group_problem, retry_topic
 from rmqproto.wire.credentials import Credentials
 
 FINISH_TIMEOUT_S = 3.0
-"""What a listener gets to finish what it has begun when the consumer leaves."""
+"""The time for the listener to finish its messages when the consumer leaves."""
 
 CONCURRENCY = 20
 UNSETTLED_MAX_COUNT = 1000
 CONSUME_TIMEOUT_S = 15 * 60.0
 
 RECONSUME_BY_GROUP = -1
-"""How often a message comes again is the group's own setting at the broker (16 times unless changed); a consumer in
-order then never gives up."""
+"""The group's own setting at the broker limits redeliveries (16 unless changed); a consumer in order then never gives
+up."""
 
 
 class GroupMember(Lifetime):
-    """``_pulled`` and ``_popped`` hold the queues that are ours now; code that changes them calls
-    ``_assignment_changed``."""
+    """``_pulled`` and ``_popped`` hold our queues. Code that changes them calls ``_assignment_changed``."""
 
     _rebalance: Rebalance
 
@@ -67,7 +66,7 @@ class GroupMember(Lifetime):
         instance_name: str | None,
         trace: bool | str,
     ):
-        """UsageError for values that make no sense."""
+        """UsageError for invalid arguments."""
         if problem := group_problem(group):
             raise UsageError(problem)
         self.group = group
@@ -115,8 +114,8 @@ class GroupMember(Lifetime):
         return frozenset(queue for queue in (*self._pulled, *self._popped) if queue.topic != retry)
 
     async def wait_assigned(self, timeout_s: float = 30.0) -> frozenset[MessageQueue]:
-        """Waits until at least one queue is ours, and it is known where those begin that are pulled: whatever the
-        group begins with, it gets what is sent from then on. RequestTimeoutError."""
+        """Waits until at least one queue is ours and the start of each pulled queue is known. The group then gets every
+        message sent from now on, wherever it begins. RequestTimeoutError."""
         with trio.move_on_after(timeout_s):
             while not (ours := self.assignment) or any(
                 self._pulled[queue].committed_offset is None for queue in ours & self._pulled.keys()
@@ -126,7 +125,7 @@ class GroupMember(Lifetime):
         raise RequestTimeoutError(f"group {self.group} gave us no queue within {timeout_s:g} s")
 
     async def _introduce(self) -> None:
-        """Learns where the topics are, and tells their brokers of us: errors as ``_start``."""
+        """Learns the routes of the topics, and announces us to their brokers. Errors as ``_start``."""
         for topic in self.subscriptions:
             try:
                 await self._client.routes.queues(topic)
@@ -137,7 +136,7 @@ class GroupMember(Lifetime):
         await self._client.heartbeat_to(self._client.routes.broker_addresses())
 
     def _broker_request_handlers(self) -> dict[int, BrokerRequestHandler]:
-        """What else brokers ask of us, by request code."""
+        """Handlers for further requests of brokers, by request code."""
         return {}
 
     def _heartbeat(self, client_id: str) -> Heartbeat:
@@ -158,6 +157,5 @@ class GroupMember(Lifetime):
 
     @abstractmethod
     async def _start(self, nursery: trio.Nursery) -> None:
-        """ConnectError or RequestTimeoutError if no name server answers; a topic that does not exist yet is waited
-        for. RefusedError for an SQL92 expression that a broker does not take. StorageError for local offsets that
-        cannot be read."""
+        """ConnectError or RequestTimeoutError if no name server answers. A topic need not exist yet. RefusedError for
+        an SQL92 expression that a broker does not accept. StorageError for local offsets that cannot be read."""

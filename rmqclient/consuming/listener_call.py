@@ -1,4 +1,4 @@
-"""One message to the listener and back: its time limit, what it says, and who is told of it."""
+"""One call of the listener: its time limit, its result, statistics and traces."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ListenerCall:
         self._traces = traces
 
     async def __call__(self, message: ReceivedMessage) -> ConsumeStatus:
-        """What the listener says of one message. LATER if its time is over; raises what the listener raises."""
+        """The listener's status for one message; LATER if its time is over. Raises what the listener raises."""
         started_s = trio.current_time()
         status, outcome = LATER, RAISED
         request_id = self._traces.delivered(message) if self._traces is not None else ""
@@ -48,9 +48,9 @@ class ListenerCall:
         return status
 
     async def guarded(self, message: ReceivedMessage) -> ConsumeStatus:
-        """As the call, but what the listener raises is logged, and is LATER."""
+        """As the call, but an exception of the listener is logged and counts as LATER."""
         try:
             return await self(message)
-        except Exception:  # the edge of the application's code: what it cannot consume comes again
+        except Exception:  # the edge of the application's code: the message comes again
             log.exception("listener failed id=%s topic=%s", message.message_id, message.topic)
             return LATER

@@ -7,8 +7,8 @@ from enum import Enum
 from rmqproto.errors import UsageError
 
 BROADCAST_INSTANCE = "DEFAULT"
-"""Instance name of a client in a broadcasting group, as Apache's: the same after a restart, since the file with its
-offsets is named after its client id."""
+"""The instance name of a client in a broadcasting group, as in Apache's clients. It stays the same after a restart,
+because the file with its offsets is named after its client id."""
 
 
 class MessageModel(Enum):
@@ -17,12 +17,12 @@ class MessageModel(Enum):
 
     @classmethod
     def of(cls, value: MessageModel | str) -> MessageModel:
-        """UsageError for any other text than a member's value."""
+        """The member with that value. UsageError for any other text."""
         try:
             return cls(value)
         except ValueError:
             raise UsageError(f"message_model cannot be {value!r}", hint="CLUSTERING or BROADCASTING.") from None
 
     def instance_name(self, wanted: str | None) -> str | None:
-        """The second half of the client id; None for one that nobody else has."""
+        """The second half of the client id; None for a unique one."""
         return wanted or (BROADCAST_INSTANCE if self is MessageModel.BROADCASTING else None)

@@ -1,5 +1,5 @@
-"""Where a group's offsets are kept: at the brokers, for a group that shares its queues, or in a file of each member's
-own, for one in which everybody gets everything (``RemoteBrokerOffsetStore``, ``LocalFileOffsetStore``, 5.5.0)."""
+"""Storage of a group's offsets: at the brokers for a group that shares its queues, or in a file per member for a
+broadcasting group (``RemoteBrokerOffsetStore``, ``LocalFileOffsetStore``, 5.5.0)."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ from rmqproto.wire import fastjson
 from rmqproto.wire.fastjson import ObjectMap
 
 DIRECTORY = ".rocketmq_offsets"
-"""Below the user's home: ``rocketmq.client.localOffsetStoreDir``."""
+"""The directory below the user's home: ``rocketmq.client.localOffsetStoreDir``."""
 
 
 class OffsetStore(Protocol):
     """All offsets are the queue offsets of the next message that the group needs."""
 
     async def read(self, queue: MessageQueue) -> int | None:
-        """None if the group has no offset. RocketMQError if that cannot be found out now."""
+        """The group's offset; None if it has none. RocketMQError if it cannot be read now."""
         ...
 
     async def write(self, queue: MessageQueue, queue_offset: int) -> None:
-        """RocketMQError if it could not be stored. What was written is safe after the next ``flush``."""
+        """RocketMQError if the offset could not be stored. It is safe after the next ``flush``."""
         ...
 
     async def flush(self) -> None:
-        """RocketMQError if it could not be stored."""
+        """RocketMQError if offsets could not be stored."""
         ...
 
 
 class BrokerOffsetStore:
-    """At the brokers: 14 and 15."""
+    """Offsets at the brokers: requests 14 and 15."""
 
     def __init__(self, client: ClientInstance, group: str):
         self._client = client
@@ -67,23 +67,23 @@ class BrokerOffsetStore:
         await self._client.channels.request(address, RequestCode.UPDATE_CONSUMER_OFFSET, header)
 
     async def flush(self) -> None:
-        """What a broker has answered is stored."""
+        """Does nothing: an offset is stored once its broker has answered."""
 
 
 def offset_store(client: ClientInstance, group: str, model: MessageModel, directory: Path | None) -> OffsetStore:
-    """Where a consumer of that model keeps its offsets; ``directory`` (None: Apache's) is for broadcasting, below it
-    CLIENT_ID/GROUP/offsets.json. StorageError for a file that cannot be read."""
+    """The offset store of a consumer of that model. A broadcasting one keeps offsets in CLIENT_ID/GROUP/offsets.json
+    below ``directory`` (None: Apache's directory). StorageError for a file that cannot be read."""
     if model is MessageModel.CLUSTERING:
         return BrokerOffsetStore(client, group)
     return LocalOffsetStore((directory or Path.home() / DIRECTORY) / client.client_id / group / "offsets.json")
 
 
 class LocalOffsetStore:
-    """In ``file``, JSON that Apache's clients read as well; the one before stays beside it as ``.bak``, and is taken
-    where the file is damaged. One process at a time writes it."""
+    """Offsets in ``file``, as JSON that Apache's clients can read. The previous version stays beside it as ``.bak``,
+    and is used if the file is damaged. Only one process at a time may write it."""
 
     def __init__(self, file: Path):
-        """StorageError if neither the file nor its copy can be read. No file at all is no offset at all."""
+        """StorageError if neither the file nor its copy can be read. Without a file there are no offsets."""
         self._file = file
         self._backup = file.with_name(file.name + ".bak")
         self._offsets = self._load()

@@ -1,4 +1,4 @@
-"""From the pulled messages of a queue to the listener one after the other, each only when the one before is settled
+"""Delivery of a queue's pulled messages to the listener in order, each only after the one before is settled
 (``ConsumeMessageOrderlyService``, 5.5.0)."""
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from rmqproto.errors import RocketMQError
 log = logging.getLogger(__name__)
 
 SUSPEND_S = 1.0
-"""How long a queue rests after a message that failed, unless the listener says (``suspendCurrentQueueTimeMillis``)."""
+"""How long a queue rests after a failed message, unless the listener says (``suspendCurrentQueueTimeMillis``)."""
 
 SUSPEND_MIN_S, SUSPEND_MAX_S = 0.01, 30.0
-"""Any other value is taken as the nearer of these."""
+"""The limits for that time; other values are moved to the nearer one."""
 
 GiveUp = Callable[[ReceivedMessage], Awaitable[None]]
-"""Has the broker keep a message as a dead letter. RocketMQError if that fails."""
+"""Makes the broker keep a message as a dead letter. RocketMQError if that fails."""
 
 
 class _Line:
-    """The messages of one queue. ``waiting_scope`` spans whatever waits without the listener."""
+    """The messages of one queue. ``waiting_scope`` surrounds every wait other than that for the listener."""
 
     def __init__(self) -> None:
         self.deliveries: deque[Delivery] = deque()
@@ -41,10 +41,10 @@ class _Line:
 
 
 class OrderlyDeliveries:
-    """``leases`` None: nobody else consumes these queues (broadcasting), and no lock is needed.
+    """With ``leases`` None no other member consumes these queues (broadcasting), and no lock is needed.
 
-    A message that fails comes again after a pause, with the queue at rest; after ``max_reconsume_times`` (None: for
-    ever) it is given up, and the queue goes on.
+    A message that fails comes again after a pause in which the queue rests. After ``max_reconsume_times`` (None: no
+    limit) it is given up, and the queue continues.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class OrderlyDeliveries:
         self._nursery: trio.Nursery | None = None
 
     def offer(self, delivery: Delivery) -> None:
-        """``run`` has begun."""
+        """Call it after ``run`` has begun."""
         if self._is_draining:
             return
         queue = delivery.message.queue
@@ -88,7 +88,7 @@ class OrderlyDeliveries:
             await self.leave(queue)
 
     async def leave(self, queue: MessageQueue) -> None:
-        """Returns when the listener has ended with the message that it has: then no two members have the queue."""
+        """Returns once the listener is done with its current message, so that no two members have the queue."""
         line = self._lines.get(queue)
         if line is not None:
             line.is_leaving = True
@@ -112,7 +112,8 @@ class OrderlyDeliveries:
             line.done.set()
 
     async def _place(self, queue: MessageQueue, line: _Line) -> bool:
-        """Waits until the queue is ours and the listener may have one more. False if it cannot begin after all."""
+        """Waits until the queue is ours and the listener may take one more message. False if it cannot begin after
+        all."""
         is_placed = False
         with trio.CancelScope() as line.waiting_scope:
             if self._leases is not None:
@@ -125,7 +126,7 @@ class OrderlyDeliveries:
         return is_placed
 
     async def _take_first(self, deliveries: deque[Delivery]) -> float:
-        """The first message to the listener. Seconds for which the queue rests."""
+        """Passes the first message to the listener. Returns the seconds for which the queue rests."""
         delivery = deliveries[0]
         if delivery.unsettled.is_dropped:
             deliveries.popleft()

@@ -1,8 +1,8 @@
-"""What a consumer has of one queue: the messages that are pulled and not settled yet, and how far the group may be said
-to be (``ProcessQueue``, 5.5.0). No I/O and no clock.
+"""One queue's messages that are pulled and not settled yet, and the group's committed offset (``ProcessQueue``, 5.5.0).
+No I/O and no clock.
 
 The offset rule: everything before the committed offset is settled. One slow message holds it back, and after a crash
-everything from there on comes again: at least once, never not at all.
+everything from it on comes again. So every message is consumed at least once.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from rmqproto.message.record import StoredMessage
 
 
 class ProcessQueue:
-    """All offsets are queue offsets. After a rebalance or a reset another takes its place, and ``is_dropped`` tells
-    those who still hold messages of this one that nobody waits for them."""
+    """All offsets are queue offsets. After a rebalance or a reset another one replaces it. ``is_dropped`` then tells
+    holders of its messages that nobody waits for them."""
 
     def __init__(self, start_offset: int):
         self.is_dropped = False
@@ -25,12 +25,12 @@ class ProcessQueue:
 
     @property
     def committed_offset(self) -> int:
-        """The next message the group needs. Never goes back."""
+        """The offset of the next message that the group needs. It never goes back."""
         return self._committed_offset
 
     @property
     def scanned_to(self) -> int:
-        """Where the next pull begins."""
+        """The offset where the next pull begins."""
         return self._scanned_to
 
     @property
@@ -39,12 +39,12 @@ class ProcessQueue:
 
     @property
     def span(self) -> int:
-        """From the oldest unsettled message to the newest."""
+        """The distance from the oldest unsettled message to the newest."""
         return self.newest_offset - self.oldest_offset if self._unsettled else 0
 
     @property
     def oldest_offset(self) -> int:
-        """Of the unsettled messages; 0 if there are none."""
+        """The offset of the oldest unsettled message; 0 if there is none."""
         return next(iter(self._unsettled), 0)
 
     @property
@@ -52,8 +52,8 @@ class ProcessQueue:
         return next(reversed(self._unsettled), 0)
 
     def put(self, messages: list[StoredMessage], next_begin_offset: int) -> None:
-        """Takes what a pull brought, without those that nobody wants: they count as settled. ``next_begin_offset`` is
-        the pull's. What was pulled before and is unsettled stays."""
+        """Adds the messages of a pull, without those whose tags do not match: they count as settled.
+        ``next_begin_offset`` is the pull's. Earlier unsettled messages stay."""
         for message in messages:
             self._unsettled[message.queue_offset] = message.size_bytes
             self.size_bytes += message.size_bytes
@@ -61,7 +61,7 @@ class ProcessQueue:
         self._advance()
 
     def settle(self, message: StoredMessage) -> None:
-        """This message was consumed, or sent back. Settling twice is once."""
+        """The message was consumed or sent back. Settling it twice counts once."""
         size_bytes = self._unsettled.pop(message.queue_offset, None)
         if size_bytes is not None:
             self.size_bytes -= size_bytes

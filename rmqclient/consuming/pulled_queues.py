@@ -1,4 +1,4 @@
-"""The queues that a consumer pulls from: taken over, given away, and how far the group is in each of them
+"""The queues that a consumer pulls from: it takes them over, gives them away, and commits their offsets
 (``RebalancePushImpl``, 5.5.0)."""
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ COMMIT_INTERVAL_S = 5.0
 
 
 class PulledQueues:
-    """``owned`` is the consumer's table; nobody else changes it."""
+    """``owned`` is the consumer's table, changed only here."""
 
     def __init__(
         self,
@@ -30,8 +30,8 @@ class PulledQueues:
         nursery: trio.Nursery,
         on_change: Callable[[], None],
     ):
-        """The queues' tasks run in ``nursery``. ``on_change`` is called when a queue came or went, and when it is known
-        where one begins."""
+        """The queues' tasks run in ``nursery``. ``on_change`` is called when a queue was taken or given away, and when
+        the start of a queue is known."""
         self._owned = owned
         self._subscriptions = subscriptions
         self._shared = shared
@@ -41,7 +41,7 @@ class PulledQueues:
         self._leaving: set[MessageQueue] = set()
 
     async def take(self, topic: str, ours: set[MessageQueue]) -> bool:
-        """Takes and gives away queues of one topic. Returns whether all of ``ours`` are taken."""
+        """Takes over and gives away queues of one topic. Returns whether all of ``ours`` are taken."""
         for queue in [queue for queue in self._owned if queue.topic == topic and queue not in ours]:
             await self._give_away(queue)
         fresh = ours - self._owned.keys() - self._leaving
@@ -52,7 +52,7 @@ class PulledQueues:
         return ours <= self._owned.keys()
 
     def stop_pulling(self) -> None:
-        """What the listener has may still be settled."""
+        """Stops pulling. The listener may still settle its messages."""
         for owner in self._owned.values():
             owner.stop_pulling()
 
@@ -62,7 +62,7 @@ class PulledQueues:
             await self.commit_all()
 
     async def commit_all(self) -> None:
-        """A failure is logged; the next time tries again."""
+        """Commits all offsets. A failure is logged and tried again next time."""
         async with trio.open_nursery() as nursery:
             for owner in self._owned.values():
                 nursery.start_soon(owner.commit)
@@ -91,7 +91,7 @@ class PulledQueues:
             self._nursery.start_soon(self._give_back_lock, queue, owner, self._leases)
 
     async def _give_back_lock(self, queue: MessageQueue, owner: QueueConsumer, leases: QueueLeases) -> None:
-        """When the listener has ended with the message that it has; other queues do not wait for that."""
+        """Unlocks the queue once the listener is done with its current message. Other queues do not wait for that."""
         await self._shared.deliveries.leave(queue)
         owner.drop()
         await owner.commit()

@@ -1,5 +1,5 @@
-"""One pull of one queue after the other, for a caller that keeps what they bring: which replica is asked, and what
-pause follows a failure (``PullAPIWrapper`` and ``DefaultMQPushConsumerImpl.pullMessage``, 5.5.0)."""
+"""Pulls from one queue for a caller that keeps the messages: it chooses the replica and the pause after a failure
+(``PullAPIWrapper`` and ``DefaultMQPushConsumerImpl.pullMessage``, 5.5.0)."""
 
 from __future__ import annotations
 
@@ -22,19 +22,20 @@ from rmqproto.ha import MASTER_ID
 from rmqproto.headers.consuming import PULL_BATCH_COUNT, PULL_LITE
 
 SUSPEND_MS = 15_000
-"""How long a broker may hold a pull for which it has nothing."""
+"""How long a broker may hold a pull while it has no messages."""
 
 PULL_TIMEOUT_S = 30.0
 
 SPAN_MAX = 2000
-"""How far the newest message kept may be ahead of the oldest one (``consumeConcurrentlyMaxSpan``)."""
+"""How far the newest kept message may be ahead of the oldest (``consumeConcurrentlyMaxSpan``)."""
 
 QUEUE_MAX_BYTES = 100 * 1024 * 1024
-"""Of messages kept, a queue (``pullThresholdSizeForQueue``)."""
+"""The size of the messages kept per queue (``pullThresholdSizeForQueue``)."""
 
 
 class Puller:
-    """``is_lite``: 361 with the expression in each request, for a consumer that does not say it in heartbeats."""
+    """With ``is_lite`` it sends 361 with the expression in each request, for a consumer that does not send it in
+    heartbeats."""
 
     def __init__(
         self, client: ClientInstance, group: str, queue: MessageQueue, subscription: SubscriptionData, is_lite: bool
@@ -49,8 +50,8 @@ class Puller:
         self._pause = FailurePause(client)
 
     async def pull(self, queue_offset: int, committed_offset: int | None) -> PullResult | None:
-        """One pull; None if it failed, after the pause that follows from how. ``committed_offset`` is stored on the
-        way, where it is a master that is asked."""
+        """One pull; None if it failed, after a pause that depends on the error. A master also stores
+        ``committed_offset``."""
         header = pull_header(
             self._group,
             self._queue,
@@ -80,12 +81,12 @@ class Puller:
         return result
 
     def wanted(self, result: PullResult) -> list[ReceivedMessage]:
-        """The messages of a pull whose tags are wanted, and not only those with the hash of a wanted one."""
+        """The messages of a pull whose tag matches, without those whose tag only has the same hash as a wanted one."""
         received = [ReceivedMessage(message, self._queue.broker_name) for message in result.messages]
         if self._filter.tags is None:
             return received
         return [message for message in received if self._filter.matches(message.tags)]
 
     async def pause(self) -> None:
-        """Longer each time, until a pull succeeds."""
+        """Pauses, longer each time until a pull succeeds."""
         await self._pause.sleep()

@@ -1,4 +1,4 @@
-"""One queue of a push consumer: where it starts, one pull after the other, and the offset that the group has reached
+"""One queue of a push consumer: its start, one pull after the other, and the group's committed offset
 (``DefaultMQPushConsumerImpl.pullMessage`` and ``RebalancePushImpl``, 5.5.0)."""
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ from rmqproto.errors import RocketMQError
 log = logging.getLogger(__name__)
 
 AFTER_ILLEGAL_OFFSET_S = 0.2
-"""Against a broker that finds every offset illegal."""
+"""The pause if a broker reports every offset as illegal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Consumption:
-    """What the queues of one consumer share. ``leases`` None: no locks are needed, because messages come in no order or
-    to everybody. ``commits_in_pulls``: pulls take the offset along to the broker, which keeps it there."""
+    """The part that the queues of one consumer share. With ``leases`` None no locks are needed, because messages are
+    consumed in no order or by every member. With ``commits_in_pulls`` each pull carries the offset, and the broker
+    stores it."""
 
     group: str
     client: ClientInstance
@@ -51,18 +52,18 @@ class QueueConsumer:
     def __init__(
         self, queue: MessageQueue, subscription: SubscriptionData, shared: Consumption, on_begin: Callable[[], None]
     ):
-        """``on_begin``: it is known where to start."""
+        """``on_begin`` is called when the start is known."""
         self.queue = queue
         self._on_begin = on_begin
         self._shared = shared
         self._puller = Puller(shared.client, shared.group, queue, subscription, is_lite=False)
-        self._process_queue: ProcessQueue | None = None  # None until it is known where to start
+        self._process_queue: ProcessQueue | None = None  # None until the start is known
         self._stored_offset: int | None = None
         self._reset_to: int | None = None
         self._scope = trio.CancelScope()
         self._pull_scope = trio.CancelScope()
         self._room = trio.lowlevel.ParkingLot()
-        self._last_pull_s = self._last_settled_s = trio.current_time()  # as Java: who has just begun is not stuck
+        self._last_pull_s = self._last_settled_s = trio.current_time()  # as in Java: a new queue is not stuck
 
     async def run(self) -> None:
         """Returns after ``drop``."""
@@ -72,7 +73,7 @@ class QueueConsumer:
             while True:
                 pulled: PullResult | None = None
                 with trio.CancelScope() as self._pull_scope:
-                    if self._reset_to is None:  # it may have come while the last pull was taken
+                    if self._reset_to is None:  # a reset may have come while the last pull was processed
                         await self._wait_for_room()
                         pulled = await self._pull()
                 if self._reset_to is not None:
@@ -83,28 +84,28 @@ class QueueConsumer:
                     await self._take(pulled)
 
     def drop(self) -> None:
-        """Stops pulling; what the listener still has of this queue is settled by its next owner. ``commit`` may
+        """Stops pulling. The queue's next owner settles the messages that the listener still has. ``commit`` may
         follow."""
         self._scope.cancel()
         if self._process_queue is not None:
             self._process_queue.is_dropped = True
 
     def stop_pulling(self) -> None:
-        """What the listener has may still be settled."""
+        """Stops pulling. The listener may still settle its messages."""
         self._scope.cancel()
 
     def reset(self, queue_offset: int) -> None:
-        """Goes on at another offset, whatever the task does."""
+        """Continues at another offset, whatever the task is doing."""
         self._reset_to = queue_offset
         self._pull_scope.cancel()
 
     @property
     def committed_offset(self) -> int | None:
-        """How far the group is in this queue; None until that is known."""
+        """The group's offset in this queue; None until it is known."""
         return self._process_queue.committed_offset if self._process_queue is not None else None
 
     async def commit(self) -> None:
-        """Stores the committed offset, unless it is there already. A failure is logged; the next time tries again."""
+        """Stores the committed offset, unless it is stored already. A failure is logged and tried again next time."""
         offset = self.committed_offset
         if offset is None or offset == self._stored_offset:
             return
@@ -140,7 +141,7 @@ class QueueConsumer:
     # --- pulling -----------------------------------------------------------------------------------------------------
 
     def _begin_at(self, queue_offset: int) -> None:
-        """Forgets what was pulled so far: the listener may finish it, but that moves no offset."""
+        """Forgets the pulled messages. The listener may finish them, but that moves no offset."""
         if self._process_queue is not None:
             self._process_queue.is_dropped = True
         self._process_queue = ProcessQueue(queue_offset)
@@ -168,7 +169,7 @@ class QueueConsumer:
             await self._room.park()
 
     async def _pull(self) -> PullResult | None:
-        """None if it failed."""
+        """The result of one pull; None if it failed."""
         assert self._process_queue is not None
         committed = self._process_queue.committed_offset if self._shared.commits_in_pulls else None
         started_s = self._last_pull_s = trio.current_time()

@@ -1,5 +1,5 @@
-"""The locks by which one member of a group at a time has a queue, to consume it in order: taken at the queue's broker,
-renewed while they are wanted, given back (``RebalanceImpl.lock`` and ``lockAll``, 5.5.0)."""
+"""The locks that give a queue to one member of a group at a time, so that it is consumed in order. They are taken at
+the queue's broker, renewed while they are wanted, and given back (``RebalanceImpl.lock`` and ``lockAll``, 5.5.0)."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ RENEW_INTERVAL_S = 20.0
 """``rocketmq.client.rebalance.lockInterval``."""
 
 LEASE_S = 30.0
-"""How long a lock is taken for ours without being renewed (``rocketmq.client.rebalance.lockMaxLiveTime``): brokers keep
-it for 60 s."""
+"""How long a lock counts as ours without renewal (``rocketmq.client.rebalance.lockMaxLiveTime``): brokers keep it for
+60 s."""
 
 
 class QueueLeases:
@@ -33,17 +33,19 @@ class QueueLeases:
     def __init__(self, client: ClientInstance, group: str):
         self._client = client
         self._group = group
-        self._held_until_s: dict[MessageQueue, float] = {}  # a lock that is wanted and was refused: a time gone by
+        self._held_until_s: dict[MessageQueue, float] = {}  # a past time for a lost lock that is still wanted
         self._changed = trio.Event()
 
     async def lock(self, queues: Collection[MessageQueue]) -> set[MessageQueue]:
-        """Those that we have now, and which are renewed from now on. A broker that cannot be asked gives nothing."""
+        """Locks queues. Returns those that are ours now; they are renewed from now on. Queues of a broker that cannot
+        be asked are not locked."""
         return await self._lock(queues, lambda queue: True)
 
     async def _lock(
         self, queues: Collection[MessageQueue], is_wanted: Callable[[MessageQueue], bool]
     ) -> set[MessageQueue]:
-        """As ``lock``, of those that are still wanted when their broker is asked, and when it has answered."""
+        """As ``lock``, but only for queues that are still wanted when their broker is asked and when it has
+        answered."""
         held: set[MessageQueue] = set()
         for broker_name, all_of_broker in self._by_leader(sorted(queues)).items():
             of_broker = list(filter(is_wanted, all_of_broker))
@@ -64,7 +66,7 @@ class QueueLeases:
         return held
 
     async def unlock(self, queues: Collection[MessageQueue]) -> None:
-        """A broker that cannot be told lets others have them after 60 s."""
+        """Gives locks back. A broker that cannot be told frees the queues after 60 s."""
         given = self._by_leader(queue for queue in queues if self._held_until_s.pop(queue, None) is not None)
         for broker_name, of_broker in given.items():
             try:
@@ -79,7 +81,7 @@ class QueueLeases:
         while True:
             await trio.sleep(RENEW_INTERVAL_S)
             wanted = list(self._held_until_s)
-            held = await self._lock(wanted, self._held_until_s.__contains__)  # meanwhile some may be given back
+            held = await self._lock(wanted, self._held_until_s.__contains__)  # some may be given back meanwhile
             if lost := {queue for queue in wanted if queue in self._held_until_s} - held:
                 log.warning("queues lost to other members for now group=%s queues=%s", self._group, sorted(lost))
 
@@ -87,17 +89,17 @@ class QueueLeases:
         return trio.current_time() < self._held_until_s.get(queue, 0.0)
 
     def locked_s(self, queue: MessageQueue) -> float | None:
-        """When the lock was taken or renewed the last time, by ``trio.current_time()``. None: never."""
+        """When the lock was last taken or renewed, by ``trio.current_time()``. None: never."""
         until_s = self._held_until_s.get(queue)
         return None if until_s is None else until_s - LEASE_S
 
     async def wait_held(self, queue: MessageQueue) -> None:
-        """Until the lock is ours."""
+        """Waits until the lock is ours."""
         while not self.is_held(queue):
             await self._changed.wait()
 
     def _by_leader(self, queues: Iterable[MessageQueue]) -> dict[str, list[MessageQueue]]:
-        """By the broker that has them now; without those that nobody has."""
+        """Groups the queues by the broker that has them now. Queues that no broker has are left out."""
         found: defaultdict[str, list[MessageQueue]] = defaultdict(list)
         for queue in queues:
             with contextlib.suppress(ConnectError):

@@ -1,4 +1,4 @@
-"""How much a consumer does: counts and durations by topic over the last minute, for ``consumerStatus``
+"""A consumer's activity: counts and durations by topic over the last minute, for ``consumerStatus``
 (``ConsumerStatsManager``, 5.5.0)."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ SLOTS = 6
 
 
 class Rate:
-    """Events and their durations over the last SLOTS whole or begun slots of SLOT_S seconds."""
+    """Counts events and their durations over the last SLOTS slots of SLOT_S seconds, including the current one."""
 
     def __init__(self) -> None:
         self._slots: dict[int, tuple[int, float]] = {}  # count and duration by number of the slot
@@ -41,7 +41,7 @@ class _TopicRates:
 
 
 class Rates:
-    """Times are seconds of one clock, whichever."""
+    """Times are seconds of any one clock."""
 
     def __init__(self) -> None:
         self._topics: defaultdict[str, _TopicRates] = defaultdict(_TopicRates)
@@ -51,11 +51,11 @@ class Rates:
         (rates.consumed if is_success else rates.failed).add(now_s, 1, duration_ms)
 
     def pulled(self, topic: str, now_s: float, count: int, duration_ms: float) -> None:
-        """``count`` messages that one pull of ``duration_ms`` brought."""
+        """Counts ``count`` messages of one pull that took ``duration_ms``."""
         self._topics[topic].pulled.add(now_s, count, duration_ms * count)
 
     def status_table(self, now_s: float) -> dict[str, ConsumeRates]:
-        """As it stands in a consumer's running info."""
+        """The table as it appears in a consumer's running info."""
         return {topic: _status(rates, now_s) for topic, rates in self._topics.items()}
 
 

@@ -1,4 +1,4 @@
-"""Which queues of the subscribed topics are ours: asked again when the group or a route changes, and now and then
+"""Rebalancing: determines our queues of the subscribed topics again when the group or a route changes, and periodically
 (``RebalanceImpl`` and ``RebalanceService``, 5.5.0)."""
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ log = logging.getLogger(__name__)
 
 REBALANCE_INTERVAL_S = 20.0
 REBALANCE_RETRY_S = 0.5
-"""After a rebalance that could not be done; doubles up to REBALANCE_INTERVAL_S while that goes on."""
+"""The pause after a failed rebalance; doubles up to REBALANCE_INTERVAL_S while rebalances fail."""
 
 Ours = Callable[[str, tuple[MessageQueue, ...]], Awaitable[set[MessageQueue] | None]]
-"""``await ours(topic, readable)``: those of a topic's readable queues that are ours. None if that is not known, and
-everything stays as it is."""
+"""``await ours(topic, readable)``: those of a topic's readable queues that are ours. None if that is not known; nothing
+changes then."""
 
 Take = Callable[[str, set[MessageQueue]], Awaitable[bool]]
-"""``await take(topic, queues)``: these queues of the topic are ours, and no others. Whether all of it could be done."""
+"""``await take(topic, queues)``: makes exactly these queues of the topic ours. Returns whether all could be taken."""
 
 
 class Rebalance:
     """``run`` runs in a task until it is cancelled."""
 
     def __init__(self, client: ClientInstance, topics: Collection[str], ours: Ours, take: Take):
-        """``topics`` belong to the caller, and may change."""
+        """``topics`` belong to the caller, who may change them."""
         self._client = client
         self._topics = topics
         self._ours = ours
@@ -38,7 +38,7 @@ class Rebalance:
         self._wanted = trio.Event()
 
     def soon(self) -> None:
-        """Something has changed."""
+        """Rebalances soon, because something has changed."""
         self._wanted.set()
 
     async def run(self) -> None:
@@ -51,7 +51,7 @@ class Rebalance:
                 await self._wanted.wait()
 
     async def _rebalance(self, topic: str) -> bool:
-        """Whether it could be done: without a member list that holds us, everything stays as it is."""
+        """Whether the rebalance was done. Without a member list that includes us nothing changes."""
         try:
             readable = (await self._client.routes.queues(topic)).readable
             ours = await self._ours(topic, readable)

@@ -1,4 +1,4 @@
-"""Where a consumer begins in a queue: where its group is, or, without an offset, where it was told to
+"""Where a consumer begins in a queue: at its group's offset, or without one, at the configured start
 (``ConsumeFromWhere`` and ``RebalancePushImpl.computePullFromWhere``, 5.5.0)."""
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from rmqproto.headers.consuming import OffsetAnswer, QueueHeader, SearchOffsetHe
 from rmqproto.names import RETRY_PREFIX
 
 CONSUME_FROM_BEFORE_MS = 30 * 60 * 1000
-"""Where TIMESTAMP begins by default: half an hour ago."""
+"""The default start of TIMESTAMP: half an hour ago."""
 
 
 class ConsumeFrom(Enum):
-    """Where a group begins in a queue in which it has no offset. A broker that still has a queue's first messages in
-    memory gives a new group all of them, whatever this says."""
+    """Where a group begins in a queue in which it has no offset. If a broker still has a queue's first messages in
+    memory, a new group gets all of them, whatever this says."""
 
     LAST_OFFSET = "CONSUME_FROM_LAST_OFFSET"
     FIRST_OFFSET = "CONSUME_FROM_FIRST_OFFSET"
@@ -41,21 +41,22 @@ class ConsumeFrom(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """``timestamp_ms`` counts for TIMESTAMP alone."""
+    """``timestamp_ms`` is used only for TIMESTAMP."""
 
     consume_from: ConsumeFrom
     timestamp_ms: int
 
     @classmethod
     def of(cls, consume_from: ConsumeFrom | str, timestamp_ms: int | None) -> Self:
-        """UsageError for a ``consume_from`` that nobody knows."""
+        """UsageError for an unknown ``consume_from``."""
         before_ms = time.time_ns() // 1_000_000 - CONSUME_FROM_BEFORE_MS
         return cls(ConsumeFrom.of(consume_from), before_ms if timestamp_ms is None else timestamp_ms)
 
 
 async def first_offset(client: ClientInstance, queue: MessageQueue, start: Start) -> int:
-    """Where a group without an offset begins. A retry topic is read from its first message, because what is in it was
-    this group's already; by time, from its end, as Apache's clients do. RocketMQError if the broker does not say."""
+    """The offset where a group without one begins. A retry topic is read from its first message, because its messages
+    are this group's own; with TIMESTAMP it is read from its end, as in Apache's clients. RocketMQError if the broker
+    does not answer."""
     is_retry = queue.topic.startswith(RETRY_PREFIX)
     match start.consume_from:
         case ConsumeFrom.FIRST_OFFSET:
@@ -67,7 +68,7 @@ async def first_offset(client: ClientInstance, queue: MessageQueue, start: Start
 
 
 async def max_offset(client: ClientInstance, queue: MessageQueue) -> int:
-    """The queue offset of the next message to come."""
+    """The queue offset that the next message will get."""
     return await _ask(client, queue, RequestCode.GET_MAX_OFFSET, _header(queue))
 
 
@@ -77,7 +78,7 @@ async def min_offset(client: ClientInstance, queue: MessageQueue) -> int:
 
 
 async def offset_at(client: ClientInstance, queue: MessageQueue, timestamp_ms: int) -> int:
-    """The queue offset of the first message stored at or after a time, in ms since the epoch; the end where all are
+    """The queue offset of the first message stored at or after a time, in ms since the epoch; the end if all are
     older."""
     header = SearchOffsetHeader(topic=queue.topic, queue_id=queue.queue_id, timestamp=timestamp_ms)
     return await _ask(client, queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header)

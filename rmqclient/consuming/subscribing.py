@@ -1,4 +1,4 @@
-"""What a consumer wants: as heartbeats say it, and as a broker checks it beforehand."""
+"""Subscriptions of a consumer: in the form of heartbeats, and checked by a broker beforehand."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rmqproto.wire import fastjson
 
 
 def subscription_of(topic: str, expression: str | Sql92) -> SubscriptionData:
-    """UsageError for a tag expression that names no tag."""
+    """The subscription to a topic. UsageError for a tag expression that names no tag."""
     version = time.time_ns() // 1_000_000
     if isinstance(expression, Sql92):
         return subscription_data(topic, expression.text, version=version, expression_type=SQL92)
@@ -25,8 +25,8 @@ def subscription_of(topic: str, expression: str | Sql92) -> SubscriptionData:
 
 
 def subscriptions_of(group: str, wanted: Mapping[str, str | Sql92], *, with_retry: bool) -> dict[str, SubscriptionData]:
-    """By topic; ``with_retry``: and the group's retry topic, over which failed messages come again. UsageError for
-    nothing at all."""
+    """Subscriptions by topic. ``with_retry`` adds the group's retry topic, over which failed messages come again.
+    UsageError if ``wanted`` is empty."""
     if not wanted:
         raise UsageError("a consumer needs at least one topic")
     found = {topic: subscription_of(topic, expression) for topic, expression in wanted.items()}
@@ -35,13 +35,14 @@ def subscriptions_of(group: str, wanted: Mapping[str, str | Sql92], *, with_retr
 
 
 def tag_filter(subscription: SubscriptionData) -> TagFilter:
-    """By whole tags, of which brokers compare the hashes alone; everything where brokers filter by properties."""
+    """A filter by whole tags, because brokers only compare hashes. It matches everything if brokers filter by
+    properties."""
     return parse_tags(subscription.sub_string) if subscription.expression_type == TAG else EVERYTHING
 
 
 async def check_expressions(client: ClientInstance, group: str, subscriptions: Iterable[SubscriptionData]) -> None:
-    """Brokers ignore an SQL92 expression that does not parse, and deliver everything: so one is asked first.
-    RefusedError if it does not take one."""
+    """Checks expressions at one broker, because brokers ignore an SQL92 expression that does not parse, and deliver
+    everything. RefusedError if it does not accept one."""
     for subscription in subscriptions:
         addresses = client.routes.broker_addresses()
         if subscription.expression_type == TAG or not addresses:

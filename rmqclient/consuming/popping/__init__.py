@@ -1,1 +1,1 @@
-"""Consumers that pop: what they hold, how it is acknowledged, and lite topics."""
+"""Consumers that pop: the messages they hold, acknowledgements, and lite topics."""

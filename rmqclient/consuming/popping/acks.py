@@ -1,5 +1,5 @@
-"""Acknowledgements on their way to the brokers: what gathers for a broker while one request is under way goes with the
-next one, many in one request (``BATCH_ACK_MESSAGE``, 5.5.0)."""
+"""Sending of acknowledgements. Those that arrive for a broker while a request is under way go in the next one, many in
+one request (``BATCH_ACK_MESSAGE``, 5.5.0)."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from rmqproto.wire import fastjson
 log = logging.getLogger(__name__)
 
 BATCH_MAX = 256
-"""Messages of one request."""
+"""Messages in one request."""
 
 AGAIN_AFTER_S = 0.5
-"""After a broker could not be reached."""
+"""The pause after a broker could not be reached."""
 
 
 async def acknowledge(client: ClientInstance, group: str, messages: list[PoppedMessage]) -> None:
-    """Messages of one broker: in one request, if there are several and the broker knows that request.
-    RocketMQError; some may be acknowledged then."""
+    """Acknowledges messages of one broker, in one request if there are several and the broker supports that. On
+    RocketMQError some may be acknowledged."""
     address = client.routes.master(messages[0].broker_name)
     batch = [message for message in messages if is_for_batch(message)]
     if len(batch) > 1:
@@ -40,7 +40,7 @@ async def acknowledge(client: ClientInstance, group: str, messages: list[PoppedM
 
 
 class _Waiting:
-    """A message, and the moment after which its acknowledgement is too late."""
+    """A message, and the time after which its acknowledgement is too late."""
 
     __slots__ = ("message", "until_s")
 
@@ -50,14 +50,14 @@ class _Waiting:
 
 
 class OutgoingAcks:
-    """``run`` runs in a task. An acknowledgement that fails is tried again for as long as the message is invisible:
-    later, it comes again anyway."""
+    """``run`` runs in a task. A failed acknowledgement is repeated while the message is invisible. After that the
+    message comes again anyway."""
 
     def __init__(self, client: ClientInstance, group: str):
         self._client = client
         self._group = group
         self._waiting: defaultdict[str, deque[_Waiting]] = defaultdict(deque)  # by broker name
-        self._under_way: dict[str, list[_Waiting]] = {}  # by the names of brokers that are being told
+        self._under_way: dict[str, list[_Waiting]] = {}  # by name of a broker with a request under way
         self._progress = trio.Event()
         self._nursery: trio.Nursery | None = None
 
@@ -67,7 +67,7 @@ class OutgoingAcks:
             await trio.sleep_forever()
 
     def add(self, message: PoppedMessage, until_s: float) -> None:
-        """Call it after ``run`` has begun. ``until_s`` is on trio's clock."""
+        """Adds an acknowledgement; ``run`` must have begun. ``until_s`` is on trio's clock."""
         broker_name = message.broker_name
         self._waiting[broker_name].append(_Waiting(message, until_s))
         if broker_name not in self._under_way:
@@ -76,12 +76,12 @@ class OutgoingAcks:
             self._nursery.start_soon(self._send_all, broker_name)
 
     async def flush(self) -> None:
-        """Returns when everything is answered, or is too late."""
+        """Returns once every acknowledgement is answered or too late."""
         while self._under_way:
             await self._progress.wait()
 
     async def flush_queue(self, queue: MessageQueue) -> None:
-        """Returns when nothing of the queue is on its way any more."""
+        """Returns once no acknowledgement of the queue is on its way."""
         broker = queue.broker_name
         while any(each.message.queue == queue for each in (*self._under_way.get(broker, ()), *self._waiting[broker])):
             await self._progress.wait()
@@ -100,7 +100,7 @@ class OutgoingAcks:
                 self._drop_late(waiting)
             except RocketMQError as error:
                 log.warning("ack refused broker=%s count=%d error=%s", broker_name, len(taken), error)
-            self._progress.set()  # who waits looks when this task waits or is done
+            self._progress.set()  # waiting tasks look when this task waits or is done
             self._progress = trio.Event()
         del self._under_way[broker_name]
 

@@ -1,6 +1,6 @@
-"""Popped messages that are not settled yet: they stay invisible to the rest of the group while this consumer has them.
-They are acknowledged when they are consumed, and hidden for a while when they are not
-(``ConsumeMessagePopConcurrentlyService``, 5.5.0, which lets the time of a slow listener run out)."""
+"""Popped messages that are not settled yet. They stay invisible to the rest of the group while this consumer has them.
+Consumed messages are acknowledged; failed ones are hidden for a while (``ConsumeMessagePopConcurrentlyService``, 5.5.0,
+which lets the time of a slow listener run out)."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from rmqproto.message.record import StoredMessage
 log = logging.getLogger(__name__)
 
 POP_DELAYS_S = (10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
-"""The time until a message comes again, by how often it has come again before, or by a delay level
+"""The time until a message comes again, by the number of earlier redeliveries, or by a delay level
 (``popDelayLevel``)."""
 
 GIVE_BACK_MS = 1
-"""How long a message stays invisible that this consumer does not want to keep: brokers add two seconds."""
+"""How long a message that is given back stays invisible; brokers add two seconds."""
 
 RENEWALS_PER_TIME = 10
-"""How often messages are looked through while one invisible time passes; one with half of it left gets a new one."""
+"""How often messages are checked during one invisible time. A message with half of it left gets a new one."""
 
 
 async def change_invisible_time(
     client: ClientInstance, group: str, message: PoppedMessage, invisible_ms: int, *, suspend: bool = False
 ) -> PoppedMessage:
-    """The message as it must be acknowledged from now on. RocketMQError."""
+    """Changes the invisible time. Returns the message with the handle for its acknowledgement. RocketMQError."""
     address = client.routes.master(message.broker_name)
     header = change_header(group, message, invisible_ms, suspend=suspend)
     answer = await client.channels.request(address, RequestCode.CHANGE_MESSAGE_INVISIBLETIME, header)
@@ -44,7 +44,7 @@ async def change_invisible_time(
 
 
 def delay_s(status: ConsumeStatus, reconsume_times: int) -> float:
-    """After how long a message comes again that was not consumed."""
+    """The time after which a message that was not consumed comes again."""
     if status.suspend_s is not None:
         return max(status.suspend_s, 0.0)
     level = status.delay_level or reconsume_times
@@ -52,7 +52,7 @@ def delay_s(status: ConsumeStatus, reconsume_times: int) -> float:
 
 
 class HeldMessage:
-    """One of them, which is settled at itself (``deliveries.Unsettled``). ``until_s`` is on trio's clock."""
+    """One held message, which is its own ``deliveries.Unsettled``. ``until_s`` is on trio's clock."""
 
     def __init__(self, message: PoppedMessage, until_s: float, on_gone: Callable[[], None], acks: OutgoingAcks):
         self.message = message
@@ -64,7 +64,7 @@ class HeldMessage:
         self._is_ack_due = False
 
     def settle(self, message: StoredMessage) -> None:
-        """It was consumed. If its handle is being changed, the new one counts."""
+        """The message was consumed. If its handle is being changed, the acknowledgement uses the new one."""
         if not self.is_dropped:
             self.drop()
             self._is_ack_due = True
@@ -72,13 +72,13 @@ class HeldMessage:
                 self.acknowledge()
 
     def acknowledge(self) -> None:
-        """Acknowledges it if it is settled and not acknowledged yet."""
+        """Acknowledges the message if it is settled and not acknowledged yet."""
         if self._is_ack_due:
             self._is_ack_due = False
             self._acks.add(self.message, self.until_s)
 
     def drop(self) -> None:
-        """It is not ours any more."""
+        """The message is not ours any more."""
         if not self.is_dropped:
             self.is_dropped = True
             self._on_gone()
@@ -112,14 +112,14 @@ class HeldMessages:
         return self._invisible_ms
 
     def hold(self, message: PoppedMessage, popped_s: float, on_gone: Callable[[], None]) -> HeldMessage:
-        """``popped_s``: when the answer of the pop came. ``on_gone`` is called when the message is held no more."""
+        """``popped_s``: when the answer of the pop came. ``on_gone`` is called when the message is no longer held."""
         place = _place(message)
 
         def gone() -> None:
             del self._held[place]
             on_gone()
 
-        if place in self._held:  # it came again, so our handle of it is worthless
+        if place in self._held:  # it came again, so the old handle is worthless
             self._held[place].drop()
         held = self._held[place] = HeldMessage(message, popped_s + self._invisible_ms / 1000, gone, self._acks)
         return held
@@ -162,17 +162,17 @@ class HeldMessages:
     # --- what was not consumed ---------------------------------------------------------------------------------------
 
     async def send_back(self, message: ReceivedMessage, status: ConsumeStatus) -> None:
-        """The message comes again after a while, or is a dead letter now. RocketMQError if the broker does not do
-        it: the message is still held."""
+        """Makes the message come again after a while, or makes it a dead letter. RocketMQError if the broker does not
+        do so; the message is then still held."""
         assert isinstance(message, PoppedMessage)
         held = self._held.get(_place(message))
         if held is None:
             return
         if status.delay_level < 0 or await self._is_worn_out(message, status):
             await self._failed.send_back(message, later(NEVER_AGAIN))
-            return  # who asked settles it
+            return  # the caller settles it
         if status.suspend_s is not None and message.popped_lite_topic is not None:
-            # A broker frees all of a lite topic, and what it does not know to be consumed comes again.
+            # A broker frees all messages of a lite topic, and those whose acknowledgement it does not have come again.
             await self._acks.flush_queue(message.queue)
         async with held.changing:
             if not held.is_dropped:
@@ -186,8 +186,8 @@ class HeldMessages:
     # --- the end -----------------------------------------------------------------------------------------------------
 
     async def close(self, waiting: Iterable[ReceivedMessage]) -> None:
-        """Gives everything back that is held; ``waiting`` names what the listener has not begun with, and what is not
-        counted as tried."""
+        """Gives all held messages back. ``waiting`` are those that the listener has not begun; they do not count as
+        tried."""
         self.is_closing = True
         self._pause_scope.cancel()
         await self._ended.wait()
@@ -197,7 +197,7 @@ class HeldMessages:
                 nursery.start_soon(self._give_back, held, place in untried)
 
     async def let_go(self, messages: Iterable[ReceivedMessage]) -> None:
-        """Messages that were not tried, and that are to come again at once."""
+        """Gives back messages that were not tried, so that they come again at once."""
         async with trio.open_nursery() as nursery:
             for message in messages:
                 assert isinstance(message, PoppedMessage)
@@ -206,14 +206,14 @@ class HeldMessages:
                     nursery.start_soon(self._give_back, held, True)
 
     async def give_back(self, messages: Collection[PoppedMessage]) -> None:
-        """What a pop brings while the consumer leaves."""
+        """Gives back messages that a pop brings while the consumer leaves."""
         async with trio.open_nursery() as nursery:
             for message in messages:
                 held = self.hold(message, trio.current_time(), lambda: None)
                 nursery.start_soon(self._give_back, held, True)
 
     async def _give_back(self, held: HeldMessage, is_untried: bool) -> None:
-        is_alone = held.message.popped_lite_topic is None  # to suspend one of a lite topic would free all of it
+        is_alone = held.message.popped_lite_topic is None  # suspending one message of a lite topic would free all of it
         try:
             async with held.changing:
                 if not held.is_dropped:
@@ -221,11 +221,11 @@ class HeldMessages:
         except RocketMQError as error:
             log.warning("message not given back id=%s error=%s", held.message.message_id, error)
         held.drop()
-        held.acknowledge()  # if the listener has finished with it meanwhile
+        held.acknowledge()  # if the listener has finished with it in the meantime
 
 
 def _place(message: PoppedMessage) -> str:
-    """The message's place: no two messages have the same, whatever their handles."""
+    """The message's place, which is unique to it and does not change with its handle."""
     handle = message.handle
     topic = message.popped_lite_topic or message.popped_topic
     return f"{handle.broker_name} {topic} {handle.kind} {handle.queue_id} {handle.queue_offset}"

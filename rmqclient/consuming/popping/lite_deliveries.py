@@ -1,6 +1,6 @@
-"""From the popped messages of lite topics to the listener: those of one lite topic one after the other, several lite
-topics at once. A message that fails goes back to the broker with what is behind it in its lite topic: both come again,
-in their order, and the listener goes on with other lite topics meanwhile."""
+"""Delivery of popped messages of lite topics to the listener: in order within a lite topic, several lite topics at
+once. A message that fails goes back to the broker with those behind it in its lite topic. They come again in order, and
+the listener continues with other lite topics meanwhile."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from rmqproto.errors import RocketMQError
 log = logging.getLogger(__name__)
 
 LetGo = Callable[[Iterable[ReceivedMessage]], Awaitable[None]]
-"""Gives messages back that were not tried. It never fails: what the broker does not hear of comes again later."""
+"""Gives back messages that were not tried. It never fails: if the broker cannot be told, they come again later."""
 
 
 class LiteDeliveries:
     def __init__(self, call: ListenerCall, concurrency: int, send_back: SendBack, let_go: LetGo):
         """``concurrency``: lite topics whose messages the listener has at once. A message that is not dropped when
-        ``send_back`` returns is a dead letter, and its lite topic goes on."""
+        ``send_back`` returns is a dead letter, and its lite topic continues."""
         self._call = call
         self._concurrency = concurrency
         self._send_back = send_back
@@ -33,7 +33,7 @@ class LiteDeliveries:
         self._lines: dict[MessageQueue, deque[Delivery]] = {}
         self._ready: deque[MessageQueue] = deque()
         self._taken: set[MessageQueue] = set()
-        """The lines whose first message the listener has."""
+        """The queues whose first message the listener has."""
         self._idle = trio.lowlevel.ParkingLot()
         self._is_draining = False
         self._drained = trio.Event()
@@ -59,11 +59,11 @@ class LiteDeliveries:
 
     @property
     def waiting(self) -> list[ReceivedMessage]:
-        """Those that the listener has not begun with."""
+        """The messages that the listener has not begun."""
         return [message for queue in self._lines for message in self._not_begun(queue)]
 
     async def leave(self, queue: MessageQueue) -> None:
-        """The lite topic is somebody else's: what the listener has not begun with is given back."""
+        """The lite topic went to another member: gives back the messages that the listener has not begun."""
         await self._let_go(self._cut(queue))
 
     def _not_begun(self, queue: MessageQueue) -> list[ReceivedMessage]:
@@ -71,7 +71,7 @@ class LiteDeliveries:
         return [each.message for each in (deliveries[1:] if queue in self._taken else deliveries)]
 
     def _cut(self, queue: MessageQueue) -> list[ReceivedMessage]:
-        """Takes out what the listener has not begun with."""
+        """Removes and returns the messages that the listener has not begun."""
         messages = self._not_begun(queue)
         for _ in messages:
             self._lines[queue].pop()
@@ -107,8 +107,8 @@ class LiteDeliveries:
         self._is_ready(queue)
 
     async def _take_first(self, queue: MessageQueue) -> bool:
-        """The first message of a lite topic that is still ours goes to the listener. False if it is to be tried again
-        later, because the broker could not be told that it has failed."""
+        """Passes the first message of a lite topic that is still ours to the listener. False if it has to be tried
+        again later, because the broker could not be told that it failed."""
         line = self._lines[queue]
         while line and line[0].unsettled.is_dropped:
             line.popleft()

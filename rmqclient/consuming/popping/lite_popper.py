@@ -1,4 +1,4 @@
-"""One broker's share of the lite topics that a consumer subscribes to: one pop after the other."""
+"""Pops the lite topics that a consumer subscribes to from one broker, one pop after the other."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class LitePopper(QueuePopper):
     def __init__(
         self, broker: MessageQueue, subscription: SubscriptionData, shared: PopConsumption, lite_topics: LiteTopics
     ):
-        """``broker``: all queues of the parent topic on it."""
+        """``broker`` stands for all queues of the parent topic on one broker."""
         super().__init__(broker, subscription, shared)
         self._lite_topics = lite_topics
 

@@ -1,5 +1,5 @@
-"""The lite topics that a consumer subscribes to, and telling brokers of them: each change at once, and all of them now
-and then and to a broker that may have forgotten us (``LiteSubscriptionManager`` of RocketMQ 5's clients)."""
+"""The lite topics that a consumer subscribes to. Brokers are told each change at once. They are told the whole list
+periodically, and if they may have forgotten us (``LiteSubscriptionManager`` of RocketMQ 5's clients)."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from rmqproto.errors import RocketMQError
 from rmqproto.wire import fastjson
 
 TELL_INTERVAL_S = 30.0
-"""Apache's brokers forget a client that they have not been told of for three minutes."""
+"""Apache's brokers forget a client if they are not told for three minutes."""
 
 
 class LiteTopics:
-    """``names``: of lite topics below ``topic``."""
+    """``names`` are lite topics below ``topic``."""
 
     def __init__(self, client: ClientInstance, group: str, topic: str, names: Iterable[str]):
         """UsageError for a name that no lite topic can have."""
@@ -33,18 +33,19 @@ class LiteTopics:
         self._topic = topic
         self._versions = itertools.count(time.time_ns() // 1_000_000)
         self._turn = trio.Lock()
-        """What is told later must not be overtaken by what was told before."""
-        self._told_s: dict[str, float] = {}  # when each broker was told of all of them
+        """A later message to a broker must not overtake an earlier one."""
+        self._told_s: dict[str, float] = {}  # when each broker was told the whole list
 
     async def add(self, name: str, start: OffsetOption | None) -> None:
-        """UsageError, and RocketMQError if a broker does not take it: some may have."""
+        """Subscribes. UsageError for an invalid name; RocketMQError if a broker does not accept it, though others may
+        have."""
         check_lite_topic(name)
         async with self._turn:
             self.names.add(name)
             await self._tell_all("PARTIAL_ADD", [name], start)
 
     async def discard(self, name: str) -> None:
-        """RocketMQError if a broker cannot be told."""
+        """Unsubscribes. RocketMQError if a broker cannot be told."""
         async with self._turn:
             self.names.discard(name)
             await self._tell_all("PARTIAL_REMOVE", [name])
@@ -54,7 +55,7 @@ class LiteTopics:
             await self._tell_all("COMPLETE_REMOVE", [])
 
     async def be_known(self, broker_name: str) -> None:
-        """Tells a broker of all, unless it was told not long ago. RocketMQError."""
+        """Tells a broker the whole list, unless it was told recently. RocketMQError."""
         now_s = trio.current_time()
         if now_s >= self._told_s.get(broker_name, -TELL_INTERVAL_S) + TELL_INTERVAL_S:
             async with self._turn:
@@ -62,7 +63,7 @@ class LiteTopics:
             self._told_s[broker_name] = now_s
 
     def forgotten(self, broker_name: str) -> None:
-        """A request to the broker failed: it may have lost our connection, and with it what we subscribe to."""
+        """Notes that a request to the broker failed: it may have lost our connection, and with it our subscriptions."""
         self._told_s.pop(broker_name, None)
 
     async def _tell_all(self, action: str, names: list[str], start: OffsetOption | None = None) -> None:

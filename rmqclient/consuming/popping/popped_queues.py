@@ -1,5 +1,5 @@
-"""The queues that a consumer pops from, and what it has popped and not settled: the part that popping in any order and
-in the order of lite topics share."""
+"""The queues that a consumer pops from, and its unsettled messages: the common part of popping in no order and in the
+order of lite topics."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ INVISIBLE_S = 60.0
 
 
 class PoppedQueues:
-    """``owned`` is the consumer's table; nobody else changes it. ``on_change`` is called when a queue came or went."""
+    """``owned`` is the consumer's table, changed only here. ``on_change`` is called when a queue was taken or given
+    away."""
 
     def __init__(
         self,
@@ -36,7 +37,7 @@ class PoppedQueues:
         invisible_s: float,
         on_change: Callable[[], None],
     ):
-        """``reconsume_limit`` None: the group's own. UsageError for an ``invisible_s`` that cannot be."""
+        """``reconsume_limit`` None stands for the group's own. UsageError for an invalid ``invisible_s``."""
         self._owned = owned
         self._on_change = on_change
         self._acks = OutgoingAcks(client, group)
@@ -44,13 +45,13 @@ class PoppedQueues:
         self.held = HeldMessages(client, group, self._acks, failed, limit, invisible_ms(invisible_s))
 
     async def start(self, nursery: trio.Nursery) -> None:
-        """Its tasks and those of the queues run in ``nursery``."""
+        """Starts its tasks and those of the queues in ``nursery``."""
         self._nursery = nursery
         await nursery.start(self._acks.run)
         nursery.start_soon(self.held.run)
 
     def take(self, topic: str, ours: set[MessageQueue], popper: Callable[[MessageQueue], QueuePopper]) -> None:
-        """Takes over and gives away queues of one topic; ``popper`` makes what pops from one of them."""
+        """Takes over and gives away queues of one topic; ``popper`` makes the popper of one queue."""
         for queue in [queue for queue in self._owned if queue.topic == topic and queue not in ours]:
             self._owned.pop(queue).stop()
             self._on_change()
@@ -60,11 +61,11 @@ class PoppedQueues:
             self._on_change()
 
     def stop_popping(self) -> None:
-        """What was popped may still be settled."""
+        """Stops popping. Popped messages may still be settled."""
         for owner in self._owned.values():
             owner.stop()
 
     async def close(self, waiting: Iterable[ReceivedMessage]) -> None:
-        """Gives back what is held, ``waiting`` as not tried, and sends the last acknowledgements."""
+        """Gives back held messages, those of ``waiting`` as not tried, and sends the last acknowledgements."""
         await self.held.close(waiting)
         await self._acks.flush()

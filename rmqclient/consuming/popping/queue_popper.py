@@ -1,5 +1,5 @@
-"""One queue that a consumer pops from, or all queues of a broker at once: one pop after the other, as long as there is
-room for their messages (``DefaultMQPushConsumerImpl.popMessage``, 5.5.0)."""
+"""Pops from one queue, or from all queues of a broker at once: one pop after the other while there is room for messages
+(``DefaultMQPushConsumerImpl.popMessage``, 5.5.0)."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from rmqproto.wire.command import Command
 log = logging.getLogger(__name__)
 
 POLL_MS = 15_000
-"""How long a broker may hold a pop for which it has nothing."""
+"""How long a broker may hold a pop while it has no messages."""
 
 ANSWER_TIMEOUT_S = 15.0
-"""What a request may take on top of that."""
+"""Time for the answer beyond that."""
 
 SOON_S = 1.0
-"""A broker that has nothing and says so in less cannot hold the pop: too many wait, or its clock is not ours."""
+"""A broker that answers an empty pop sooner cannot hold it: too many pops wait, or its clock differs from ours."""
 
 
 @dataclass(frozen=True, slots=True)
 class PopConsumption:
-    """What the queues of one consumer share. ``init_mode`` is that of the request."""
+    """The part that the queues of one consumer share. ``init_mode`` is that of the request."""
 
     group: str
     client: ClientInstance
@@ -63,7 +63,8 @@ class QueuePopper:
         self._last_pop_s = 0.0
 
     async def run(self) -> None:
-        """Returns after ``stop`` with the answer of the pop that is under way: its messages belong to nobody else."""
+        """Runs until ``stop``, and returns with the answer of the pop under way: no other consumer gets its
+        messages."""
         while not self._is_stopped:
             room = self._shared.max_in_flight - self._in_flight
             if room <= 0:
@@ -73,7 +74,7 @@ class QueuePopper:
                 await self._pop(min(room, POP_BATCH_COUNT))
 
     def stop(self) -> None:
-        """The queue is not ours any more. What was popped from it still is."""
+        """The queue is not ours any more. Messages popped from it still are."""
         self._is_stopped = True
         self._room.set()
 
@@ -103,7 +104,7 @@ class QueuePopper:
         self._pause.reset()
 
     async def _ask(self, max_count: int) -> list[PoppedMessage]:
-        """What one pop brings. RocketMQError."""
+        """The messages of one pop. RocketMQError."""
         header = pop_header(
             self._shared.group,
             self.queue,
@@ -135,7 +136,7 @@ class QueuePopper:
             one = held.hold(message, now_s, self._gone)
             if self._filter.tags is None or self._filter.matches(message.tags):
                 self._shared.deliveries.offer(Delivery(message, one, _nothing))
-            else:  # only the hash of its tag is that of a wanted one
+            else:  # its tag only has the hash of a wanted one
                 one.settle(message.stored)
 
     def _gone(self) -> None:
@@ -144,4 +145,4 @@ class QueuePopper:
 
 
 def _nothing() -> None:
-    """For who settles: ``_gone`` has heard of it."""
+    """The callback of a message that ``_gone`` was told of already."""

@@ -1,5 +1,5 @@
-"""How often a popped message is tried. Apache's brokers hand it out for ever, and leave it to their proxy to make a
-dead letter of it: a consumer without a proxy has to know the group's limit itself."""
+"""The limit for redeliveries of a popped message. Apache's brokers deliver it for ever, and leave it to their proxy to
+make it a dead letter. A consumer without a proxy has to know the group's limit itself."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from rmqproto.wire import fastjson
 log = logging.getLogger(__name__)
 
 KNOWN_FOR_S = 30.0
-"""How long the group's setting is trusted before it is asked for again."""
+"""How long the group's setting is used before it is asked for again."""
 
 RETRY_MAX_TIMES = 16
-"""A group's limit by default, and as long as a broker has not told it."""
+"""A group's default limit, which is used until a broker has told its own."""
 
 
 class RetryLimit:
-    """``times``: None for the group's own setting (``retryMaxTimes``), which each broker has for itself."""
+    """``times`` None stands for the group's own setting (``retryMaxTimes``), which each broker has for itself."""
 
     def __init__(self, client: ClientInstance, group: str, times: int | None):
         self._client = client
@@ -33,7 +33,7 @@ class RetryLimit:
         self._known: dict[str, tuple[float, int]] = {}
 
     async def of(self, broker_name: str) -> int:
-        """How often a message of the broker may come again before it is given up."""
+        """How often a message of the broker may be redelivered before it is given up."""
         if self._times is not None:
             return self._times
         now_s = trio.current_time()
@@ -44,7 +44,7 @@ class RetryLimit:
         return times
 
     async def _ask(self, broker_name: str) -> int | None:
-        """None if it does not tell."""
+        """The group's setting at the broker; None if it does not tell."""
         try:
             address = self._client.routes.master(broker_name)
             header = GroupHeader(group=self._group)
