@@ -1,7 +1,7 @@
-"""Which of a topic's queues belong to which client of a group (``AllocateMessageQueue*``, 5.5.0).
+"""Allocation of a topic's queues to the clients of a group (``AllocateMessageQueue*``, 5.5.0).
 
-Every client works it out for itself, so all must see the same lists in the same order and use the same strategy: the
-functions sort what they get. A client that is not in the list gets nothing.
+Every client computes it for itself, so all clients must use the same lists in the same order and the same strategy. The
+functions therefore sort their arguments. A client that is not in the list gets no queues.
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ from rmqproto.errors import UsageError
 
 VIRTUAL_NODES_PER_CLIENT = 10
 ROOM_SEPARATOR = "@"
-"""Between a machine room and the rest of a broker's name: ``east@broker-a``."""
+"""Stands between a machine room and the rest of a broker's name: ``east@broker-a``."""
 
 Strategy = Callable[[str, Collection[MessageQueue], Collection[str]], list[MessageQueue]]
-"""``strategy(own client id, all queues of the topic, all client ids of the group)``: the own queues, sorted."""
+"""``strategy(own client id, all queues of the topic, all client ids of the group)`` returns the client's own queues,
+sorted."""
 
 
 def averagely(client_id: str, queues: Collection[MessageQueue], client_ids: Collection[str]) -> list[MessageQueue]:
-    """AVG, the default: a run of neighbours each; the first clients get one more if it does not come out even."""
+    """AVG, the default: each client gets a run of neighbouring queues. The first clients get one more if the division
+    leaves a remainder."""
     ordered, clients = sorted(queues), _in_java_order(client_ids)
     if client_id not in clients:
         return []
@@ -32,7 +34,7 @@ def averagely(client_id: str, queues: Collection[MessageQueue], client_ids: Coll
 
 
 def share_of(index: int, client_count: int, queue_count: int) -> slice:
-    """The run of neighbours that AVG gives to one of the clients."""
+    """The run of neighbouring queues that AVG gives to one client."""
     share, rest = divmod(queue_count, client_count)
     start = index * share + min(index, rest)
     return slice(start, start + share + (1 if index < rest else 0))
@@ -47,14 +49,14 @@ def averagely_by_circle(
 
 
 POP_ALL_QUEUES = -1
-"""In place of a queue id: a pop takes from all queues of the topic on that broker."""
+"""Used in place of a queue id: a pop takes from all queues of the topic on that broker."""
 
 
 def allocate_for_pop(
     strategy: Strategy, client_id: str, queues: Collection[MessageQueue], client_ids: Collection[str], share_count: int
 ) -> list[MessageQueue]:
-    """The queues that a client pops from (``QueryAssignmentProcessor.allocate4Pop``): its own, and those of the
-    ``share_count`` clients behind it. With 0, or as many as there are others, everybody pops from everywhere."""
+    """The queues that a client pops from (``QueryAssignmentProcessor.allocate4Pop``): its own, and those of the next
+    ``share_count`` clients. If ``share_count`` is 0 or covers all other clients, every client pops from all queues."""
     ordered, clients = sorted(queues), _in_java_order(client_ids)
     if share_count <= 0 or share_count >= len(clients) - 1:
         whole = {MessageQueue(queue.topic, queue.broker_name, POP_ALL_QUEUES) for queue in ordered}
@@ -62,7 +64,7 @@ def allocate_for_pop(
     if client_id not in clients:
         return []
     index = clients.index(client_id)
-    if len(clients) > len(ordered):  # each gets one
+    if len(clients) > len(ordered):  # each client gets one
         return [ordered[index % len(ordered)]] if ordered else []
     sharing = [clients[(index + step) % len(clients)] for step in range(share_count + 1)]
     return sorted({queue for client in sharing for queue in strategy(client, ordered, clients)})
@@ -71,8 +73,8 @@ def allocate_for_pop(
 def consistent_hash(
     client_id: str, queues: Collection[MessageQueue], client_ids: Collection[str]
 ) -> list[MessageQueue]:
-    """CONSISTENT_HASH: a queue belongs to the next of the clients' virtual nodes on a ring of MD5 hashes, so that few
-    queues move when a client comes or goes."""
+    """CONSISTENT_HASH: a queue belongs to the next virtual node of a client on a ring of MD5 hashes, so that few queues
+    move when a client joins or leaves."""
     if client_id not in client_ids:
         return []
     ring = {
@@ -92,7 +94,7 @@ def consistent_hash(
 
 @dataclass(frozen=True)
 class ByConfig:
-    """CONFIG: these queues, as far as they exist, regardless of the other members."""
+    """CONFIG: those of these queues that exist, regardless of the other members."""
 
     queues: Collection[MessageQueue]
     name = "CONFIG"
@@ -105,8 +107,8 @@ class ByConfig:
 
 @dataclass(frozen=True)
 class ByMachineRoom:
-    """MACHINE_ROOM: the queues of brokers in ``rooms`` (``room@name``), a run of neighbours each, and what is left over
-    dealt out one by one. Queues elsewhere belong to nobody."""
+    """MACHINE_ROOM: the queues of brokers in ``rooms`` (``room@name``). Each client gets a run of neighbouring queues,
+    and the remainder is dealt out one by one. Other queues belong to no client."""
 
     rooms: Collection[str]
     name = "MACHINE_ROOM"
@@ -129,9 +131,8 @@ class ByMachineRoom:
 
 @dataclass(frozen=True)
 class MachineRoomNearby:
-    """MACHINE_ROOM_NEARBY: the queues of a room by ``inner`` among the clients of that room; those of a room without a
-    client among all. UsageError if a queue or a client has no room: nobody may guess, or queues stay without an
-    owner."""
+    """MACHINE_ROOM_NEARBY: ``inner`` allocates the queues of a room to the clients in that room, or to all clients if
+    the room has none. UsageError if a queue or a client has no room: a guess could leave queues without an owner."""
 
     inner: Strategy
     room_of_queue: Callable[[MessageQueue], str]
@@ -162,11 +163,12 @@ def sticky(
     client_ids: Collection[str],
     held: Mapping[str, Collection[MessageQueue]],
 ) -> list[MessageQueue]:
-    """Shares that differ by one queue at most, with the fewest queues moved. ``held``: what each client has now.
+    """Shares that differ by at most one queue, with the fewest queues moved. ``held``: the queues that each client has
+    now.
 
-    Apache has none like it. All members must work from the same state of the group, or one on its way to the result: a
-    member that has already taken or given away queues changes nothing for the others. A queue that two clients have
-    stays with the one that has fewer.
+    Apache has no such strategy. All members must see the same state of the group, or a state on the way to the result:
+    a member that has already taken or given away queues does not change the result for the others. A queue that two
+    clients have stays with the one that has fewer queues.
     """
     clients = _in_java_order(client_ids)
     if client_id not in clients:
@@ -174,7 +176,7 @@ def sticky(
     share, rest = divmod(len(queues), len(clients))
     kept = _kept(sorted(queues), clients, held)
     places = dict.fromkeys(clients, share)
-    # One more for those who have it already, then for the others in turn.
+    # One more first for clients that have it already, then for the others in turn.
     for client in sorted(clients, key=lambda client: len(kept[client]) <= share)[:rest]:
         places[client] += 1
     own = {client: kept[client][: places[client]] for client in clients}
@@ -188,7 +190,7 @@ def sticky(
 def _kept(
     queues: list[MessageQueue], clients: list[str], held: Mapping[str, Collection[MessageQueue]]
 ) -> dict[str, list[MessageQueue]]:
-    """What each client has and nobody else, of the queues that there are."""
+    """The existing queues that each client alone has."""
     fewest_first = sorted(clients, key=lambda client: len(held.get(client, ())))
     owner = {queue: client for client in reversed(fewest_first) for queue in held.get(client, ())}
     kept: dict[str, list[MessageQueue]] = {client: [] for client in clients}
@@ -203,7 +205,7 @@ STRATEGIES: dict[str, Strategy] = {
     "AVG_BY_CIRCLE": averagely_by_circle,
     "CONSISTENT_HASH": consistent_hash,
 }
-"""Those that need no settings, by the names that Apache's clients have for them (``getName``)."""
+"""The strategies that need no settings, by their names in Apache's clients (``getName``)."""
 
 
 def _room(room: str, of: object) -> str:
@@ -213,7 +215,7 @@ def _room(room: str, of: object) -> str:
 
 
 def _in_java_order(client_ids: Collection[str]) -> list[str]:
-    """Java compares strings by UTF-16 units, Python by code points."""
+    """Sorts as Java does: it compares strings by UTF-16 units, Python by code points."""
     return sorted(client_ids, key=lambda client_id: client_id.encode("utf-16-be", "surrogatepass"))
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 VERSION = 513
-"""Ordinal of V5_5_0: stamped on everything we send."""
+"""Ordinal of V5_5_0, sent in every command."""
 
 FIRST_STANDARD_JSON_ROUTE_VERSION = 401
 """Peers from this version on (4.9.4) get routes in standard JSON, older ones fastjson's unquoted integer keys."""
@@ -18,15 +18,15 @@ LANGUAGES = (
     "JAVA", "CPP", "DOTNET", "PYTHON", "DELPHI", "ERLANG", "RUBY", "OTHER", "HTTP", "GO", "PHP", "OMS", "RUST",
     "NODE_JS",
 )  # fmt: skip
-"""Names by the number that stands for them in a binary header."""
+"""Names by their number in a binary header."""
 
 RESPONSE_FLAG = 1
 ONEWAY_FLAG = 2
 FORWARDED_FLAG = 1 << 24
-"""Ours: a slave has passed the request on to its master. Apache's brokers take no notice of it, and no signature covers
-it."""
+"""Our flag: a slave has forwarded the request to its master. Apache's brokers ignore it, and no signature covers it."""
 
-# MQVersion lists, after sixteen names of 3.0.0, every release behind its snapshot: (major, minor, first, last patch).
+# MQVersion starts with sixteen names of 3.0.0. Then it lists every snapshot and release: (major, minor, first, last
+# patch).
 _FIRST_LISTED = 16
 _SERIES = (
     (3, 0, 1, 15), (3, 1, 0, 9), (3, 2, 0, 9), *((3, minor, 1, 9) for minor in range(3, 10)),
@@ -36,7 +36,7 @@ _SERIES = (
 
 def version_name(ordinal: int) -> str:
     """``V5_5_0`` for 513, ``HIGHER_VERSION`` past the last that 5.5.0 knows (``MQVersion.getVersionDesc``), ``V<n>``
-    for what is older than 3.0.1 or no ordinal."""
+    for versions before 3.0.1 and invalid ordinals."""
     if ordinal < _FIRST_LISTED:
         return f"V{ordinal}"
     left = ordinal - _FIRST_LISTED
@@ -202,7 +202,7 @@ class RequestCode(IntEnum):
 
 
 class OwnRequestCode(IntEnum):
-    """Requests that only our server knows, far from Apache's numbers. They are for tests (docs/testing.md)."""
+    """Requests that only our server knows, with numbers far from Apache's. They are for tests (docs/testing.md)."""
 
     SET_FAULTS = 91_001
     GET_FAULTS = 91_002
@@ -276,7 +276,7 @@ class ResponseCode(IntEnum):
 
 
 SUCCESS_ALONE = frozenset({int(ResponseCode.SUCCESS)})
-"""What a client accepts as an answer, unless it says otherwise."""
+"""The codes that a client accepts in an answer by default."""
 
 
 def response_name(code: int) -> str:

@@ -1,7 +1,7 @@
 """The error vocabulary of the whole project, on one screen.
 
 Every error says what was wrong, where, and - in ``hint`` - what to do about it. Foreign exceptions (``OSError``,
-``msgspec.ValidationError``, ``trio.TooSlowError``) are mapped to these at the boundary that meets them.
+``msgspec.ValidationError``, ``trio.TooSlowError``) are mapped to these where they first occur.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ class RefusedError(RocketMQError):
 
 
 class NotFoundError(RocketMQError):
-    """What was asked for by name, id or key does not exist (and no peer had to say so with a response code)."""
+    """Something requested by name, id or key does not exist (and this is known without a peer's response code)."""
 
 
 class DamageError(RocketMQError):
-    """Files that were asked about are damaged; how, was told before."""
+    """The examined files are damaged; the details were reported before."""
 
 
 class StorageError(RocketMQError):

@@ -1,5 +1,5 @@
-"""What is to go wrong, as text: ``SEND_MESSAGE:delay=200ms:share=0.1``. A rule names the request, what happens to it,
-and to which of them."""
+"""Fault rules as text: ``SEND_MESSAGE:delay=200ms:share=0.1``. A rule names the request, the fault, and the share or
+count of requests that it hits."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ _KINDS = {
     "PULL_MESSAGE": (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE),
     "ACK_MESSAGE": (RequestCode.ACK_MESSAGE, RequestCode.BATCH_ACK_MESSAGE),
 }
-"""Names that stand for more than their own code: clients choose among these by version and mode, and whoever wants
-sends to fail means all of them. A number means itself."""
+"""Names that stand for several codes. Clients choose among them by version and mode, and a rule for sends should match
+all of them. A number stands for itself."""
 
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000}
 
 
 @dataclass(frozen=True, slots=True)
 class FaultRule:
-    """``codes`` empty: every request. What happens, in this order: the request waits ``delay_ms``; then it is answered
-    with ``error``, lost (``drop``), lost with its connection (``disconnect``), or done and not answered
-    (``lose_answer``), or, if none of these is asked for, done.
+    """Empty ``codes`` mean every request. The request first waits ``delay_ms``. Then it is answered with ``error``,
+    lost (``drop``), lost with its connection (``disconnect``), or done and not answered (``lose_answer``). Without any
+    of these it is done as usual.
 
-    It happens to ``share`` of the requests of ``topic`` and ``group``, where these are given, ``count`` times at most.
+    The rule hits ``share`` of the requests, only those of ``topic`` and ``group`` if given, and at most ``count``
+    times.
     """
 
     text: str
@@ -48,7 +49,7 @@ class FaultRule:
 
 
 def parse_rule(text: str) -> FaultRule:
-    """UsageError, which shows an example, for what is no rule."""
+    """A rule from its text. UsageError with an example if it is not valid."""
     name, *parts = text.strip().split(":")
     values: dict[str, object] = {}
     for part in parts:

@@ -1,5 +1,5 @@
-"""The wire between a master and its slaves: ``DefaultHAService`` of Apache RocketMQ 5.5.0, and of every 4.x and 5.x.
-Neither side says who it is, and nothing is acknowledged but by the next report."""
+"""The wire protocol between a master and its slaves: ``DefaultHAService`` of Apache RocketMQ 5.5.0, and of every 4.x
+and 5.x. Neither side identifies itself, and only the next report acknowledges data."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ REPORT = struct.Struct(">q")
 TRANSFER_HEAD = struct.Struct(">qi")
 
 MASTER_ID = 0
-"""The broker id of a master; its slaves have others, above."""
+"""The broker id of a master; slaves have higher ids."""
 
 HA_PORT_DISTANCE = 1
-"""How far above the broker's port its HA port is, where ``haListenPort`` says nothing."""
+"""The distance of the HA port above the broker's port, if ``haListenPort`` is not set."""
 
-# The wire of controller mode (``AutoSwitchHAService``) is another one, on the same port. Its first number says what
-# follows; of each connection the first two are a handshake and its answer:
+# Controller mode (``AutoSwitchHAService``) uses another protocol on the same port. The first number of a message is its
+# kind. The first message in each direction is a handshake and its answer:
 HANDSHAKE_STATE, TRANSFER_STATE = 1, 2
 
 # Slave to master, a handshake:

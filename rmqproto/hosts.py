@@ -1,4 +1,4 @@
-"""Hosts of addresses: what can be said of one by itself."""
+"""Properties of hosts in addresses that follow from the text alone."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import ipaddress
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only its own machine reaches it. A name that is no address is taken for one that others reach, but for
-    localhost."""
+    """Whether only its own machine reaches the host. Any name other than localhost counts as reachable from other
+    machines."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

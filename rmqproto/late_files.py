@@ -1,4 +1,4 @@
-"""Packages whose files are loaded when they are named, not when the package is (PEP 562)."""
+"""Packages whose files are loaded on first use, not with the package (PEP 562)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from types import ModuleType
 
 
 def late_files(package: str) -> Callable[[str], ModuleType]:
-    """For a package's ``__getattr__``: the file of that name. It is asked once a file, because a loaded one is an
-    attribute of its package."""
+    """A package's ``__getattr__``, which loads the file of that name. It is called once per file, because a loaded file
+    is an attribute of its package."""
 
     def load(name: str) -> ModuleType:
         file = f"{package}.{name}"

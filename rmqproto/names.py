@@ -1,5 +1,5 @@
-"""Names of topics and groups: which are legal, which belong to the system, and the names of retry and dead-letter
-topics (``TopicValidator``, ``MixAll`` and ``NamespaceUtil``, 5.5.0)."""
+"""Names of topics and groups: rules for legal names, system names, and the names of retry and dead-letter topics
+(``TopicValidator``, ``MixAll`` and ``NamespaceUtil``, 5.5.0)."""
 
 from __future__ import annotations
 
@@ -36,29 +36,30 @@ SYSTEM_TOPICS = frozenset({
     ROCKSDB_TRANSACTION_HALF_TOPIC, ROCKSDB_TRANSACTION_OP_TOPIC, TRANSACTION_CHECK_MAX_TIME_TOPIC, TRACE_TOPIC,
     SELF_TEST_TOPIC, OFFSET_MOVED_TOPIC, CHECKPOINT_TOPIC,
 })  # fmt: skip
-"""Known to every broker. The names of cluster and broker come in addition; only a broker knows them."""
+"""System topics of every broker. The names of its cluster and of itself are also system topics, but only the broker
+knows them."""
 
 SEND_FORBIDDEN_TOPICS = frozenset({
     SCHEDULE_TOPIC, TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC, TRANSACTION_CHECK_MAX_TIME_TOPIC, SELF_TEST_TOPIC,
     OFFSET_MOVED_TOPIC, ROCKSDB_TRANSACTION_HALF_TOPIC, ROCKSDB_TRANSACTION_OP_TOPIC,
 })  # fmt: skip
-"""No client may send to these: only the broker writes them."""
+"""Topics to which no client may send: only the broker writes them."""
 
 TRANSACTION_GROUP = "CID_RMQ_SYS_TRANS"
-"""As which a broker reads half and op messages."""
+"""The group with which a broker reads half and op messages."""
 
 REVIVE_GROUP = "CID_RMQ_SYS_REVIVE_GROUP"
-"""As which a broker reads the revive log."""
+"""The group with which a broker reads the revive log."""
 
 INNER_PRODUCER_GROUP = "CLIENT_INNER_PRODUCER"
-"""The producer group of what clients send on their own: copies to a retry topic, replies."""
+"""The producer group of messages that clients send themselves: copies to a retry topic, and replies."""
 
 TOOLS_CONSUMER_GROUP = "TOOLS_CONSUMER"
-"""As which mqadmin, and so our tools, read messages."""
+"""The group with which mqadmin, and so our tools, read messages."""
 
 ORDER_TOPIC_NAMESPACE = "ORDER_TOPIC_CONFIG"
-"""Namespace of the name server's key-value table that says on which brokers an ordered topic has how many queues: topic
-to ``broker-a:4;broker-b:8``."""
+"""The namespace of the name server's key-value table with the queue counts of ordered topics: topic to
+``broker-a:4;broker-b:8``."""
 
 SYSTEM_GROUPS = frozenset({
     "DEFAULT_PRODUCER", "DEFAULT_CONSUMER", TOOLS_CONSUMER_GROUP, "SCHEDULE_CONSUMER", "FILTERSRV_CONSUMER",
@@ -85,16 +86,16 @@ def reply_topic(cluster: str) -> str:
 
 
 def revive_topic(cluster: str) -> str:
-    """Where POP's check points and acknowledgements are kept."""
+    """The topic of POP's check points and acknowledgements."""
     return f"rmq_sys_REVIVE_LOG_{cluster}"
 
 
 MEMBER_GROUP_PREFIX = "rmq_sys_SYNC_BROKER_MEMBER_"
-"""Topics by which brokers find each other; their routes never name an acting master."""
+"""The prefix of topics by which brokers find each other. Their routes never name an acting master."""
 
 
 def member_group_topic(broker_name: str) -> str:
-    """The topic by whose route the brokers of a name find each other; it holds nothing."""
+    """The topic whose route lets the brokers of a name find each other. It holds no messages."""
     return MEMBER_GROUP_PREFIX + broker_name
 
 
@@ -104,7 +105,7 @@ def lite_queue_name(parent_topic: str, lite_topic: str) -> str:
 
 
 def lite_names_of(queue: str) -> tuple[str, str] | None:
-    """The parent topic and the lite topic of a light queue; None if it holds no lite topic's messages."""
+    """The parent topic and the lite topic of a light queue; None if it does not belong to a lite topic."""
     if not queue.startswith(_LITE_QUEUE_PREFIX):
         return None
     parent, _, lite_topic = queue[len(_LITE_QUEUE_PREFIX) :].partition("$")
@@ -120,7 +121,7 @@ def is_system_group(group: str) -> bool:
 
 
 def topic_problem(topic: str) -> str | None:
-    """Why a broker refuses this topic name, in Apache's words; None if it is legal."""
+    """The reason why a broker refuses this topic name, in Apache's words; None if it is legal."""
     if not topic.strip():
         return "The specified topic is blank."
     if not re.fullmatch(_LEGAL, topic):
@@ -133,7 +134,7 @@ def topic_problem(topic: str) -> str | None:
 
 
 def lite_topic_problem(lite_topic: str) -> str | None:
-    """Why a lite topic cannot have the name, by the rule of Apache's proxy; None if it can."""
+    """The reason why a lite topic cannot have this name, by the rule of Apache's proxy; None if it can."""
     if not re.fullmatch(_LEGAL_LITE, lite_topic):
         return f"lite topic {lite_topic!r} can only contain alphanumeric characters, hyphens(-), and underscores(_)"
     if len(lite_topic) > LITE_TOPIC_LENGTH_MAX:
@@ -142,7 +143,7 @@ def lite_topic_problem(lite_topic: str) -> str | None:
 
 
 def group_problem(group: str) -> str | None:
-    """Why a broker refuses this group name, in Apache's words; None if it is legal."""
+    """The reason why a broker refuses this group name, in Apache's words; None if it is legal."""
     if not group.strip():
         return "The specified group is blank."
     if not re.fullmatch(_LEGAL, group):

@@ -1,4 +1,4 @@
-"""What may be done with a topic's queues (``PermName``, 5.5.0). A perm is the sum of these bits."""
+"""The permissions of a topic's queues (``PermName``, 5.5.0). A perm is the sum of these bits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ PERM_PRIORITY = 8
 PERM_READ = 4
 PERM_WRITE = 2
 PERM_INHERIT = 1
-"""The topic is a model: topics that a send creates take its settings."""
+"""The topic is a template: topics that a send creates take its settings."""
 
 PERM_READ_WRITE = PERM_READ | PERM_WRITE
 

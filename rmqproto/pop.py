@@ -1,5 +1,5 @@
-"""POP on the wire: the handle that a popped message is acknowledged by, the infos that an answer carries, and the names
-of POP retry topics (``ExtraInfoUtil``, ``KeyBuilder``, 5.5.0)."""
+"""POP on the wire: the handles that acknowledge popped messages, the infos in answers, and the names of POP retry
+topics (``ExtraInfoUtil``, ``KeyBuilder``, 5.5.0)."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from rmqproto.java.java_numbers import LONG_MAX
 from rmqproto.names import RETRY_PREFIX
 
 ORDER_REVIVE_QUEUE_ID = 999
-"""In place of a revive queue, in handles of messages that are popped in order."""
+"""Used in place of a revive queue in handles of messages that are popped in order."""
 
 NORMAL, RETRY_V1, RETRY_V2 = "0", "1", "2"
-"""From which kind of topic a message was popped."""
+"""The kind of topic that a message was popped from."""
 
 _SEPARATOR_V1, _SEPARATOR_V2 = "_", "+"
 _HANDLE_PARTS = 8
 _BITS = [[bit for bit in range(8) if byte >> bit & 1] for byte in range(256)]
 _BITS_MAX_CHARS = 1 << 17
-"""A set of numbers up to 786,431: a pop hands out 32 messages, and passes over those that it does not want."""
+"""The limit for a set of numbers, up to 786,431: a pop returns 32 messages, but skips those that do not match."""
 _BITS_KEPT_MAX_CHARS = 16
-"""Sets of numbers up to 95 are remembered: consumers mostly acknowledge all that they popped."""
+"""The limit for sets that are remembered, with numbers up to 95: consumers mostly acknowledge all messages of a pop."""
 
 
 def pop_retry_topic(group: str, topic: str, *, is_v2: bool = False) -> str:
-    """Where messages of the topic come again that the group popped and did not acknowledge."""
+    """The topic through which messages come again that the group popped from ``topic`` and did not acknowledge."""
     return f"{RETRY_PREFIX}{group}{_SEPARATOR_V2 if is_v2 else _SEPARATOR_V1}{topic}"
 
 
@@ -59,7 +59,7 @@ def real_topic(topic: str, group: str, kind: str) -> str:
 
 class Handle(NamedTuple):
     """``extraInfo``, and the property POP_CK. ``start_offset`` is that of the check point; offsets are queue offsets,
-    times ms. ``kind``: NORMAL and so on."""
+    times ms. ``kind`` is NORMAL, RETRY_V1 or RETRY_V2."""
 
     start_offset: int
     pop_time_ms: int
@@ -79,7 +79,7 @@ class Handle(NamedTuple):
 
 
 def parse_handle_untrusted(text: str) -> Handle:
-    """ProtocolError if it is not a handle."""
+    """A handle from its text. ProtocolError if it is not valid."""
     parts = text.split(" ")
     if len(parts) != _HANDLE_PARTS:
         raise ProtocolError(f"extraInfo has {len(parts)} parts, and needs {_HANDLE_PARTS}")
@@ -106,22 +106,22 @@ Source = tuple[str, int]
 
 
 def start_offset_info(starts: Mapping[Source, int]) -> str:
-    """``startOffsetInfo``: where each queue was read from."""
+    """``startOffsetInfo``: the offset from which each queue was read."""
     return ";".join([f"{kind} {queue_id} {offset}" for (kind, queue_id), offset in starts.items()])
 
 
 def msg_offset_info(offsets: Mapping[Source, Sequence[int]]) -> str:
-    """``msgOffsetInfo``: which messages of each queue are in the answer."""
+    """``msgOffsetInfo``: the offsets of each queue's messages in the answer."""
     return ";".join([f"{kind} {queue} {_joined(each)}" for (kind, queue), each in offsets.items()])
 
 
 def _joined(offsets: Sequence[int]) -> str:
-    return msgspec.json.encode(offsets)[1:-1].decode()  # half the time of a str each
+    return msgspec.json.encode(offsets)[1:-1].decode()  # half the time of a str call for each
 
 
 def order_count_info(counts: Iterable[tuple[Source, Mapping[int, int], int]]) -> str:
-    """``orderCountInfo``: for each queue how often its messages were popped before, by offset where it is not 0, and
-    the least of all, by which older clients go."""
+    """``orderCountInfo``: how often each queue's messages were popped before, by offset if it is not 0. The least count
+    of each queue is for older clients."""
     items = []
     for (kind, queue_id), by_offset, least in counts:
         items += [f"{kind} qo{queue_id}%{offset} {count}" for offset, count in by_offset.items()]
@@ -130,12 +130,12 @@ def order_count_info(counts: Iterable[tuple[Source, Mapping[int, int], int]]) ->
 
 
 def parse_start_offset_info_untrusted(text: str) -> dict[Source, int]:
-    """ProtocolError for what is none."""
+    """The start offset of each queue. ProtocolError for an invalid text."""
     return {source: _number(value) for source, value in _items(text)}
 
 
 def parse_msg_offset_info_untrusted(text: str) -> dict[Source, list[int]]:
-    """ProtocolError for what is none."""
+    """The message offsets of each queue. ProtocolError for an invalid text."""
     return {source: [_number(one) for one in value.split(",")] for source, value in _items(text)}
 
 
@@ -153,7 +153,7 @@ def _items(text: str) -> list[tuple[Source, str]]:
 
 
 def bits_of(diffs: Iterable[int]) -> str:
-    """A set of numbers from 0 on (``java.util.BitSet``)."""
+    """The text of a set of numbers from 0 on (``java.util.BitSet``)."""
     number = 0
     for diff in diffs:
         number |= 1 << diff

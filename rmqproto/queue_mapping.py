@@ -1,5 +1,5 @@
-"""The rules of static topics (``TopicQueueMappingUtils``, ``LogicQueueMappingItem``, 5.5.0): where a logical queue is,
-which offset is which, and which mapping a broker takes."""
+"""The rules of static topics (``TopicQueueMappingUtils``, ``LogicQueueMappingItem``, 5.5.0): the places of logical
+queues, the conversion of offsets, and the mappings that a broker accepts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rmqproto.wire.whole_types import whole
 MOCK_BROKER_PREFIX = "__syslo__"
 
 OFFSET_MAX = 2**63 - 1
-"""As a logical offset: the newest one."""
+"""As a logical offset it stands for the newest one."""
 
 Items = Sequence[LogicQueueMappingItem]
 """The stays of one logical queue, oldest first."""
@@ -37,13 +37,13 @@ def mock_broker_name(scope: str = GLOBAL_SCOPE) -> str:
 
 
 def is_mock_broker(broker_name: str) -> bool:
-    """Whether it stands for the scope of a logical queue, and not for a broker."""
+    """Whether the name stands for the scope of logical queues, and not for a broker."""
     return broker_name.startswith(MOCK_BROKER_PREFIX)
 
 
 def leaders_untrusted(topic: str, mappings: Mapping[str, Any]) -> dict[MessageQueue, str]:
-    """The logical queues of a topic, by what its brokers told a nameserver, and the broker that has each now; of two
-    that say so, the one that says it later. ProtocolError if it is no such table."""
+    """The broker that has each logical queue of a topic now, from the mappings that brokers registered at a nameserver.
+    If two brokers claim a queue, the one with the later epoch has it. ProtocolError if ``mappings`` is not valid."""
     try:
         infos = msgspec.convert(dict(mappings), whole(dict[str, TopicQueueMappingInfo]), strict=False)
     except msgspec.ValidationError as error:
@@ -68,7 +68,7 @@ def logical_offset(item: LogicQueueMappingItem, queue_offset: int) -> int:
 
 
 def queue_offset_of(item: LogicQueueMappingItem, offset: int) -> int:
-    """The queue offset of a logical one."""
+    """The queue offset of a logical offset."""
     return offset - item.logic_offset + item.start_offset
 
 
@@ -77,8 +77,8 @@ def has_ended(item: LogicQueueMappingItem) -> bool:
 
 
 def item_at(items: Items, offset: int) -> LogicQueueMappingItem:
-    """The stay that holds a logical offset; for an offset before all, the oldest. MappingError if no stay's offsets are
-    decided."""
+    """The stay that holds a logical offset; the oldest stay for an offset before all of them. MappingError if no stay
+    has decided offsets."""
     decided = [item for item in items if item.logic_offset >= 0]
     if not decided:
         raise MappingError("the offsets of the queue are not decided yet")
@@ -86,7 +86,7 @@ def item_at(items: Items, offset: int) -> LogicQueueMappingItem:
 
 
 def next_item(items: Items, item: LogicQueueMappingItem) -> LogicQueueMappingItem | None:
-    """The decided stay after one."""
+    """The next decided stay after ``item``."""
     following = next((other for other in items if other.gen > item.gen), None)
     return following if following is not None and following.logic_offset >= 0 else None
 
@@ -95,7 +95,7 @@ def next_item(items: Items, item: LogicQueueMappingItem) -> LogicQueueMappingIte
 
 
 def current_queues(detail: TopicQueueMappingDetail) -> dict[int, int]:
-    """The queues of this broker that lead now, by logical queue."""
+    """This broker's leading queues, by logical queue."""
     return {
         logical_id: items[-1].queue_id
         for logical_id, items in detail.hosted_queues.items()
@@ -104,7 +104,7 @@ def current_queues(detail: TopicQueueMappingDetail) -> dict[int, int]:
 
 
 def registered(detail: TopicQueueMappingDetail) -> TopicQueueMappingInfo:
-    """What the nameservers are told of a mapping."""
+    """The part of a mapping that is registered at nameservers."""
     return TopicQueueMappingInfo(
         bname=detail.bname,
         curr_id_map=current_queues(detail),
@@ -138,7 +138,7 @@ def check_items(items: Items) -> None:
 def succeeded(
     old: TopicQueueMappingDetail | None, new: TopicQueueMappingDetail, *, force: bool
 ) -> TopicQueueMappingDetail:
-    """The mapping to keep when ``new`` follows ``old``: with the logical queues that ``new`` does not name.
+    """The mapping to keep when ``new`` follows ``old``. It includes logical queues that ``new`` does not name.
     MappingError if it must not follow (``TopicQueueMappingManager.updateTopicQueueMapping``)."""
     for items in new.hosted_queues.values():
         check_items(items)

@@ -1,4 +1,5 @@
-"""Records of the trace topic: what producers and consumers say they did with a message (``TraceDataEncoder``, 5.5.0).
+"""Records of the trace topic: reports of producers and consumers on what they did with a message (``TraceDataEncoder``,
+5.5.0).
 
 A body holds records, each ended by 0x02. Their fields are separated by 0x01. The first field is the type:
 
@@ -36,12 +37,12 @@ _PLACES: dict[str, dict[str, int]] = {
 }  # fmt: skip
 
 CONTEXT_CODES = ("success", "timed out", "exception", "returned null", "failed")
-"""What a listener did, by the context code of a SubAfter record."""
+"""The listener's outcome, by the context code of a SubAfter record."""
 
 CONSUMED_WELL, TIMED_OUT, RAISED, _RETURNED_NULL, FAILED = range(len(CONTEXT_CODES))
 
 NORMAL_MESSAGE, HALF_MESSAGE, COMMITTED_MESSAGE, DELAYED_MESSAGE, ORDERED_MESSAGE = range(5)
-"""``MessageType``, by its ordinals."""
+"""The ordinals of ``MessageType``."""
 
 
 class Published(msgspec.Struct, frozen=True):
@@ -125,7 +126,7 @@ _KINDS: dict[type, str] = {
 
 
 def encode_trace(record: AnyRecord) -> str:
-    """One record, with its end."""
+    """One record as text, with its end mark."""
     fields = [_KINDS[type(record)], *(_text(field) for field in msgspec.structs.astuple(record))]
     return _FIELD_END.join(fields) + _RECORD_END
 
@@ -135,7 +136,7 @@ def _text(field: object) -> str:
 
 
 class TraceRecord(msgspec.Struct, frozen=True):
-    """What one client did with one message. None for what its type or its client does not tell."""
+    """What one client did with one message. Fields that its type or its client does not have are None."""
 
     kind: str
     message_id: str
@@ -151,7 +152,7 @@ class TraceRecord(msgspec.Struct, frozen=True):
 
 def parse_trace_untrusted(body: bytes) -> list[TraceRecord]:
     """The records of a trace message, in order. Records of an unknown type are ignored. ProtocolError for a body that
-    is not UTF-8, and for text where a number belongs."""
+    is not UTF-8, and for text in place of a number."""
     try:
         text = body.decode()
         parts = [record.split(_FIELD_END) for record in text.split(_RECORD_END)]
@@ -161,7 +162,7 @@ def parse_trace_untrusted(body: bytes) -> list[TraceRecord]:
 
 
 def _named(fields: list[str]) -> dict[str, str]:
-    """The fields there are. ValidationError of ``convert`` if the message id is missing."""
+    """The fields by name, as far as present. ValidationError of ``convert`` if the message id is missing."""
     places = _PLACES[fields[0]]
     found = {name: fields[at] for name, at in places.items() if at < len(fields) and fields[at]}
     return {"kind": fields[0], **found}

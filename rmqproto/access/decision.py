@@ -1,6 +1,5 @@
-"""Whether a user may do something, and why: what ``DefaultAuthenticationHandler`` asks of a user and
-``AclAuthorizationHandler`` of the policies (5.5.0). A broker decides by it, and tools foretell what a broker
-will."""
+"""Whether a user may do something, and why: the checks of ``DefaultAuthenticationHandler`` on the user and of
+``AclAuthorizationHandler`` on the policies (5.5.0). A broker decides by it, and tools predict a broker's decision."""
 
 from __future__ import annotations
 
@@ -16,8 +15,8 @@ IS_DENIED = "the decision is deny."
 
 
 class Judgement(NamedTuple):
-    """``refusal`` is what a broker answers with, and empty if the user may. ``entry`` is what decided; None if none of
-    the user's matches, and for super users."""
+    """``refusal`` is the broker's answer, empty if the user is allowed. ``entry`` is the entry that decided; None if
+    none of the user's matches, and for super users."""
 
     refusal: str
     entry: PolicyEntry | None = None
@@ -28,14 +27,16 @@ class Judgement(NamedTuple):
 
 
 def barred(name: str, user: User | None) -> str:
-    """Why nobody may ask in this name, whatever they ask; empty if its user may. ``user`` is None if there is none."""
+    """Why this user may not make any request; empty if there is no such reason. ``user`` is None for an unknown
+    name."""
     if user is None:
         return f"{SUBJECT_PREFIX}{name} is not found."
     return f"{SUBJECT_PREFIX}{name} is disabled." if user.status is UserStatus.DISABLE else ""
 
 
 def judge(user: User, acl: Acl | None, resource: Resource, actions: Sequence[Action], source_ip: str) -> Judgement:
-    """Whether a user that is not barred may do one of the actions, from an address. ``acl`` is None without any."""
+    """Whether a user that is not barred may do one of the actions, from an address. ``acl`` is None if the user has no
+    policies."""
     if user.is_super:
         return Judgement("")
     entry = acl.decide(resource, actions, source_ip) if acl is not None else None

@@ -1,4 +1,4 @@
-"""Users and policies as a broker of ours keeps them in a file: a table of users by name, one of policies by subject."""
+"""The format in which rmqserver keeps users and policies in files: users by name, policies by subject."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from rmqproto.errors import ProtocolError
 
 
 def users_untrusted(document: Mapping[str, object]) -> dict[str, User]:
-    """ProtocolError, which names no secret, for what is no table of users."""
+    """The users by name. ProtocolError, which shows no secret, if ``document`` is not a table of users."""
     users = (_user_untrusted(value, name) for name, value in _members_untrusted(document, "users"))
     return {user.name: user for user in users}
 
 
 def acls_untrusted(document: Mapping[str, object]) -> dict[str, Acl]:
-    """By subject. ProtocolError for what is no table of policies."""
+    """The policies by subject. ProtocolError if ``document`` is not a table of policies."""
     acls = {}
     for subject, value in _members_untrusted(document, "acls"):
         try:

@@ -1,9 +1,9 @@
-"""The policies of one subject, and what they say of a request (``Acl``, ``Policy``, ``PolicyEntry`` and
+"""The policies of one subject, and their decision on a request (``Acl``, ``Policy``, ``PolicyEntry`` and
 ``AclAuthorizationHandler``, 5.5.0).
 
-Entries of the Custom policy come first; those of the Default policy count only where none of the Custom ones matches.
-Of the entries that match, the one that names the resource most exactly decides. If two name it equally well, Deny wins:
-Apache's sort puts Allow first there, against its own comment.
+Entries of the Custom policy come first. Those of the Default policy count only if no Custom entry matches. Among the
+matching entries the one with the most exact resource decides. If two are equally exact, Deny wins. Apache's sort puts
+Allow first in that case, against its own comment.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rmqproto.access.resources import Action, PolicyDecision, PolicyType, Resour
 from rmqproto.bodies.acl import AclEntry, AclInfo, AclPolicy
 
 ENTRIES_MAX = 10_000
-"""Of one subject. Apache has no limit."""
+"""The limit for one subject. Apache has none."""
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -26,7 +26,7 @@ class BadPolicy(ValueError):
 
 
 class PolicyEntry(NamedTuple):
-    """``networks`` is None if it holds for all addresses; ``source_ips`` is that as it was written."""
+    """``networks`` is None if the entry holds for all addresses; ``source_ips`` is its original text."""
 
     pattern: ResourcePattern
     actions: tuple[Action, ...]
@@ -36,7 +36,7 @@ class PolicyEntry(NamedTuple):
 
     @classmethod
     def parse(cls, entry: AclEntry) -> PolicyEntry:
-        """BadPolicy for the first thing that is wrong, in Apache's order."""
+        """An entry from a request's body. BadPolicy for the first error, in Apache's order."""
         pattern = ResourcePattern.parse(entry.resource)
         if pattern is None:
             raise BadPolicy("The resource is null.")
@@ -91,7 +91,7 @@ class Acl:
     """The policies of one subject by type, each with its entries by resource, in the order of their creation."""
 
     def __init__(self, policies: Iterable[AclPolicy]):
-        """BadPolicy if one of them, or all together, is none."""
+        """BadPolicy if a policy is not valid, or if they are not valid together."""
         self._policies: dict[PolicyType, list[PolicyEntry]] = {}
         for policy in policies:
             if not policy.entries:
@@ -108,8 +108,8 @@ class Acl:
         return not self._policies
 
     def updated(self, changes: Acl) -> Acl:
-        """With the entries of ``changes``: those of a resource that has one already take its place. BadPolicy if they
-        are too many."""
+        """These policies with the entries of ``changes``, which replace entries for the same resource. BadPolicy if
+        there are too many."""
         after = self._copy()
         for policy_type, entries in changes._policies.items():
             known = after._policies.setdefault(policy_type, [])
@@ -120,7 +120,7 @@ class Acl:
         return after
 
     def without(self, policy_type: PolicyType, pattern: ResourcePattern) -> Acl:
-        """Without the entry of that resource, if there is one."""
+        """These policies without the entry for that resource, if there is one."""
         after = self._copy()
         entries = after._policies.get(policy_type, [])
         index = next((i for i, entry in enumerate(entries) if entry.pattern == pattern), len(entries))
@@ -130,7 +130,8 @@ class Acl:
         return after
 
     def body(self, subject: str, resource_filter: str = "") -> AclInfo:
-        """With the entries that have ``resource_filter`` in their resource; without policies if none has."""
+        """The policies as a body, with the entries whose resource contains ``resource_filter``. It has no policies if
+        there are none."""
         policies = []
         for policy_type, entries in self._policies.items():
             wanted = [entry.body() for entry in entries if resource_filter in entry.pattern.key]
@@ -148,7 +149,7 @@ class Acl:
         return None
 
     def depends_on_address(self, resource: Resource, actions: Sequence[Action]) -> bool:
-        """Whether an entry about this holds for some addresses alone."""
+        """Whether a matching entry holds only for some addresses."""
         return any(
             entry.networks is not None and entry.is_about(resource, actions)
             for entries in self._policies.values()

@@ -1,4 +1,4 @@
-"""What a policy is about, and what may be done with it: ``ResourceType``, ``ResourcePattern``, ``Resource`` and
+"""The resources of policies, and the actions on them: ``ResourceType``, ``ResourcePattern``, ``Resource`` and
 ``Action`` of Apache RocketMQ 5.5.0."""
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def by_name(kind: type[E], name: str | None) -> E | None:
 
 
 class Resource(NamedTuple):
-    """One thing by its full name: what a request is about."""
+    """The resource of a request, by its full name."""
 
     type: ResourceType
     name: str
@@ -64,17 +64,17 @@ class Resource(NamedTuple):
 
 
 def topic_resource(topic: str) -> Resource:
-    """A retry topic belongs to its group."""
+    """The resource of a topic. A retry topic belongs to its group."""
     return group_resource(topic) if topic.startswith(RETRY_PREFIX) else Resource(ResourceType.TOPIC, topic)
 
 
 def group_resource(group: str) -> Resource:
-    """Also by the name of its retry topic."""
+    """The resource of a group, also given by the name of its retry topic."""
     return Resource(ResourceType.GROUP, group.removeprefix(RETRY_PREFIX))
 
 
 class Precision(Enum):
-    """How exactly a pattern names a resource, the least exact first."""
+    """How exactly a pattern names a resource, in ascending order."""
 
     EVERYTHING = 0
     ALL_OF_TYPE = 1
@@ -83,7 +83,7 @@ class Precision(Enum):
 
 
 class ResourcePattern(NamedTuple):
-    """What an entry of a policy names: ``Topic:orders``, ``Topic:order*``, ``Topic:*`` or ``*``."""
+    """The pattern of a policy's entry: ``Topic:orders``, ``Topic:order*``, ``Topic:*`` or ``*``."""
 
     type: ResourceType
     precision: Precision
@@ -91,7 +91,7 @@ class ResourcePattern(NamedTuple):
 
     @classmethod
     def parse(cls, key: str | None) -> ResourcePattern | None:
-        """None for what names no resource: a blank text, or one without a known type before the colon."""
+        """A pattern from its text. None if the text is blank, or has no known type before the colon."""
         if not key or not key.strip():
             return None
         if key == ANY:
@@ -124,7 +124,7 @@ class ResourcePattern(NamedTuple):
 
     @property
     def rank(self) -> tuple[int, int]:
-        """Of two patterns that match a resource, the one of the higher rank names it more exactly."""
+        """If two patterns match a resource, the one with the higher rank is more exact."""
         if self.type is ResourceType.ANY:
             return 0, 0
         return self.precision.value, len(self.name) if self.precision is Precision.PREFIX else 0

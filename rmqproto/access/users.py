@@ -1,5 +1,4 @@
-"""Who asks: a user, with the password that signatures are made with (``User``, ``UserType`` and ``UserStatus``,
-5.5.0)."""
+"""Users, with the password that signatures are made with (``User``, ``UserType`` and ``UserStatus``, 5.5.0)."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ from rmqproto.access.resources import by_name
 from rmqproto.bodies.acl import UserAccount, UserInfo
 
 SUBJECT_PREFIX = "User:"
-"""Before a user's name, whose policies are meant."""
+"""The prefix of a user's name in a subject."""
 
 
 class UserType(StrEnum):
@@ -24,7 +23,7 @@ class UserStatus(StrEnum):
 
 
 class User(NamedTuple):
-    """``password`` is empty where it is not needed."""
+    """``password`` is empty if it is not needed."""
 
     name: str
     password: str
@@ -36,7 +35,7 @@ class User(NamedTuple):
 
     @classmethod
     def listed(cls, info: UserInfo) -> User:
-        """As a broker lists it. What it does not say is as in a new user."""
+        """A user as a broker lists it. Missing fields are as in a new user."""
         type, status = by_name(UserType, info.user_type), by_name(UserStatus, info.user_status)
         return cls(info.username, "", type or UserType.NORMAL, status or UserStatus.ENABLE)
 
@@ -51,6 +50,6 @@ class User(NamedTuple):
 
 
 def parse_subject(text: str | None) -> str | None:
-    """``User:name`` in Apache's spelling; None for what names no subject."""
+    """``User:name`` in Apache's spelling; None if the text names no subject."""
     kind, _, name = (text or "").partition(":")
     return SUBJECT_PREFIX + name if kind.lower() == "user" else None

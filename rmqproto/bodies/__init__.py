@@ -1,5 +1,5 @@
-"""Typed bodies by subject. ``bodies.routes`` is loaded at its first use: a client of all admin calls knows all of these
-files, and a command needs one or two. ``from rmqproto.bodies.routes import …`` loads it at once."""
+"""Typed bodies by subject. A file such as ``bodies.routes`` is loaded at its first use: the client of all admin calls
+refers to every file, but a command needs only one or two. ``from rmqproto.bodies.routes import …`` loads it at once."""
 
 from __future__ import annotations
 

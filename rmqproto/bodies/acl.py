@@ -6,8 +6,8 @@ from rmqproto.bodies.base import Body
 
 
 class UserInfo(Body, kw_only=True):
-    """One user in the answer of 3005, for what shows users. Brokers send the password in clear text; it is not read:
-    ``UserAccount`` is for what needs it."""
+    """One user in the answer of 3005, for showing users. Brokers send the password in clear text, but it is not read
+    here; ``UserAccount`` has it."""
 
     user_status: str | None = None
     user_type: str | None = None
@@ -15,8 +15,8 @@ class UserInfo(Body, kw_only=True):
 
 
 class UserAccount(Body, kw_only=True):
-    """One user with the password, for what copies users or shows them as mqadmin does. Body of 3001 and 3002: what is
-    None is not changed, and the name is that of the header."""
+    """One user with the password, for copying users or showing them as mqadmin does. Body of 3001 and 3002: fields that
+    are None are not changed, and the name is that of the header."""
 
     password: str | None = None
     user_status: str | None = None

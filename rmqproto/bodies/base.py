@@ -1,6 +1,6 @@
-"""Typed bodies: the JSON that requests and answers carry (the body classes of Apache RocketMQ 5.5.0).
+"""Typed bodies: the JSON of requests and answers (the body classes of Apache RocketMQ 5.5.0).
 
-Members stand in the order of their wire names, as fastjson writes a bean, so ``fastjson.dumps`` of a Struct looks like
+Members are in the order of their wire names, as fastjson writes a bean, so ``fastjson.dumps`` of a Struct looks like
 Apache's answer. Members that are None are not written. Times are ms since the epoch.
 """
 
@@ -18,7 +18,7 @@ class Body(msgspec.Struct, kw_only=True, rename="camel"):
 class MessageQueue(msgspec.Struct, frozen=True, order=True, rename="camel"):
     """A queue's full name. Sorts by topic, broker and queue id, as clients sort queues before they allocate them.
 
-    The wire has the members in another order, which matters to no reader.
+    The wire has the members in another order, which does not matter to readers.
     """
 
     topic: str
@@ -27,7 +27,7 @@ class MessageQueue(msgspec.Struct, frozen=True, order=True, rename="camel"):
 
 
 class DataVersion(Body, kw_only=True):
-    """How often a table was changed, and when the last time. Tables with different versions differ."""
+    """How often a table was changed, and the time of the last change. Tables with different versions differ."""
 
     counter: Int64 = 0
     state_version: Int64 = 0

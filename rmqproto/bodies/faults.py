@@ -6,13 +6,13 @@ from rmqproto.bodies.base import Body
 
 
 class FaultRules(Body, kw_only=True):
-    """Body of SET_FAULTS: rules such as ``SEND_MESSAGE:error=SYSTEM_BUSY:count=2``, in place of those before."""
+    """Body of SET_FAULTS: rules such as ``SEND_MESSAGE:error=SYSTEM_BUSY:count=2``, which replace the earlier ones."""
 
     rules: list[str] = []
 
 
 class FaultState(Body, kw_only=True):
-    """``hits``: requests that went wrong by this rule."""
+    """``hits``: requests that this rule made fail."""
 
     rule: str
     hits: int = 0

@@ -53,8 +53,8 @@ class SubscriptionGroups(Body, kw_only=True):
 
 
 class SubscriptionData(Body, kw_only=True):
-    """What a group wants of a topic. ``code_set`` comes as numbers, text or zeros, depending on the client. Never use
-    it: compute the hashes from ``tags_set``."""
+    """A group's subscription to a topic. ``code_set`` comes as numbers, text or zeros, depending on the client. Never
+    use it: compute the hashes from ``tags_set``."""
 
     class_filter_mode: bool = False
     code_set: list[Int32] | None = None

@@ -11,8 +11,8 @@ from rmqproto.java.java_numbers import Int32, Int64
 
 
 class BrokerLiteInfo(Body, kw_only=True):
-    """Answer of 200074. ``topic_meta``: parent topics and after how many minutes their lite topics expire, -1 for
-    never. ``group_meta``: parent topics and the groups that are bound to them."""
+    """Answer of 200074. ``topic_meta``: minutes after which lite topics expire, by parent topic; -1 for never.
+    ``group_meta``: the groups that are bound to each parent topic."""
 
     cq_table_size: Int32 = 0
     current_lmq_num: Int32 = 0
@@ -27,7 +27,7 @@ class BrokerLiteInfo(Body, kw_only=True):
 
 
 class ParentTopicInfo(Body, kw_only=True):
-    """Answer of 200075. ``lmq_num`` counts the light queues of the whole broker. ``groups`` is None where the topic has
+    """Answer of 200075. ``lmq_num`` counts the light queues of the whole broker. ``groups`` is None if the topic has
     none."""
 
     groups: list[str] | None = None
@@ -43,7 +43,7 @@ class ClientGroup(Body, kw_only=True):
 
 
 class LiteTopicInfo(Body, kw_only=True):
-    """Answer of 200076. ``sharding_to_broker``: of several brokers, this one keeps the lite topic."""
+    """Answer of 200076. ``sharding_to_broker``: the broker that keeps the lite topic."""
 
     lite_topic: str
     parent_topic: str
@@ -65,7 +65,7 @@ class LiteClientInfo(Body, kw_only=True):
 
 
 class LiteLag(Body, kw_only=True):
-    """``LiteLagInfo``: how far a group is behind in one lite topic."""
+    """``LiteLagInfo``: a group's lag in one lite topic."""
 
     earliest_unconsumed_timestamp: Int64 = -1
     lag_count: Int64 = 0
@@ -73,7 +73,7 @@ class LiteLag(Body, kw_only=True):
 
 
 class LiteGroupInfo(Body, kw_only=True):
-    """Answer of 200078: of one lite topic where the request names one, else those with the most lag."""
+    """Answer of 200078: one lite topic if the request names one, else those with the most lag."""
 
     earliest_unconsumed_timestamp: Int64 = -1
     group: str
@@ -86,7 +86,7 @@ class LiteGroupInfo(Body, kw_only=True):
 
 
 class OffsetOption(Body, kw_only=True):
-    """Where a subscription begins. ``type``: POLICY (``value`` 0 where the group is, 1 the first message, 2 the end),
+    """Where a subscription begins. ``type``: POLICY (``value`` 0 the group's offset, 1 the first message, 2 the end),
     OFFSET, TAIL_N, TIMESTAMP."""
 
     type: str = "POLICY"
@@ -102,17 +102,17 @@ class OffsetOption(Body, kw_only=True):
 
     @classmethod
     def at(cls, queue_offset: int) -> OffsetOption:
-        """At a queue offset of the lite topic."""
+        """Begins at a queue offset of the lite topic."""
         return cls(type="OFFSET", value=queue_offset)
 
     @classmethod
     def tail(cls, count: int) -> OffsetOption:
-        """With the last ``count`` messages; Apache's brokers count from where the group is."""
+        """Begins with the last ``count`` messages. Apache's brokers count from the group's offset."""
         return cls(type="TAIL_N", value=count)
 
     @classmethod
     def since(cls, timestamp_ms: int) -> OffsetOption:
-        """With the first message stored at or after a time, in ms since 1970; Apache's brokers pass over it."""
+        """Begins with the first message stored at or after a time, in ms since 1970. Apache's brokers ignore it."""
         return cls(type="TIMESTAMP", value=timestamp_ms)
 
 

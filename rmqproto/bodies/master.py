@@ -1,4 +1,4 @@
-"""Bodies in which a master tells of its slaves, of cold reads, and of RocksDB; and the note that a slave keeps."""
+"""Bodies about a master's slaves, cold reads and RocksDB, and the file in which a slave describes its log."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class HaConnection(Body, kw_only=True):
 
 
 class HaClient(Body, kw_only=True):
-    """A slave's own side; all 0 from a master. Times in ms."""
+    """The slave's side; all 0 from a master. Times in ms."""
 
     last_read_timestamp: Int64 = 0
     last_write_timestamp: Int64 = 0
@@ -43,7 +43,7 @@ class HaStatus(Body, kw_only=True):
 
 
 class ColdDataFlow(Body, kw_only=True):
-    """Answer of 2003: what groups have read of cold data (``runtime_table``), and what they may read, in bytes."""
+    """Answer of 2003: how much cold data groups have read (``runtime_table``) and may read, in bytes."""
 
     runtime_table: dict[str, Any] = {}
     config_table: dict[str, Int64] = {}
@@ -61,14 +61,14 @@ class RocksDbProgress(Body, kw_only=True):
 
 
 class SlaveLog(Body, kw_only=True):
-    """What a slave of ours leaves in its store for its next start."""
+    """The description of its log that our slave stores for its next start."""
 
     is_slave: bool = False
     is_other_log: bool = False
-    """Whether its log is another than its master's."""
+    """Whether its log differs from its master's."""
 
 
 class SlaveLogFile(Body, kw_only=True):
-    """``config/slaveLog.json``, which is ours."""
+    """``config/slaveLog.json``, a file of rmqserver only."""
 
     slave_log: SlaveLog = msgspec.field(default_factory=SlaveLog)

@@ -1,5 +1,5 @@
-"""Bodies of POP: what is written to the revive log, batch acknowledgements, and the assignment of queues by the
-broker (``PopCheckPoint``, ``AckMsg``, ``BatchAckMsg``, ``BatchAck``, 5.5.0). Times are ms since 1970, offsets queue
+"""Bodies of POP: entries of the revive log, batch acknowledgements, and the assignment of queues by the broker
+(``PopCheckPoint``, ``AckMsg``, ``BatchAckMsg``, ``BatchAck``, 5.5.0). Times are ms since 1970, offsets queue
 offsets."""
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ def _as(name: str) -> Any:
 
 
 class CheckPoint(Body, kw_only=True):
-    """Messages of one queue that one pop handed out: they are invisible until ``pop_time`` + ``invisible_time``.
+    """Messages of one queue that one pop returned. They are invisible until ``pop_time`` + ``invisible_time``.
 
-    A message's offset is ``start_offset`` plus its entry of ``offset_diffs``; in check points of old brokers, which
-    have none, plus its number. Bit ``n`` of ``bit_map``: the message of that number is acknowledged."""
+    A message's offset is ``start_offset`` plus its entry of ``offset_diffs``. Check points of old brokers have no such
+    entries; there it is ``start_offset`` plus the message's number. Bit ``n`` of ``bit_map`` says that message ``n`` is
+    acknowledged."""
 
     bit_map: Int32 = msgspec.field(default=0, name="bm")
     broker_name: str | UnsetType | None = msgspec.field(default=UNSET, name="bn")
@@ -33,7 +34,7 @@ class CheckPoint(Body, kw_only=True):
     pop_time: Int64 = _as("pt")
     queue_id: Int32 = _as("q")
     revive_time: Int64 | UnsetType | None = msgspec.field(default=UNSET, name="reviveTime")
-    """Written for Apache's readers; it is the sum of the two others."""
+    """The sum of the two others, written for Apache's readers."""
     revive_offset: Int64 = msgspec.field(default=0, name="ro")
     put_again_times: str | UnsetType | None = msgspec.field(default=UNSET, name="rp")
     start_offset: Int64 = _as("so")
@@ -47,7 +48,7 @@ class CheckPoint(Body, kw_only=True):
 
 
 class AckMessage(Body, kw_only=True):
-    """Messages of a check point are acknowledged: ``ack_offset``, or those of ``ack_offsets``."""
+    """Acknowledged messages of a check point: ``ack_offset``, or those of ``ack_offsets``."""
 
     ack_offset: Int64 = msgspec.field(default=-1, name="ao")
     ack_offsets: list[Int64] | UnsetType | None = msgspec.field(default=UNSET, name="aol")
@@ -64,8 +65,8 @@ class AckMessage(Body, kw_only=True):
 
 
 encode_entry: Callable[[CheckPoint | AckMessage], bytes] = msgspec.json.Encoder().encode
-"""As ``fastjson.dumps`` writes other bodies, in a tenth of the time: there is nothing in these that the dialect has in
-a way of its own, and what is unset is left out."""
+"""Writes the same as ``fastjson.dumps`` in a tenth of the time: these bodies have nothing that the dialect writes
+differently. Unset members are left out."""
 
 
 class BatchAck(Body, kw_only=True):
@@ -91,8 +92,8 @@ class BatchAcks(Body, kw_only=True):
 
 
 class RequestMode(Body, kw_only=True):
-    """Body of 401: how a group gets a topic's messages, ``PULL`` or ``POP``. ``pop_share_queue_num``: with how many
-    others a client shares its queues; 0 or less: all share all."""
+    """Body of 401: how a group gets a topic's messages, ``PULL`` or ``POP``. ``pop_share_queue_num``: the number of
+    other clients with which a client shares its queues; with 0 or less all share all."""
 
     consumer_group: str
     mode: str = "PULL"
@@ -122,6 +123,6 @@ class QueueAssignment(Body, kw_only=True):
 
 
 class Assignments(Body, kw_only=True):
-    """Answer of 400. None: nothing is known, and the client keeps what it has."""
+    """Answer of 400. With None the broker knows no assignment, and the client keeps its queues."""
 
     message_queue_assignments: list[QueueAssignment] | None = None

@@ -1,4 +1,5 @@
-"""Bodies about replicas: which master wrote what, and which replicas are in sync. Offsets are commit log offsets."""
+"""Bodies about replicas: which master wrote which part of the log, and which replicas are in sync. Offsets are commit
+log offsets."""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ class ReplicaSets(Body, kw_only=True):
 
 
 class SyncStateSet(Body, kw_only=True):
-    """The ids of the replicas that are in sync, the master's among them; the epoch counts the changes of the set."""
+    """The ids of the replicas in sync, including the master. The epoch counts the changes of the set."""
 
     sync_state_set: list[Int64] = []
     sync_state_set_epoch: Int32 = 0

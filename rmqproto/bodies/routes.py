@@ -35,7 +35,7 @@ class QueueData(Body, kw_only=True):
 
 
 class TopicRoute(Body, kw_only=True):
-    """``TopicRouteData``: where a topic lives."""
+    """``TopicRouteData``: a topic's queues and their brokers."""
 
     broker_datas: list[BrokerData] = []
     filter_server_table: dict[str, list[str]] = {}
@@ -45,7 +45,7 @@ class TopicRoute(Body, kw_only=True):
 
 
 class DisplacedBroker(Body, kw_only=True):
-    """Without integer keys: Apache's clients do not know it, and could not skip those."""
+    """A displaced broker. It has no integer keys: Apache's clients do not know this body, and cannot skip such keys."""
 
     broker_addr: str
     broker_id: Int64
@@ -57,7 +57,7 @@ class ClusterInfo(Body, kw_only=True):
     broker_addr_table: dict[str, BrokerData] = {}
     cluster_addr_table: dict[str, list[str]] = {}
     displaced_brokers: list[DisplacedBroker] | None = None
-    """Ours, where there are some: brokers that are alive, and whose name and id another one has, as it registered
+    """Our extension, None without such brokers: live brokers whose name and id belong to another that registered
     later."""
 
 
@@ -81,7 +81,7 @@ class BrokerMemberGroupAnswer(Body, kw_only=True):
 
 
 class TopicConfig(Body, kw_only=True, gc=False):
-    """A topic as the broker keeps it. ``attributes`` of names we do not know are kept."""
+    """A topic as the broker keeps it. Unknown ``attributes`` are kept."""
 
     attributes: dict[str, str] = {}
     order: bool = False

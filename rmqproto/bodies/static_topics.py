@@ -1,5 +1,5 @@
-"""Bodies about static topics: which logical queue is which queue of which broker. Logical offsets count through all
-queues that a logical queue has been on; the others are queue offsets. Times are ms since 1970, -1 for none."""
+"""Bodies about static topics: the mapping of logical queues to queues of brokers. Logical offsets count through all
+queues that a logical queue has been on; other offsets are queue offsets. Times are ms since 1970, -1 for none."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ GLOBAL_SCOPE = "__global__"
 
 class LogicQueueMappingItem(Body, kw_only=True):
     """One stay of a logical queue: generation ``gen`` is on queue ``queue_id`` of broker ``bname``, whose offset
-    ``start_offset`` is the logical one ``logic_offset`` (-1: not decided). ``end_offset`` -1: it has not ended."""
+    ``start_offset`` equals the logical ``logic_offset`` (-1: not decided). ``end_offset`` is -1 if the stay has not
+    ended."""
 
     bname: str
     end_offset: Int64 = -1
@@ -25,7 +26,7 @@ class LogicQueueMappingItem(Body, kw_only=True):
 
 
 class TopicQueueMappingInfo(Body, kw_only=True):
-    """What the nameservers are told: ``curr_id_map`` has the queues of this broker by logical queue."""
+    """The part that is sent to nameservers: ``curr_id_map`` has the queues of this broker by logical queue."""
 
     bname: str
     curr_id_map: dict[Int32, Int32] = {}
@@ -57,7 +58,7 @@ class TopicConfigAndQueueMapping(TopicConfig, kw_only=True):
 
 
 class TopicRemappingDetail(Body, kw_only=True):
-    """``TopicRemappingDetailWrapper``: the file in which a tool keeps a topic's mapping before and after a change, by
+    """``TopicRemappingDetailWrapper``: the file in which a tool keeps a topic's mappings before and after a change, by
     broker name."""
 
     broker_config_map: dict[str, TopicConfigAndQueueMapping] = {}

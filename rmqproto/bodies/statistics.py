@@ -13,7 +13,8 @@ from rmqproto.wire.fastjson import ObjectMap
 
 
 class TopicOffset(Body, kw_only=True):
-    """One queue's ends. ``max_offset`` is the next to be written. ``last_update_timestamp`` is 0 for an empty queue."""
+    """One queue's ends. ``max_offset`` is the offset that the next message will get. ``last_update_timestamp`` is 0 for
+    an empty queue."""
 
     last_update_timestamp: Int64 = 0
     max_offset: Int64 = 0
@@ -28,7 +29,7 @@ class TopicStats(Body, kw_only=True):
 
 
 class ConsumeOffset(Body, kw_only=True):
-    """One queue of one group: broker, consumer and pull offsets are queue offsets."""
+    """One queue of one group. Broker, consumer and pull offsets are queue offsets."""
 
     broker_offset: Int64 = 0
     consumer_offset: Int64 = 0
@@ -223,7 +224,7 @@ class DelayOffsets(Body, kw_only=True):
 
 
 class TimerMetric(Body, kw_only=True):
-    """How many messages of one topic wait for their time, and when that last changed, in ms."""
+    """The count of a topic's messages that wait for their time, and when it last changed, in ms."""
 
     count: Int64 = 0
     time_stamp: Int64 = 0

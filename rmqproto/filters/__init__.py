@@ -1,1 +1,1 @@
-"""Which messages somebody wants: tags, SQL92, and what our tools take besides."""
+"""Message filters: tags, SQL92, and the conditions of our tools."""

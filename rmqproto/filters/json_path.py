@@ -1,5 +1,5 @@
-"""Paths into JSON bodies: ``$.order.lines[0]['unit price']``. Names and indexes only. Whatever selects messages asks
-here, so that all select the same ones: commands, dashboard, a replay with Spark and without."""
+"""Paths into JSON bodies: ``$.order.lines[0]['unit price']``. Names and indexes only. Commands, the dashboard, and
+replays with and without Spark all use it, so that they select the same messages."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from rmqproto.errors import UsageError
 Step = str | int
 Path = tuple[Step, ...]
 PathTexts = tuple[tuple[Path, str], ...]
-"""Paths, and the text that must stand at each."""
+"""Paths and the text required at each."""
 
 _STEP = re.compile(r"\.([^.\[\]'*]+)|\[(\d+)\]|\['([^'\]]+)'\]")
 
 
 def parse_path(text: str) -> Path:
-    """UsageError for anything but names and indexes behind ``$``."""
+    """A path from its text. UsageError for anything but names and indexes after ``$``."""
     at, steps = 1, []
     while at < len(text):
         step = _STEP.match(text, at)
@@ -34,18 +34,18 @@ def parse_path(text: str) -> Path:
 
 
 def parse_values(values: Mapping[str, str]) -> PathTexts:
-    """UsageError if a path is none."""
+    """Parsed paths and their texts. UsageError for an invalid path."""
     return tuple((parse_path(path), text) for path, text in values.items())
 
 
 def has_texts(wanted: PathTexts, body: bytes) -> bool:
-    """Whether every wanted text stands at its path."""
+    """Whether the body has every wanted text at its path."""
     document = document_of(body)
     return all(text_at(document, path) == text for path, text in wanted)
 
 
 def document_of(body: bytes) -> Any:
-    """The body as JSON, its numbers as they are written; None if it is none."""
+    """The body as JSON, with numbers as they are written; None if it is not JSON."""
     try:
         return json.loads(body, parse_int=str, parse_float=str, parse_constant=str)
     except (ValueError, RecursionError):
@@ -53,8 +53,8 @@ def document_of(body: bytes) -> Any:
 
 
 def text_at(document: Any, path: Path) -> str | None:
-    """A string as it is, a number as it is written, ``true`` or ``false``. None if the document has no such place, and
-    for null, objects and arrays."""
+    """The text of the value at ``path``: a string, a number as it is written, ``true`` or ``false``. None if there is
+    no such place, and for null, objects and arrays."""
     value = document
     for step in path:
         if isinstance(step, int):

@@ -1,5 +1,5 @@
-"""Which stored messages somebody wants to read: conditions on times, tags, keys, ids, properties and bodies, compiled
-once. The one rule behind every command that selects messages, with Spark and without."""
+"""Conditions that select stored messages by times, tags, keys, ids, properties and bodies, compiled once. Every command
+that selects messages uses them, with Spark and without."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from rmqproto.message import properties as props
 from rmqproto.message.record import StoredMessage
 
 TakesMessage = Callable[[StoredMessage, Mapping[str, str]], bool]
-"""Decides by a message and its properties, which the caller has parsed already. ProtocolError if a condition is about
-the body, and the body cannot be decompressed."""
+"""Decides by a message and its properties, which the caller has parsed already. ProtocolError if a condition needs the
+body and it cannot be decompressed."""
 
 
 class MessageConditions(msgspec.Struct, frozen=True, kw_only=True):
     """All must hold. Times are ms since the epoch, by the broker's clock; the end is not included. ``tags`` is an
-    expression (``a || b``), ``keys`` must all be there, ``ids`` are unique keys or offset ids, of which one must be the
+    expression (``a || b``), ``keys`` must all be present. ``ids`` are unique keys or offset ids, and one must be the
     message's."""
 
     start_time_ms: int | None = None
@@ -33,15 +33,15 @@ class MessageConditions(msgspec.Struct, frozen=True, kw_only=True):
     ids: list[str] = []
     sql92: str | None = None
     json_values: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
-    """JSON path (``json_path.py``) -> the text that must stand there in the body. Unset if nothing is asked for; then
-    it is not part of a plan's identity, so that plans from before it existed stay what they are."""
+    """JSON path (``json_path.py``) -> the text required there in the body. If unset it is not part of a plan's
+    identity, so that plans older than this field keep theirs."""
     body_pattern: str | msgspec.UnsetType = msgspec.UNSET
     """A regular expression that must be found in the body's text. Unset as ``json_values``."""
 
 
 def compile_conditions(conditions: MessageConditions) -> TakesMessage:
-    """UsageError if a JSON path or a regular expression is none, Sql92Error for an expression that does not compile.
-    What costs most is looked at last."""
+    """UsageError for an invalid JSON path or regular expression, Sql92Error for an expression that does not compile.
+    The most expensive conditions are checked last."""
     tags = parse_tags(conditions.tags)
     ids = frozenset(conditions.ids)
     keys = frozenset(conditions.keys)
@@ -49,7 +49,7 @@ def compile_conditions(conditions: MessageConditions) -> TakesMessage:
     end_ms = conditions.end_time_ms if conditions.end_time_ms is not None else 1 << 63
     accepts = None
     if conditions.sql92 is not None:
-        from rmqproto.filters.sql92 import compile_sql92  # 8 ms, which few calls need
+        from rmqproto.filters.sql92 import compile_sql92  # 8 ms, needed by few calls
 
         accepts = compile_sql92(conditions.sql92)
     in_body = _body_condition(conditions)
@@ -70,7 +70,7 @@ def compile_conditions(conditions: MessageConditions) -> TakesMessage:
 
 
 def _body_condition(conditions: MessageConditions) -> Callable[[bytes], bool] | None:
-    """None if any body will do."""
+    """The condition on bodies; None if any body will do."""
     values = parse_values(conditions.json_values or {})
     pattern = compile_pattern(conditions.body_pattern) if conditions.body_pattern else None
     if not values and pattern is None:
@@ -79,7 +79,7 @@ def _body_condition(conditions: MessageConditions) -> Callable[[bytes], bool] | 
 
 
 def compile_pattern(text: str) -> re.Pattern[str]:
-    """UsageError, which says where, if it is no regular expression."""
+    """A compiled regular expression. UsageError, which says where, if it is not valid."""
     try:
         return re.compile(text)
     except re.error as error:
@@ -87,5 +87,5 @@ def compile_pattern(text: str) -> re.Pattern[str]:
 
 
 def has_pattern(pattern: re.Pattern[str], body: bytes) -> bool:
-    """Whether the pattern is found in a body's text. Bytes that are no UTF-8 stand in the text as ``\\xff``."""
+    """Whether the pattern is found in a body's text. Bytes that are not UTF-8 appear in the text as ``\\xff``."""
     return pattern.search(body.decode("utf-8", "backslashreplace")) is not None

@@ -1,5 +1,5 @@
-"""Which messages a subscription wants, decided in two stages: first by the tags code in the consume queue; then, if
-that cannot decide, by the properties of the record (``MessageFilter``, 5.5.0)."""
+"""The filter of a subscription, in two stages: first by the tags code in the consume queue; then, if that cannot
+decide, by the properties of the record (``MessageFilter``, 5.5.0)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ AcceptsCode = Callable[[int], bool]
 AcceptsProperties = Callable[[Mapping[str, str]], bool]
 """Decides by a message's properties."""
 AcceptsRawProperties = Callable[[bytes], bool]
-"""Decides by a message's properties as its record holds them: most ask for one or two of ten."""
+"""Decides by the raw properties of a record: most filters need only one or two of ten."""
 
 
 class AcceptsValues(NamedTuple):
-    """Decides by the values of properties that somebody else has found: by ``names``, each with its separator.
-    ``accepts`` takes a value for each, in their order; None for a property that is missing."""
+    """Decides by property values that the caller has looked up by ``names``, each with its separator. ``accepts`` takes
+    a value for each in the same order; None for a missing property."""
 
     names: tuple[bytes, ...]
     accepts: Callable[..., bool]
@@ -25,8 +25,8 @@ class AcceptsValues(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MessageFilter:
-    """Compiled once for a subscription. A stage that is None lets everything pass. A message is wanted if both stages
-    take it. ``accepts_values``, if there is one, says the same as ``accepts_properties``."""
+    """Compiled once for a subscription. A stage that is None accepts everything, and a message matches if both stages
+    accept it. ``accepts_values``, if present, decides the same as ``accepts_properties``."""
 
     accepts_code: AcceptsCode | None = None
     accepts_properties: AcceptsRawProperties | None = None

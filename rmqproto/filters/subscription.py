@@ -1,4 +1,4 @@
-"""Tag expressions: ``*`` or ``TagA || TagB``, and what they match (``FilterAPI`` and ``SubscriptionData``, 5.5.0).
+"""Tag expressions, ``*`` or ``TagA || TagB``, and their matching (``FilterAPI`` and ``SubscriptionData``, 5.5.0).
 
 A broker compares the hashes in its consume queues, so it may deliver a message whose tag only has the same hash as a
 wanted one. The client compares the tags themselves.
@@ -26,18 +26,18 @@ class Sql92:
 
 @dataclass(frozen=True, slots=True)
 class TagFilter:
-    """``tags`` is None if everything matches. Empty (an expression of separators only) matches nothing. ``codes``
-    are the hashes of ``tags``."""
+    """``tags`` is None if everything matches. Empty ``tags`` (from an expression of separators only) match nothing.
+    ``codes`` are the hashes of ``tags``."""
 
     tags: frozenset[str] | None
     codes: frozenset[int]
 
     def matches_code(self, tags_code: int) -> bool:
-        """For brokers, by the code of a consume queue unit. True for every wanted message and for some others."""
+        """For brokers, by the code of a consume queue unit. True for every matching message and for some others."""
         return self.tags is None or tags_code in self.codes
 
     def matches(self, tags: str | None) -> bool:
-        """For clients, by the message's own TAGS."""
+        """For clients, by the message's TAGS."""
         return self.tags is None or tags in self.tags
 
 
@@ -45,7 +45,7 @@ EVERYTHING = TagFilter(None, frozenset())
 
 
 def parse_tags(expression: str | None) -> TagFilter:
-    """Never fails: no expression, an empty one and ``*`` are everything."""
+    """The filter of an expression. It never fails: None, an empty expression and ``*`` match everything."""
     if not expression or expression == ALL:
         return EVERYTHING
     tags = frozenset(tag for part in expression.split(TAG_SEPARATOR) if (tag := part.strip()))
@@ -53,8 +53,8 @@ def parse_tags(expression: str | None) -> TagFilter:
 
 
 def subscription_data(topic: str, expression: str, *, version: int, expression_type: str = TAG) -> SubscriptionData:
-    """What a consumer's heartbeats say about one topic. ``version`` has to grow when the expression changes: Apache's
-    clients take the time in ms."""
+    """A consumer's subscription to one topic, for heartbeats. ``version`` has to grow when the expression changes;
+    Apache's clients use the time in ms."""
     if expression_type != TAG:
         return SubscriptionData(
             topic=topic,

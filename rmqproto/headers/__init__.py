@@ -1,4 +1,4 @@
-"""Typed headers by subject. ``headers.tables`` is loaded at its first use, as ``bodies.routes`` is."""
+"""Typed headers by subject. A file such as ``headers.tables`` is loaded at its first use, as in ``rmqproto.bodies``."""
 
 from __future__ import annotations
 

@@ -8,8 +8,8 @@ from rmqproto.headers.base import Header
 
 
 class UserHeader(Header, kw_only=True):
-    """3001 AUTH_CREATE_USER, 3002 AUTH_UPDATE_USER, 3003 AUTH_DELETE_USER, 3004 AUTH_GET_USER. ``access_key``: who
-    asks, for the broker; a client's signature adds it."""
+    """3001 AUTH_CREATE_USER, 3002 AUTH_UPDATE_USER, 3003 AUTH_DELETE_USER, 3004 AUTH_GET_USER. ``access_key`` is the
+    requesting user, for the broker; a client's signature adds it."""
 
     username: str = ""
     access_key: str | None = msgspec.field(default=None, name="AccessKey")

@@ -1,8 +1,8 @@
-"""Typed headers: what the ext fields of each request and answer mean (the ``*RequestHeader`` and ``*ResponseHeader``
-classes of Apache RocketMQ 5.5.0).
+"""Typed headers: the ext fields of each request and answer (the ``*RequestHeader`` and ``*ResponseHeader`` classes of
+Apache RocketMQ 5.5.0).
 
-A field without a default must be there. Our names are in snake case; the wire's are the same in camel case, unless a
-field says otherwise.
+A field without a default is required. Names are in snake case here and in camel case on the wire, unless a field says
+otherwise.
 """
 
 from __future__ import annotations
@@ -29,17 +29,18 @@ class NoFields(Header, kw_only=True):
 H = TypeVar("H", bound=Header)
 
 LenientBool = Annotated[bool, msgspec.Meta(extra={"takes_one": True})]
-"""A boolean ext field for which "1" is true as well. For all others Apache's rule holds (``Boolean.parseBoolean``):
-"true" in any case is true, all other text is false."""
+"""A boolean ext field for which "1" is also true. All others follow Apache's rule (``Boolean.parseBoolean``): "true" in
+any case is true, all other text is false."""
 
 
 _JAVA_NUMBER = r"[+-]?\d{1,40}"
-"""What ``Integer.parseInt`` and ``Long.parseLong`` read, as far as they have room: also a plus, and zeros in front."""
+"""The texts that ``Integer.parseInt`` and ``Long.parseLong`` accept, apart from their ranges. A plus and leading zeros
+are allowed."""
 
 
 @cache
 def java_bools(type: type[Header]) -> tuple[str, ...]:
-    """The wire's names of the fields that are booleans by Apache's rule."""
+    """The wire names of the fields that are booleans by Apache's rule."""
     return tuple(field.encode_name for field in msgspec.structs.fields(type) if field.type in (bool, bool | None))
 
 
@@ -50,7 +51,7 @@ def _lenient_bools(type: type[Header]) -> tuple[str, ...]:
 
 @cache
 def _numbers(type: type[Header]) -> frozenset[str]:
-    """The wire's names of the fields that are numbers."""
+    """The wire names of the fields that are numbers."""
     fields = msgspec.structs.fields(type)
     return frozenset(field.encode_name for field in fields if {int, Int32, Int64} & {*_kinds(field.type)})
 
@@ -66,7 +67,7 @@ def ext_names(type: type[Header]) -> tuple[tuple[str, str], ...]:
 
 
 def to_ext(header: Header) -> dict[str, str]:
-    """The header as ext fields: every value as text, None left out."""
+    """The header as ext fields: every value as text, without those that are None."""
     ext: dict[str, str] = {}
     for name, field in ext_names(header.__class__):
         value = getattr(header, field)

@@ -16,18 +16,18 @@ PULL_CLASS_FILTER = 8
 PULL_LITE = 16
 
 PULL_BATCH_COUNT = 32
-"""Messages asked for at once: Apache's client default, and what a broker gives at most from memory."""
+"""Messages asked for at once: the default of Apache's client, and the most that a broker returns from memory."""
 
 Logical = str | None
-"""``lo``: of a static topic, whether ``queue_id`` is a logical queue (absent, or true) or the broker's own. Kept as
-text, which costs the hot path nothing."""
+"""``lo``: for a static topic, whether ``queue_id`` is a logical queue (absent or true) or the broker's own. It is kept
+as text, which costs the hot path nothing."""
 
 _LOGICAL: Any = msgspec.field(default=None, name="lo")
 
 
 class PullHeader(Header, kw_only=True):
     """11 PULL_MESSAGE, 361 LITE_PULL_MESSAGE. ``sys_flag`` holds the PULL_* bits; ``queue_offset`` is the next one
-    wanted. ``lite_topic``: of a lite topic below ``topic``."""
+    wanted. ``lite_topic`` names a lite topic below ``topic`` to pull from."""
 
     consumer_group: str
     topic: str
@@ -46,7 +46,7 @@ class PullHeader(Header, kw_only=True):
 
 
 class PullAnswer(Header, kw_only=True):
-    """Needed by clients on every 0, 19, 20 and 21. Offsets are queue offsets."""
+    """Clients need it in every answer with code 0, 19, 20 or 21. Offsets are queue offsets."""
 
     suggest_which_broker_id: Int64
     next_begin_offset: Int64
@@ -56,7 +56,7 @@ class PullAnswer(Header, kw_only=True):
     group_sys_flag: Int32 | None = None
     forbidden_type: Int32 | None = None
     offset_delta: Int64 | None = None
-    """Of a static topic: what a client adds to the offsets in the records."""
+    """For a static topic: the number that a client adds to the offsets in the records."""
 
 
 class QueryConsumerOffsetHeader(Header, kw_only=True):
@@ -70,7 +70,7 @@ class QueryConsumerOffsetHeader(Header, kw_only=True):
 
 
 class UpdateConsumerOffsetHeader(Header, kw_only=True):
-    """15 UPDATE_CONSUMER_OFFSET. None stands for a field that was not sent, which the broker refuses in words."""
+    """15 UPDATE_CONSUMER_OFFSET. None stands for a field that was not sent; the broker refuses it with a message."""
 
     consumer_group: str | None = None
     topic: str | None = None
@@ -88,8 +88,8 @@ class QueueHeader(Header, kw_only=True):
 
 
 class MaxOffsetHeader(QueueHeader, kw_only=True):
-    """30 GET_MAX_OFFSET. ``committed`` false asks for the end that includes what consumers cannot see yet. It is kept
-    as text, which costs the hot path nothing: ``is_committed`` reads it as Java does."""
+    """30 GET_MAX_OFFSET. ``committed`` false asks for the end including messages that consumers cannot see yet. It is
+    kept as text, which costs the hot path nothing: ``is_committed`` reads it as Java does."""
 
     committed: str = "true"
 
@@ -111,7 +111,7 @@ class SearchOffsetHeader(Header, kw_only=True):
 
 
 class OffsetAnswer(Header, kw_only=True):
-    """A queue offset. -1000 tells clients that none came."""
+    """A queue offset. Clients read -1000 as a missing answer."""
 
     offset: Int64
 
@@ -121,7 +121,7 @@ class TimestampAnswer(Header, kw_only=True):
 
 
 class QueryMessageHeader(Header, kw_only=True):
-    """12 QUERY_MESSAGE. ``index_type`` is K (the default), U or T; times in ms. ``last_key``: for a RocksDB index."""
+    """12 QUERY_MESSAGE. ``index_type`` is K (the default), U or T; times in ms. ``last_key`` is for a RocksDB index."""
 
     topic: str
     key: str

@@ -7,7 +7,7 @@ from rmqproto.java.java_numbers import Int32, Int64
 
 
 class AlterSyncStateSetHeader(Header, kw_only=True):
-    """1001 CONTROLLER_ALTER_SYNC_STATE_SET, whose body is the wanted ``SyncStateSet`` with the epoch of the present
+    """1001 CONTROLLER_ALTER_SYNC_STATE_SET, whose body is the wanted ``SyncStateSet`` with the epoch of the current
     one."""
 
     broker_name: str
@@ -17,13 +17,13 @@ class AlterSyncStateSetHeader(Header, kw_only=True):
 
 
 class AlterSyncStateSetAnswer(Header, kw_only=True):
-    """Refusals carry 0. The body is the new ``SyncStateSet``."""
+    """All fields are 0 in a refusal. The body is the new ``SyncStateSet``."""
 
     new_sync_state_set_epoch: Int32 = 0
 
 
 class RegisterToControllerHeader(Header, kw_only=True):
-    """1003 CONTROLLER_REGISTER_BROKER: a replica that has its id is there, at this address."""
+    """1003 CONTROLLER_REGISTER_BROKER: a replica that has its id announces its address."""
 
     cluster_name: str
     broker_name: str
@@ -33,7 +33,7 @@ class RegisterToControllerHeader(Header, kw_only=True):
 
 
 class RegisterToControllerAnswer(Header, kw_only=True):
-    """The last four are there if the set has a master that is alive; the body is the ``SyncStateSet``."""
+    """The last four are present if the set has a live master. The body is the ``SyncStateSet``."""
 
     cluster_name: str | None = None
     broker_name: str | None = None
@@ -50,7 +50,7 @@ class ReplicaInfoHeader(Header, kw_only=True):
 
 
 class ReplicaInfoAnswer(Header, kw_only=True):
-    """Without a master only its epoch is there. The body is the ``SyncStateSet``."""
+    """Without a master only its epoch is present. The body is the ``SyncStateSet``."""
 
     master_broker_id: Int64 | None = None
     master_address: str | None = None
@@ -58,7 +58,7 @@ class ReplicaInfoAnswer(Header, kw_only=True):
 
 
 class RoleChangeHeader(Header, kw_only=True):
-    """1008 NOTIFY_BROKER_ROLE_CHANGED, from the controller to a broker, oneway: who is the master now. The body is the
+    """1008 NOTIFY_BROKER_ROLE_CHANGED, from the controller to a broker, oneway: the new master. The body is the
     ``SyncStateSet``."""
 
     master_broker_id: Int64 | None = None
@@ -83,8 +83,8 @@ class NextBrokerIdAnswer(Header, kw_only=True):
 
 
 class ApplyBrokerIdHeader(Header, kw_only=True):
-    """1013 CONTROLLER_APPLY_BROKER_ID. ``register_check_code`` is ``<broker address>;<ms>``: by it the controller knows
-    a replica whose answer was lost."""
+    """1013 CONTROLLER_APPLY_BROKER_ID. ``register_check_code`` is ``<broker address>;<ms>``: the controller uses it to
+    recognise a replica whose answer was lost."""
 
     cluster_name: str
     broker_name: str
@@ -93,7 +93,7 @@ class ApplyBrokerIdHeader(Header, kw_only=True):
 
 
 class BrokerSetAnswer(Header, kw_only=True):
-    """Answer of 1013, and of a 1003 that is refused: the set that was asked about."""
+    """Answer of 1013, and of a refused 1003: the broker set of the request."""
 
     cluster_name: str | None = None
     broker_name: str | None = None
@@ -143,8 +143,9 @@ class MasterFlushOffsetHeader(Header, kw_only=True):
 
 
 class HaInfoHeader(Header, kw_only=True):
-    """906 EXCHANGE_BROKER_HA_INFO (``ExchangeHAInfoRequestHeader``), and its answer: where a master is, and where its
-    slaves connect. A request without ``master_ha_address`` asks for it. ``master_flush_offset`` is a log offset."""
+    """906 EXCHANGE_BROKER_HA_INFO (``ExchangeHAInfoRequestHeader``), and its answer: the master's address, and the one
+    to which its slaves connect. A request without ``master_ha_address`` asks for it. ``master_flush_offset`` is a log
+    offset."""
 
     master_address: str | None = None
     master_flush_offset: Int64 | None = None

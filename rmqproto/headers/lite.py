@@ -52,7 +52,7 @@ class PopLiteHeader(Header, kw_only=True):
 
 
 class PopLiteAnswer(Header, kw_only=True):
-    """``order_count_info``: how often the group had each message before, with ``;`` between them."""
+    """``order_count_info``: how often the group had each message before, separated by ``;``."""
 
     pop_time: Int64 = 0
     invisible_time: Int64 = 0
@@ -61,7 +61,7 @@ class PopLiteAnswer(Header, kw_only=True):
 
 
 class UnsubscribeLiteHeader(Header, kw_only=True):
-    """200073 NOTIFY_UNSUBSCRIBE_LITE, broker to client: a lite topic went to another client, or is gone."""
+    """200073 NOTIFY_UNSUBSCRIBE_LITE, broker to client: a lite topic went to another client, or was deleted."""
 
     lite_topic: str
     consumer_group: str

@@ -51,7 +51,7 @@ class DataVersionAnswer(Header, kw_only=True):
 
 
 class BrokerHeartbeatHeader(Header, kw_only=True):
-    """904 BROKER_HEARTBEAT, to nameservers. To controllers a broker also sends the rest: the id that it has there, the
+    """904 BROKER_HEARTBEAT, to nameservers. A broker sends the remaining fields only to controllers: its id there, the
     last epoch of its log (-1 for none), log offsets, and its rank in elections, the lowest first."""
 
     cluster_name: str
@@ -73,9 +73,9 @@ class MemberGroupHeader(Header, kw_only=True):
 
 
 class MinBrokerIdHeader(Header, kw_only=True):
-    """905 NOTIFY_MIN_BROKER_ID_CHANGE (``NotifyMinBrokerIdChangeRequestHeader``, 5.5.0): who has the smallest id of a
-    broker name now. One that has gone is named in ``offline_broker_addr``; of one that has come, ``ha_broker_addr`` is
-    where its slaves connect."""
+    """905 NOTIFY_MIN_BROKER_ID_CHANGE (``NotifyMinBrokerIdChangeRequestHeader``, 5.5.0): the broker that now has the
+    smallest id of a broker name. ``offline_broker_addr`` is a broker that has gone. For a new broker,
+    ``ha_broker_addr`` is the address to which its slaves connect."""
 
     min_broker_id: Int64 | None = None
     broker_name: str | None = None
@@ -116,7 +116,7 @@ class ClusterHeader(Header, kw_only=True):
 
 
 class PutKvHeader(Header, kw_only=True):
-    """100 PUT_KV_CONFIG; what is missing is refused in words."""
+    """100 PUT_KV_CONFIG. A missing field is refused with a message."""
 
     namespace: str | None = None
     key: str | None = None

@@ -1,4 +1,4 @@
-"""Headers of POP: messages are handed out for a time, and acknowledged one by one. Times are ms, times of day since
+"""Headers of POP: messages are handed out for a time, and acknowledged one by one. Durations are ms, times are ms since
 1970; offsets are queue offsets."""
 
 from __future__ import annotations
@@ -7,7 +7,8 @@ from rmqproto.headers.base import Header
 from rmqproto.java.java_numbers import Int32, Int64
 
 INIT_FROM_MIN, INIT_FROM_MAX = 0, 1
-"""initMode of a group that has no offset yet: from the queue's first message. Anything else: from its last one."""
+"""initMode for a group without an offset. INIT_FROM_MIN starts at the queue's first message, any other value at its
+last one."""
 
 
 class PopHeader(Header, kw_only=True):
@@ -58,7 +59,7 @@ class ChangeInvisibleTimeHeader(AckHeader, kw_only=True):
 
 
 class ChangeInvisibleTimeAnswer(Header, kw_only=True):
-    """What the message's new handle is made of."""
+    """The parts of the message's new handle."""
 
     pop_time: Int64 = 0
     invisible_time: Int64 = 0
@@ -75,7 +76,7 @@ class PeekHeader(Header, kw_only=True):
 
 
 class NotificationHeader(Header, kw_only=True):
-    """200054 NOTIFICATION: is there something to pop?"""
+    """200054 NOTIFICATION asks whether there is something to pop."""
 
     consumer_group: str
     topic: str

@@ -10,7 +10,7 @@ from rmqproto.java.java_numbers import Int32, Int64
 
 class SendHeader(Header, kw_only=True):
     """10 SEND_MESSAGE. ``batch``, not the request code, decides whether this is a batch. C++ clients of 1.x write "1"
-    there. Apache takes that for false and stores the whole batch as the body of one message; here it is a batch.
+    there. Apache reads that as false and stores the whole batch as the body of one message; here it is a batch.
     ``unit_mode`` is kept as text, which costs the hot path nothing: ``is_unit`` reads it as Java does."""
 
     producer_group: str = ""
@@ -65,7 +65,7 @@ class SendAnswer(Header, kw_only=True):
 
 
 class RecallHeader(Header, kw_only=True):
-    """370 RECALL_MESSAGE. ``recall_handle`` is what the send was answered with."""
+    """370 RECALL_MESSAGE. ``recall_handle`` comes from the answer to the send."""
 
     producer_group: str | None = None
     topic: str

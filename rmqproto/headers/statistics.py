@@ -1,4 +1,4 @@
-"""Headers of the requests of tools about offsets and statistics."""
+"""Headers of tools' requests about offsets and statistics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which request code carries which header."""
+"""The header of each request code."""
 
 from __future__ import annotations
 
@@ -202,4 +202,4 @@ REQUEST_HEADERS: dict[int, type[Header]] = {
     R.DELETE_KV_CONFIG: KvHeader,
     R.GET_KVLIST_BY_NAMESPACE: NamespaceHeader,
 }
-"""Each request code's header. Codes that are not here have no ext fields of their own (``NoFields``)."""
+"""The header of each request code. Other codes have no ext fields of their own (``NoFields``)."""

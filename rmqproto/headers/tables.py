@@ -32,7 +32,7 @@ class SwitchTimerEngineHeader(Header, kw_only=True):
 
 
 class ExportConfigHeader(Header, kw_only=True):
-    """355: ``topics``, ``subscriptionGroups``, ``consumerOffsets``, with ``;`` between them."""
+    """355: ``topics``, ``subscriptionGroups``, ``consumerOffsets``, separated by ``;``."""
 
     config_type: str
 
@@ -51,7 +51,7 @@ class ReadModeHeader(Header, kw_only=True):
 
 
 class TopicHeader(Header, kw_only=True):
-    """105 at its shortest, 202, 215, 300, 351: a topic. ``logical``: 351 also tells a static topic's mapping."""
+    """105 at its shortest, 202, 215, 300, 351: a topic. With ``logical``, 351 also returns a static topic's mapping."""
 
     topic: str
     logical: bool | None = msgspec.field(default=None, name="lo")

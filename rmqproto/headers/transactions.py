@@ -1,4 +1,4 @@
-"""Headers of transactions: how a producer ends one, and how a broker asks for one that is not ended."""
+"""Headers of transactions: the producer's request to end one, and the broker's check of one that has not ended."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rmqproto.message.sys_flag import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
 COMMIT = TRANSACTION_COMMIT
 ROLLBACK = TRANSACTION_ROLLBACK
 UNKNOWN = 0
-"""What ``commit_or_rollback`` says."""
+"""A value of ``commit_or_rollback``."""
 
 
 class EndTransactionHeader(Header, kw_only=True):
@@ -31,7 +31,7 @@ class EndTransactionHeader(Header, kw_only=True):
 
 class CheckTransactionHeader(Header, kw_only=True):
     """39 CHECK_TRANSACTION_STATE, oneway from a broker to a producer; the body is the message as a record, with its
-    real topic and queue. The offsets are those of the newest copy of the half message, for the 37 that answers."""
+    real topic and queue. The offsets are those of the newest copy of the half message, for use in the producer's 37."""
 
     topic: str | None = None
     tran_state_table_offset: Int64

@@ -1,1 +1,1 @@
-"""What Apache has from Java and its libraries: hashes, numbers, properties files."""
+"""The parts of Java and its libraries that Apache uses: hashes, numbers, properties files."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import accumulate, repeat
 
-# The tables are made in few steps of Python: every start waits for them.
-# A byte's high and low nibble as digits of base 31 (0-9, a-f); two lookups with bytes.translate.
+# The tables are made in few Python steps, because every start waits for them. A byte's high and low nibble as digits of
+# base 31 (0-9, a-f); two lookups with bytes.translate.
 _DIGITS = b"0123456789abcdefghijklmnopqrstu"
 _HIGH = b"".join(_DIGITS[high : high + 1] * 16 for high in range(16))
 _LOW = _DIGITS[:16] * 16
@@ -23,7 +23,7 @@ _POWERS = list(accumulate(repeat(31, _POWERS_COUNT - 1), lambda power, base: pow
 
 # Bytes from "0" on as single digits of base 31. All others become something that int() refuses.
 _CAPITALS = (b"!" * 48 + _DIGITS).ljust(256, b"!")
-# The hash of a text of this many characters "0".
+# The hash of a text of n characters "0", at index n.
 _ZEROS = list(accumulate(_POWERS[:-1], lambda zeros, power: zeros + 48 * power & _MASK, initial=0))
 
 
@@ -43,7 +43,7 @@ def extend_hash(prefix_hash: int, text: str) -> int:
 
 
 def extend_hash_utf8(prefix_hash: int, raw: bytes) -> int:
-    """As ``extend_hash`` for UTF-8 bytes, and twice as fast for short ASCII: an index takes three keys a message."""
+    """As ``extend_hash`` for UTF-8 bytes, and twice as fast for short ASCII: an index needs three keys per message."""
     size = len(raw)
     if 0 < size < _POWERS_COUNT and raw.isascii():
         own = int(raw.translate(_HIGH), 31) * 16 + int(raw.translate(_LOW), 31)
@@ -58,24 +58,24 @@ def extend_hash_id(prefix_hash: int, raw: bytes) -> int:
     if size < _POWERS_COUNT:
         try:
             return (prefix_hash * _POWERS[size] + _ZEROS[size] + int(raw.translate(_CAPITALS), 31)) & _MASK
-        except ValueError:  # another character, or none at all
+        except ValueError:  # another character, or no character
             pass
     return extend_hash_utf8(prefix_hash, raw)
 
 
 def extend_hashes_id(prefix_hashes: Sequence[int], raws: Sequence[bytes]) -> list[int]:
-    """``extend_hash_id`` of each pair, without a call for each, which would be a third of the cost."""
+    """``extend_hash_id`` of each pair. It avoids a call for each, which would be a third of the cost."""
     try:
         return [
             (prefix_hash * _POWERS[len(raw)] + _ZEROS[len(raw)] + int(raw.translate(_CAPITALS), 31)) & _MASK
             for prefix_hash, raw in zip(prefix_hashes, raws, strict=True)
         ]
-    except (ValueError, IndexError):  # one of them is of another kind
+    except (ValueError, IndexError):  # one of them has other characters
         return [extend_hash_id(prefix_hash, raw) for prefix_hash, raw in zip(prefix_hashes, raws, strict=True)]
 
 
 def abs_hash(unsigned_hash: int) -> int:
-    """``Math.abs`` of the hash, as in Java; 0 for the one number without an absolute value
+    """``Math.abs`` of the hash, as in Java; 0 for the one number that has no absolute value
     (``IndexFile.indexKeyHashMethod``, 5.5.0)."""
     return unsigned_hash if unsigned_hash < SIGN else (1 << 32) - unsigned_hash & 0x7FFFFFFF
 
@@ -87,5 +87,5 @@ def java_hash(text: str) -> int:
 
 
 def tag_code(tags: str | None) -> int:
-    """The tags code of a consume queue unit: the hash of the whole TAGS text, 0 without one."""
+    """The tags code of a consume queue unit: the hash of the whole TAGS text, 0 without TAGS."""
     return java_hash(tags) if tags else 0

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from rmqproto.errors import ProtocolError
 
 COMMENT = "#"
-"""What begins a comment."""
+"""The beginning of a comment."""
 
 # Key, separator (blanks with at most one = or : among them), value. A backslash takes the next character with it.
 _ENTRY = re.compile(r"(?P<key>(?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(?P<value>.*)", re.DOTALL)
@@ -38,7 +38,7 @@ def render(pairs: Mapping[str, str], *, before: str = "") -> str:
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    """Lines without comments and blank ones. A line that ends in an odd number of backslashes goes on in the next."""
+    """Lines without comments and blank ones. A line that ends in an odd number of backslashes continues in the next."""
     begun = ""
     for line in re.split(r"\r\n|\r|\n", text):
         line = line.lstrip(" \t\f")
@@ -62,5 +62,5 @@ def _unescape(text: str) -> str:
             raise ProtocolError(r"properties: \u needs four hex digits")
         return chr(int(escaped[1:], 16))
 
-    # A character past 16 bits comes as the two halves of a pair; a half alone cannot be UTF-8 and becomes a mark.
+    # A character past 16 bits comes as two surrogates; a single one cannot be UTF-8 and becomes a question mark.
     return _ESCAPE.sub(plain, text).encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -1,6 +1,6 @@
-"""Which of a number of places a key has, so that one more place moves as few keys as can be (``Hashing.consistentHash``
-of Guava, which is Lamping and Veach's jump consistent hash). Apache's proxy and broker, 5.5.0, find the queue of a lite
-topic so."""
+"""Assigns keys to places so that one more place moves as few keys as possible (``Hashing.consistentHash`` of Guava,
+which is Lamping and Veach's jump consistent hash). Apache's proxy and broker, 5.5.0, use it to find the queue of a lite
+topic."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _STEPS = float(1 << 31)
 
 
 def jump_hash(key: int, place_count: int) -> int:
-    """A place from 0 to ``place_count`` - 1. ``key``: as Java's long."""
+    """A place from 0 to ``place_count`` - 1. ``key`` counts as a Java long."""
     state, place = key & _MASK, 0
     while True:
         state = (_FACTOR * state + 1) & _MASK

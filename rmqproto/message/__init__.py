@@ -1,1 +1,1 @@
-"""One message: as it is stored, its properties, flags and ids."""
+"""A message: its stored form, properties, flags and ids."""

@@ -6,5 +6,5 @@ from zlib import crc32
 
 
 def body_crc(body: bytes | bytearray | memoryview) -> int:
-    """31-bit CRC of a message body as it is stored, that is after compression."""
+    """31-bit CRC of a message body as stored, that is, after compression."""
     return crc32(body) & 0x7FFFFFFF

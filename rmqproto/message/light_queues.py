@@ -1,5 +1,5 @@
-"""Light queues as clients see them: where in which a message is, which the broker notes among its properties
-(``MultiDispatchUtils``, 5.5.0)."""
+"""Light queues as clients see them: a message's offsets in its light queues, which the broker stores among its
+properties (``MultiDispatchUtils``, 5.5.0)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rmqproto.message.record import StoredMessage
 from rmqproto.names import LIGHT_QUEUE_PREFIX
 
 LIGHT_QUEUE_ID = 0
-"""A light queue has no other."""
+"""The only queue id of a light queue."""
 
 
 def is_light_queue(queue: MessageQueue) -> bool:
@@ -20,7 +20,7 @@ def is_light_queue(queue: MessageQueue) -> bool:
 
 
 def light_queue_offset_untrusted(properties: Mapping[str, str], name: str) -> int:
-    """The queue offset in the light queue of that name. ProtocolError if the message does not say."""
+    """The queue offset in the light queue of that name. ProtocolError if the message has none."""
     names = properties.get(props.MULTI_DISPATCH, "").split(",")
     offsets = properties.get(props.MULTI_QUEUE_OFFSET, "").split(",")
     found = dict(zip(names, offsets, strict=False)).get(name, "")
@@ -30,8 +30,8 @@ def light_queue_offset_untrusted(properties: Mapping[str, str], name: str) -> in
 
 
 def queue_offset_in_untrusted(stored: StoredMessage, topic: str) -> int:
-    """The queue offset in the queue of ``topic`` from which the record was read: where that is a light queue, another
-    than the record's own. ProtocolError as above."""
+    """The queue offset in the queue of ``topic`` from which the record was read. For a light queue it differs from the
+    record's own. ProtocolError as above."""
     if topic.startswith(LIGHT_QUEUE_PREFIX):
         return light_queue_offset_untrusted(stored.properties, topic)
     return stored.queue_offset

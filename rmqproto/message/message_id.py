@@ -1,4 +1,4 @@
-"""The two ids of a message: where it is stored, and who made it (``MessageDecoder.createMessageId`` and
+"""The two ids of a message, by its place in the store and by its maker (``MessageDecoder.createMessageId`` and
 ``MessageClientIDSetter``, 5.5.0). Both are upper-case hex of big-endian fields."""
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _OFFSET_ID_TAIL = struct.Struct(">iq")
 # unique id: address (4) | process id u16 | class loader hash i32 | ms since the month began i32 | counter u16
 _UNIQUE_ID = struct.Struct(">4sHIIH")
 _UNIQUE_ID_TAIL = struct.Struct(">HIIH")
-_UNIQUE_ID_SIZES = (16, 28)  # the address of a client that has none of IPv4 has 16 bytes
+_UNIQUE_ID_SIZES = (16, 28)  # a client without an IPv4 address uses one of 16 bytes
 
 
 class OffsetId(msgspec.Struct, frozen=True):
-    """An offset message id, taken apart: the broker that stores the message and its commit log offset."""
+    """A decoded offset message id: the broker that stores the message, and its commit log offset."""
 
     host: str
     port: int
@@ -32,7 +32,7 @@ class OffsetId(msgspec.Struct, frozen=True):
 
 
 def offset_id(store_host: bytes, log_offset: int) -> str:
-    """``store_host`` is 4 or 16 address bytes and the port as i32, as in a record."""
+    """An offset message id. ``store_host`` is 4 or 16 address bytes and the port as i32, as in a record."""
     return (store_host + log_offset.to_bytes(8, "big", signed=True)).hex().upper()
 
 
@@ -50,8 +50,8 @@ def parse_offset_id_untrusted(text: str) -> OffsetId:
 
 
 class UniqueId(msgspec.Struct, frozen=True):
-    """A unique key, taken apart. ``maker_hash`` tells the makers of one process apart. ``born_ms``: when it was made,
-    by its maker's clock, if that was in the last month: it only says how long after a month's begin."""
+    """A decoded unique key. ``maker_hash`` distinguishes the makers of one process. ``born_ms`` is the time when it was
+    made, by its maker's clock, if that was in the last month: the key only has the time since the start of a month."""
 
     host: str
     process_id: int
@@ -79,18 +79,18 @@ def parse_unique_id_untrusted(text: str, now_ms: int) -> UniqueId:
 
 
 def _month_start_ms(year: int, month: int) -> int:
-    """mktime carries months 0 and 13 over."""
+    """The start of a month. mktime accepts months 0 and 13."""
     return int(time.mktime((year, month, 1, 0, 0, 0, 0, 0, -1))) * 1000
 
 
 class UniqueIds:
-    """Makes unique keys (property UNIQ_KEY). One per process and address; safe from any thread."""
+    """Makes unique keys (property UNIQ_KEY). One per process and address; safe to use from any thread."""
 
     def __init__(self, address: bytes = b"\x7f\0\0\1", clock_s: Callable[[], float] = time.time):
         assert len(address) == 4
         self._address = address
         self._clock_s = clock_s
-        # Java hashes its class loader here. What matters is that two makers in one process differ.
+        # Java hashes its class loader here. It only matters that two makers in one process differ.
         self._maker = int.from_bytes(os.urandom(4), "big")
         self._counter = int.from_bytes(os.urandom(2), "big")
         self._month_start_s, self._month_end_s = 0.0, 0.0
@@ -109,5 +109,5 @@ class UniqueIds:
     def _start_month(self, now_s: float) -> None:
         today = time.localtime(now_s)
         first = (today.tm_year, today.tm_mon, 1, 0, 0, 0, 0, 0, -1)
-        following = (today.tm_year, today.tm_mon + 1, 1, 0, 0, 0, 0, 0, -1)  # mktime carries month 13 over
+        following = (today.tm_year, today.tm_mon + 1, 1, 0, 0, 0, 0, 0, -1)  # mktime accepts month 13
         self._month_start_s, self._month_end_s = time.mktime(first), time.mktime(following)

@@ -1,5 +1,6 @@
-"""The number by which a producer's message is known when it is sent again: our extension, a property that other brokers
-store and do not look at. A producer counts the messages of each queue from 0, and begins anew with a higher epoch."""
+"""The number by which a broker recognises a producer's message that is sent again. It is our extension, a property that
+other brokers store and ignore. A producer counts the messages of each queue from 0, and starts again at 0 with a higher
+epoch."""
 
 from __future__ import annotations
 
@@ -10,9 +11,10 @@ from rmqproto.errors import ProtocolError
 from rmqproto.message.properties import PRODUCER_SEQ
 
 REPEATS_KNOWN = 256
-"""Of each queue's newest messages of a producer the broker knows where they are: so many may be under way at a time."""
+"""The count of a producer's newest messages in a queue whose places the broker remembers, and so the most that may be
+under way at a time."""
 
-# id, epoch and sequence, with colons between them: "9f0c51d2:0:17".
+# Id, epoch and sequence, separated by colons: "9f0c51d2:0:17".
 _FORM = re.compile(r"([0-9A-Za-z_-]{1,64}):([0-9]{1,9}):([0-9]{1,18})", re.ASCII)
 
 
@@ -28,7 +30,7 @@ class ProducerSequence(NamedTuple):
 
 
 def parse_untrusted(text: str) -> ProducerSequence:
-    """ProtocolError if it is none."""
+    """A number from its text. ProtocolError if the text is not one."""
     found = _FORM.fullmatch(text)
     if found is None:
         raise ProtocolError(f"{PRODUCER_SEQ} is id:epoch:sequence, as in 9f0c51d2:0:17, and not {text[:80]!r}")

@@ -1,6 +1,6 @@
 """Message properties: ``name 0x01 value 0x02`` repeated (``MessageDecoder.string2messageProperties``, 5.5.0).
 
-Both the text form (in send headers) and the byte form (in records) are handled. The order is kept and means nothing.
+It handles the text form (in send headers) and the byte form (in records). The order is kept, but has no meaning.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from rmqproto.errors import ProtocolError
 
 PROPERTIES_SIZE_MAX_BYTES = 32767
-"""A record's length field is a signed 16-bit number."""
+"""The limit, because a record's length field is a signed 16-bit number."""
 
 NAME_VALUE_SEPARATOR = "\x01"
 PROPERTY_SEPARATOR = "\x02"
 
-# Names that the broker or the clients give a meaning (MessageConst, 5.5.0); the text is what stands on the wire.
+# Names with a meaning to brokers or clients (MessageConst, 5.5.0), as they appear on the wire.
 KEYS = "KEYS"
 TAGS = "TAGS"
 WAIT = "WAIT"
@@ -65,7 +65,7 @@ ARRIVE_TIME = "ARRIVE_TIME"
 CONSUME_START_TIME = "CONSUME_START_TIME"
 
 PRODUCER_SEQ = "PRODUCER_SEQ"
-"""Ours; see ``producer_sequence.py``."""
+"""Our property; see ``producer_sequence.py``."""
 
 
 MARKS_OF_USE = frozenset({
@@ -76,8 +76,8 @@ MARKS_OF_USE = frozenset({
     TRANSACTION_CHECK_TIMES, TRAN_PREPARED_QUEUE_OFFSET, CHECK_IMMUNITY_TIME_IN_SECONDS, "INNER_NUM", "INNER_BASE",
     MULTI_DISPATCH, MULTI_QUEUE_OFFSET, "__CRC32#", PRODUCER_SEQ,
 })  # fmt: skip
-"""Marks that retries, delays, transactions, pop, timers and batches leave on a stored message. If a copy kept them when
-it is sent, they would delay it, hide it, or send it elsewhere."""
+"""Properties that retries, delays, transactions, pop, timers and batches leave on a stored message. In a copy that is
+sent, they would delay it, hide it, or send it elsewhere."""
 
 
 def parse(text: str) -> dict[str, str]:
@@ -113,13 +113,13 @@ def render(properties: Mapping[str, str]) -> str:
 
 
 def joined(properties: Mapping[str, str]) -> bytes:
-    """As a record holds them. A value keeps the separators that it came with, as in Apache's broker."""
+    """The bytes for a record. A value keeps the separators that it came with, as in Apache's broker."""
     return "".join([f"{name}\x01{value}\x02" for name, value in properties.items()]).encode()
 
 
 def find_bytes(properties: bytes, name_and_separator: bytes) -> bytes:
-    """One value of a record's properties, without parsing the rest. Empty if it is not there. Of several values the
-    last non-empty one, as with ``parse``."""
+    """One value of a record's properties, without parsing the rest. Empty if it is missing. If there are several it is
+    the last non-empty one, as with ``parse``."""
     before, found, rest = properties.rpartition(name_and_separator)
     value = rest.partition(b"\x02")[0]
     if found and value and (not before or before[-1] == 2):

@@ -1,5 +1,5 @@
-"""The handle by which a producer recalls a timer message (``RecallMessageHandle``, 5.5.0): URL-safe base64 of
-``v1 topic broker-name time-ms unique-key``, with one space between."""
+"""The handle by which a producer recalls a timer message (``RecallMessageHandle``, 5.5.0): URL-safe base64 of ``v1
+topic broker-name time-ms unique-key``, separated by single spaces."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 
 
 class RecallHandle(NamedTuple):
-    """``deliver_ms`` is text, as it came: if it is not a number, it is an impossible time."""
+    """``deliver_ms`` is the text as it came; it may not be a number, and is then an impossible time."""
 
     topic: str
     broker_name: str
@@ -25,11 +25,11 @@ class RecallHandle(NamedTuple):
         text = " ".join((_VERSION, *self)).encode()
         return (
             binascii.b2a_base64(text, newline=False).translate(_URL_SAFE).decode()
-        )  # base64's own takes twice as long
+        )  # the function of the base64 module takes twice as long
 
 
 def parse_untrusted(text: str) -> RecallHandle:
-    """ProtocolError, in Apache's words, if it is not a handle."""
+    """A handle from its text. ProtocolError, in Apache's words, if it is not valid."""
     try:
         parts = base64.b64decode(text.encode(), altchars=b"-_", validate=True).decode().split(" ")
     except (binascii.Error, UnicodeError, ValueError):

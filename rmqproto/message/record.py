@@ -33,7 +33,7 @@ MAGIC_BLANK = -875286124  # 0xCBD43194: filler at the end of a commit log file, 
 TOPIC_V1_LENGTH_MAX = 127
 
 PLAIN_BODY_MAX_BYTES = 64 << 20
-"""The largest size of a body after decompression: four frames. 64 KiB can hold 64 MiB of zeros, and a frame 16 GiB."""
+"""The limit for a decompressed body: four frames. 64 KiB can hold 64 MiB of compressed zeros, and a frame 16 GiB."""
 
 # A record with IPv4 hosts, from its first byte (all big-endian):
 #  0 total size      i32 | 4 magic        i32 | 8 body CRC         u32 | 12 queue id i32 | 16 flag i32
@@ -79,7 +79,7 @@ class StoredMessage(msgspec.Struct, frozen=True):
 
     @property
     def properties(self) -> dict[str, str]:
-        """Parsed anew at each use. ProtocolError if they are not UTF-8."""
+        """Parsed at each use. ProtocolError if they are not UTF-8."""
         return props.parse_untrusted(self.properties_raw)
 
     @property
@@ -104,13 +104,13 @@ class StoredMessage(msgspec.Struct, frozen=True):
         return plain
 
     def beginning_of_body(self, size_max_bytes: int) -> bytes:
-        """As ``plain_body``, but so many bytes at most, of which no more are decompressed."""
+        """As ``plain_body``, but at most the first ``size_max_bytes``; no more are decompressed."""
         if not self.sys_flag & COMPRESSED:
             return self.body[:size_max_bytes]
         return self._inflated(size_max_bytes)[0]
 
     def _inflated(self, size_max_bytes: int) -> tuple[bytes, bool]:
-        """A compressed body up to so many bytes, and whether that is all of it."""
+        """Up to ``size_max_bytes`` of a compressed body, and whether that is all of it."""
         kind = self.sys_flag & COMPRESSION_TYPE_MASK
         if kind in (COMPRESSION_LZ4, COMPRESSION_ZSTD):
             name = "LZ4" if kind == COMPRESSION_LZ4 else "Zstandard"
@@ -138,7 +138,8 @@ def host_bytes(address: str, port: int) -> bytes:
 
 
 def topic_field(topic: str) -> bytes:
-    """Length and bytes of a topic as a record holds them: one byte of length, or two past 127 bytes (V2)."""
+    """Length and bytes of a topic as a record holds them: the length is one byte, or two for more than 127 bytes
+    (V2)."""
     raw = topic.encode()
     width = 1 if len(raw) <= TOPIC_V1_LENGTH_MAX else 2
     return len(raw).to_bytes(width, "big") + raw
@@ -172,7 +173,8 @@ def encode_record(message: StoredMessage) -> bytes:
 
 
 def decode_record_untrusted(data: bytes | bytearray | memoryview, start: int = 0) -> StoredMessage:
-    """The record at ``start``. ProtocolError if there is none, if it is cut short, or if a length in it does not fit.
+    """The record at ``start``. ProtocolError if there is no record, if it is cut short, or if a length in it does not
+    fit.
 
     The CRC is not compared: ``StoredMessage.is_intact`` does.
     """
@@ -222,7 +224,7 @@ def decode_record_untrusted(data: bytes | bytearray | memoryview, start: int = 0
 
 
 def decode_records_untrusted(data: bytes) -> list[StoredMessage]:
-    """Every record of a concatenation, as in the body of a pull answer."""
+    """All records of a concatenation, as in the body of a pull answer."""
     found = []
     at = 0
     while at < len(data):
@@ -255,12 +257,12 @@ def encode_batch(items: list[BatchItem]) -> bytes:
 
 
 BatchPart = tuple[int, bytes, bytes]
-"""What a record takes unchanged from a batch's item: flag, body, properties with their length in front.
-Not a class: a broker makes one for every message of a batch."""
+"""The parts of a batch item that go into a record unchanged: flag, body, and properties with their length in front. It
+is not a class for speed: a broker makes one for every message of a batch."""
 
 
 def batch_parts_untrusted(data: bytes) -> list[BatchPart]:
-    """The items of a batch send. ProtocolError, at the first item that does not fit, for anything else."""
+    """The items of a batch send. ProtocolError at the first item that does not fit."""
     at, end = 0, len(data)
     unpack = BATCH_ITEM.unpack_from
     parts = []

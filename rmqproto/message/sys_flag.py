@@ -20,12 +20,11 @@ COMPRESSION_ZLIB = 0x300
 COMPRESSIONS = {
     "zlib": COMPRESSED | COMPRESSION_ZLIB, "lz4": COMPRESSED | COMPRESSION_LZ4, "zstd": COMPRESSED | COMPRESSION_ZSTD,
 }  # fmt: skip
-"""The bits of a compressed body, by the name of the way."""
+"""The bits of a compressed body, by the name of the compression."""
 
 
 def compression_of(sys_flag: int) -> str | None:
-    """The name of the way in which a body is compressed; None if it is not. Without a type, as before 5.0, it is
-    zlib."""
+    """The name of a body's compression; None if it is not compressed. Without a type, as before 5.0, it is zlib."""
     if not sys_flag & COMPRESSED:
         return None
     kind = sys_flag & COMPRESSION_TYPE_MASK
@@ -33,6 +32,6 @@ def compression_of(sys_flag: int) -> str | None:
 
 
 UNIT = 0x1
-"""Of a topic: it belongs to a unit of a larger deployment."""
+"""A topic's flag: it belongs to a unit of a larger deployment."""
 UNIT_SUBSCRIBED = 0x2
-"""Of a topic: it is the retry topic of a group that consumes across units."""
+"""A topic's flag: it is the retry topic of a group that consumes across units."""

@@ -1,1 +1,1 @@
-"""Frames, their headers in each form, and who signed them."""
+"""Frames, the forms of their headers, and signatures."""

@@ -1,4 +1,4 @@
-"""A remoting command - request or answer - and how it becomes a frame and back (``RemotingCommand``, 5.5.0)."""
+"""A remoting command - request or answer - and its conversion to and from a frame (``RemotingCommand``, 5.5.0)."""
 
 from __future__ import annotations
 
@@ -73,14 +73,14 @@ def decode_frame_untrusted(data: bytes | bytearray | memoryview) -> Command:
 
 
 def decode_ext_untrusted(codec: int, header: bytes) -> dict[str, str]:
-    """The ext fields of a header alone. ProtocolError as of ``decode_header_untrusted``."""
+    """Only the ext fields of a header. ProtocolError as of ``decode_header_untrusted``."""
     return (
         header_json.ext_untrusted(header) if codec == HeaderCodec.JSON else decode_header_untrusted(codec, header).ext
     )
 
 
 def decode_header_untrusted(codec: int, header: bytes, body: bytes = b"") -> Command:
-    """A command from its header's bytes. ProtocolError for an unknown codec or a header that is none."""
+    """A command from its header's bytes. ProtocolError for an unknown codec or an invalid header."""
     if codec == HeaderCodec.JSON:
         fields = header_json.decode_untrusted(header)
     elif codec == HeaderCodec.ROCKETMQ:
@@ -103,16 +103,17 @@ def decode_header_untrusted(codec: int, header: bytes, body: bytes = b"") -> Com
 
 
 class FrameReader:
-    """Turns a byte stream into commands, in any cut: feed what came, take what is complete. No I/O inside."""
+    """Turns a byte stream, cut anywhere, into commands. It does no I/O."""
 
     def __init__(self) -> None:
         self._complete: list[Command] = []
         self._cutter = FrameCutter(_take_untrusted, self._complete)
 
     def feed(self, data: bytes | memoryview) -> list[Command]:
-        """Commands completed by ``data``, in order. ProtocolError (the stream is then past use) if it is not a frame.
+        """The commands completed by ``data``, in order. ProtocolError if the data is not a frame; the stream is then
+        unusable.
 
-        Holds at most one incomplete frame: FRAME_SIZE_MAX_BYTES.
+        It holds at most one incomplete frame: FRAME_SIZE_MAX_BYTES.
         """
         self._cutter.feed_untrusted(data if isinstance(data, bytes) else bytes(data))
         commands = self._complete.copy()

@@ -1,4 +1,4 @@
-"""For whom a client speaks. Apart from ``signing``, whose hashes take 3 ms to be loaded."""
+"""The user of a client. This is separate from ``signing``, whose hashes take 3 ms to load."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class Credentials(msgspec.Struct, frozen=True):
-    """The user for whom a client speaks. ``secret_key`` is never sent and never shown in a representation."""
+    """The user of a client. ``secret_key`` is never sent and never shown in a representation."""
 
     access_key: str
     secret_key: str

@@ -1,12 +1,13 @@
-"""fastjson's JSON dialect, both ways: what Apache's brokers, name servers and clients write in bodies and headers.
+"""Reads and writes fastjson's JSON dialect, in which Apache's brokers, name servers and clients write bodies and
+headers.
 
-Beside standard JSON it has integer map keys without quotes (``{0:"host:port"}``) and maps whose keys are objects
-(``{{"brokerName":"b","queueId":0,"topic":"T"}:5}``). Reading tries msgspec first, which is C and strict, and falls back
-to the lenient parser here. Writing is always compact: the Go client cuts some bodies up by hand (one space after a
-colon is enough to break it).
+In addition to standard JSON it has integer map keys without quotes (``{0:"host:port"}``) and maps whose keys are
+objects (``{{"brokerName":"b","queueId":0,"topic":"T"}:5}``). Reading tries msgspec first, which is C and strict, and
+falls back to the lenient parser here. Writing is always compact: the Go client cuts some bodies up by hand (one space
+after a colon is enough to break it).
 
-Reading odd keys in Python takes 60 us each, and a dashboard at rest reads hundreds a second. So they are put in quotes
-first, and msgspec reads the rest.
+Reading an odd key in Python takes 60 us, and an idle dashboard reads hundreds per second. So odd keys are first put in
+quotes, and msgspec reads the result.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from rmqproto.errors import ProtocolError
 from rmqproto.wire.whole_types import whole
 
 NESTING_DEPTH_MAX = 64
-"""Deepest body that any real peer sends is 6 levels; the parser recurses once per level."""
+"""The deepest body of any real peer has 6 levels. The parser recurses once per level."""
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -30,16 +31,16 @@ V = TypeVar("V")
 
 
 class ObjectMap(dict[K, V], Generic[K, V]):
-    """A map whose keys are JSON objects; ``K`` is a frozen Struct. Annotate fields with it, as
-    ``ObjectMap[MessageQueue, int]``, to have both directions follow."""
+    """A map whose keys are JSON objects; ``K`` is a frozen Struct. Fields annotated with it, such as
+    ``ObjectMap[MessageQueue, int]``, are read and written so."""
 
 
 class Pairs(list[tuple[Any, Any]]):
-    """What the lenient parser makes of a map with object keys, until its type is known."""
+    """A map with object keys as the lenient parser returns it, before its type is known."""
 
 
 def loads_untrusted(data: bytes | bytearray | memoryview | str, type: type[T]) -> T:
-    """``data`` as ``type``: numbers and booleans may be quoted, unknown members are passed over.
+    """``data`` as ``type``: numbers and booleans may be quoted, unknown members are ignored.
 
     ProtocolError for anything but JSON in fastjson's dialect, and for a member of the wrong type.
     """
@@ -48,7 +49,7 @@ def loads_untrusted(data: bytes | bytearray | memoryview | str, type: type[T]) -
         try:
             return msgspec.json.decode(standard(data), type=type, strict=False, dec_hook=_object_map_hook)
         except (msgspec.MsgspecError, RecursionError, UnicodeError):
-            pass  # not strict JSON, or a real error: the lenient parser will tell
+            pass  # not strict JSON, or a real error: the lenient parser decides
     value = parse_untrusted(data)
     try:
         return msgspec.convert(value, type, strict=False, str_keys=True, dec_hook=_object_map_hook)
@@ -64,8 +65,8 @@ _ODD_KEY = rb'(?<=[{,])(?:\{"[^{}]*\}|-?\d+)(?=:)'
 
 
 def _with_quoted_keys(data: bytes | bytearray | memoryview | str) -> bytes:
-    """Standard JSON, if all that is odd are keys: flat objects, and integers. What only looks like a key and stands in
-    a text would end that text with the quote it gets, and what follows is no JSON: then msgspec refuses it."""
+    """The data with its odd keys, flat objects and integers, in quotes; it is standard JSON if nothing else was odd.
+    Text that only looks like a key gets a quote that ends its string early, so msgspec refuses the result."""
     return re.sub(_ODD_KEY, _quoted, data.encode() if isinstance(data, str) else data)
 
 
@@ -81,7 +82,7 @@ def _object_map_hook(type: type[Any], value: Any) -> Any:
             items = msgspec.convert(value, whole(by_text), strict=False, str_keys=True, dec_hook=_object_map_hook)
             return ObjectMap((_key_decoder(key_type).decode(key), item) for key, item in items.items())
         except msgspec.MsgspecError:
-            pass  # a key that is no JSON either: below
+            pass  # a key is not JSON either: continue below
     if isinstance(value, Pairs):
         pairs: Iterator[tuple[Any, Any]] = iter(value)
     elif isinstance(value, dict):  # empty, or keys that are objects inside quotes
@@ -92,7 +93,7 @@ def _object_map_hook(type: type[Any], value: Any) -> Any:
     def convert(item: Any, wanted: Any) -> Any:
         return msgspec.convert(item, whole(wanted), strict=False, str_keys=True, dec_hook=_object_map_hook)
 
-    # A key that is a reference ({"$ref":…}, up to 5.3.3) points at another map's key and cannot be followed: left out.
+    # A key may be a reference to another map's key ({"$ref":…}, up to 5.3.3). It cannot be followed, so it is left out.
     return ObjectMap(
         (convert(key, key_type), convert(item, value_type))
         for key, item in pairs
@@ -115,8 +116,8 @@ _WORDS: dict[str, Any] = {"true": True, "false": False, "null": None}
 
 
 def parse_untrusted(data: bytes | bytearray | memoryview | str) -> Any:
-    """Dicts (keys always text), lists, text, numbers, booleans, None; maps with object keys as lists of pairs.
-    ProtocolError, with the character's position, for anything else."""
+    """The parsed value: dicts (keys always text), lists, text, numbers, booleans, None, and ``Pairs`` for maps with
+    object keys. ProtocolError, with the character's position, for anything else."""
     if not isinstance(data, str):
         try:
             data = str(data, "utf-8")
@@ -142,7 +143,7 @@ class _Parser:
         return ProtocolError(f"JSON at character {self.at}: {what}")
 
     def peek(self) -> str:
-        """The next character that is not white space, without taking it. Empty at the end."""
+        """The next character that is not white space, without consuming it. Empty at the end."""
         self.at = _SPACE.match(self.text, self.at).end()  # type: ignore[union-attr]  # matches empty text too
         return self.text[self.at : self.at + 1]
 
@@ -215,7 +216,7 @@ class _Parser:
                 raise self.error("text without its closing quote")
             if self.text[self.at] == quote:
                 self.at += 1
-                # Halves of a pair that were escaped one by one; a half alone cannot be UTF-8 and becomes a mark.
+                # Surrogates may be escaped one by one; a single one cannot be UTF-8 and becomes a question mark.
                 return "".join(parts).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
             parts.append(self.escape())
 
@@ -240,7 +241,7 @@ class _Parser:
         if word in _WORDS:
             self.at = found.end()
             return _WORDS[word]
-        import json  # 1 ms, which those who read standard JSON do not need
+        import json  # 1 ms, not needed for standard JSON
 
         try:
             number = json.loads(word)
@@ -258,8 +259,8 @@ _WORD_TEXTS = {None: "null", False: "false", True: "true"}
 def dumps(value: Any, *, standard: bool = False) -> bytes:
     """Compact JSON of Structs, dicts, lists and scalars; None members are left out, as fastjson does.
 
-    Integer keys go without quotes and object keys as objects, unless ``standard``: then integer keys are quoted and
-    text is ASCII, as Apache's route answer for newer clients is.
+    Integer keys are written without quotes and object keys as objects. With ``standard`` integer keys are quoted and
+    text is ASCII, as in Apache's route answer for newer clients.
     """
     as_ascii, as_it_stands = _text_writers()
     return _write(value, as_ascii if standard else as_it_stands, standard).encode()
@@ -267,14 +268,14 @@ def dumps(value: Any, *, standard: bool = False) -> bytes:
 
 @functools.cache
 def _text_writers() -> tuple[Callable[[str], str], Callable[[str], str]]:
-    """Text in quotes: in ASCII, and as it is."""
-    from json.encoder import encode_basestring, encode_basestring_ascii  # 1 ms, which those who only read do not need
+    """Two functions that put text in quotes: as ASCII, and unchanged."""
+    from json.encoder import encode_basestring, encode_basestring_ascii  # 1 ms, not needed for reading
 
     return encode_basestring_ascii, encode_basestring
 
 
 def _write(value: Any, text: Callable[[str], str], quoted_keys: bool) -> str:
-    kind = value.__class__  # one case a type, the frequent ones first
+    kind = value.__class__  # one case per type, the frequent ones first
     if kind is str:
         return text(value)
     if kind is int:
@@ -320,7 +321,7 @@ def _key(key: Any, text: Callable[[str], str], quoted_keys: bool) -> str:
 
 @functools.cache
 def _members(cls: type[msgspec.Struct]) -> tuple[tuple[str, str], ...]:
-    """Of a Struct: what stands before each value, and the attribute that holds it."""
+    """For each member of a Struct, the text before its value and its attribute."""
     as_ascii, _ = _text_writers()
     names = zip(cls.__struct_encode_fields__, cls.__struct_fields__, strict=True)
     return tuple((f"{as_ascii(name)}:", field) for name, field in names)

@@ -23,7 +23,7 @@ _TOTAL_MAX_BYTES = FRAME_SIZE_MAX_BYTES - 4
 _HEAD = struct.Struct(">II")
 HEAD_SIZE_BYTES = _HEAD.size
 
-# total size u32 | header codec u8, header size u24 | {"code": (8 bytes) | the four bytes that tell the code of a JSON
+# total size u32 | header codec u8, header size u24 | {"code": (8 bytes) | the four bytes with the code of a JSON
 # request (b'310,' or b'11,"'), as a number: that costs a third of cutting them out
 _PEEKING_HEAD = struct.Struct(">II8xI")
 _PEEKING_SIZE_BYTES = _PEEKING_HEAD.size
@@ -35,7 +35,7 @@ _HTTP_METHODS = frozenset(
     int.from_bytes(method, "big")
     for method in (b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"CONN", b"OPTI", b"TRAC", b"PATC", b"PRI ", b"HTTP")
 )
-"""The first four bytes of an HTTP request, of HTTP/2 as well, and of an answer."""
+"""The first four bytes of an HTTP or HTTP/2 request, or of an HTTP answer."""
 
 _HTTP_2 = int.from_bytes(b"PRI ", "big")
 
@@ -71,11 +71,11 @@ def _check_untrusted(total: int, header_size: int) -> None:
 
 class FrameCutter:
     """Cuts a stream, which comes in any pieces, into frames, and calls ``on_frame`` with ``owner`` and each frame, in
-    order. No I/O inside.
+    order. It does no I/O.
 
-    ``held_bytes`` are kept for a later call: the beginning of one frame, of FRAME_SIZE_MAX_BYTES at most. While
-    ``is_stopped``, which the owner sets, no frame is cut, and what is held may be whole frames, too; they are cut by
-    the next call, even of no bytes.
+    ``held_bytes`` are kept for a later call: the beginning of one frame, at most FRAME_SIZE_MAX_BYTES. The owner may
+    set ``is_stopped``. Then no more frames are cut, and the held bytes may include whole frames. The next call cuts
+    them, even one without data.
     """
 
     __slots__ = ("_begun", "_is_closed", "_on_frame", "_owner", "_wanted_bytes", "held_bytes", "is_stopped")
@@ -85,12 +85,13 @@ class FrameCutter:
         self._owner = owner
         self._is_closed = False
         self._begun = bytearray()
-        self._wanted_bytes = 0  # what makes it a frame, or at least its head
+        self._wanted_bytes = 0  # the size needed for the frame, or at least its head
         self.held_bytes = 0
         self.is_stopped = False
 
     def feed_untrusted(self, data: bytes) -> None:
-        """ProtocolError if it is not a frame; also whatever ``on_frame`` raises. The stream is then past use."""
+        """Cuts the frames that ``data`` completes. ProtocolError if the data is not a frame; errors of ``on_frame`` are
+        raised. The stream is then unusable."""
         self.is_stopped = False
         if self.held_bytes:
             self._begun += data
@@ -98,7 +99,7 @@ class FrameCutter:
                 self.held_bytes = len(self._begun)
                 return
             data, self._begun, self.held_bytes = bytes(self._begun), bytearray(), 0
-        # What is cut are bytes: to cut a view costs three times as much.
+        # Cutting bytes, not a view: a view costs three times as much.
         at, end, wanted, on_frame = 0, len(data), HEAD_SIZE_BYTES, self._on_frame
         owner = self._owner
         while end - at >= HEAD_SIZE_BYTES:
@@ -124,11 +125,11 @@ class FrameCutter:
             self._wanted_bytes, self.held_bytes = wanted, end - at
 
     def hand_to(self, on_frame: OnFrame) -> None:
-        """From the next frame on."""
+        """Sets the function that gets frames, from the next one on."""
         self._on_frame = on_frame
 
     def close(self) -> None:
-        """Cuts no more, not even the rest of a call that is under way; forgets its owner and what is held."""
+        """Cuts no more frames, not even in a call that is under way. Drops the owner and the held bytes."""
         self.is_stopped = self._is_closed = True
         self._owner = None
         self._begun, self.held_bytes = bytearray(), 0

@@ -57,7 +57,7 @@ def decode_untrusted(header: bytes) -> HeaderFields:
 
 
 def ext_untrusted(header: bytes) -> dict[str, str]:
-    """The ext fields alone, as ``decode_untrusted`` reads them."""
+    """Only the ext fields, as ``decode_untrusted`` reads them."""
     try:
         return _decode_ext(header).ext
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):

@@ -1,5 +1,5 @@
 """MessagePack headers (codec 2, only ours): a JSON header's members under the same names, ``code`` first, empty ones
-left out. Used only between our own two ends, and only after both have shown that they know it:
+left out. It is used only between our own client and server, and only after both have shown that they support it:
 
     client   its first request on a connection is JSON and has the ext field ``rmqCodec`` = ``MSGPACK`` (``offer``)
     server   answers in JSON and echoes the field; any other server leaves it out and always gets JSON
@@ -32,8 +32,8 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 def peeked(code: int) -> bytes:
-    """What ``header[CODE_AT:CODE_END]`` is for a code, as ``encode`` writes it; ``header[CODE_AT:LONG_CODE_END]`` for
-    one of more than 16 bits."""
+    """The bytes ``header[CODE_AT:CODE_END]`` for a code, as ``encode`` writes it; ``header[CODE_AT:LONG_CODE_END]`` for
+    a code of more than 16 bits."""
     return _encode(code) if code > _SHORT_CODE_MAX else (_encode(code) + b"\xa9e")[:3]
 
 
@@ -68,5 +68,5 @@ def offer(
 
 
 def is_offered(ext: Mapping[str, str]) -> bool:
-    """Whether a request offers MessagePack, or an answer takes the offer up."""
+    """Whether a request offers MessagePack, or an answer accepts the offer."""
     return ext.get(FIELD) == VALUE

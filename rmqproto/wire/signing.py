@@ -1,7 +1,8 @@
-"""Request signatures of ACL 1.0 and of 5.x authentication (``AclUtils``, ``AclClientRPCHook``, and of the checking side
+"""Request signatures of ACL 1.0 and of 5.x authentication (``AclUtils``, ``AclClientRPCHook``, and for the check
 ``DefaultAuthenticationContextBuilder``, 5.5.0).
 
-Base64 of HMAC-SHA1 over the values of all ext fields but ``Signature``, in the order of their names, then the body.
+A signature is the Base64 of HMAC-SHA1 over the values of all ext fields but ``Signature``, in the order of their names,
+then the body.
 """
 
 from __future__ import annotations
@@ -18,20 +19,20 @@ SIGNATURE = "Signature"
 SECURITY_TOKEN = "SecurityToken"
 
 _ADDED_LATER = frozenset({"__ZONE_NAME", "__ZONE_MODE", SECURITY_TOKEN})
-"""Ext fields that real clients add behind the signature: Java's the zone, Go's the token. Nobody gains a right by
-changing them."""
+"""Ext fields that clients add after signing: the Java client the zone, the Go client the token. Changing them gives
+nobody more rights."""
 
 _UNIQUE_KEY_QUERY = "_UNIQUE_KEY_QUERY"
 _UNIQUE_KEY_UNSIGNED_UP_TO = 399
-"""Peers up to this version (4.9.3) add that field behind the signature."""
+"""Peers up to this version (4.9.3) add that field after signing."""
 
 _ORDERS_MAX = 1000
 _BLOCK_BYTES = 64
-"""Of SHA-1."""
+"""The block size of SHA-1."""
 
 
 class SigningKey:
-    """One secret key, ready for signatures: half of the work of HMAC depends on the key alone."""
+    """One secret key, prepared for signatures: half of the work of HMAC depends only on the key."""
 
     __slots__ = ("_inner", "_outer")
 
@@ -51,8 +52,8 @@ class SigningKey:
         return b2a_base64(outer.digest(), newline=False)
 
     def has_signed(self, ext: Mapping[str, str], body: bytes | memoryview, version: int) -> bool:
-        """Whether the request carries the signature that its sender's ``version`` of RocketMQ makes with this key.
-        Takes as long for a wrong signature as for a right one, wherever they differ."""
+        """Whether the request carries the signature that its sender's ``version`` of RocketMQ makes with this key. The
+        time does not depend on where a wrong signature differs."""
         given = ext.get(SIGNATURE, "").encode("utf-8", "replace")
         names = _orders.get(tuple(ext)) or _order(ext)
         if version <= _UNIQUE_KEY_UNSIGNED_UP_TO and _UNIQUE_KEY_QUERY in ext:
@@ -65,9 +66,9 @@ class SigningKey:
         return compare_digest(self.signature(values, body), given)
 
     def has_signed_content(self, content: bytes, given: bytes, body: bytes | None = None) -> bool:
-        """As ``has_signed``: ``content`` are the values that are signed, in order, and the body unless it is given by
-        itself."""
-        inner, outer = self._inner.copy(), self._outer.copy()  # ``signature``, without a call: this is asked a lot
+        """As ``has_signed``. ``content`` are the signed values in order, followed by the body unless ``body`` is
+        given."""
+        inner, outer = self._inner.copy(), self._outer.copy()  # ``signature`` without a call, because this runs often
         inner.update(content)
         if body is not None:
             inner.update(body)
@@ -76,13 +77,13 @@ class SigningKey:
 
 
 def is_left_out_by_some(names: Iterable[str]) -> bool:
-    """Whether some clients leave one of these ext fields out of what they sign."""
+    """Whether some clients do not sign one of these ext fields."""
     return not (_ADDED_LATER | {_UNIQUE_KEY_QUERY}).isdisjoint(names)
 
 
 _orders: dict[tuple[str, ...], tuple[str, ...]] = {}
-"""The names of ext fields as they come, and those that are signed in the order of signing: a client's requests of one
-code all have the same."""
+"""The signed names in the order of signing, by the names of ext fields as they come: a client's requests of one code
+all have the same."""
 
 
 def _order(ext: Mapping[str, str]) -> tuple[str, ...]:

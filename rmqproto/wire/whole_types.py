@@ -1,8 +1,9 @@
 """Types that several threads may have msgspec decode at once.
 
-msgspec (0.22) looks at a Struct's fields when it is first decoded. Where these are Structs too, that runs Python, so
-that another thread may have its turn: it gets what is half made, and ends the process by SIGSEGV. On a busy machine
-`rmqadmin diff`, whose threads ask several brokers, ended so. Each type is therefore looked at under a lock beforehand.
+msgspec (0.22) examines a Struct's fields when it is first decoded. If these are also Structs, that runs Python code,
+and another thread may run meanwhile. That thread gets a half-made description, and the process ends with SIGSEGV. This
+happened to `rmqadmin diff`, whose threads ask several brokers, on a busy machine. Each type is therefore examined under
+a lock beforehand.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _lock = Lock()
 
 
 def whole(type: type[T]) -> type[T]:
-    """The type, all of which msgspec knows now."""
+    """The type, after msgspec has examined all of it."""
     if type not in _whole:
         with _lock:
             msgspec.json.Decoder(type)

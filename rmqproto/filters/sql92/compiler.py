@@ -1,4 +1,5 @@
-"""A tree to one Python function. It gives Apache's result for every message; what cannot change it is not asked."""
+"""Compiles a tree to one Python function. It gives Apache's result for every message, and skips conditions that cannot
+change the result."""
 
 from __future__ import annotations
 
@@ -14,22 +15,21 @@ from rmqproto.filters.sql92.parser import parse
 
 
 def compile_sql92(expression: str) -> AcceptsProperties:
-    """A function that is asked with a message's properties; it never fails. Sql92Error for an expression that does not
-    compile."""
+    """A function of a message's properties, which never fails. Sql92Error for an expression that does not compile."""
     form = MappingForm()
     matches: AcceptsProperties = _function("properties", Conditions(form).statements(parse(expression)), form)
     return matches
 
 
 def compile_sql92_for_records(expression: str) -> AcceptsRawProperties:
-    """As ``compile_sql92``, for a function that is asked with the properties as a record holds them."""
+    """As ``compile_sql92``, but a function of a record's raw properties."""
     form = RecordForm()
     matches: AcceptsRawProperties = _function("properties", Conditions(form).statements(parse(expression)), form)
     return matches
 
 
 def compile_sql92_for_values(expression: str) -> AcceptsValues:
-    """As ``compile_sql92``, for a function that is asked with values found by name."""
+    """As ``compile_sql92``, but a function of property values that were looked up by name."""
     form = ValuesForm()
     body = list(Conditions(form).statements(parse(expression)))
     return AcceptsValues(tuple(form.read_names), _function(", ".join(form.variables), body, form))
@@ -38,7 +38,7 @@ def compile_sql92_for_values(expression: str) -> AcceptsValues:
 def _function(parameters: str, body: Iterable[str], form: Form) -> Any:
     lines = "".join(f"  {statement}\n" for statement in body)
     names: dict[str, Any] = {**_NAMES, **form.names}
-    # Only what this package writes: literals and names come in as repr gives them.
+    # This is only text of this package: literals and names come in by repr.
     exec(f"def matches({parameters}):\n try:\n{lines} except JavaError:\n  return False\n", names)
     return names["matches"]
 
@@ -63,7 +63,7 @@ def _is_null(value: Value) -> bool:
 
 
 def _null_of(value: object) -> None:
-    """For a node that is asked only because it may fail."""
+    """Evaluates a node that is needed only because it may fail."""
 
 
 _ORDERS: dict[str, Callable[[int, int], bool]] = {

@@ -1,8 +1,8 @@
-"""Python expressions for the conditions of a tree, in the variables that hold its properties.
+"""Python expressions for the conditions of a tree. Their variables hold its properties.
 
-Each condition is true, false, null or an error, and a message is wanted only where the whole is true. So most of an
-expression needs no third value: there ``and`` and ``or`` are Python's own. It is needed where something null stands
-before something that can fail, because Apache goes on to it and fails (``_all``).
+Each condition is true, false, null or an error, and a message matches only if the whole is true. So most of an
+expression needs no third value, and uses Python's own ``and`` and ``or``. The third value is needed if a term that may
+be null precedes one that can fail: Apache evaluates the second one, too, and fails (``_all``).
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Conditions:
     # --- statements --------------------------------------------------------------------------------------------------
 
     def statements(self, node: Node) -> Iterator[str]:
-        """The body of a function that says whether the whole is true. A property is read only before the first term
-        that asks for it, and no more of them than it takes to decide."""
+        """The body of a function that returns whether the whole is true. A property is read just before the first term
+        that needs it, so that none is read after the decision."""
         is_and = not isinstance(node, Logic) or node.is_and
         terms: list[Node] = node.terms if isinstance(node, Logic) else [node]
         for truth in self._all_true(terms) if is_and else self._any(terms, True, is_exact=False):
@@ -57,8 +57,8 @@ class Conditions:
     # --- truths ------------------------------------------------------------------------------------------------------
 
     def truth(self, node: Node, wanted: bool, *, is_exact: bool) -> str:
-        """True if the condition is what is ``wanted``, and False if it is the other or null. Without
-        ``is_exact`` an error may come out as False: the message is not wanted then either way."""
+        """An expression that is True if the condition has the ``wanted`` value, and False if it has the other or is
+        null. Without ``is_exact`` an error may become False: the message does not match in either case."""
         if isinstance(node, Not):
             return self.truth(node.operand, not wanted, is_exact=is_exact)
         if isinstance(node, Logic):
@@ -73,12 +73,12 @@ class Conditions:
         return f"({asked})" if null is None else f"(not ({null}) and {asked})"
 
     def _any(self, terms: list[Node], wanted: bool, *, is_exact: bool) -> Iterator[str]:
-        """One of the terms of an OR is true (``wanted``), or one of an AND is false."""
+        """Whether one of the terms of an OR is true (``wanted``), or one of an AND is false."""
         for number, term in enumerate(terms, 1):
             yield self.truth(term, wanted, is_exact=is_exact or number < len(terms))
 
     def _all(self, terms: list[Node], wanted: bool, *, is_exact: bool) -> str:
-        """All terms of an AND are true (``wanted``), or all of an OR are false."""
+        """Whether all terms of an AND are true (``wanted``), or all of an OR are false."""
         if not is_exact:
             if wanted:
                 return "(" + " and ".join(self._all_true(terms)) + ")"
@@ -87,7 +87,8 @@ class Conditions:
         return "(" + " and ".join([*parts, *(f"{temporary} is not None" for temporary in are_null)]) + ")"
 
     def _all_true(self, terms: list[Node]) -> Iterator[str]:
-        """Not exact. What two neighbours say of the same number, as BETWEEN does, is one expression."""
+        """Expressions for all terms being true, not exact. Two neighbouring terms about the same number, as from
+        BETWEEN, become one expression."""
         at = 0
         while at < len(terms):
             both = self._between(*terms[at : at + 2]) if at + 1 < len(terms) else None
@@ -95,8 +96,8 @@ class Conditions:
             at += 2 if both else 1
 
     def _between(self, low: Node, high: Node) -> str | None:
-        """Whether both are true that bound one whole number of a property, from below and above; None if they are
-        others."""
+        """One expression for two terms that bound the same whole number of a property from below and above; None for
+        other terms."""
         if not (isinstance(low, Comparison) and isinstance(high, Comparison) and low.left == high.left):
             return None
         numbers = _number(low.right), _number(high.right)
@@ -110,8 +111,8 @@ class Conditions:
         return f"({variable} is not None and {bounded})"
 
     def _until(self, terms: list[Node], wanted: bool, goes_on: list[bool]) -> tuple[list[str], list[str]]:
-        """Expressions, true one after the other until a term is the opposite of ``wanted``, or null if Apache may
-        as well stop; and the variables that hold the values of those terms that were null if it ``goes_on``."""
+        """Two lists. The expressions are true in turn until a term is the opposite of ``wanted``, or is null and need
+        not go on. The variables hold the values of terms that may be null and whose entry of ``goes_on`` is true."""
         parts: list[str] = []
         temporaries: list[str] = []
         for term, must_go_on in zip(terms, goes_on, strict=True):
@@ -125,7 +126,7 @@ class Conditions:
     # --- values ------------------------------------------------------------------------------------------------------
 
     def value(self, node: Node) -> str:
-        """What Apache's ``evaluate`` returns, errors and all."""
+        """An expression for the result of Apache's ``evaluate``, including errors."""
         if isinstance(node, Property):
             return self._form.text(self._variable(node))
         if isinstance(node, Constant):
@@ -154,7 +155,7 @@ class Conditions:
         return f"(None if ({temporary} := {self.value(node.left)}) is None else {right})"
 
     def _variable(self, node: Property) -> str:
-        """That holds the property."""
+        """The variable that holds the property."""
         if node.name not in self._variables:
             self._variables[node.name] = f"p{len(self._variables)}"
             self._unread.append(node.name)
@@ -167,8 +168,8 @@ class Conditions:
     # --- leaves ------------------------------------------------------------------------------------------------------
 
     def _leaf(self, node: Node) -> tuple[str | None, str] | None:
-        """When the condition is null (None for never), and whether it is true where it is not; None for one that has no
-        short form."""
+        """Expressions for when the condition is null (None for never), and whether it is true otherwise. None if there
+        is no short form."""
         if isinstance(node, Constant):
             return ("True", "False") if node.value is None else (None, str(node.value))
         if isinstance(node, Presence):
@@ -200,14 +201,14 @@ class Conditions:
         return f"({variable} is not None and {'not ' if node.is_negated else ''}{test})"
 
     def _comparison(self, symbol: str, left: Node, right: Node) -> tuple[str | None, str] | None:
-        """A property beside a number, text or another property."""
+        """As ``_leaf``, for a property compared with a number, text or another property."""
         if not isinstance(left, Property):
             if not isinstance(right, Property):
                 return None
             mirrored = self._comparison(_MIRRORED[symbol], right, left)
             if mirrored is None or symbol != "==":
                 return mirrored
-            null, true = mirrored  # a constant equals nothing that is missing, and the answer is not null
+            null, true = mirrored  # a constant does not equal a missing value, and the result is not null
             return None, f"(not ({null}) and {true})"
         variable = self._variable(left)
         if isinstance(right, Property):
@@ -230,12 +231,12 @@ class Conditions:
 
 
 def _reader(number: int | float | None) -> str:
-    """The function that reads a property which is compared with a number."""
+    """The function that reads a property that is compared with this number."""
     return "double" if isinstance(number, float) else "int64" if isinstance(number, Long) else "int32"
 
 
 def _number(node: Node) -> int | float | None:
-    """The number that a literal is, with its signs."""
+    """The number of a literal, with its signs."""
     if isinstance(node, Negation):
         number = _number(node.operand)
         return None if number is None else type(number)(-number)

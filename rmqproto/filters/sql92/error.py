@@ -1,4 +1,4 @@
-"""What is wrong with an expression, in Apache's words: users of the Java client know these texts."""
+"""Errors of expressions, in Apache's words: users of the Java client know these texts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CLASS_CAST_EXCEPTION = "java.lang.ClassCastException"
 
 
 class Sql92Error(ProtocolError):
-    """An expression that does not compile. ``remark`` is what a broker answers: Java's exception, then its message."""
+    """An expression that does not compile. ``remark`` is the broker's answer: Java's exception, then its message."""
 
     def __init__(self, message: str, exception: str = RUNTIME_EXCEPTION):
         super().__init__(message)
@@ -25,7 +25,7 @@ _ESCAPES = {
 
 
 def escaped(text: str) -> str:
-    """Text as JavaCC shows it in a message."""
+    """The text as JavaCC shows it in a message."""
     return "".join(
         _ESCAPES[c] if c in _ESCAPES else c if " " <= c <= "~" else f"\\u{ord(c):04x}" for c in text
     )  # fmt: skip

@@ -1,7 +1,7 @@
-"""How a compiled expression gets at properties: as text from a mapping, or as bytes from a record.
+"""Access to properties in a compiled expression: as text from a mapping, or as bytes from a record.
 
-A record's properties stay where they are. Only those that the expression names are looked for, and what can be decided
-by their bytes is not decoded.
+A record's properties are not parsed. The function looks only for those that the expression names, and decodes a value
+only if its bytes cannot decide.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from rmqproto.filters.sql92.java_values import double, int32, int64
 from rmqproto.message.properties import find_bytes
 
 REPLACEMENT = "\ufffd"
-"""What bytes that are not UTF-8 are read as, as in Java."""
+"""Bytes that are not UTF-8 are read as this character, as in Java."""
 
 REMEMBERED_MAX, REMEMBERED_MAX_BYTES = 1024, 32
-"""Numbers that are remembered, and bytes of each; with one more, all are forgotten."""
+"""The count of remembered numbers and the size of each in bytes. When there are more, all are forgotten."""
 
 INLINED_MAX = 8
 """Properties that are looked for without a call. A call costs as much as the search, but compiles five times as
@@ -28,19 +28,19 @@ class Form(Protocol):
     None."""
 
     names: Mapping[str, Any]
-    """What the source calls."""
+    """The names that the source uses."""
 
     def read(self, variable: str, name: str) -> str:
-        """A statement that gives the variable its value."""
+        """A statement that sets the variable to the property's value."""
 
     def text(self, variable: str) -> str:
         """The variable as ``str`` or None."""
 
     def beside(self, variable: str, literals: Sequence[str]) -> tuple[str, list[str]]:
-        """A variable that is not None, and text that it is compared with, in types that can be compared."""
+        """A variable that is not None, and literals to compare it with, in comparable types."""
 
     def number(self, read: str, variable: str) -> str:
-        """The number that a variable that is not None holds; ``read`` is the function of ``java_values``."""
+        """The number held by a variable that is not None; ``read`` is the function of ``java_values``."""
 
 
 class MappingForm:
@@ -63,8 +63,7 @@ N = TypeVar("N", bound=float)
 
 
 class Numbers(dict[bytes, N]):
-    """The numbers that bytes hold, read once as long as they are remembered: most properties have few values. JavaError
-    for bytes that hold none."""
+    """A cache of the numbers in bytes: most properties have few values. JavaError for bytes that hold no number."""
 
     __slots__ = ("_read",)
 
@@ -87,12 +86,13 @@ def _text(value: bytes | None) -> str | None:
 
 
 def _value(properties: bytes, name_and_separator: bytes) -> bytes | None:
-    """Wherever it is; None if it is missing or empty."""
+    """A property's value wherever it is; None if it is missing or empty."""
     return find_bytes(properties, name_and_separator) or None
 
 
 class RecordForm:
-    """Variables hold bytes. Of several values the last one counts, and an empty one is none (``properties.parse``)."""
+    """Variables hold bytes. The last of several values counts, and an empty value counts as missing
+    (``properties.parse``)."""
 
     names: Mapping[str, Any] = {
         "int32": Numbers(int32), "int64": Numbers(int64), "double": Numbers(double), "text": _text, "value": _value,
@@ -106,7 +106,7 @@ class RecordForm:
         self._read_count += 1
         if self._read_count > INLINED_MAX:
             return f"{variable} = value(properties, {first!r})"
-        # Most are neither the first nor empty. ``partition`` costs less than ``find`` and a slice.
+        # Most properties are neither first nor empty. ``partition`` costs less than ``find`` and a slice.
         behind = b"\x02" + first
         slowly = f"value(properties, {first!r})"
         found = rf"(parts[2].partition(b'\x02')[0] or {slowly}) if (parts := properties.rpartition({behind!r}))[1]"
@@ -118,7 +118,7 @@ class RecordForm:
     def beside(self, variable: str, literals: Sequence[str]) -> tuple[str, list[str]]:
         try:
             encoded = [literal.encode() for literal in literals]
-        except UnicodeEncodeError:  # half a surrogate pair, which no message holds
+        except UnicodeEncodeError:  # half a surrogate pair, which no message has
             encoded = []
         if not encoded or any(REPLACEMENT in literal for literal in literals):
             return f"text({variable})", [repr(literal) for literal in literals]
@@ -129,7 +129,7 @@ class RecordForm:
 
 
 class ValuesForm(RecordForm):
-    """Somebody else has looked for the properties: the variables are parameters."""
+    """The caller has looked up the properties: the variables are parameters."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Java's values: how it reads numbers from text, compares values of two classes, and shows them. What Java throws is a
+"""Java's values: reading numbers from text, comparing values of two classes, and showing them. Java's exceptions are a
 JavaError."""
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ INT_MIN, INT_MAX = -(1 << 31), (1 << 31) - 1
 LONG_MIN = -LONG_MAX - 1
 
 _PLAIN_DIGITS_MAX = 9
-"""So many digits fit 32 bits whatever they are."""
+"""The number of digits that always fit 32 bits."""
 
 _DIGITS_MAX = len(str(LONG_MAX))
 
 
 class Long(int):
-    """A Long constant: one that does not fit 32 bits. A property that meets it is read with 64 bits."""
+    """A Long constant: one that does not fit 32 bits. A property compared with it is read with 64 bits."""
 
 
 Value = None | bool | int | Long | float | str
@@ -28,7 +28,7 @@ Value = None | bool | int | Long | float | str
 
 
 class JavaError(ValueError):
-    """What Java throws when an expression is evaluated; ``exception`` is its class."""
+    """An exception that Java throws when it evaluates an expression; ``exception`` is its class."""
 
     exception: str
 
@@ -55,7 +55,7 @@ _DOUBLE = re.compile(
 )  # fmt: skip
 _HEX_DOUBLE = re.compile(r"([+-]?0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?")
 _BLANKS = "".join(map(chr, range(33)))
-"""What String.trim takes away."""
+"""The characters that String.trim removes."""
 
 
 def int32(text: str) -> int:
@@ -72,7 +72,7 @@ def int64(text: str) -> int:
 
 def _whole(text: str, low: int, high: int) -> int:
     digits = text[1:] if text[:1] in ("+", "-") else text
-    # Java asks each UTF-16 unit whether it is a digit of any script; those beyond 16 bits are none to it.
+    # Java accepts digits of any script, but checks each UTF-16 unit, so digits beyond 16 bits do not count.
     if not digits.isdecimal() or max(digits) > "\uffff":
         raise NumberFormatError(text)
     if len(digits) > _DIGITS_MAX:
@@ -102,7 +102,7 @@ def double(text: str) -> float:
 
 
 def double_order(left: float, right: float) -> int:
-    """``Double.compareTo``: NaN is equal to itself and above all others, and -0.0 is below 0.0."""
+    """``Double.compareTo``: NaN equals itself and is above all others; -0.0 is below 0.0."""
     if left < right:
         return -1
     if left > right:
@@ -112,16 +112,16 @@ def double_order(left: float, right: float) -> int:
 
 
 def _equal_order(value: float) -> int:
-    """Order among those that are neither below nor above each other."""
+    """The order of values of which neither is below the other."""
     if math.isnan(value):
         return 2
     return 0 if math.copysign(1.0, value) < 0 else 1
 
 
 def double_text(value: float) -> str:
-    """``Double.toString`` of a finite number, but for the last digit of a few that Java before 19 shows too long."""
+    """``Double.toString`` of a finite number. A few differ in the last digit: Java before 19 shows them too long."""
     number = Decimal(repr(value))
-    if len(number.as_tuple().digits) == 1:  # Java takes the nearest of two digits
+    if len(number.as_tuple().digits) == 1:  # Java takes the nearest number of two digits
         number = Decimal(format(value, ".1e"))
     exponent = number.adjusted()
     if -3 <= exponent < 7:
@@ -144,8 +144,9 @@ def boolean(text: str) -> bool:
 
 
 def compare(left: Value, right: Value) -> int:
-    """Below 0, 0 or above, of two that are not null (``ComparisonExpression.__compare``): text is read as what stands
-    on the other side. What cannot be compared is below. JavaError for text that cannot be read so."""
+    """Below 0, 0 or above 0 for two values that are not null (``ComparisonExpression.__compare``). Text is read as the
+    other side's type. Values that cannot be compared give a result below 0. JavaError for text that cannot be read
+    so."""
     if isinstance(left, bool) and isinstance(right, str):
         raise ClassCastError  # Apache reads the wrong one of the two
     if isinstance(left, str):

@@ -1,5 +1,5 @@
-"""Text to tokens, one at a time: Apache fails on a character that is not a token only when it gets there, and it never
-looks behind a complete expression (``SelectorParserTokenManager``, 5.5.0, which JavaCC made)."""
+"""Text to tokens, one at a time. Apache fails on an invalid character only when it gets there, and never looks behind a
+complete expression (``SelectorParserTokenManager``, 5.5.0, which JavaCC made)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TAB_COLUMNS = 8
 
 
 class Kind(enum.IntEnum):
-    """Apache's numbers: a message lists what was expected in their order."""
+    """The kinds with Apache's numbers: a message lists the expected kinds in their order."""
 
     EOF = 0
     NOT = 8
@@ -48,7 +48,7 @@ class Kind(enum.IntEnum):
 
     @property
     def image(self) -> str:
-        """How messages show the kind."""
+        """The kind as messages show it."""
         if self in _SIGN_TEXTS:
             return f'"{_SIGN_TEXTS[self]}"'
         is_word = Kind.NOT <= self <= Kind.ENDSWITH
@@ -62,8 +62,9 @@ _SIGNS = {
 _SIGN_TEXTS = {kind: text for text, kind in _SIGNS.items()}
 _WORDS = {kind.name: kind for kind in Kind if Kind.NOT <= kind <= Kind.ENDSWITH}
 
-# Of two that match, Apache takes the longer: a float before an integer, a comment before a minus. The group is greedy,
-# not possessive, because Python before 3.11.4 would keep half a comment. Nothing follows it, so it never steps back.
+# If two tokens match, Apache takes the longer: a float before an integer, a comment before a minus. The group is
+# greedy, not possessive, because Python before 3.11.4 would keep half a comment. Nothing follows it, so it never steps
+# back.
 _SKIPPED = re.compile(r"(?:[ \t\n\r\f]+|--[^\n\r]*(?:\r\n|\n|\r)|/\*(?s:.*?)\*/)*")
 _TOKEN = re.compile(
     r"""
@@ -88,14 +89,14 @@ class Token(msgspec.Struct, frozen=True, gc=False):
 class Lexer:
     def __init__(self, expression: str):
         self.text = _utf16_units(expression)
-        """One character a UTF-16 unit, as Java counts columns."""
+        """One character per UTF-16 unit, as Java counts columns."""
         self._index = 0
 
     def next(self) -> Token:
-        """The next token; EOF from the end on. Sql92Error if none begins."""
+        """The next token; EOF from the end on. Sql92Error if no token begins here."""
         text = self.text
         skipped = _SKIPPED.match(text, self._index)
-        assert skipped is not None  # it matches nothing, too
+        assert skipped is not None  # it also matches an empty text
         start = skipped.end()
         if start == len(text):
             self._index = start
@@ -119,7 +120,7 @@ class Lexer:
         return line, column
 
     def _error(self, start: int) -> Sql92Error:
-        """JavaCC names the character at which it gave up, and what it had read of the token."""
+        """An error as JavaCC words it, with the character at which it gave up and the part of the token before it."""
         text = self.text
         is_open = text[start] == "'" or text.startswith("/*", start)
         stop = len(text) if is_open else min(start + (2 if text[start] in "./" else 1), len(text))

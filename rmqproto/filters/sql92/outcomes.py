@@ -1,4 +1,4 @@
-"""What a node's value can be: null, an error. Apache goes on past a null, and may fail then."""
+"""Whether a node's value can be null or an error. Apache continues after a null, and may then fail."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _is_text(node: Node) -> bool:
 
 
 def before_one_that_fails(terms: list[Node]) -> list[bool]:
-    """For each term whether one behind it can fail."""
+    """For each term, whether a later one can fail."""
     found: list[bool] = []
     can = False
     for term in reversed(terms):

@@ -1,9 +1,9 @@
-"""Tokens to a tree (``SelectorParser``, 5.5.0). Lowest first: OR, AND, equality, comparison, and then a sign or NOT: so
-``NOT a = 5`` is ``(NOT a) = 5``. What follows a complete expression is not looked at.
+"""Tokens to a tree (``SelectorParser``, 5.5.0). The precedence from the lowest: OR, AND, equality, comparison, sign or
+NOT. So ``NOT a = 5`` is ``(NOT a) = 5``. Tokens after a complete expression are ignored.
 
-The grammar and the building of nodes are apart: the parser leaves a list of steps, which are taken in their order.
-For Apache builds while it reads, and so a node that it refuses hides what is wrong behind it; but what a ``+`` stands
-before is read to its end first.
+The parser does not build nodes itself: it makes a list of steps, which are then run in order. Apache builds while it
+reads, so a node that it refuses hides later errors. The operand of a ``+`` is the exception: Apache reads it to its end
+first.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from rmqproto.filters.sql92.lexer import Kind, Lexer, Token, string_value
 from rmqproto.filters.sql92.tree import Node
 
 LENGTH_MAX = 64 << 10
-"""Characters of an expression."""
+"""The limit for the characters of an expression."""
 
 TOKEN_COUNT_MAX = 8192
-"""What so many take to compile, some 50 ms, the other clients wait. Apache, with a thread for each request, has neither
-limit."""
+"""The limit for tokens. Other clients wait while an expression compiles, some 50 ms for this many. Apache has a thread
+for each request, and neither limit."""
 
 NESTING_MAX = 48
-"""Brackets, signs and NOTs inside each other, and operators whose left side is another one's result. Apache's ends
-where the Java stack does, at some thousand."""
+"""The limit for nested brackets, signs and NOTs, and for operators whose left side is the result of another. In Apache
+the Java stack is the limit, at some thousand."""
 
 _ORDER_SYMBOLS = {Kind.GREATER: ">", Kind.GREATER_EQUAL: ">=", Kind.LESS: "<", Kind.LESS_EQUAL: "<="}
 _TEXT_TESTS = (Kind.CONTAINS, Kind.STARTSWITH, Kind.ENDSWITH)
 
-# The places where a message lists what could have stood there.
+# The tokens that a message lists as expected in each place.
 _AFTER_NOT = (*_TEXT_TESTS, Kind.BETWEEN, Kind.IN)
 _COMPARISONS_BUT_NOT = (*_AFTER_NOT, *_ORDER_SYMBOLS)
 _COMPARISONS = (Kind.NOT, *_COMPARISONS_BUT_NOT)
@@ -44,11 +44,11 @@ _STARTS = (
 _LITERALS = {Kind.TRUE: tree.Constant(True), Kind.FALSE: tree.Constant(False), Kind.NULL: tree.NULL}
 
 Step = Callable[[list[Node]], Node]
-"""Takes its operands from the stack, and gives the node to put there."""
+"""Takes its operands from the stack, and returns the node to put there."""
 
 
 def parse(expression: str) -> Node:
-    """The whole expression as a condition. Sql92Error, in Apache's words but for our own limits."""
+    """The whole expression as a condition. Sql92Error, in Apache's words except for our own limits."""
     if len(expression) > LENGTH_MAX:
         raise Sql92Error(f"an expression of {len(expression)} characters; at most {LENGTH_MAX} are taken")
     parser = _Parser(expression)
@@ -76,7 +76,7 @@ class _Parser:
 
     # --- grammar -----------------------------------------------------------------------------------------------------
 
-    # Each puts the steps of what it reads, and returns how deep the node is that these will build.
+    # Each method adds the steps for the text that it reads, and returns the depth of the node that they build.
 
     def disjunction(self) -> int:
         depth, is_chain = self._conjunction(), 0
@@ -156,7 +156,7 @@ class _Parser:
         return values
 
     def _operand(self) -> int:
-        """A literal, a name or something in brackets, with signs and NOTs before it."""
+        """A literal, a name or an expression in brackets, with preceding signs and NOTs."""
         kind = self._peek().kind
         if kind not in _STARTS and kind != Kind.PLUS:
             raise self._unexpected(_STARTS, also=Kind.PLUS)
@@ -182,7 +182,7 @@ class _Parser:
         return depth
 
     def _positive(self) -> int:
-        """Apache looks ahead over all that the plus stands before; what does not read well is blamed on the plus."""
+        """The operand of a plus. Apache reads it ahead, and reports an error in it at the plus."""
         plus, step_count = self._peek(), len(self.steps)
         self._advance()
         try:
@@ -259,7 +259,7 @@ class _Parser:
     def _unexpected(
         self, expected: Sequence[Kind], *, also: Kind | None = None, token: Token | None = None
     ) -> _UnexpectedToken:
-        """``also`` is listed last: JavaCC finds it when it looks a second time."""
+        """``also`` is listed last: JavaCC finds it in a second search."""
         token = token or self._peek()
         line, column = self._lexer.position(token.start)
         shown = "<EOF>" if token.kind == Kind.EOF else f' {token.kind.image} "{escaped(token.image)} "'
@@ -271,7 +271,7 @@ class _Parser:
 
 
 class _UnexpectedToken(Sql92Error):
-    """A token that the grammar has no place for."""
+    """A token that the grammar does not allow in its place."""
 
 
 def _is_null(operand: Node) -> Node:

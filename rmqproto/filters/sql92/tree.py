@@ -1,5 +1,5 @@
-"""An expression as a tree, and what Apache refuses when it builds one (classes of its package ``filter.expression``,
-5.5.0). ``str`` of a node is what its messages show."""
+"""An expression as a tree, with the checks that Apache makes when it builds one (classes of its package
+``filter.expression``, 5.5.0). ``str`` of a node is its text in messages."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Negation(msgspec.Struct, frozen=True):
 
 
 class Presence(msgspec.Struct, frozen=True):
-    """A property as a condition: null if it is missing, and else false, since it is text and no Boolean."""
+    """A property as a condition: null if it is missing, otherwise false, since it is text and not a Boolean."""
 
     operand: Property
 
@@ -95,7 +95,7 @@ class Not(msgspec.Struct, frozen=True):
 
 
 class Logic(msgspec.Struct, frozen=True):
-    """AND (``is_and``) or OR of two terms and more, asked from the left."""
+    """AND (``is_and``) or OR of two or more terms, evaluated from the left."""
 
     is_and: bool
     terms: list[Node]
@@ -117,7 +117,7 @@ def is_boolean(node: Node) -> bool:
 
 
 def condition(node: Node) -> Node:
-    """What stands where only a truth can."""
+    """A node for a place where only a condition is allowed."""
     if is_boolean(node):
         return node
     if isinstance(node, Property):
@@ -162,7 +162,7 @@ def _is_truth(node: Node) -> bool:
 
 
 def ordered(symbol: str, left: Node, right: Node) -> Node:
-    """``<`` and its like: only properties and numbers have an order."""
+    """``<``, ``<=``, ``>`` and ``>=``: only properties and numbers have an order."""
     for node in (left, right):
         if is_boolean(node) or (isinstance(node, Constant) and isinstance(node.value, str)):
             raise Sql92Error(f"Value '{node}' cannot be compared.")
@@ -194,7 +194,7 @@ def disjunction(left: Node, right: Node) -> Node:
 
 
 def _logic(is_and: bool, left: Node, right: Node) -> Node:
-    """A chain is one node, which takes in one more term: a long one is not a deep tree."""
+    """AND or OR of two nodes. A chain is one node that gets one more term, so that a long chain is not a deep tree."""
     if isinstance(left, Logic) and left.is_and == is_and:
         left.terms.append(right)
         return left
