@@ -1,6 +1,6 @@
-"""Builds the native modules, where there is a C compiler and Python's headers. They are never needed: without them the
-index costs three times the CPU, a pull with a filter by properties and a slave's copy of a log twice, what users and
-policies add to a request a third more, and everything else is the same."""
+"""Builds the native modules if there are a C compiler and Python's headers. They are optional. Without them the index
+costs three times the CPU. A pull with a filter by properties and a slave's copy of a log cost twice the CPU. The cost
+that users and policies add to a request is a third higher. Everything else is the same."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Spark imports every top-level module whose name starts with ``pyspark_`` when it meets an unknown format, in every
-session of every user. So this module holds only the name under which Spark looks for the source."""
+"""When Spark meets an unknown format, it imports every top-level module whose name starts with ``pyspark_``, in every
+session of every user. So this module only contains the name under which Spark looks for the source."""
 
 from spark_tools.source import RocketMQDataSource as DefaultSource
 

@@ -1,3 +1,2 @@
-"""RocketMQ messages as Spark data, and a replay that neither loses nor doubles a message. Imports without Spark
-installed: what needs pyspark, pyarrow or numpy is imported inside the functions and modules that only a session
-reaches."""
+"""RocketMQ messages as Spark data, and a replay that neither loses nor doubles a message. It can be imported without
+Spark: pyspark, pyarrow and numpy are imported only in functions and modules that a session uses."""

@@ -1,5 +1,5 @@
-"""Located records as Arrow columns, without a loop over messages. Only the wanted columns are built, and only what they
-need is read."""
+"""Located records as Arrow columns, without a loop over messages. It builds only the wanted columns, and reads only the
+bytes that they need."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ from spark_tools.property_columns import PropertyColumns
 from spark_tools.schema import arrow_type
 
 BODY_SIZE_MAX_BYTES = 256 << 20
-"""A compressed body may not grow beyond this: more is an attack or damage."""
+"""The limit for a decompressed body: a larger one is an attack or damage."""
 
 _HOST_V4_SIZE, _HOST_V6_SIZE = 8, 20
 _HEX = np.array([f"{value:02X}".encode() for value in range(256)]).view(np.uint16)
-"""Two digits a byte."""
+"""Two hex digits for each byte."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchOptions:
-    """How columns are filled. ``columns`` in the order of the schema."""
+    """How columns are filled. ``columns`` are in the order of the schema."""
 
     columns: Sequence[str]
     broker_name: str | None = None
@@ -60,7 +60,7 @@ class BatchMaker:
         )  # fmt: skip
 
     def check(self, located: Located) -> None:
-        """Notes in ``located.reasons`` which bodies do not have the CRC they were stored with."""
+        """Notes in ``located.reasons`` which bodies do not match their CRC."""
         if self._options.verify_crc:
             view: Any = located.data.data
             fields = zip(
@@ -71,8 +71,8 @@ class BatchMaker:
                     located.reasons[row] = "its body does not have the CRC it was stored with"
 
     def batch(self, located: Located) -> pa.RecordBatch:
-        """One row a record. ProtocolError if a body cannot be decompressed, unless there is a column ``corrupt`` to say
-        so."""
+        """One row per record. ProtocolError if a body cannot be decompressed, unless there is a column ``corrupt`` to
+        report it."""
         columns = _Columns(located, self._options)
         arrays = {name: columns.column(name) for name in self._options.columns if name != "corrupt"}
         if "corrupt" in self._options.columns:
@@ -84,7 +84,7 @@ class BatchMaker:
 
 
 class _Columns:
-    """Columns of one batch, each built at most once."""
+    """The columns of one batch, each built at most once."""
 
     def __init__(self, located: Located, options: BatchOptions):
         self.located = located
@@ -166,7 +166,7 @@ _BUILDERS: dict[str, Callable[[_Columns], pa.Array]] = {
 
 
 def plain_body_untrusted(body: bytes, sys_flag: int) -> bytes:
-    """ProtocolError if it is damaged, cut off, or grows past BODY_SIZE_MAX_BYTES."""
+    """The decompressed body. ProtocolError if it is damaged, cut off, or larger than BODY_SIZE_MAX_BYTES."""
     kind = sys_flag & COMPRESSION_TYPE_MASK
     try:
         if kind in (COMPRESSION_LZ4, COMPRESSION_ZSTD):
@@ -186,13 +186,13 @@ def plain_body_untrusted(body: bytes, sys_flag: int) -> bytes:
 
 
 def _hosts(located: Located, name: str) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.bool_]]:
-    """Hosts as a table of bytes, padded with zeros; and which of them are IPv6."""
+    """Hosts as a table of bytes padded with zeros, and a mask of those that are IPv6."""
     flag = BORN_HOST_V6 if name == "bornHost" else STORE_HOST_V6
     return np.ascontiguousarray(located.heads[name]).view(np.uint8), (located.heads["sysFlag"] & flag) != 0
 
 
 def _host_texts(located: Located, name: str) -> pa.Array:
-    """``address:port``; there are few distinct ones, often one, so each is written once."""
+    """``address:port``. There are few distinct hosts, often one, so each text is made once."""
     raw, is_v6 = _hosts(located, name)
     if is_v6.any() and not is_v6.all():
         sizes = np.where(is_v6, _HOST_V6_SIZE, _HOST_V4_SIZE).tolist()
@@ -212,7 +212,8 @@ def _repeated(text: str | None, count: int) -> pa.Array:
 
 @functools.lru_cache(maxsize=64)
 def _many(text: str | None, count: int) -> pa.Array:
-    """Batch after batch has the same broker and hosts; a slice of what was made once costs nothing."""
+    """A column of one text. Batch after batch has the same broker and hosts, and a slice of an existing array costs
+    nothing."""
     return pa.array([text], pa.string()).take(pa.array(np.zeros(count, np.int32)))
 
 

@@ -1,4 +1,4 @@
-"""An archive of Spark's classes, which Java maps into memory at the next start: to load and check some 15,000 of them
+"""An archive of Spark's classes, which Java maps into memory at its start. Loading and checking some 15,000 classes
 from jars is half the cost of a session's start. Java writes the archive when the first session ends, and uses it only
 if it fits."""
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class ClassArchive:
-    """``path`` is where the archive is, or will be; ``fresh_path`` is where this process has it written."""
+    """``path`` is the archive's place; ``fresh_path`` is where this process writes a new one."""
 
     path: Path
     fresh_path: Path
@@ -26,15 +26,15 @@ class ClassArchive:
         return f"-XX:SharedArchiveFile={self.path}" if self.is_made else f"-XX:ArchiveClassesAtExit={self.fresh_path}"
 
     def keep(self) -> None:
-        """Call it once the JVM has ended: the next start uses what it has written. Two that end together write the
-        same."""
+        """Moves the new archive into place for the next start. Call it once the JVM has ended. Two JVMs that end
+        together write the same archive."""
         if self.fresh_path.is_file():
             self.fresh_path.replace(self.path)
 
 
 def class_archive(java_home: str, spark_home: str, cache: Path) -> ClassArchive | None:
-    """The archive of a Java and a Spark, below ``cache``; another version of either has another archive. None if
-    ``cache`` cannot be written, or its path has a blank, which Java's options cannot hold."""
+    """The archive for a Java and a Spark, below ``cache``. Each version of either has its own archive. None if
+    ``cache`` cannot be written, or its path contains a blank, which Java's options do not allow."""
     folder = cache / "rmqadmin" / "spark-classes"
     try:
         java = os.stat(os.path.join(java_home, "bin", "java"))

@@ -1,4 +1,4 @@
-"""Errors on their way through Spark, which hands on only their text."""
+"""Passes errors' hints through Spark, which keeps only an error's text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rmqproto.errors import RocketMQError
 
 @contextmanager
 def hints_in_text() -> Iterator[None]:
-    """Puts an error's hint behind its text, once."""
+    """Appends an error's hint to its text, once."""
     try:
         yield
     except RocketMQError as error:

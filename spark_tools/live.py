@@ -1,5 +1,5 @@
-"""A live cluster as a source: routes, where queues begin and end, and pulls that leave no trace: they commit no offset,
-are not held, and use nobody's group."""
+"""A live cluster as a source: routes, the ends of queues, and pulls that leave no trace. Such pulls commit no offset,
+are not held, and use no consumer's group."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from rmqclient.blocking import BlockingClient
 
 READER_GROUP = "TOOLS_CONSUMER"
-"""A group that every broker has from its start, and that no consumer uses."""
+"""A group that every broker has from its start and no consumer uses."""
 
 PULL_TRIES_MAX = 5
 EMPTY_PULLS_MAX = 100
-"""Pulls in a row that may bring nothing and move nowhere although the queue has more. After these, the broker is at
-fault."""
+"""The limit for pulls in a row that return no messages and do not advance although the queue has more. Beyond it the
+broker is faulty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class LivePart:
 
 
 class LiveCluster:
-    """Positions of a cluster's queues. Routes are asked for once. Use with ``with``, or ``close``."""
+    """The positions of a cluster's queues. Routes are asked for once. Use with ``with``, or ``close`` it."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class LiveCluster:
         read_from: str = "master",
         timeout_s: float = 5.0,
     ):
-        """``client`` has connections already, with credentials and TLS of its own, and stays open."""
+        """``client`` is used in place of a new one, has credentials and TLS of its own, and stays open."""
         context = tls_context(tls) if client is None else None
         self.admin = AdminClient(name_server, credentials, timeout_s, tls=context, client=client)
         self._read_from = read_from
@@ -80,7 +80,7 @@ class LiveCluster:
         return sorted(self.admin.topic_list())
 
     def queues(self, topic: str) -> list[MessageQueue]:
-        """Queues that can be read, sorted."""
+        """The readable queues, sorted."""
         return sorted(
             MessageQueue(topic, name, queue_id)
             for name, (queue, _) in self.route(topic).items()
@@ -89,7 +89,7 @@ class LiveCluster:
         )
 
     def route(self, topic: str) -> dict[str, tuple[QueueData, BrokerData]]:
-        """The addresses by broker name; empty for a topic that no name server knows."""
+        """The queues and addresses by broker name; empty for a topic that no name server knows."""
         if topic not in self._routes:
             try:
                 found = self.admin.topic_route(topic)
@@ -107,7 +107,7 @@ class LiveCluster:
         return self._routes[topic]
 
     def groups(self, topic: str) -> list[str]:
-        """The consumer groups that read it, as far as its brokers know."""
+        """The consumer groups that read the topic, as far as its brokers know."""
         addresses = [self.master(topic, broker_name) for broker_name in self.route(topic)]
         return sorted({group for address in addresses for group in self.admin.groups_of_topic(address, topic)})
 
@@ -115,7 +115,7 @@ class LiveCluster:
         self._routes.pop(topic, None)
 
     def master(self, topic: str, broker_name: str) -> str:
-        """NotFoundError if the broker has no such topic, or no master."""
+        """The address of the master. NotFoundError if the broker does not have the topic, or has no master."""
         entry = self.route(topic).get(broker_name)
         address = entry[1].broker_addrs.get(0) if entry is not None else None
         if address is None:
@@ -144,15 +144,15 @@ class LiveCluster:
         return self.admin.consumer_offset(address, group, queue.topic, queue.queue_id)
 
     def check_sql92(self, ranges: Sequence[OffsetRange], expression: str) -> None:
-        """RefusedError if a broker has no SQL92 filters, or cannot read the expression: in a pull it would silently
-        match everything."""
+        """RefusedError if a broker does not support SQL92, or cannot parse the expression. In a pull such an expression
+        would silently match everything."""
         for queue in {(each.queue.topic, each.queue.broker_name): each.queue for each in ranges}.values():
             subscription = subscription_data(queue.topic, expression, version=0, expression_type=SQL92)
             address = self.master(queue.topic, queue.broker_name)
             self.admin.check_client_config(address, READER_GROUP, "spark", subscription)
 
     def plan(self, options: ReadOptions) -> tuple[list[LivePart], list[OffsetRange]]:
-        """The partitions, and what was asked for but is gone."""
+        """The partitions, and the requested ranges that are gone."""
         resolved = resolve(options, self)
         if options.sql92 is not None:
             self.check_sql92(resolved.ranges, options.sql92)
@@ -165,11 +165,11 @@ class LiveCluster:
 
 
 OpenCluster = Callable[[str], LiveCluster]
-"""A cluster by its name servers, reached as somebody wants it: over connections that are open already, or new ones."""
+"""Opens a cluster by its name servers, over existing connections or new ones."""
 
 
 def queue_bounds(client: BlockingClient, address: str, queue: MessageQueue) -> tuple[int, int]:
-    """The first queue offset there is, and the one that the next message gets."""
+    """The first queue offset that exists, and the one that the next message will get."""
     header = QueueHeader(topic=queue.topic, queue_id=queue.queue_id)
     codes = (RequestCode.GET_MIN_OFFSET, RequestCode.GET_MAX_OFFSET)
     first, last = (from_ext(client.request(address, code, header).ext, OffsetAnswer).offset for code in codes)
@@ -188,9 +188,10 @@ class PullRules:
 
 
 def pull_range(client: BlockingClient, part: LivePart, rules: PullRules) -> Iterator[bytes]:
-    """Bodies of pull answers, each whole records, until the range is read. The last may hold records behind the range.
+    """The bodies of pull answers, each with whole records, until the range is read. The last may contain records beyond
+    the range.
 
-    DataLossError if the broker has dropped part of the range meanwhile, unless the rules allow it."""
+    DataLossError if the broker has deleted part of the range meanwhile, unless the rules allow it."""
     queue, at, idle = part.range.queue, part.range.start, 0
     while at < part.range.end:
         code, offsets, body = _pull(client, part.address, queue, at, rules)
@@ -225,6 +226,6 @@ def _pull(
             )
             return answer.code, from_ext(answer.ext, PullAnswer), answer.body
         except (ConnectError, RequestTimeoutError):
-            if attempt == PULL_TRIES_MAX - 1:  # a pull changes nothing, so it may be asked again
+            if attempt == PULL_TRIES_MAX - 1:  # a pull changes nothing, so it may be repeated
                 raise
     raise AssertionError

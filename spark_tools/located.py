@@ -1,9 +1,9 @@
-"""Where the fields of stored records lie, for many records at once: the same for bytes from a commit log and from a
-pull answer, which holds the records byte for byte.
+"""The places of the fields of many stored records at once. The bytes come from a commit log or from a pull answer,
+which contains the records unchanged.
 
-The fixed fields of all records are copied out in one gather; the variable ones are only located, and copied when a
-column is made of them. A record with IPv6 hosts or a long topic (V2) has its fields elsewhere. Lengths are checked, as
-vectors, before anything is read through them.
+The fixed fields of all records are copied in one gather. The variable fields are only located, and copied when a column
+is made of them. A record with IPv6 hosts or a long topic (V2) has its fields in other places. Lengths are checked, as
+vectors, before they are used for reading.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ Rows = npt.NDArray[np.intp]
 
 @functools.cache
 def _layout(born_v6: bool, store_v6: bool) -> np.dtype[Any]:
-    """The fixed fields, from the size to the body's length: 88 bytes with IPv4 hosts. The drawing is in
-    ``rmqproto.message.record``. Hosts are bytes, four at a time because numpy copies those faster."""
+    """The fixed fields, from the size to the body's length: 88 bytes with IPv4 hosts. ``rmqproto.message.record`` shows
+    the layout. Hosts are bytes, four at a time because numpy copies those faster."""
     return np.dtype([
         ("size", ">i4"), ("magic", ">i4"), ("crc", ">u4"), ("queueId", ">i4"), ("flag", ">i4"),
         ("queueOffset", ">i8"), ("logOffset", ">i8"), ("sysFlag", ">i4"), ("bornTimestamp", ">i8"),
@@ -44,7 +44,7 @@ def _layout(born_v6: bool, store_v6: bool) -> np.dtype[Any]:
 
 @dataclass(slots=True)
 class Spans:
-    """Pieces of one buffer, in ascending order and without overlap: where each starts, and how long it is."""
+    """Pieces of one buffer, in ascending order and without overlap: the start and length of each."""
 
     at: Offsets
     size: Offsets
@@ -53,8 +53,8 @@ class Spans:
         return Spans(self.at[rows], self.size[rows])
 
     def binary(self, data: Bytes) -> pa.Array:
-        """Copies of the pieces. Offsets that alternate piece, gap, piece over the same buffer make one array of all,
-        and one ``take`` in C++ copies the pieces out."""
+        """Copies of the pieces. Offsets that alternate between pieces and gaps make one array over the whole buffer,
+        and one ``take`` in C++ copies the pieces."""
         count = len(self.at)
         if not count:
             return pa.array([], pa.binary())
@@ -67,8 +67,7 @@ class Spans:
         return alternating.take(pa.array(np.arange(0, 2 * count - 1, 2)))
 
     def text(self, data: Bytes) -> tuple[pa.Array, list[int]]:
-        """The pieces as text. A piece that is not UTF-8 gets replacement characters, and its row's number is
-        returned."""
+        """The pieces as text. A piece that is not UTF-8 gets replacement characters, and its row number is returned."""
         raw = self.binary(data)
         try:
             return raw.cast(pa.string()), []
@@ -85,8 +84,8 @@ class Spans:
 
 @dataclass(slots=True)
 class Located:
-    """Records found in ``data``. ``heads`` holds their fixed fields by name. ``reasons`` says, by row, what is wrong
-    with a record whose lengths do not fit; its variable fields are empty."""
+    """Records found in ``data``. ``heads`` has their fixed fields by name. ``reasons`` gives the error of a record
+    whose lengths do not fit, by row; its variable fields are empty."""
 
     data: Bytes
     heads: npt.NDArray[Any]
@@ -135,7 +134,7 @@ def is_one_of(texts: pa.Array, wanted: Iterable[str]) -> Mask:
 
 
 def locate_untrusted(data: Bytes, starts: Offsets) -> Located:
-    """Fields and places of the records at ``starts`` (ascending, each with its whole size inside ``data``).
+    """The fields and places of the records at ``starts`` (ascending, each with its whole size inside ``data``).
 
     ProtocolError if even the fixed fields do not fit."""
     if len(starts) and (int(starts[-1]) + RECORD_SIZE_MIN_BYTES > len(data) or int(starts[0]) < 0):
@@ -160,19 +159,19 @@ def locate_untrusted(data: Bytes, starts: Offsets) -> Located:
 
 def _heads(data: Bytes, starts: Offsets, layout: np.dtype[Any]) -> npt.NDArray[Any]:
     if len(starts) and int(starts[-1]) + layout.itemsize > len(data):
-        data = np.concatenate([data, np.zeros(layout.itemsize, np.uint8)])  # the last one lies about its size
+        data = np.concatenate([data, np.zeros(layout.itemsize, np.uint8)])  # the last record gives a wrong size
     window = np.ndarray((max(0, len(data) - layout.itemsize + 1),), layout, data.data, strides=(1,))
     return _gather(window, starts)
 
 
 def _gather(heads: npt.NDArray[Any], rows: Any) -> npt.NDArray[Any]:
-    """Copies of some rows, as bytes without fields: numpy copies those sixteen times as fast."""
+    """Copies of some rows. They are copied as bytes without fields, which numpy does sixteen times as fast."""
     copies: npt.NDArray[Any] = heads.view(f"V{heads.itemsize}")[rows].view(heads.dtype)
     return copies
 
 
 def _place(data: Bytes, starts: Offsets, heads: npt.NDArray[Any], body_at: Offsets) -> Located:
-    """Where the variable fields lie. Every length is compared with the room there is before it is used."""
+    """The places of the variable fields. Every length is compared with the available room before it is used."""
     record_end = starts + heads["size"]
     ends = np.minimum(record_end, len(data))
     body_size = heads["bodySize"].astype(np.int64)

@@ -1,5 +1,5 @@
-"""Runs of queue offsets: what a plan covers, what a wave takes of it, what a ledger says was delivered. They are runs
-and not single offsets, because a redrive of ten million dead letters should fit on one line of a ledger."""
+"""Runs of queue offsets: those that a plan covers, a wave takes, or a ledger lists as delivered. They are runs and not
+single offsets so that a redrive of ten million dead letters fits on one line of a ledger."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class OffsetRange(msgspec.Struct, frozen=True, order=True):
 
 
 def queue_text(queue: MessageQueue) -> str:
-    """``topic/broker/queueId``: the key of a queue in plans and ledgers. Topic names hold no slash."""
+    """``topic/broker/queueId``: the key of a queue in plans and ledgers. Topic names contain no slash."""
     return f"{queue.topic}/{queue.broker_name}/{queue.queue_id}"
 
 
 def parse_queue_text(text: str) -> MessageQueue:
-    """StorageError if ``queue_text`` did not write it."""
+    """The queue of a ``queue_text``. StorageError if the text has another form."""
     topic, _, rest = text.partition("/")
     broker_name, _, queue_id = rest.rpartition("/")
     if not topic or not broker_name or not queue_id.isdecimal():
@@ -39,8 +39,8 @@ def parse_queue_text(text: str) -> MessageQueue:
 
 
 def wave_slice(ranges: Iterable[OffsetRange], wave: int, wave_count: int) -> list[OffsetRange]:
-    """What wave ``wave`` (from 0) of ``wave_count`` takes: a proportional part of every range, so that all queues move
-    forward together. No offset is in two waves, and none is left out."""
+    """The ranges of wave ``wave`` (from 0) of ``wave_count``: a proportional part of every range, so that all queues
+    advance together. Every offset is in exactly one wave."""
     assert 0 <= wave < wave_count
     taken = []
     for each in ranges:
@@ -52,8 +52,7 @@ def wave_slice(ranges: Iterable[OffsetRange], wave: int, wave_count: int) -> lis
 
 
 def split_ranges(ranges: Iterable[OffsetRange], ends: Mapping[str, int]) -> tuple[list[OffsetRange], list[OffsetRange]]:
-    """What lies before ``ends`` (by ``queue_text``), and the rest. Together they are all offsets, and none is in
-    both."""
+    """The offsets before ``ends`` (by ``queue_text``), and the rest. Every offset is in exactly one of the two."""
     before, rest = [], []
     for each in ranges:
         cut = min(max(each.start, ends.get(queue_text(each.queue), each.start)), each.end)
@@ -65,7 +64,7 @@ def split_ranges(ranges: Iterable[OffsetRange], ends: Mapping[str, int]) -> tupl
 
 
 def hulls(ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
-    """One range a queue, from its first offset to its last; sorted."""
+    """One range per queue, from its first offset to its last; sorted."""
     found: dict[MessageQueue, OffsetRange] = {}
     for each in ranges:
         other = found.get(each.queue, each)
@@ -121,7 +120,7 @@ class OffsetSet:
         return sum(end - start for runs in self._runs.values() for start, end in runs)
 
     def overlap(self, ranges: Iterable[OffsetRange]) -> OffsetSet:
-        """What is in this set and in ``ranges``."""
+        """The offsets that are in this set and in ``ranges``."""
         return OffsetSet(
             OffsetRange(each.queue, max(each.start, start), min(each.end, end))
             for each in ranges

@@ -27,12 +27,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ROWS_PER_BATCH = 4096
-"""Pull answers hold 32 messages at most; sent to Spark one by one they would cost more than their content."""
+"""Pull answers have at most 32 messages. If each were a batch for Spark, the batches would cost more than their
+content."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartReader:
-    """A step of a query: takes the numbers of parts, and yields what is in these."""
+    """A step of a query: takes the numbers of parts, and yields their records."""
 
     parts: Sequence[Part | LivePart]
     options: ReadOptions
@@ -56,7 +57,7 @@ def read_any(
     is_live = isinstance(part, LivePart)
     accepts = (
         None if options.sql92 is None or is_live else compile_sql92_for_records(options.sql92)
-    )  # a broker asks by itself
+    )  # a broker filters by itself
     rules = ReadRules(maker, options.tags, options.transaction_state, options.on_corrupt, row_filters, accepts)
     batches = _read_live(part, rules, options) if isinstance(part, LivePart) else read_part(part, rules)
     with hints_in_text():

@@ -1,5 +1,5 @@
-"""Several requests under way on one connection. A replay needs what the blocking client does not offer: nothing is
-connected, queued or sent after a permit has ended, and a doubtful connection is closed at once."""
+"""Several requests under way on one connection. A replay needs guarantees that the blocking client does not give:
+nothing is connected, queued or sent after a permit has ended, and a doubtful connection is closed at once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _RECEIVE_SIZE_BYTES = 256 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A request's answer; None if the connection broke, or time ran out, before it came."""
+    """A request's answer; None if the connection broke or the time ran out before it came."""
 
     tag: object
     command: Command | None
@@ -39,10 +39,10 @@ class _UnderWay:
 
 
 class Pipeline:
-    """One connection to one address. Not for several threads. Use with ``with``, or ``close``."""
+    """One connection to one address. Only for one thread. Use with ``with``, or ``close`` it."""
 
     def __init__(self, address: str, credentials: Credentials | None = None, tls: ssl.SSLContext | None = None):
-        """With ``tls`` the connection is made with it."""
+        """``tls`` is used for the connection."""
         self.address = address
         self._credentials = credentials
         self._tls = tls
@@ -52,7 +52,7 @@ class Pipeline:
         self._under_way: dict[int, _UnderWay] = {}
 
     def connect(self) -> None:
-        """Does nothing if it is connected. ConnectError."""
+        """Connects, unless it is connected already. ConnectError."""
         if self._socket is not None:
             return
         host, port = split_address(self.address)
@@ -66,7 +66,7 @@ class Pipeline:
         self._socket, self._reader = connected, FrameReader()
 
     def _secured(self, plain: socket.socket, tls: ssl.SSLContext, host: str) -> ssl.SSLSocket:
-        """After a handshake. Errors as for ``shake_hands``."""
+        """The socket after its TLS handshake. Errors as for ``shake_hands``."""
         from rmqclient.remoting.handshake import shake_hands  # ssl takes 10 ms, which a plain connection does not need
 
         secured = tls.wrap_socket(plain, server_hostname=host, do_handshake_on_connect=False)
@@ -78,8 +78,8 @@ class Pipeline:
         return secured
 
     def put(self, tag: object, code: int, header: Fields, body: bytes, *, not_after: float, timeout_s: float) -> bool:
-        """Sends a request. If the monotonic clock has passed ``not_after`` when it is ready to go, nothing goes out:
-        False. Must be connected. A send that fails shows in the next ``answers``."""
+        """Sends a request. Returns False and sends nothing if the monotonic clock has passed ``not_after`` when the
+        request is ready. The pipeline must be connected. A send that fails shows in the next ``answers``."""
         assert self._socket is not None
         opaque = next(self._opaques) & OPAQUE_MASK
         frame = memoryview(encode_request(code, opaque, header, body, credentials=self._credentials))
@@ -87,19 +87,19 @@ class Pipeline:
         if now >= not_after:
             return False
         self._under_way[opaque] = _UnderWay(tag, now + timeout_s)
-        with contextlib.suppress(OSError):  # the broken connection shows again when answers are read
+        with contextlib.suppress(OSError):  # the next ``answers`` reports the broken connection
             self._socket.settimeout(timeout_s)
             while frame:
                 frame = frame[self._socket.send(frame) :]
                 if frame and time.monotonic() >= not_after:
-                    # The rest would arrive after the permit's end. The broker drops half a request.
+                    # The rest would arrive after the permit's end. The broker drops an incomplete request.
                     self._drop()
                     break
         return True
 
     def answers(self) -> list[Answered]:
         """Waits until at least one request under way is answered or times out; [] if nothing is under way. After a
-        time-out, or when the connection breaks, everything under way is given up and the connection is closed."""
+        time-out or a broken connection, all requests under way are given up and the connection is closed."""
         while self._under_way:
             if self._socket is None:
                 return self._give_up()
@@ -108,7 +108,7 @@ class Pipeline:
                 return self._give_up()
             try:
                 self._socket.settimeout(left_s)
-                data = self._socket.recv(_RECEIVE_SIZE_BYTES)  # TLS too keeps nothing back: its records are smaller
+                data = self._socket.recv(_RECEIVE_SIZE_BYTES)  # TLS holds nothing back, since its records are smaller
                 found = self._take_in(self._reader.feed(data)) if data else self._give_up()
             except (OSError, ProtocolError):
                 return self._give_up()
@@ -122,15 +122,16 @@ class Pipeline:
 
     @property
     def next_deadline(self) -> float:
-        """When the first request under way is given up, on the monotonic clock."""
+        """The time when the first request under way is given up, on the monotonic clock."""
         return min(each.deadline for each in self._under_way.values())
 
     def fileno(self) -> int:
-        """For a selector; -1 while there is no connection."""
+        """The file number for a selector; -1 while there is no connection."""
         return self._socket.fileno() if self._socket is not None else -1
 
     def _take_in(self, commands: list[Command]) -> list[Answered]:
-        """An answer counts, even if the connection breaks at a request of the broker's behind it."""
+        """The answers among the commands. An answer counts even if the connection breaks at a broker's request after
+        it."""
         found = []
         for command in commands:
             if command.is_answer:
@@ -140,7 +141,7 @@ class Pipeline:
             elif not command.is_oneway and self._socket is not None:
                 try:
                     self._socket.sendall(encode_not_supported(command))
-                except OSError:  # what is under way is given up when answers are read next
+                except OSError:  # the next ``answers`` gives up the requests under way
                     self._drop()
         return found
 
@@ -167,7 +168,7 @@ class Pipeline:
 
 
 def wait_for_answers(pipelines: list[Pipeline]) -> list[Answered]:
-    """Answers, or time-outs, of any of several pipelines. Waits for at least one; [] if nothing is under way."""
+    """Answers or time-outs of several pipelines. Waits for at least one; [] if nothing is under way."""
     busy = [each for each in pipelines if each.under_way_count]
     if len(busy) <= 1:
         return busy[0].answers() if busy else []

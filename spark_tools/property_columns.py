@@ -1,6 +1,6 @@
-"""Property strings of many messages, taken apart without a loop: every separator is found in one pass over their bytes,
-and names and values are slices between them, copied only when they are asked for. Strings that are not as 5.x writes
-them are parsed one by one."""
+"""Property strings of many messages, parsed without a loop: one pass over their bytes finds every separator. Names and
+values are slices between separators, copied only on demand. Strings in another form than 5.x writes are parsed one by
+one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Ints = npt.NDArray[np.int64]
 
 _NAME_END, _VALUE_END = 1, 2
 _HEAD_SIZE = 8
-"""Names are compared by their first bytes as one number, and further only if those are equal."""
+"""Names are compared by their first bytes as one number, and by the rest only if those are equal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class _Entries:
     value_ends: Ints
 
     def slices(self) -> pa.Array:
-        """For every entry its name, a separator, its value, a separator."""
+        """Four slices for every entry: its name, a separator, its value, a separator."""
         count = len(self.name_starts)
         cuts = np.empty(4 * count + 1, np.int32)
         cuts[0:-1:4], cuts[1::4], cuts[2::4], cuts[3::4] = (
@@ -43,21 +43,21 @@ class _Entries:
         return pa.Array.from_buffers(pa.string(), 4 * count, [None, pa.py_buffer(cuts), pa.py_buffer(self.data)])
 
     def name_heads(self) -> npt.NDArray[np.uint64]:
-        """The first bytes of every name, and what follows it, as little-endian numbers."""
+        """The first bytes of every name and of what follows it, as little-endian numbers."""
         padded = np.concatenate([self.data, np.zeros(_HEAD_SIZE, np.uint8)])
         return np.ndarray((len(self.data) + 1,), "<u8", padded.data, strides=(1,))[self.name_starts]
 
 
 class PropertyColumns:
-    """``texts``: one property string a message, an Arrow array without nulls. ``not_utf8``: the messages whose string
-    was damaged, and has replacement characters now."""
+    """``texts``: one property string per message, an Arrow array without nulls. ``not_utf8``: the messages whose string
+    was damaged and now has replacement characters."""
 
     def __init__(self, texts: pa.Array, not_utf8: Sequence[int] = ()):
         self.texts = texts
         self.not_utf8 = not_utf8
 
     def maps(self) -> pa.Array:
-        """Names and values, one map a message."""
+        """Names and values, one map per message."""
         entries = self._entries
         if entries is None:
             return pa.array([list(each.items()) for each in self._parsed], pa.map_(pa.string(), pa.string()))
@@ -65,7 +65,7 @@ class PropertyColumns:
         return pa.MapArray.from_arrays(pa.array(entries.firsts.astype(np.int32)), names, values)
 
     def value(self, name: str) -> pa.Array:
-        """One property's values, null if a message has none; the last one if it has several, as in Java."""
+        """One property's values; null if a message has none, the last one if it has several, as in Java."""
         entries = self._entries
         if entries is None:
             return pa.array([each.get(name) for each in self._parsed], pa.string())
@@ -74,7 +74,7 @@ class PropertyColumns:
             return pa.nulls(len(self.texts), pa.string())
         value_at = 4 * found + 2
         owners = self._owners[found]
-        if len(found) == len(self.texts) and (owners[1:] > owners[:-1]).all():  # each has it once
+        if len(found) == len(self.texts) and (owners[1:] > owners[:-1]).all():  # each message has it once
             return self._slices.take(pa.array(value_at))
         all_at = np.full(len(self.texts), -1)
         all_at[owners] = value_at
@@ -108,8 +108,8 @@ class PropertyColumns:
 
     @cached_property
     def _entries(self) -> _Entries | None:
-        """None if a string has another form: no 0x02 at its end, an empty name or value, or an entry with no 0x01 or
-        with two."""
+        """The entries of all strings. None if a string has another form: no 0x02 at its end, an empty name or value, or
+        an entry without exactly one 0x01."""
         edges, data = self._bytes()
         separators = np.flatnonzero(data <= _VALUE_END)
         marks = data[separators]
@@ -126,7 +126,7 @@ class PropertyColumns:
         return _Entries(data, np.searchsorted(value_ends, edges, "left"), starts, name_ends, value_ends)
 
     def _bytes(self) -> tuple[Ints, Any]:
-        """Where each string starts in the data, and where the last one ends; and the data, starting at 0."""
+        """The start of each string in the data and the end of the last one; and the data, starting at 0."""
         _, offsets, data = self.texts.buffers()
         count, first = len(self.texts), self.texts.offset
         edges = (

@@ -1,5 +1,5 @@
-"""Spark's filters, in our words: which partitions need not be read at all, which only in part, and which single records
-are dropped. Spark checks every filter again on what is read."""
+"""Translates Spark's filters: they decide which partitions need not be read, or only in part, and which single records
+are dropped. Spark checks every filter again on the rows that it gets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from spark_tools.store_files import Part, ScanPart
 
 
 def keep_range(part: Part | LivePart, filters: Sequence[Filter]) -> Part | LivePart | None:
-    """The part, or the piece of it in which the filters can hold; None if they cannot."""
+    """The part, or the piece of it in which the filters can hold; None if there is none."""
     if isinstance(part, ScanPart):
         return _keep_scan(part, filters)
     wanted: OffsetRange | None = part.range
@@ -63,7 +63,7 @@ def _narrow(wanted: OffsetRange, each: Filter) -> OffsetRange | None:
 
 
 def row_filters(filters: Sequence[Filter]) -> list[RowFilter]:
-    """The filters that can be checked on a record without making a row of it; Spark alone checks the others."""
+    """The filters that can be checked on a record before it is a row. Only Spark checks the others."""
     found = []
     for each in filters:
         if not isinstance(each, EqualTo | In | LessThan | LessThanOrEqual | GreaterThan | GreaterThanOrEqual):
@@ -90,7 +90,7 @@ def _number(value: Any) -> int | None:
 
 
 def _values(each: Filter, column: str) -> list[Any] | None:
-    """The values that an = or IN filter allows in a column; None if the filter says nothing of it."""
+    """The values that an = or IN filter allows in a column; None if the filter does not restrict it."""
     if isinstance(each, EqualTo) and each.attribute == (column,):
         return [each.value]
     if isinstance(each, In) and each.attribute == (column,):

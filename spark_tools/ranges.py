@@ -1,5 +1,5 @@
-"""From "earliest", "latest", times and group names to numbers: which offsets of which queues a read covers. The same
-code serves a live cluster and store files: both can say where a queue begins and ends."""
+"""Resolves "earliest", "latest", times and group names to the queue offsets that a read covers. The same code serves a
+live cluster and store files, since both know the ends of queues."""
 
 from __future__ import annotations
 
@@ -17,36 +17,37 @@ from spark_tools.source_options import EARLIEST, LATEST, ReadOptions, Where
 
 
 class DataLossError(RocketMQError):
-    """Part of what was asked for is not there any more."""
+    """Part of the requested range no longer exists."""
 
 
 class Positions(Protocol):
-    """What a cluster or a store knows of its queues."""
+    """The positions of queues, as a cluster or a store knows them."""
 
     def topics(self) -> list[str]: ...
 
     def queues(self, topic: str) -> list[MessageQueue]:
-        """Sorted; [] for an unknown topic."""
+        """The queues of a topic, sorted; [] for an unknown topic."""
 
     def bounds(self, queue: MessageQueue) -> tuple[int, int]:
-        """The first queue offset there is, and the one that the next message gets."""
+        """The first queue offset that exists, and the one that the next message will get."""
 
     def offset_for_time(self, queue: MessageQueue, timestamp_ms: int) -> int:
-        """The first message stored at or after a time; the end if all are older."""
+        """The offset of the first message stored at or after a time; the end if all are older."""
 
     def committed(self, group: str, queue: MessageQueue) -> int | None: ...
 
 
 @dataclass(slots=True)
 class Resolved:
-    """``ranges``: each holds messages. ``gaps``: what was asked for but is gone (only with failOnDataLoss=false)."""
+    """``ranges``: each contains messages. ``gaps``: requested ranges that are gone (only with failOnDataLoss=false)."""
 
     ranges: list[OffsetRange] = field(default_factory=list)
     gaps: list[OffsetRange] = field(default_factory=list)
 
 
 def resolve(options: ReadOptions, positions: Positions) -> Resolved:
-    """NotFoundError for a topic, queue or group that is not there; DataLossError if part of the range is gone."""
+    """The ranges that the options ask for. NotFoundError for a topic, queue or group that does not exist; DataLossError
+    if part of the range is gone."""
     found = Resolved()
     for queue in _wanted_queues(options, positions):
         first, last = positions.bounds(queue)
@@ -105,7 +106,8 @@ def _assigned(assigned: dict[str, dict[str, list[int]]], positions: Positions) -
 
 
 def wanted_topics(options: ReadOptions, known: Iterable[str]) -> list[str]:
-    """The topics that are named, or that match; internal ones only if they are named, or with includeInternalTopics."""
+    """The topics that are named or match. Internal ones are included only if they are named, or with
+    includeInternalTopics."""
     if options.topics is not None:
         return options.topics
     pattern = re.compile(options.topic_pattern) if options.topic_pattern is not None else None
@@ -118,7 +120,7 @@ def wanted_topics(options: ReadOptions, known: Iterable[str]) -> list[str]:
 
 
 def cut_range(wanted: OffsetRange, options: ReadOptions, range_count: int) -> list[OffsetRange]:
-    """The range in as many pieces as minPartitions and maxRecordsPerPartition ask for; no piece if it is empty."""
+    """The range in as many pieces as minPartitions and maxRecordsPerPartition require; none if it is empty."""
     if wanted.count <= 0:
         return []
     pieces = -(-options.min_partitions // max(range_count, 1))

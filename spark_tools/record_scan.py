@@ -1,6 +1,6 @@
-"""Where records start in a chunk of bytes. Each record's size leads to the next: a tenth of a microsecond a record in
-plain Python, and less than a search of the chunk for the magic with numpy unless records are tiny. That search is for
-places that no record leads to: the beginning of a split, and what lies behind damage."""
+"""Finds the starts of records in a chunk of bytes. Each record's size leads to the next one. This costs a tenth of a
+microsecond per record in plain Python, which is less than searching the chunk for the magic with numpy, unless records
+are tiny. That search is for places that no record leads to: the beginning of a split, and bytes behind damage."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Offsets = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 
 RECORD_SIZE_MAX_BYTES = 64 << 20
-"""Larger sizes are damage: a broker's own limit is 4 MiB, and nobody raises it this far."""
+"""Larger sizes count as damage: a broker's default limit is 4 MiB, and nobody raises it this far."""
 
 _SIZE = struct.Struct(">i")
 _SIZE_AND_MAGIC = struct.Struct(">ii")
@@ -26,8 +26,9 @@ _LOG_OFFSET_AT = 28
 
 
 def record_starts(data: Bytes, stop: int | None = None) -> tuple[Offsets, int]:
-    """Starts, before ``stop``, of the whole records that lie one behind the other from the first byte on; and where the
-    last of them ends: at ``stop``, an incomplete record, the end of the file, or damage. ``state_at`` tells which."""
+    """The starts before ``stop`` of the whole records that follow each other from the first byte on, and the end of the
+    last one. That end is at ``stop``, an incomplete record, the end of the file, or damage; ``state_at`` tells
+    which."""
     view, unpack = data.data, _SIZE.unpack_from
     at, end = 0, len(data)
     last = min(end - RECORD_SIZE_MIN_BYTES, end if stop is None else stop - 1)
@@ -54,7 +55,7 @@ class PlaceState(enum.Enum):
 
 
 def state_at(data: Bytes, at: int) -> tuple[PlaceState, int]:
-    """With INCOMPLETE, the size of the record in bytes (0: even its size is missing)."""
+    """The state of a place. With INCOMPLETE, also the size of the record in bytes (0 if even its size is missing)."""
     if len(data) - at < _SIZE_AND_MAGIC.size:
         return PlaceState.INCOMPLETE, 0
     size, magic = _SIZE_AND_MAGIC.unpack_from(data.data, at)
@@ -67,8 +68,8 @@ def state_at(data: Bytes, at: int) -> tuple[PlaceState, int]:
 
 
 def first_certified(data: Bytes, log_offset: int, at: int = 0) -> int | None:
-    """The first place from ``at`` on where a record starts and names that place itself (``log_offset`` is that of the
-    data's first byte). A copy of a record inside a body does not. None if there is none in the data."""
+    """The first place from ``at`` on with a record that gives this place as its log offset (``log_offset`` is that of
+    the data's first byte). A copy of a record inside a body gives another one. None if there is none in the data."""
     view: Any = data.data
     for place in (_magics(data[at:]) + at).tolist():
         own = view[place + _LOG_OFFSET_AT : place + _LOG_OFFSET_AT + 8]
@@ -78,7 +79,7 @@ def first_certified(data: Bytes, log_offset: int, at: int = 0) -> int | None:
 
 
 def _magics(data: Bytes) -> Offsets:
-    """Places where a record could start: four bytes before each V1 or V2 magic, if that is in the data."""
+    """Places where a record could start: four bytes before each V1 or V2 magic, if they are in the data."""
     found = np.flatnonzero(data[4:-3] == 0xDA)
     rest = data[4:]
     last = rest[found + 3]

@@ -1,5 +1,5 @@
-"""What Spark's filters say about single records. Spark checks every row again; what is dropped here is not copied out
-of the log, and does not go through the channel to the JVM."""
+"""Spark's filters applied to single records. Spark checks every row again. Records dropped here are not copied from the
+log, and are not sent to the JVM."""
 
 from __future__ import annotations
 
@@ -24,15 +24,16 @@ _COMPARE: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class RowFilter:
-    """``column`` is one of NUMBERS or TEXTS; ``operator`` is ``in``, or for numbers a comparison with the one value.
-    Times are microseconds since the epoch."""
+    """``column`` is one of NUMBERS or TEXTS; ``operator`` is ``in`` or, for numbers, a comparison with one value. Times
+    are microseconds since the epoch."""
 
     column: str
     operator: str
     values: tuple[Any, ...]
 
     def mask(self, located: Located) -> Mask:
-        """Rows for which it can hold. Damaged rows are kept: a filter cannot tell whether they matter."""
+        """The rows for which the filter can hold. Damaged rows are kept, because a filter cannot tell whether they
+        matter."""
         keep = self._holds(located)
         keep[list(located.reasons)] = True
         return keep

@@ -1,6 +1,6 @@
-"""The columns of the ``rocketmq`` source, once: name, Arrow type, Spark's name of that type, and what a reader needs to
-fill it. A user's schema is the only projection that Spark offers a Python source, so any subset in any order is
-honoured."""
+"""The columns of the ``rocketmq`` source: name, Arrow type, Spark's name of the type, and the data that a reader needs
+to fill it. A user's schema is the only projection that Spark passes to a Python source, so any subset in any order is
+accepted."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ NAMES = tuple(column.name for column in COLUMNS)
 
 
 def columns(*, properties: str = "map", include_body: bool = True, corrupt: bool = False) -> list[SourceColumn]:
-    """What the source has under its options: ``properties`` is map, raw or none."""
+    """The source's columns under its options: ``properties`` is map, raw or none."""
     found = []
     for column in COLUMNS:
         if column.name == "properties":
@@ -65,7 +65,7 @@ def columns(*, properties: str = "map", include_body: bool = True, corrupt: bool
 
 
 def ddl(*, properties: str = "map", include_body: bool = True, corrupt: bool = False) -> str:
-    """The ``columns`` as Spark takes a schema."""
+    """The ``columns`` as a schema text for Spark."""
     found = columns(properties=properties, include_body=include_body, corrupt=corrupt)
     return ", ".join(f"{column.name} {column.kind}" for column in found)
 

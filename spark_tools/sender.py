@@ -1,5 +1,5 @@
-"""Putting batches into the queues of a cluster and judging the answers: which codes mean stored, which not now, which
-never, and which leave it open. The plain writer and the replay's target both use it."""
+"""Sends batches to the queues of a cluster and judges the answers: stored, not now, never, or unknown. The plain writer
+and the replay's target both use it."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from spark_tools.replay.sending.delivery import Answer, Batch, BatchOutcome, Del
 FATAL_CODES = frozenset({
     Code.NO_PERMISSION, Code.TOPIC_NOT_EXIST, Code.SUBSCRIPTION_GROUP_NOT_EXIST, Code.INVALID_PARAMETER,
 })  # fmt: skip
-"""Refused because of the topic or the sender: no message of this job would fare better."""
+"""Codes of a refusal because of the topic or the sender, which every message of the job would get."""
 
 ChooseQueue = Callable[[Batch], MessageQueue]
 
 
 class BatchSender:
-    """Sends batches to queues whose masters' addresses are known. Use from one thread; ``close`` it."""
+    """Sends batches to queues whose masters' addresses are known. Use it from one thread, and ``close`` it."""
 
     def __init__(
         self,
@@ -81,8 +81,8 @@ class BatchSender:
 
 
 def send_request(batch: Batch, queue: MessageQueue, group: str) -> tuple[int, SendHeaderV2, bytes]:
-    """Code, header and body. One message goes as itself, so that a broker which refuses batches (retry topics,
-    compacted ones) takes it."""
+    """Code, header and body. A single message is not sent as a batch, so that brokers accept it for topics that refuse
+    batches (retry topics, compacted ones)."""
     first = batch.messages[0]
     header = SendHeaderV2(
         producer_group=group, topic=first.topic, default_topic="", default_topic_queue_nums=0,
@@ -97,7 +97,7 @@ def send_request(batch: Batch, queue: MessageQueue, group: str) -> tuple[int, Se
 
 
 def judge(answered: Answered) -> BatchOutcome:
-    """What an answer says. DeliveryError for a refusal that every other message would meet, too."""
+    """The outcome that an answer means. DeliveryError for a refusal that every other message would also get."""
     batch, command = answered.tag, answered.command
     assert isinstance(batch, Batch)
     if command is None:
@@ -119,7 +119,7 @@ def _answer_of(command: Command) -> Answer:
 
 
 def round_robin(queues: Sequence[MessageQueue]) -> ChooseQueue:
-    """Batches go to a topic's queues in turn."""
+    """Chooses a topic's queues in turn."""
     by_topic: dict[str, itertools.cycle[MessageQueue]] = {}
     for topic in sorted({queue.topic for queue in queues}):
         by_topic[topic] = itertools.cycle(sorted(queue for queue in queues if queue.topic == topic))
@@ -127,7 +127,7 @@ def round_robin(queues: Sequence[MessageQueue]) -> ChooseQueue:
 
 
 def by_source_queue(queues: Sequence[MessageQueue]) -> ChooseQueue:
-    """All of a source queue goes to one target queue, so that its order can be kept."""
+    """Chooses one target queue for all batches of a source queue, so that its order can be kept."""
     by_topic: dict[str, list[MessageQueue]] = {}
     for queue in sorted(queues):
         by_topic.setdefault(queue.topic, []).append(queue)
@@ -142,7 +142,7 @@ def by_source_queue(queues: Sequence[MessageQueue]) -> ChooseQueue:
 
 
 def compress(message: Outgoing, over_bytes: int) -> Outgoing:
-    """The message. Its body is compressed if it is longer than ``over_bytes`` (0: never) and not compressed yet."""
+    """The message, with its body compressed if it is longer than ``over_bytes`` (0: never) and not compressed yet."""
     if not over_bytes or len(message.body) < over_bytes or message.sys_flag & COMPRESSED:
         return message
     packed = zlib.compress(message.body, COMPRESS_LEVEL)

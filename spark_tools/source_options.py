@@ -1,4 +1,4 @@
-"""The options of the ``rocketmq`` data source: parsed once, typed, and strict. Spark hands on whatever it is given, and
+"""The options of the ``rocketmq`` data source, parsed once, typed and strictly checked. Spark passes on any option, and
 a typo in ``endingOffsets`` must not replay a whole topic."""
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rmqproto.wire.credentials import Credentials
 
 EARLIEST = -2
 LATEST = -1
-"""As in Spark's Kafka source; only in JSON offsets."""
+"""As in Spark's Kafka source. It is only used in JSON offsets."""
 
 SPLIT_SIZE_BYTES_DEFAULT = 256 << 20
 PULL_BATCH_SIZE_DEFAULT = 32
@@ -46,7 +46,7 @@ STREAM_OPTIONS = frozenset({"maxoffsetspertrigger", "maxbytespertrigger"})
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Where a range starts or ends. One field is set; ``keyword`` is earliest, latest or group."""
+    """The start or end of a range. One field is set; ``keyword`` is earliest, latest or group."""
 
     keyword: str = ""
     group: str = ""
@@ -57,7 +57,7 @@ class Where:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """Options of a batch read; times are ms since the epoch, sizes bytes. ``credentials`` never show."""
+    """Options of a batch read; times are ms since the epoch, sizes bytes. ``credentials`` are never shown."""
 
     paths: list[str] = field(default_factory=list)
     broker_names: list[str] = field(default_factory=list)
@@ -88,12 +88,12 @@ class ReadOptions:
     read_from: str = "master"
     credentials: Credentials | None = None
     tls: TlsFiles | None = None
-    """The files are read where a connection is made: on each executor."""
+    """The files are read where connections are made: on each executor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions:
-    """Options of a batch write. ``topic`` None: each row names its own."""
+    """Options of a batch write. With ``topic`` None each row names its own."""
 
     name_server: str
     topic: str | None = None
@@ -109,11 +109,11 @@ class WriteOptions:
     reject_path: str | None = None
     credentials: Credentials | None = None
     tls: TlsFiles | None = None
-    """The files are read where a connection is made: on each executor."""
+    """The files are read where connections are made: on each executor."""
 
 
 class _Given:
-    """The options as given, taken one by one under their names. UsageError names option, value and what is allowed."""
+    """The given options, read by name. UsageError names the option, its value and the allowed values."""
 
     def __init__(self, given: Mapping[str, str], known: tuple[str, ...]):
         names = {name.lower(): name for name in known}
@@ -182,14 +182,14 @@ class _Given:
 
 
 def tls_options(files: TlsFiles) -> dict[str, str]:
-    """The options that mean these files."""
+    """The options for these files."""
     given = {"tlsCa": files.ca, "tlsCert": files.cert, "tlsKey": files.key}
     texts = {name: path for name, path in given.items() if path is not None}
     return {"tls": "true", "tlsInsecure": str(files.insecure).lower(), **texts}
 
 
 def _sql92(expression: str | None) -> str | None:
-    """UsageError, in Apache's words, if the expression does not compile: a pull would bring everything."""
+    """The expression. UsageError, in Apache's words, if it does not compile: a pull would return everything."""
     if expression is not None:
         try:
             compile_sql92(expression)
@@ -199,7 +199,7 @@ def _sql92(expression: str | None) -> str | None:
 
 
 def parse_read_options(given: Mapping[str, str]) -> ReadOptions:
-    """UsageError if something is unknown, contradictory or has no meaning here."""
+    """The options of a read. UsageError for options that are unknown, contradictory or meaningless here."""
     stream = next((name for name in given if name.lower() in STREAM_OPTIONS), None)
     if stream:
         raise UsageError(f"option {stream} is for streams; the rocketmq source reads in batches")

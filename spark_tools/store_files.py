@@ -1,8 +1,8 @@
-"""A store directory as a source: what its queues hold, and how a read of it is cut into partitions. Opened read-only:
-no lock is taken, no file is changed, and a broker may be running on it.
+"""A store directory as a source: the ranges of its queues, and the partitions of a read. It is opened read-only: no
+lock is taken, no file is changed, and a broker may be using it.
 
-Two ways to read: ``scan`` goes through the commit log and keeps what is wanted; ``index`` goes from the consume queues
-to the wanted records alone. A queue whose files are gone can only be scanned.
+There are two ways to read. ``scan`` goes through the commit log and keeps the wanted records. ``index`` goes through
+the consume queues and reads only the wanted records. A queue whose files are gone can only be scanned.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from spark_tools.ranges import Resolved, cut_range, resolve, wanted_topics
 from spark_tools.source_options import ReadOptions
 
 INDEX_SHARE_MAX = 0.2
-"""If more than this part of all messages is wanted, it is cheaper to read the whole log than to pick."""
+"""If more than this part of all messages is wanted, reading the whole log is cheaper than picking records."""
 
 PARTS_PER_CORE = 2
 SPLIT_SIZE_BYTES_MIN = 16 << 20
-"""Enough splits that no core is idle at the end, but none so small that starting its task costs more than reading
-it."""
+"""Splits should be so many that no core is idle at the end, but none so small that starting its task costs more than
+reading it."""
 
 UNKNOWN_BROKER = "store"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanPart:
-    """Records that start at log offsets ``begin`` to ``end`` of one commit log file. ``ranges`` None: of any queue of
-    ``topics``; ``topics`` None: of any topic."""
+    """Records that start at log offsets ``begin`` to ``end`` of one commit log file. With ``ranges`` None they are of
+    any queue of ``topics``; with ``topics`` None of any topic."""
 
     root: str
     broker_name: str
@@ -76,7 +76,7 @@ class StorePlan:
 
 
 class StoreView:
-    """One store directory, read-only. StorageError if it is not a store, or cannot be read. Use with ``with``."""
+    """One store directory, read-only. StorageError if it is not a store, or cannot be read. Use it with ``with``."""
 
     def __init__(self, root: str, broker_name: str | None = None):
         self.root = os.path.abspath(root)
@@ -152,7 +152,7 @@ class StoreView:
         return self._store.log.confirmed_offset
 
     def _topics_without_queue(self, options: ReadOptions) -> bool:
-        """Whether a wanted topic may have no consume queue any more, so that only the log can tell."""
+        """Whether a wanted topic may have lost its consume queue, so that only the log shows its messages."""
         named = options.topics if options.topics is not None else []
         return options.mode != "index" and (any(not self.queues(topic) for topic in named) or not self.topics())
 
@@ -172,7 +172,7 @@ class StoreView:
         return sum(each.count for each in ranges) <= total * INDEX_SHARE_MAX
 
     def _log_span(self, ranges: Sequence[OffsetRange]) -> tuple[int, int]:
-        """Log offsets between which all messages of the ranges lie."""
+        """The log offsets that enclose all messages of the ranges."""
         begin, end = self._log_end, self._log_start
         for each in ranges:
             queue = self._queue(each.queue)
@@ -207,8 +207,8 @@ class StoreView:
         return parts
 
     def _index_parts(self, ranges: Sequence[OffsetRange], options: ReadOptions) -> list[Part]:
-        """Whole queues, cut to reach the wanted number. Units that recovery found in the log but no file holds are
-        found by a scan."""
+        """Parts of whole queues, cut to reach the wanted number. Units that recovery found only in the log are read by
+        a scan."""
         parts: list[Part] = []
         for each in ranges:
             queue = self._queue(each.queue)
@@ -230,7 +230,7 @@ class StoreView:
 
 
 def _broker_name_of(root: str) -> str | None:
-    """The broker's name, which a store says only in passing: ``TopicConfigManager`` makes a topic of that name, with
+    """The broker's name, which a store shows only indirectly: ``TopicConfigManager`` creates a topic of that name, with
     one queue and the inherit bit (5.5.0)."""
     try:
         with open(f"{root}/config/topics.json", "rb") as file:

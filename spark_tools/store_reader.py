@@ -1,8 +1,8 @@
-"""Reading one partition of a store: bytes in, record batches out. Runs in Spark's tasks and needs only numpy and
+"""Reads one partition of a store: bytes in, record batches out. It runs in Spark's tasks and needs only numpy and
 pyarrow.
 
-A scan finds its first record without an index: a place counts only if the record there says that it lies there. It
-takes every record that starts in its part, and reads past its end for the last one.
+A scan finds its first record without an index: a place counts only if the record there gives this place as its log
+offset. It takes every record that starts in its part, and reads past its end for the last one.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from spark_tools.row_filter import RowFilter
 from spark_tools.store_files import IndexPart, Part, ScanPart
 
 CHUNK_BYTES = 3 << 20
-"""Bytes read at a time. 1 MiB was a good deal slower because of a batch's fixed costs, 16 MiB because of the caches."""
+"""Bytes read at a time. 1 MiB was much slower because of a batch's fixed costs, 16 MiB because of the caches."""
 
 OVERHANG_BYTES = 64 << 10
-"""Bytes first read past a part's end, for the record that starts in the part and ends behind it."""
+"""Bytes that are first read past a part's end, for a record that starts in the part and ends behind it."""
 
 GAP_BYTES_MAX = 4 << 10
 """Records this near are read as one piece."""
@@ -45,13 +45,13 @@ GAP_BYTES_MAX = 4 << 10
 UNITS_PER_READ = 50_000
 
 _FATES = np.frombuffer(fates(""), np.uint8)
-"""By the low bits of sysFlag: the topic does not matter here."""
+"""Fates by the low bits of sysFlag; the topic does not matter here."""
 _UNIT = np.dtype([("log_offset", ">i8"), ("size", ">i4"), ("tag_code", ">i8")])
 
 
 @dataclass(slots=True)
 class ReadRules:
-    """What a reader keeps, and what it does about damage: ``on_corrupt`` is fail, skip or column."""
+    """Which records a reader keeps, and how it handles damage: ``on_corrupt`` is fail, skip or column."""
 
     maker: BatchMaker
     tags: str = "*"
@@ -59,9 +59,9 @@ class ReadRules:
     on_corrupt: str = "fail"
     row_filters: Sequence[RowFilter] = ()
     accepts: AcceptsRawProperties | None = None
-    """Called with the properties of each record that passed everything else."""
+    """Called with the properties of each record that passed all other filters."""
     skipped: list[str] = field(default_factory=list)
-    """Places that were passed over, for the report."""
+    """Skipped places, for the report."""
 
     def batch(self, located: Located) -> pa.RecordBatch | None:
         """The kept rows; None if there are none."""
@@ -95,7 +95,7 @@ class ReadRules:
 
 
 def _accepted(located: Located, accepts: AcceptsRawProperties) -> Mask:
-    """Damaged rows are kept: a filter cannot tell whether they matter."""
+    """The rows that ``accepts`` accepts. Damaged rows are kept, because a filter cannot tell whether they matter."""
     raw = located.properties.binary(located.data).to_pylist()
     mask = np.fromiter(map(accepts, raw), np.bool_, len(raw))
     mask[list(located.reasons)] = True
@@ -137,7 +137,7 @@ def _scan(part: ScanPart, rules: ReadRules) -> Iterator[pa.RecordBatch]:
 
 
 def _until_damage(data: Bytes, starts: npt.NDArray[np.int64], at: int, end: int) -> tuple[Located, int]:
-    """The records up to the first damaged one, which is included. The place to go on at is then 0, because its size
+    """The records up to the first damaged one, which is included. The place to continue at is then 0, because its size
     cannot be trusted."""
     located = locate_untrusted(data, starts)
     own = located.heads["logOffset"]
@@ -159,7 +159,7 @@ def _wanted(located: Located, part: ScanPart, rules: ReadRules) -> Iterator[pa.R
 
 
 def _topic_mask(located: Located, part: ScanPart) -> Mask:
-    """Rows of wanted topics and, if there are ranges, of wanted offsets; damaged rows in any case."""
+    """Rows of wanted topics and, if there are ranges, of wanted offsets. Damaged rows are always included."""
     if part.topics is None and part.internal:
         return np.ones(len(located), np.bool_)
     topics = located.topics()
@@ -184,7 +184,7 @@ def _range_mask(located: Located, topics: pa.Array, ranges: tuple[OffsetRange, .
 
 
 def _next_record(file: int, part: ScanPart, at: int) -> int:
-    """The first record that starts at or after ``at``; ``part.end`` if none does within the part."""
+    """The place of the first record that starts at or after ``at``; ``part.end`` if none does within the part."""
     while at < part.end:
         data = np.frombuffer(os.pread(file, CHUNK_BYTES, at - part.base), np.uint8)
         found = first_certified(data, at)
@@ -192,7 +192,7 @@ def _next_record(file: int, part: ScanPart, at: int) -> int:
             return at + found
         if len(data) < CHUNK_BYTES:
             break
-        at += len(data) - RECORD_SIZE_MIN_BYTES  # a head may be cut by the chunk's end
+        at += len(data) - RECORD_SIZE_MIN_BYTES  # the chunk's end may cut off a record's head
     return part.end
 
 
@@ -244,7 +244,7 @@ def _units(part: IndexPart) -> Iterator[Any]:
 
 
 def _pieces(units: Any, log_file_size_bytes: int) -> Iterator[Any]:
-    """Runs of units whose records are read as one: near each other, of one file, and not too much at once."""
+    """Runs of units whose records are read in one piece: near each other, in one file, and not too large."""
     if not len(units):
         return
     starts = units["log_offset"].astype(np.int64)
@@ -297,14 +297,14 @@ class _LogFiles:
 
 
 class _Chunk:
-    """Memory that is read into again and again: fresh memory would have to be cleared each time. A batch copies what it
+    """Memory that is reused for reads, because fresh memory would have to be cleared each time. A batch copies what it
     needs before the next read."""
 
     def __init__(self) -> None:
         self._buffer = bytearray(CHUNK_BYTES)
 
     def read(self, file: int, at: int, size_bytes: int) -> Bytes:
-        """Fewer bytes at the end of the file. Valid until the next read."""
+        """Bytes of the file, fewer at its end. They are valid until the next read."""
         if len(self._buffer) < size_bytes:
             self._buffer = bytearray(size_bytes)
         got = os.preadv(file, [memoryview(self._buffer)[:size_bytes]], at)

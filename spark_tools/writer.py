@@ -1,5 +1,5 @@
 """``df.write.format("rocketmq")``: at least once. A request without an answer is sent again, and a task that Spark
-starts anew sends its rows again; use a replay with its ledger if that is not good enough."""
+restarts sends its rows again. Use a replay with its ledger if that is not good enough."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _NO_END = float("inf")
 
 
 class RejectedError(RocketMQError):
-    """The broker will never take one of the messages."""
+    """The broker will never accept one of the messages."""
 
 
 @dataclass
@@ -54,7 +54,7 @@ class WriteReport(WriterCommitMessage):
 
 
 class RocketMQWriter(DataSourceArrowWriter):
-    """Checks the columns when the query is planned, and sends in every task."""
+    """Checks the columns when the query is planned, and sends in each task."""
 
     def __init__(self, options: WriteOptions, columns: Sequence[tuple[str, str]]):
         check_input(columns, options)
@@ -78,10 +78,10 @@ class RocketMQWriter(DataSourceArrowWriter):
         )  # fmt: skip
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Every task has sent all it had; nothing is left to do."""
+        """Does nothing: every task has sent all its messages."""
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """What was sent stays sent."""
+        """Does nothing: sent messages stay sent."""
 
     def _report_rejected(self, rejected: list[Rejected], attempt: int) -> None:
         if not rejected:
@@ -117,8 +117,8 @@ def check_input(columns: Sequence[tuple[str, str]], options: WriteOptions) -> No
 
 
 class WriteTask:
-    """Rows to messages to queues, for one task. It also stands in for the target, which is never looked at, and for the
-    permits, which only keep this task's rate."""
+    """Turns rows into messages and sends them, for one task. It also serves as the target, which is never looked at,
+    and as the permits, which only limit this task's rate."""
 
     def __init__(self, options: WriteOptions, cluster: LiveCluster, source: MessageQueue):
         self._options = options
@@ -236,7 +236,7 @@ class WriteTask:
         return self._sender.outcomes()
 
     def settle(self) -> None:
-        """Waits for nothing: what is in doubt is sent again."""
+        """Waits for nothing: messages in doubt are sent again."""
 
     def look(self) -> set[str]:
         return set()

@@ -1,5 +1,5 @@
-"""Replay and dead-letter redrive: a frozen plan (``plans``), what makes each message go out once (``sending``), and
-what reads and sends (``engines``). ``entry`` is the way in, ``job`` runs a plan to its audit.
+"""Replay and dead-letter redrive: frozen plans (``plans``), sending each message once (``sending``), and the engines
+that read and send (``engines``). ``entry`` is the entry point, ``job`` runs a plan up to its audit.
 
-Nothing here but ``engines/sink.py`` and ``engines/spark_engine.py`` needs Spark.
+Only ``engines/sink.py`` and ``engines/spark_engine.py`` need Spark.
 """

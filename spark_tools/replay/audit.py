@@ -1,4 +1,4 @@
-"""Counts at the target what the ledger says was delivered: the promise, measured."""
+"""Checks at the target that each message that the ledger lists as delivered is there once."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ EXAMPLES_MAX = 10
 
 
 class AuditResult(msgspec.Struct, kw_only=True):
-    """``missing``: delivered by the ledger, not at the target. ``doubled``: copies beyond the first. ``unexpected``: at
-    the target under this job's name, and not in its ledger. The lists name up to ten of each."""
+    """``missing``: delivered according to the ledger, but not at the target. ``doubled``: copies beyond the first.
+    ``unexpected``: at the target under this job's name, but not in its ledger. The lists name up to ten of each."""
 
     expected: int = 0
     found: int = 0
@@ -39,7 +39,7 @@ def audit(
     job: str,
     delivered: OffsetSet,
 ) -> AuditResult:
-    """Reads the target from the job's first fences to its end. DeliveryError if part of it has been dropped."""
+    """Reads the target from the job's first fences to its end. DeliveryError if part of it has been deleted."""
     addresses = {fence.broker_name: cluster.master(fence.topic, fence.broker_name) for fence in fences}
     seen: set[tuple[MessageQueue, int]] = set()
     result = AuditResult(expected=delivered.count)

@@ -1,5 +1,5 @@
-"""``--canary N``: the first messages of a replay go alone, and their consumers are watched before the rest follows: how
-far every reading group is behind on them, and which of them became dead letters."""
+"""``--canary N``: the first messages of a replay are sent alone. Before the rest follows, their consumers are watched:
+the lag of every reading group on these messages, and how many became dead letters."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ WAIT_S_DEFAULT = 30.0
 
 POLL_S = 0.5
 CLOCK_SKEW_MS = 60_000
-"""Dead letters are looked for from the job's beginning on. The brokers' clocks may differ from ours by this much."""
+"""Dead letters are searched from the job's beginning on. The brokers' clocks may differ from ours by this much."""
 
 
 class CanaryReport(msgspec.Struct, frozen=True):
-    """Messages by group: not consumed yet (0 if all are), and dead already."""
+    """Messages by group: those not consumed yet (0 if all are), and those that are dead letters."""
 
     lag: dict[str, int] = {}
     dead: dict[str, int] = {}
 
     @property
     def is_good(self) -> bool:
-        """Whether every group has taken all of them. True if no group reads the target."""
+        """Whether every group has consumed all messages. True if no group reads the target."""
         return not any(self.lag.values()) and not any(self.dead.values())
 
     def __str__(self) -> str:
@@ -53,7 +53,8 @@ def watch_canary(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> CanaryReport:
-    """Watches until every group has taken what was sent above ``fences``, one message is dead, or the time is up."""
+    """Watches until every group has consumed the messages above ``fences``, one message is a dead letter, or the time
+    is up."""
     ends = read_fences(cluster, plan.target.topics)
     reached = {(each.topic, each.broker_name, each.queue_id): each.queue_offset for each in ends}
     sent = [(each, reached.get((each.topic, each.broker_name, each.queue_id), 0)) for each in fences]
@@ -76,7 +77,7 @@ def watch_canary(
 
 
 def _lag(cluster: LiveCluster, group: str, sent: Sequence[tuple[Fence, int]]) -> int:
-    """Messages between the fences and the ends that the group has not committed."""
+    """The count of messages between the fences and the ends that the group has not committed."""
     behind = 0
     for fence, end in sent:
         if end <= fence.queue_offset:
@@ -87,8 +88,8 @@ def _lag(cluster: LiveCluster, group: str, sent: Sequence[tuple[Fence, int]]) ->
 
 
 def _dead_count(cluster: LiveCluster, group: str, job: str, began_ms: int) -> int:
-    """Messages of the job among the group's dead letters. 0 if these cannot be read."""
-    cluster.forget_route(dlq_topic(group))  # the first dead letter makes the topic
+    """The count of the job's messages among the group's dead letters; 0 if these cannot be read."""
+    cluster.forget_route(dlq_topic(group))  # the first dead letter creates the topic
     queues = cluster.queues(dlq_topic(group))
     fences = []
     for queue in queues:

@@ -35,11 +35,12 @@ if TYPE_CHECKING:
 PARTITIONS_PER_CORE = 2
 
 PLANNED_HERE_MAX = 200_000
-"""Up to this many offsets, this process counts a plan, even one for Spark: it is done before a session would be up."""
+"""Up to this many offsets, this process counts a plan, even one for Spark: it is done before a Spark session would have
+started."""
 
 
 SHORT_WORK_MAX = 1_000_000
-"""Up to this many offsets, Java's second compiler costs a job more than it saves."""
+"""Up to this many offsets, Java's optimizing compiler costs a job more than it saves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +72,12 @@ def replay(
     job: str | None = None,
     spark: SparkSession | None = None,
 ) -> ReplayOutcome:
-    """Plans ``request``, or takes the plan that ``job`` names (a dry run's, or with ``resume`` an interrupted one),
-    and executes it if told to. With ``resume`` a request must ask for what the plan says. ``spark``: a running session,
-    as in a notebook; None starts one, as late as possible, and stops it.
+    """Plans ``request``, or takes the plan that ``job`` names (a dry run's, or with ``resume`` an interrupted one).
+    With ``execute`` it also runs the plan. With ``resume`` a request must agree with the plan. ``spark``: a running
+    session, as in a notebook; None starts one as late as possible, and stops it.
 
-    UsageError, and SparkMissingError among them, before anything happens; PlanConflict if job and plan do not fit;
-    any other RocketMQError may leave the job open, and ``resume`` goes on with it."""
+    UsageError, including SparkMissingError, before anything happens; PlanConflict if job and plan do not fit. Any other
+    RocketMQError may leave the job open; ``resume`` continues it."""
     check_installed()
     if spark is None:
         find_java(runner.session.java_home)
@@ -100,7 +101,8 @@ def redrive(
     resume: bool = False,
     job: str | None = None,
 ) -> ReplayOutcome:
-    """The same without Spark, in this process. UsageError for what needs Spark; other errors as for ``replay``."""
+    """As ``replay``, but without Spark, in this process. UsageError for a plan that needs Spark; other errors as for
+    ``replay``."""
 
     def local(plan: Plan) -> AbstractContextManager[Engine]:
         return nullcontext(_local_engine(plan, runner))
@@ -118,7 +120,7 @@ def _carry_out(
     resume: bool,
     job: str | None,
 ) -> ReplayOutcome:
-    """``check`` raises if the engine, which is not open yet, cannot read what the plan selects."""
+    """``check`` raises if the engine, which is not open yet, cannot read the plan's messages."""
     hooks = runner.hooks
     root = os.path.abspath(runner.ledger_root or default_ledger_root())
     planned = planned_job(root, request, job, resume=resume)
@@ -154,8 +156,9 @@ def _carry_out(
 
 @contextmanager
 def _all_must_answer() -> Iterator[None]:
-    """Around what comes before the first message is sent. A broker of the source that is left out would keep messages
-    that the plan does not name, and what is sent to one that cannot be read cannot be looked for."""
+    """For the steps before the first message is sent: adds a note to connection errors. All brokers must answer. If one
+    of the source were left out, the plan would lack its messages. If one of the target could not be read, messages sent
+    to it could not be looked for."""
     try:
         yield
     except (ConnectError, RequestTimeoutError) as error:
@@ -179,7 +182,7 @@ def _counted(plan: Plan, engine: Engine, directory: str, request: ReplayRequest 
 
 @contextmanager
 def _spark_engine(plan: Plan, runner: Runner, given: AbstractContextManager[SparkSession] | None) -> Iterator[Engine]:
-    """In ``given``, or in a session that ends with it. Errors tell where Spark's log is."""
+    """A Spark engine in the session ``given``, or in one that ends with the context. Errors name Spark's log."""
     started = time.monotonic()
     if given is None:
         runner.hooks.on_stage("starting Spark, which takes some seconds")

@@ -1,4 +1,4 @@
-"""Redrive to the group that failed, without feeding its own dead letters: a broker turns a send to a retry topic into a
+"""Keeps a redrive to the failed group from adding to its dead letters. A broker turns a send to a retry topic into a
 dead letter while the group holds queue locks, as orderly consumers do."""
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ CONSUME_ORDERLY = "PROP_CONSUMEORDERLY"
 
 
 def refuse_orderly_group(cluster: LiveCluster, group: str) -> None:
-    """UsageError if a member of the group consumes orderly. A member that does not answer proves nothing; if it
-    consumes orderly, ``came_back`` shows it."""
+    """UsageError if a member of the group consumes orderly. A member that does not answer is passed over; if it
+    consumes orderly, ``came_back`` will show it."""
     for broker in cluster.admin.cluster_info().broker_addr_table.values():
         address = broker.broker_addrs.get(0)
         if address is None:
@@ -32,11 +32,11 @@ def refuse_orderly_group(cluster: LiveCluster, group: str) -> None:
 
 
 def dead_letter_fences(cluster: LiveCluster, group: str) -> list[Fence]:
-    """Where the group's dead letters end now; none if it has no such topic."""
+    """The current ends of the group's dead-letter topic; none if it has no such topic."""
     return read_fences(cluster, [dlq_topic(group)]) if cluster.route(dlq_topic(group)) else []
 
 
 def came_back(cluster: LiveCluster, fences: list[Fence], job: str) -> int:
-    """How many messages of the job have become dead letters again since."""
+    """The number of the job's messages that have become dead letters again since the fences."""
     addresses = {fence.broker_name: cluster.master(fence.topic, fence.broker_name) for fence in fences}
     return sum(1 for _ in replay_ids_since(fences, addresses.__getitem__, job, cluster.connections))

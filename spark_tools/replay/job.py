@@ -1,5 +1,5 @@
-"""A replay from its plan to its audit: ``run_replay`` does what the plan says, and goes on where it was interrupted.
-The order of the durable steps is here: fence, wave, done."""
+"""A replay from its plan to its audit: ``run_replay`` executes the plan, and continues after an interruption. This file
+sets the order of the durable steps: fence, wave, done."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ from spark_tools.replay.sending.target import read_fences, settle_s
 
 SEND_TIMEOUT_MS_DEFAULT = 3000
 AUDIT_MESSAGES_DEFAULT_MAX = 1_000_000
-"""Jobs of up to this many messages are audited unless told otherwise."""
+"""Jobs of up to this many messages are audited by default."""
 
 
 class PlanConflict(UsageError):
-    """The job on disk is another one, or another job deals with messages of this one."""
+    """The job on disk has another plan, or another job covers some of this job's messages."""
 
 
 class FailuresExceeded(RocketMQError):
-    """More messages were rejected than allowed; the job is open and can be resumed."""
+    """More messages were rejected than allowed. The job is open and can be resumed."""
 
 
 CANARY_NOTE = "canary"
@@ -56,20 +56,20 @@ class RunOptions:
     byte_rate: float | None = None
     failures_max: int | None = None
     failures_share_max: float | None = None
-    """Of the messages that the plan selects; instead of ``failures_max``."""
+    """A share of the messages that the plan selects; used instead of ``failures_max``."""
     canary_wait_s: float = WAIT_S_DEFAULT
     audit: bool | None = None
-    """None: an audit for jobs of up to AUDIT_MESSAGES_DEFAULT_MAX messages."""
+    """None audits jobs of up to AUDIT_MESSAGES_DEFAULT_MAX messages."""
     send_timeout_ms: int = SEND_TIMEOUT_MS_DEFAULT
     batch_messages: int = 32
     in_flight: int | None = None
-    """Requests under way in each task; None: what suits the engine."""
+    """Requests under way in each task; None for the engine's default."""
     protected: bool = True
     permit_host: str = "127.0.0.1"
     credentials: Credentials | None = None
     tls: TlsFiles | None = None
     client: BlockingClient | None = None
-    """Connections with these that are open already, for all but what sends; None opens some."""
+    """Open connections with these credentials and TLS, for everything except sending; None opens some."""
 
     def cluster(self, name_server: str) -> LiveCluster:
         return LiveCluster(name_server, self.credentials, tls=self.tls, client=self.client)
@@ -77,13 +77,13 @@ class RunOptions:
 
 @dataclass(slots=True)
 class ReplayResult:
-    """What a run did; fields named ``total`` count all runs of the job together."""
+    """The result of a run. Fields named ``total`` count all runs of the job together."""
 
     job: str
     delivered_total: int = 0
     stored: int = 0
     found: int = 0
-    """Messages that were at the target already when this run looked."""
+    """Messages that this run found at the target already."""
     excluded: int = 0
     skipped: int = 0
     rejected: int = 0
@@ -102,11 +102,10 @@ def run_replay(
     options: RunOptions = RunOptions(),
     hooks: Hooks = SILENT,
 ) -> ReplayResult:
-    """Does what ``plan`` says, from the first wave that is not done. It may be interrupted at any time by anything, and
-    called again.
+    """Executes ``plan`` from the first wave that is not done. It may be interrupted at any time, and called again.
 
-    StorageError if another driver runs the job;
-    PlanConflict for a begun job with another plan; FailuresExceeded and what the engine raises leave the job open.
+    StorageError if another driver runs the job; PlanConflict for a begun job with another plan; FailuresExceeded and
+    errors of the engine leave the job open.
     """
     if plan.transform.delay_level and options.audit:
         raise UsageError("delayed messages are not in their queues yet: an audit would miss them all")
@@ -143,7 +142,7 @@ def _begin(plan: Plan, ledger: Ledger, engine: Engine) -> None:
         return
     excluded = engine.duplicates(plan) if plan.dedup else OffsetSet()
     root = os.path.dirname(os.path.abspath(ledger.directory))
-    with root_lock(root):  # the other jobs see this one from here on, and it has seen them
+    with root_lock(root):  # from here on other jobs see this one, and it has seen them
         if plan.skip_redriven:
             excluded.update(other_jobs_delivered(root, plan, strict=True))
         ledger.append(Begin(plan.identity, _now_ms(), excluded.to_json()))
@@ -180,7 +179,8 @@ def _run_waves(
 
 
 def _dead_letters(plan: Plan, options: RunOptions) -> list[Fence]:
-    """For a redrive to a group: where its dead letters end now. UsageError if they would only grow."""
+    """The current ends of the group's dead letters, for a redrive to a group. UsageError if the redrive would only add
+    to them."""
     if plan.target.kind != "group":
         return []
     with options.cluster(plan.target_name_server) as cluster:
@@ -201,8 +201,8 @@ def _refuse_circle(plan: Plan, fences: list[Fence], options: RunOptions) -> None
 
 
 def _judge_canary(plan: Plan, ledger: Ledger, options: RunOptions, hooks: Hooks) -> None:
-    """FailuresExceeded if the first wave's consumers do not do well. The verdict is noted. To resume the job is to
-    overrule it."""
+    """FailuresExceeded if the first wave's consumers do not do well. The decision is noted in the ledger. Resuming the
+    job overrules it."""
     begin = ledger.state.begin
     assert begin is not None
     hooks.on_stage("watching how the canary's consumers fare")
@@ -239,7 +239,7 @@ def _failures_allowed(plan: Plan, options: RunOptions) -> int | None:
 
 
 def _finish(wave: int, report: TaskReport, ledger: Ledger, result: ReplayResult, failures_max: int | None) -> None:
-    """Failures first, then the done line: a crash in between lists some twice but forgets none."""
+    """Writes failures first, then the done line: after a crash in between some are listed twice, but none is lost."""
     ledger.reject([{"wave": wave, **msgspec.to_builtins(each)} for each in report.failures])
     counts = {
         "stored": report.stored, "found": report.found, "excluded": report.excluded, "skipped": report.skipped,
@@ -257,7 +257,8 @@ def _finish(wave: int, report: TaskReport, ledger: Ledger, result: ReplayResult,
 
 
 def _run_file_waves(plan: Plan, ledger: Ledger, engine: Engine, result: ReplayResult, hooks: Hooks) -> None:
-    """A wave's directory is overwritten whole, so that a broken attempt leaves nothing behind."""
+    """Writes waves to files. A wave's directory is replaced as a whole, so that a broken attempt leaves nothing
+    behind."""
     while (wave := ledger.state.next_wave(plan.wave_count)) is not None:
         ranges = plan.wave(wave)
         excluded = ledger.state.excluded().overlap(ranges)
@@ -277,7 +278,7 @@ def _fences(plan: Plan, options: RunOptions) -> list[Fence]:
 
 
 def _audit(plan: Plan, ledger: Ledger, delivered: OffsetSet, options: RunOptions) -> AuditResult:
-    """The job has ended: an error means only that nobody has counted, and says so."""
+    """Audits a job that has ended. An error only means that nothing was counted, and says so."""
     try:
         with options.cluster(plan.target_name_server) as cluster:
             found = audit(ledger.state.first_fences(), cluster, plan.replay_job, delivered)
@@ -299,7 +300,8 @@ PROGRESS_POLL_S = 0.25
 
 @contextmanager
 def _watching(plan: Plan, wave: int, ledger: Ledger, service: PermitService, hooks: Hooks) -> Iterator[None]:
-    """Reports while the wave runs: the permit service counts exactly, Spark's own numbers come only at the end."""
+    """Reports progress while the wave runs, from the permit service's exact counts. Spark's numbers only come at the
+    end."""
     delivered = ledger.state.delivered().count
     finished = threading.Event()
 

@@ -1,4 +1,4 @@
-"""The jobs of a ledger root: which are open, and which one a command means."""
+"""The jobs of a ledger root: the open ones, and the one that a command refers to."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ JOB_DIRECTORY = re.compile(r"[A-Za-z0-9_.-]+")
 
 
 def open_jobs(root: str) -> list[str]:
-    """Jobs that have begun and not ended."""
+    """The jobs that have begun and not ended."""
     found = []
     for name in sorted(os.listdir(root)) if os.path.isdir(root) else []:
         if JOB_DIRECTORY.fullmatch(name) and os.path.isdir(os.path.join(root, name)):
@@ -25,8 +25,8 @@ def open_jobs(root: str) -> list[str]:
 
 
 def planned_job(root: str, request: ReplayRequest | None, job: str | None, *, resume: bool) -> Plan | None:
-    """The plan on disk that is meant; None if there is a request to plan anew. To resume, a request must ask for what
-    the plan says: UsageError that names the difference."""
+    """The plan on disk that the command refers to; None if there is a request for a new plan. To resume, a request must
+    agree with the plan; UsageError names the difference."""
     if not resume:
         return None if request is not None else _load(root, job or _only_open_job(root))
     if job is not None or request is None:

@@ -1,1 +1,1 @@
-"""What reads and sends the messages of a plan: this process, or Spark."""
+"""The engines that read and send the messages of a plan: this process, or Spark."""

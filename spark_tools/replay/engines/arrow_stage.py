@@ -1,7 +1,7 @@
 """Python code as a step of a Spark query, from record batches to record batches, in the workers that run its tasks.
 
-A data source written in Python would start a process to look it up, one to create it, one to plan each read and write,
-and one to commit: half a second of CPU each."""
+A data source written in Python starts a process to look it up, one to create it, one to plan each read and write, and
+one to commit: half a second of CPU each."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 Step = Callable[[Iterator["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]
-"""Called once for each task, also for one without rows. It is pickled with the tasks."""
+"""Called once for each task, even one without rows. It is pickled with the tasks."""
 
 
 def mapped(frame: DataFrame, step: Step, schema: str) -> DataFrame:
-    """As ``frame.mapInArrow(step, schema)``, which asks for pandas first, though neither it nor its workers need any
-    (PySpark 4.2 and 4.3)."""
+    """As ``frame.mapInArrow(step, schema)``, which requires pandas although neither it nor its workers need it (PySpark
+    4.2 and 4.3)."""
     from pyspark.sql import DataFrame
     from pyspark.sql.udf import UserDefinedFunction
     from pyspark.util import PythonEvalType

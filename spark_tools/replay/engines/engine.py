@@ -1,5 +1,5 @@
-"""What a job needs of the engine that reads and sends its messages: Spark at volume (``spark_engine.py``), or this
-process for small redrives (``local_engine.py``). Plan, ledger, permits and audit are the same for both."""
+"""The interface of the engine that reads and sends a job's messages: Spark for large volumes (``spark_engine.py``), or
+this process for small redrives (``local_engine.py``). Plan, ledger, permits and audit are the same for both."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spark_tools.replay.plans.plan import Plan
 
 
 class Engine(Protocol):
-    """Reads what a plan selects. The same call gives the same for the same plan, however often it is made."""
+    """Reads the messages that a plan selects. Repeated calls with the same plan give the same result."""
 
     @property
     def open_cluster(self) -> OpenCluster: ...
@@ -27,14 +27,14 @@ class Engine(Protocol):
         """The address at which tasks reach this process."""
 
     def run(self, plan: Plan, ranges: Sequence[OffsetRange], spec: WaveSpec) -> TaskReport:
-        """Sends one wave, or only counts it if ``spec`` has no permits. Returns when each of its messages is accounted
-        for; any RocketMQError leaves the wave open."""
+        """Sends one wave, or only counts it if ``spec`` has no permits. Returns when each of its messages is sent, left
+        out or rejected. Any RocketMQError leaves the wave open."""
 
     def first_places(self, plan: Plan, limit: int, excluded: OffsetSet | None = None) -> OffsetSet:
         """The first ``limit`` selected messages by store time, of those that are not ``excluded``."""
 
     def duplicates(self, plan: Plan) -> OffsetSet:
-        """The selected messages that ``plan.dedup`` leaves out: of equal ones all but the first or the last."""
+        """The selected messages that ``plan.dedup`` leaves out: all but the first or the last of equal ones."""
 
     def write_files(self, plan: Plan, ranges: Sequence[OffsetRange], excluded: OffsetSet, directory: str) -> int:
-        """Writes one wave to Parquet, in place of what a broken attempt left there. Returns the number of messages."""
+        """Writes one wave to Parquet, replacing the files of a broken attempt. Returns the number of messages."""

@@ -1,5 +1,5 @@
-"""Reads and sends a job's messages in this process alone: for some thousand dead letters, for which a Spark session
-would take longer than the work. There is one task a wave; plan, ledger, permits and audit are the same."""
+"""Reads and sends a job's messages in this process, without Spark: for some thousand dead letters, a Spark session
+would take longer than the work. There is one task per wave. Plan, ledger, permits and audit are the same."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from spark_tools.replay.sending.delivery import Place
 from spark_tools.replay.sending.redrive import Original, origin_topic_of
 
 PARTITION, ATTEMPT = 0, 1
-"""There is one task, and it dies with its driver: a resumed job has a new driver."""
+"""There is one task, which ends with its driver. A resumed job has a new driver."""
 
 IN_FLIGHT = 16
-"""Messages to a retry topic go one a request; this many share a flush of the broker."""
+"""Messages to a retry topic go one per request. This many share a flush of the broker."""
 
 
 @dataclass(frozen=True, slots=True)
 class SelectedMessage:
-    """A selected message, and where it lies."""
+    """A selected message and its place."""
 
     stored: StoredMessage
     properties: dict[str, str]
@@ -44,13 +44,13 @@ class SelectedMessage:
 
     @property
     def age_order(self) -> tuple[int, str, str, int, int]:
-        """Oldest first; messages of one millisecond in the order of their places."""
+        """The sort key: oldest first, messages of one millisecond in the order of their places."""
         queue = self.queue
         return self.stored.store_timestamp_ms, queue.topic, queue.broker_name, queue.queue_id, self.stored.queue_offset
 
 
 def spark_only(plan: Plan) -> str | None:
-    """The part of the plan that only Spark can do, in the user's words; None if this engine can do all of it."""
+    """The option of the plan that needs Spark, as the user writes it; None if this engine can do the plan."""
     needs = {
         "--store": plan.source.path is not None,
         "--to file": plan.target.kind == "file",
@@ -62,8 +62,8 @@ def spark_only(plan: Plan) -> str | None:
 
 
 class LocalEngine:
-    """Reads from a live cluster and sends over one connection a broker. ``on_read`` is called with the number of
-    messages in every answer; ``open_cluster`` is a way to the source that is there already. UsageError for a plan that
+    """Reads from a live cluster and sends over one connection per broker. ``on_read`` is called with the number of
+    messages in every answer. ``open_cluster`` opens the source over existing connections. UsageError for a plan that
     needs Spark."""
 
     def __init__(
@@ -140,7 +140,7 @@ class LocalEngine:
 
 
 def message_id(found: SelectedMessage) -> str:
-    """The unique key, which is what people call a message's id; without one the offset message id."""
+    """The unique key, which people call a message's id; without one, the offset message id."""
     return found.properties.get(props.UNIQUE_KEY) or found.stored.message_id
 
 
@@ -160,7 +160,7 @@ DEDUP_KEYS: dict[str, Callable[[SelectedMessage], str | bytes | None]] = {
     "origin-id": lambda found: found.properties.get(props.ORIGIN_MESSAGE_ID) or found.stored.message_id,
     "body": lambda found: hashlib.sha256(found.stored.plain_body()).digest(),
 }
-"""What makes two messages equal; None for a message that equals no other."""
+"""The key that equal messages share; None for a message that equals no other."""
 
 
 def _place(order: tuple[int, str, str, int, int]) -> Place:

@@ -33,7 +33,7 @@ REPORT_SCHEMA = "report binary"
 
 @dataclass(frozen=True, slots=True)
 class WaveSink:
-    """The last step of a wave's query. It yields each task's TaskReport, encoded, as the one row of REPORT_SCHEMA."""
+    """The last step of a wave's query. It yields each task's encoded TaskReport as the only row of REPORT_SCHEMA."""
 
     spec: WaveSpec
     secret_key: str = field(default="", repr=False)
@@ -62,7 +62,7 @@ class WaveSink:
 
 
 def originals(batches: Iterator[pa.RecordBatch], spec: WaveSpec, task: WaveTask) -> Iterator[Original]:
-    """The wave's messages in the batches, as the user's function leaves them."""
+    """The wave's messages in the batches, as the user's function returns them."""
     function = spec.transform.function
     transform = RowTransform(function, is_rehearsal=spec.permits is None) if function else None
     for batch in batches:
@@ -79,7 +79,8 @@ def originals(batches: Iterator[pa.RecordBatch], spec: WaveSpec, task: WaveTask)
 def _transformed(
     transform: RowTransform, batch: pa.RecordBatch, rows: list[dict[str, Any]], report: TaskReport
 ) -> list[dict[str, Any]]:
-    """The function does not get damaged records: they will be rejected by name, whatever it would make of them."""
+    """The rows as the user's function returns them. It does not get damaged records, which are rejected later with a
+    reason."""
     whole = [index for index, row in enumerate(rows) if not row["corrupt"]]
     made = transform.rows(batch.take(whole), [rows[index] for index in whole])
     report.skipped += len(whole) - len(made)

@@ -1,5 +1,5 @@
-"""Plans and waves as Spark jobs: read the ranges, filter, and hand the rows to the sink. A dry run and a real run are
-the same query; only the sink differs: it sends or does not."""
+"""Plans and waves as Spark jobs: read the ranges, filter, and pass the rows to the sink. A dry run and a real run use
+the same query; they differ only in whether the sink sends."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 
 
 _PYTHON_ERROR = re.compile(r"[A-Za-z]\w*(Error|Exception|Interrupt|Iteration)(: |$)")
-"""The last line of a Python traceback: its class has no package, while Java's have one."""
+"""The last line of a Python traceback: its class has no package, while a Java class has one."""
 
 
 class SparkJobError(RocketMQError):
-    """A Spark job failed; the message is our own error's, or Spark's first line."""
+    """A Spark job failed. The message is that of our own error, or Spark's first line."""
 
 
 class SparkEngine:
@@ -60,14 +60,14 @@ class SparkEngine:
         self._tls = tls
         self.open_cluster = open_cluster or partial(LiveCluster, credentials=credentials, tls=tls)
         self.in_flight = IN_FLIGHT_DEFAULT
-        # Executors on other machines reach the permits at the address at which they reach the driver.
+        # Executors on other machines reach the permit service at the driver's address.
         self.permit_host = spark.sparkContext.getConf().get("spark.driver.host", "127.0.0.1")
 
     def read(self, plan: Plan, ranges: Sequence[OffsetRange]) -> DataFrame:
         """The selected messages of the ranges' hull; offsets between two ranges of a queue are dropped by the sink.
 
-        Planned here, and read in a step of the query. Only SQL of the user's goes through the data source: Spark offers
-        that what the SQL says of topics, tags, times and numbers, and so fewer rows are made."""
+        The read is planned here and done in a step of the query. The data source is used only with SQL of the user:
+        Spark pushes the SQL's conditions on topics, tags, times and numbers down to it, so that fewer rows are made."""
         options: dict[str, str] = {
             **plan.source.options(), **range_options(ranges), "minPartitions": str(self._partitions),
             "decompress": "true" if needs_plain_body(plan) else "false", "tags": plan.selection.tags,
@@ -93,11 +93,11 @@ class SparkEngine:
         parts = plan_read(options).parts
         has_corrupt = options.on_corrupt == "column"
         names = [column.name for column in columns(corrupt=has_corrupt)]
-        numbers = self._spark.range(0, len(parts), 1, max(len(parts), 1))  # a partition for each
+        numbers = self._spark.range(0, len(parts), 1, max(len(parts), 1))  # one partition for each part
         return mapped(numbers, PartReader(parts, options, names, filters), ddl(corrupt=has_corrupt))
 
     def run(self, plan: Plan, ranges: Sequence[OffsetRange], spec: WaveSpec) -> TaskReport:
-        """One wave: returns when every task has succeeded. SparkJobError otherwise."""
+        """Runs one wave. Returns when every task has succeeded; SparkJobError otherwise."""
         if not ranges:
             return TaskReport()
         frame = self.read(plan, ranges)
@@ -108,7 +108,7 @@ class SparkEngine:
         return merge_reports([msgspec.json.decode(row["report"], type=TaskReport) for row in reported])
 
     def write_files(self, plan: Plan, ranges: Sequence[OffsetRange], excluded: OffsetSet, directory: str) -> int:
-        """One wave to Parquet, in place of whatever a broken attempt left there. Returns the number of messages."""
+        """Writes one wave to Parquet, replacing the files of a broken attempt. Returns the number of messages."""
         frame = _told_plain(self.read(plan, ranges), plan)
         _refuse_chance(frame)
         frame = frame.where(places_condition(ranges))
@@ -135,7 +135,7 @@ class SparkEngine:
         )
 
     def duplicates(self, plan: Plan) -> OffsetSet:
-        """The selected messages that ``plan.dedup`` leaves out: of equal ones all but the first or the last."""
+        """The selected messages that ``plan.dedup`` leaves out: all but the first or the last of equal ones."""
         from pyspark.sql import Window
         from pyspark.sql import functions as f
 
@@ -158,7 +158,8 @@ class SparkEngine:
 
 
 def row_filters(selection: Selection) -> list[RowFilter]:
-    """What of the selection is known of a record before a row is made of it. Spark checks all of it again."""
+    """The conditions of the selection that can be checked on a record before it is a row. Spark checks all of them
+    again."""
     found = []
     for operator, time_ms in ((">=", selection.start_time_ms), ("<", selection.end_time_ms)):
         if time_ms is not None:
@@ -169,7 +170,7 @@ def row_filters(selection: Selection) -> list[RowFilter]:
 
 
 def range_options(ranges: Sequence[OffsetRange]) -> dict[str, str]:
-    """The ranges as numbers in the source's options: nothing is left to resolve."""
+    """The ranges as numbers in the source's options, so that nothing is left to resolve."""
     assign: dict[str, dict[str, list[int]]] = {}
     starts: OffsetTable = {}
     ends: OffsetTable = {}
@@ -182,7 +183,7 @@ def range_options(ranges: Sequence[OffsetRange]) -> dict[str, str]:
 
 
 def needs_plain_body(plan: Plan) -> bool:
-    """Whether an expression or a function looks at the body. Otherwise the stored bytes travel on as they are."""
+    """Whether an expression or a function uses the body. Otherwise the stored bytes are passed on unchanged."""
     where, body = plan.selection.where or "", plan.transform.body_expression or ""
     looks = bool(body or plan.selection.json_values or plan.selection.body_pattern)
     looks = looks or plan.transform.function is not None
@@ -206,7 +207,7 @@ def _filtered(frame: DataFrame, selection: Selection) -> DataFrame:
         ids = [*selection.ids]
         frame = frame.where(f.col("msgId").isin(ids) | f.col("offsetMsgId").isin(ids))
     if selection.json_values:
-        # Spark's get_json_object reads numbers, doubled names and text behind the end in ways of its own.
+        # Spark's get_json_object treats numbers, duplicate names and text behind the end differently.
         holds = f.udf(partial(has_texts, parse_values(selection.json_values)), "boolean", useArrow=False)
         frame = frame.where(holds("body"))
     if selection.body_pattern:
@@ -220,10 +221,10 @@ def _filtered(frame: DataFrame, selection: Selection) -> DataFrame:
 
 @contextmanager
 def _sql_of(option: str) -> Iterator[None]:
-    """Names the option whose SQL Spark does not take: UsageError."""
+    """Turns an error in the SQL of an option into a UsageError that names the option."""
     try:
         yield
-    except Exception as error:  # Spark's parser has its own classes; the text is what helps
+    except Exception as error:  # Spark's parser has its own classes; the text helps the user
         raise UsageError(f"{option}: {str(error).strip().splitlines()[0]}") from None
 
 
@@ -239,7 +240,7 @@ def _sink_rows(frame: DataFrame, plan: Plan) -> DataFrame:
 
 
 def _told_plain(frame: DataFrame, plan: Plan) -> DataFrame:
-    """A body that was decompressed on the way is no longer called compressed."""
+    """The frame whose sysFlag no longer says "compressed" if the bodies were decompressed."""
     from pyspark.sql import functions as f
 
     if not needs_plain_body(plan):
@@ -262,7 +263,7 @@ def _quoted(text: str) -> str:
 
 
 def _refuse_chance(frame: DataFrame) -> None:
-    """UsageError for a filter or transform that may give another result on the next attempt."""
+    """UsageError for a filter or transform whose result may differ on the next attempt."""
     analyzed = frame._jdf.queryExecution().analyzed()
     text = analyzed.toString().lower()
     if not analyzed.deterministic() or any(name in text for name in ("current_timestamp(", "current_date(", "now(")):
@@ -273,7 +274,7 @@ def _refuse_chance(frame: DataFrame) -> None:
 
 
 def run_spark(action: Any) -> Any:
-    """The action's result. SparkJobError, in one line, for whatever Spark raised."""
+    """The action's result. SparkJobError with one line of text for any error of Spark."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -285,7 +286,7 @@ def run_spark(action: Any) -> Any:
 
 def first_cause(text: str) -> str:
     """One line from a Python traceback inside a Java one: the text of our own error, else the error that ended the
-    Python worker, else Spark's own."""
+    Python worker, else Spark's."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     ours = [line for line in lines if line.startswith(("rmqproto.errors.", "spark_tools.")) and ": " in line]
     if ours:

@@ -1,5 +1,5 @@
-"""What the tasks of one wave are told, and what they report: plain data that travels as JSON through the options of
-Spark's writer and through a file on the driver's disk."""
+"""The input and the reports of a wave's tasks: plain data that travels as JSON through the options of Spark's writer
+and through a file on the driver's disk."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ class WaveSpec(msgspec.Struct, frozen=True, kw_only=True):
     batch_messages: int = 32
     in_flight: int = 4
     protected: bool = True
-    """False: sends again whatever was not acknowledged, as plain tools do. For benchmarks and fault tests."""
+    """If False, messages that were not acknowledged are sent again, as plain tools do. For benchmarks and fault
+    tests."""
     access_key: str = ""
     tls: TlsFiles | None = None
     sample: int = 0
@@ -55,7 +56,7 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 class TaskReport(msgspec.Struct, kw_only=True):
-    """What became of one task's rows. A dry run fills ``selected`` and the tallies only."""
+    """The outcome of one task's rows. A dry run fills only ``selected`` and the tallies."""
 
     selected: int = 0
     size_bytes: int = 0
@@ -70,7 +71,7 @@ class TaskReport(msgspec.Struct, kw_only=True):
     delivered: Runs = {}
     failures: list[Failure] = []
     topics: dict[str, int] = {}
-    """Target topic -> messages."""
+    """Target topic -> number of messages."""
     tags: dict[str, int] = {}
     oldest_ms: int | None = None
     newest_ms: int | None = None

@@ -1,5 +1,5 @@
-"""One task of a wave: originals in, messages out under the driver's permits, and a report. In a dry run the same
-messages are made and counted, but none is sent."""
+"""One task of a wave: it turns originals into messages, sends these under the driver's permits, and reports. A dry run
+makes and counts the same messages, but sends none."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ UNPROTECTED_TTL_S = 3600.0
 
 
 class WaveTask:
-    """What becomes of the messages that one task reads."""
+    """Turns the messages that one task reads into those to send, and keeps the report."""
 
     def __init__(self, spec: WaveSpec):
         self._spec = spec
@@ -44,7 +44,7 @@ class WaveTask:
         self.report = TaskReport()
 
     def takes(self, place: Place) -> bool:
-        """Whether the message is one of the wave's. Ask once for each: what is excluded is counted."""
+        """Whether the wave sends the message. Call it once per message, because it counts excluded ones."""
         if place not in self._wanted:
             return False
         if place in self._excluded:
@@ -53,7 +53,7 @@ class WaveTask:
         return True
 
     def messages(self, originals: Iterable[Original]) -> Iterator[Outgoing]:
-        """The messages to send. Notes what is rejected."""
+        """The messages to send. Rejected ones go into the report."""
         report = self.report
         for original in originals:
             report.selected += 1
@@ -89,9 +89,9 @@ def deliver(
     secret_key: str = "",
     open_cluster: OpenCluster | None = None,
 ) -> DeliveryReport:
-    """Sends them as task ``partition`` of the wave. ``attempt`` is higher than that of any earlier attempt of this
-    task under the same driver. ``open_cluster`` is a way to the target's name servers that is
-    there already. DeliveryError or ConnectError if it cannot go on."""
+    """Sends the messages as task ``partition`` of the wave. ``attempt`` is higher than that of any earlier attempt of
+    this task under the same driver. ``open_cluster`` opens the target over existing connections. DeliveryError or
+    ConnectError if it cannot continue."""
     assert spec.permits is not None
     permits = PermitClient(spec.permits, spec.wave, partition, attempt)
     target = ReplayTarget(
@@ -112,7 +112,7 @@ def deliver(
 
 
 class _Unprotected:
-    """Target and permits of a sender that relies on acknowledgements alone."""
+    """The target and permits of a sender that only relies on acknowledgements."""
 
     def __init__(self, target: ReplayTarget):
         self._target = target
@@ -137,7 +137,7 @@ class _Unprotected:
 
 
 def sample(original: Original, made: Outgoing) -> dict[str, Any]:
-    """A message before and after, to be shown to people."""
+    """A message before and after the changes, for showing to people."""
     queue = original.queue
     return {
         "from": f"{queue.topic}/{queue.broker_name}/{queue.queue_id}@{original.queue_offset}",

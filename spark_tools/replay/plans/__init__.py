@@ -1,1 +1,1 @@
-"""From what a user asks for to a frozen plan."""
+"""From a user's request to a frozen plan."""

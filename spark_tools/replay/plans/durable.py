@@ -1,4 +1,4 @@
-"""Small files that are whole or not there."""
+"""Small files that are either whole or missing."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from rmqserver.store.disk.disk import OsDisk, storage_error
 
 
 def replace_file(path: str, data: bytes) -> None:
-    """``path`` holds ``data``, or what it held before, whatever happens meanwhile. ``data`` is on the device at return.
-    StorageError."""
+    """Replaces a file atomically: after a crash ``path`` holds either ``data`` or its earlier content. At return
+    ``data`` is on the device. StorageError."""
     try:
         with open(path + ".tmp", "wb") as file:
             file.write(data)

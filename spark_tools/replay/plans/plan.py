@@ -1,6 +1,6 @@
-"""The frozen plan of a replay: which messages, changed how, sent where. In a plan, every "now", "latest" and "-2h" has
-become a number, so that the second attempt, the second driver and the second week read the same messages. Its hash is
-the job's identity."""
+"""The frozen plan of a replay: which messages, their changes, and their target. In a plan, every "now", "latest" and
+"-2h" is a number, so that a second attempt, a second driver or a run in a week reads the same messages. Its hash is the
+job's identity."""
 
 from __future__ import annotations
 
@@ -22,34 +22,34 @@ PLAN_FILE = "plan.json"
 JOB_NAME_LENGTH_MAX = 64
 WAVE_MESSAGES_DEFAULT = 50_000
 WAVE_S_AT_RATE = 10
-"""A wave costs half a second in Spark, whatever its size; after a crash, one wave is looked through again."""
+"""A wave costs half a second in Spark, whatever its size. After a crash one wave is checked again."""
 
 _JOB_NAME = re.compile(r"[A-Za-z0-9_.-]+")
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the messages are read: a live cluster, or store directories (then ``broker_name`` says whose they are)."""
+    """The source of the messages: a live cluster, or store directories, whose broker is ``broker_name``."""
 
     name_server: str | None = None
     path: str | None = None
     broker_name: str | None = None
 
     def options(self) -> dict[str, str]:
-        """As options of the ``rocketmq`` data source."""
+        """The source as options of the ``rocketmq`` data source."""
         if self.path is not None:
             return {"path": self.path, "brokerName": self.broker_name or ""}
         return {"nameServer": self.name_server or ""}
 
 
 class Selection(MessageConditions, frozen=True, kw_only=True):
-    """Filters on top of the offset ranges; all must hold. ``where`` is SQL over the source's schema."""
+    """Filters in addition to the offset ranges; all must hold. ``where`` is SQL over the source's schema."""
 
     where: str | None = None
 
 
 class AskedRanges(msgspec.Struct, frozen=True, kw_only=True):
-    """What the ranges were made of, in the user's words, which mean something else by now. By them ``--resume`` knows
-    that a selection is the plan's."""
+    """The user's texts for the ranges, whose meaning changes with time. ``--resume`` compares them to check that a
+    selection is the plan's."""
 
     topics: list[str] = []
     queues: list[str] = []
@@ -60,21 +60,21 @@ class AskedRanges(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Transform(msgspec.Struct, frozen=True, kw_only=True):
-    """What changes on the way. ``body_expression`` is SQL that gives the new body."""
+    """The changes to each message. ``body_expression`` is SQL that gives the new body."""
 
     set_properties: dict[str, str] = {}
     unset_properties: list[str] = []
     set_tag: str | None = None
     body_expression: str | None = None
     function: UserFunction | None = None
-    """Comes first: the others change what it returns."""
+    """Applied first: the others change what it returns."""
     new_ids: bool = False
     redrives_max: int | None = None
-    """Messages that were redriven this often already are rejected instead of sent; None: no limit."""
+    """Messages that were already redriven this often are rejected instead of sent; None: no limit."""
     park_topic: str | None = None
     """The topic that takes those messages instead of the failures file."""
     delay_level: int = 0
-    """A delayed message cannot be looked for: it is sent at least once, not exactly once."""
+    """A delayed message cannot be looked for, so it is sent at least once, not exactly once."""
 
 
 class TargetRule(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,11 +84,11 @@ class TargetRule(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
     name_server: str | None = None
     topics: list[str] = []
-    """Every topic that the rule can lead to, found while planning. A message that would go elsewhere is rejected."""
+    """Every topic that the rule can lead to, found while planning. A message for another topic is rejected."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """What will be done. How far it got is in the ledger."""
+    """What a job will do. Its progress is in the ledger."""
 
     version: int = PLAN_VERSION
     job: str
@@ -107,7 +107,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     limit: int | None = None
     canary: int = 0
     canary_ends: dict[str, int] = {}
-    """The first wave goes alone, up to these offsets (by ``queue_text``): ``canary`` messages, by store time."""
+    """The first wave is sent alone and ends at these offsets (by ``queue_text``): ``canary`` messages, by store
+    time."""
     shown: dict[str, Any] = {}
     """What the dry run counted; not part of the identity."""
     asked: AskedRanges = AskedRanges()
@@ -117,20 +118,20 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def identity(self) -> str:
-        """SHA-256 of everything that decides what is sent where."""
+        """SHA-256 of everything that decides which messages are sent where."""
         fields = msgspec.to_builtins(self)
         del fields["shown"], fields["asked"], fields["command"]
         return hashlib.sha256(msgspec.json.encode(fields, order="sorted")).hexdigest()
 
     @property
     def replay_job(self) -> str:
-        """The job's part of every replay id: unique even if two ledgers have a job of the same name."""
+        """The job's part of every replay id. It is unique even if two ledgers have a job of the same name."""
         origin = msgspec.json.encode([self.job, self.created_ms, self.source, self.target.kind, self.target.name])
         return f"{self.job}~{hashlib.sha256(origin).hexdigest()[:12]}"
 
     @property
     def target_name_server(self) -> str:
-        """UsageError if neither target nor source names one."""
+        """The target's name servers. UsageError if neither target nor source names them."""
         found = self.target.name_server or self.source.name_server
         if found is None:
             raise UsageError("the target cluster is not named", hint="--target-name-server HOST:PORT")
@@ -148,7 +149,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_job_name(job: str) -> str:
-    """UsageError if the name cannot be a directory's and part of a property."""
+    """UsageError if the name cannot be a directory name and part of a property."""
     if not _JOB_NAME.fullmatch(job) or job.startswith(".") or len(job) > JOB_NAME_LENGTH_MAX:
         raise UsageError(
             f"{job!r} is not a job name", hint=f"letters, digits, _ . and -, at most {JOB_NAME_LENGTH_MAX} characters"
@@ -157,7 +158,7 @@ def check_job_name(job: str) -> str:
 
 
 def wave_messages_for(rate: float | None) -> int:
-    """Messages of a wave if nobody said how many: at a rate, as many as take ten seconds."""
+    """The default number of messages in a wave: with a rate, as many as take ten seconds."""
     return WAVE_MESSAGES_DEFAULT if rate is None else min(WAVE_MESSAGES_DEFAULT, max(1, round(rate * WAVE_S_AT_RATE)))
 
 
@@ -166,14 +167,14 @@ def wave_count_for(ranges: list[OffsetRange], wave_messages: int) -> int:
 
 
 def save_plan(directory: str, plan: Plan) -> None:
-    """The plan with its hash, durable at return."""
+    """Saves the plan with its hash; it is durable at return."""
     document = {"hash": plan.identity, **msgspec.to_builtins(plan)}
     data = msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"
     replace_file(os.path.join(directory, PLAN_FILE), data)
 
 
 def load_plan(directory: str) -> Plan | None:
-    """None if there is none; StorageError if it is damaged, changed by hand, or of another version."""
+    """The saved plan; None if there is none. StorageError if it is damaged, changed by hand, or of another version."""
     path = os.path.join(directory, PLAN_FILE)
     try:
         with open(path, "rb") as file:

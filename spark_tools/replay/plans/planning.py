@@ -1,5 +1,5 @@
-"""From a request's ranges to a plan that says what would be sent: everything resolved, counted and written down.
-Nothing is sent."""
+"""From a request's ranges to a plan of what would be sent, with everything resolved, counted and saved. Nothing is
+sent."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from spark_tools.replay.sending.target import read_fences
 
 
 def check_source(plan: Plan, open_cluster: OpenCluster) -> None:
-    """RefusedError if the source's brokers cannot filter as a Spark job of the plan asks them to."""
+    """RefusedError if the source's brokers do not support the filter that a Spark job of the plan uses."""
     if plan.selection.sql92 is None or plan.source.name_server is None:
         return
     with open_cluster(plan.source.name_server) as cluster:
@@ -29,9 +29,9 @@ def check_source(plan: Plan, open_cluster: OpenCluster) -> None:
 
 
 def check_target(plan: Plan, open_cluster: OpenCluster) -> None:
-    """Checks, in some milliseconds, what can be known of the target before a message is read. NotFoundError for a topic
-    that is not there, StorageError for one that cannot be both written and read, UsageError for a group that consumes
-    orderly. The targets of ``--to same`` are known only when the messages have been read."""
+    """Checks the target as far as possible before messages are read, in some milliseconds. NotFoundError for a topic
+    that does not exist, StorageError for one that is not both writable and readable, UsageError for a group that
+    consumes orderly. The targets of ``--to same`` are only known after the messages have been read."""
     if plan.target.kind not in ("topic", "group"):
         return
     with open_cluster(plan.target_name_server) as cluster:
@@ -42,7 +42,7 @@ def check_target(plan: Plan, open_cluster: OpenCluster) -> None:
 
 def plan_replay(plan: Plan, engine: Engine, directory: str, *, wave_messages: int, sample: int = 0) -> Plan:
     """The plan with everything resolved and counted, written to ``directory``: what an execution will do. NotFoundError
-    if nothing is selected, or a target topic is not there."""
+    if nothing is selected, or a target topic does not exist."""
     if plan.limit is not None:
         plan = msgspec.structs.replace(plan, ranges=list(engine.first_places(plan, plan.limit)))
     if not plan.ranges:
@@ -78,7 +78,8 @@ def plan_replay(plan: Plan, engine: Engine, directory: str, *, wave_messages: in
 
 
 def _in_waves(plan: Plan, engine: Engine, excluded: OffsetSet, wave_messages: int) -> Plan:
-    """A canary's first wave takes each queue up to its last chosen message, so that no queue's order is broken."""
+    """The plan cut into waves. A canary's first wave takes each queue up to its last chosen message, so that every
+    queue's order is kept."""
     if not plan.canary:
         return msgspec.structs.replace(plan, wave_count=wave_count_for(plan.ranges, wave_messages))
     ends: dict[str, int] = {}
@@ -90,8 +91,8 @@ def _in_waves(plan: Plan, engine: Engine, excluded: OffsetSet, wave_messages: in
 
 
 def _readers(plan: Plan, topics: list[str], open_cluster: OpenCluster) -> list[str]:
-    """The groups that get the messages: all that read a target topic, not only the one that failed. Errors as for
-    ``check_target``: an execution would meet them."""
+    """The groups that get the messages: all that read a target topic, not only the failed one. Errors as for
+    ``check_target``, because an execution would fail with them."""
     if not topics:
         return []
     with open_cluster(plan.target_name_server) as cluster:

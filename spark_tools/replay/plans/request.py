@@ -1,5 +1,5 @@
-"""What a user asks for, and how it becomes a plan: groups to topics, times to offsets, names to queues. Looks at the
-source cluster or store, sends nothing, needs no Spark."""
+"""A user's request, and its conversion to a plan: groups to topics, times to offsets, names to queues. It reads the
+source cluster or store, sends nothing and needs no Spark."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ DEDUP_KINDS = ("id", "key", "origin-id", "body")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayRequest:
-    """Times are ms since the epoch. ``skip_redriven`` None: with ``dlq_group`` only, unless the target is a file."""
+    """Times are ms since the epoch. ``skip_redriven`` None means yes with ``dlq_group`` and a target other than a file,
+    else no."""
 
     name_server: str | None = None
     path: str | None = None
@@ -53,7 +54,7 @@ class ReplayRequest:
     start_ms: int | None = None
     end_ms: int | None = None
     start_text: str | None = None
-    """``start_ms`` as it was written: ``-2h`` is another time when the job is resumed, and yet the same selection."""
+    """``start_ms`` as the user wrote it: ``-2h`` is another time when the job is resumed, but the same selection."""
     end_text: str | None = None
     offsets: str | None = None
     """JSON: ``{"topic":{"broker":{"0":[start,end]}}}``, end not included."""
@@ -66,7 +67,7 @@ class ReplayRequest:
     to: str = "same"
     target_name_server: str | None = None
     at_least_once: bool = False
-    """Gives up the promise of no doubles, for what cannot be had with it: a delay level."""
+    """Gives up the promise of no doubles, to allow features that rule it out: a delay level."""
     keep_order: bool = False
     dedup: str | None = None
     dedup_keep: str = "first"
@@ -77,21 +78,21 @@ class ReplayRequest:
     credentials: Credentials | None = None
     tls: TlsFiles | None = None
     client: BlockingClient | None = None
-    """Connections with these that are open already; None opens some."""
+    """Open connections with these credentials and TLS; None opens some."""
 
     def cluster(self, name_server: str) -> LiveCluster:
         return LiveCluster(name_server, self.credentials, tls=self.tls, client=self.client)
 
 
 def default_ledger_root() -> str:
-    """Under the XDG state directory."""
+    """The default directory, under the XDG state directory."""
     state = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
     return os.path.join(state, "rmqadmin", "replay")
 
 
 def freeze(request: ReplayRequest, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> Plan:
-    """The plan, except what only a dry run can count. UsageError if the request makes no sense; NotFoundError if it
-    selects nothing."""
+    """The plan, without the parts that only a dry run can count. UsageError if the request makes no sense;
+    NotFoundError if it selects nothing."""
     topics = _topics(request)
     target = parse_target(request.to, request.dlq_group, request.target_name_server)
     _check(request, topics, target)
@@ -109,9 +110,9 @@ def freeze(request: ReplayRequest, now_ms: Callable[[], int] = lambda: time.time
 
 
 def difference(plan: Plan, request: ReplayRequest) -> str | None:
-    """The option in which the request differs from the plan, in the words of the command; None if they agree. Only what
-    decides which messages go where is compared. What meant another time or offset when the job was planned is compared
-    as it was written."""
+    """The option in which the request differs from the plan, as the command spells it; None if they agree. Only options
+    that decide which messages go where are compared. Options whose time or offset changes with the clock are compared
+    as they were written."""
     asked = _asked(request, _topics(request))
     target = parse_target(request.to, request.dlq_group, request.target_name_server)
     same = {
@@ -228,9 +229,9 @@ def _resolve(request: ReplayRequest, topics: list[str]) -> tuple[list[OffsetRang
     if request.offsets:
         options = _offset_options(request.offsets, topics)
     if request.selection.sql92 is not None:
-        options["sql92"] = request.selection.sql92  # so that it is parsed: a pull with what is no SQL92 gets everything
+        options["sql92"] = request.selection.sql92  # to parse it: a pull with invalid SQL92 gets everything
     if request.path is not None:
-        from spark_tools.store_files import StoreView  # a quarter of what a redrive loads, for --store alone
+        from spark_tools.store_files import StoreView  # a quarter of a redrive's imports, only for --store
 
         parsed = parse_read_options({"path": request.path, **options})
         if len(parsed.paths) != 1:
@@ -248,8 +249,8 @@ def _resolve(request: ReplayRequest, topics: list[str]) -> tuple[list[OffsetRang
 
 
 def _require_readable(cluster: LiveCluster, topics: list[str], dlq_group: str | None) -> None:
-    """Old brokers make dead-letter topics that can only be written, not read. A group's first dead letter makes its
-    topic."""
+    """Checks that the topics are readable. Old brokers create dead-letter topics that are only writable. A group's
+    first dead letter creates its topic."""
     for topic in topics:
         route = cluster.route(topic)
         if not route and dlq_group is not None and topic == dlq_topic(dlq_group):
@@ -304,7 +305,8 @@ def _only_queues(ranges: list[OffsetRange], queues: list[str]) -> list[OffsetRan
 
 
 def _selection(request: ReplayRequest) -> Selection:
-    """If a clock was set back, offsets found by time may cover a few messages from before it: the filter is exact."""
+    """The selection with the request's times. If a clock was set back, offsets found by time may include a few older
+    messages; the filter is exact."""
     return replace(request.selection, start_time_ms=request.start_ms, end_time_ms=request.end_ms)
 
 

@@ -1,5 +1,6 @@
 """``--transform module:function``: a user's function over Arrow batches. Its source is frozen in the plan and travels
-with it, so that the second attempt, the executor on another machine and a resume next week run what was shown."""
+with it, so that a second attempt, an executor on another machine and a resume next week run the function that was
+shown."""
 
 from __future__ import annotations
 
@@ -31,18 +32,18 @@ Row = dict[str, Any]
 
 
 class UserFunction(msgspec.Struct, frozen=True):
-    """``name`` is module:function. ``source`` is the module's; what it imports must be installed where tasks run."""
+    """``name`` is module:function. ``source`` is that of the module; its imports must be installed where tasks run."""
 
     name: str
     source: str
 
 
 class TransformError(RocketMQError):
-    """The user's function failed, or returned something that no message can be made of."""
+    """The user's function failed, or returned something that cannot become a message."""
 
 
 def find_function(name: str, directory: str) -> UserFunction:
-    """The function as it is now, its module looked for in ``directory`` first. UsageError if there is none."""
+    """The current function. Its module is looked for in ``directory`` first. UsageError if there is none."""
     module_name, _, function_name = name.partition(":")
     if not module_name or not function_name.isidentifier():
         raise UsageError(f"--transform {name} is not of the form module:function")
@@ -50,7 +51,7 @@ def find_function(name: str, directory: str) -> UserFunction:
     importlib.invalidate_caches()
     try:
         spec = importlib.util.find_spec(module_name)
-    except Exception as error:  # the packages around it are the user's code, too
+    except Exception as error:  # the packages around it are also the user's code
         raise UsageError(f"--transform {name}: {type(error).__name__}: {error}") from None
     finally:
         sys.path.remove(directory)
@@ -72,12 +73,12 @@ def find_function(name: str, directory: str) -> UserFunction:
 
 @functools.cache
 def load_function(function: UserFunction) -> BatchFunction:
-    """Runs the module's source, once in a process. TransformError if that fails or has no such function."""
+    """Runs the module's source once per process. TransformError if it fails or does not define the function."""
     module_name, _, function_name = function.name.partition(":")
     digest = hashlib.sha256(function.source.encode()).hexdigest()[:12]
-    module = ModuleType(f"{module_name}_{digest}")  # its own name could be taken by a later version of itself
+    module = ModuleType(f"{module_name}_{digest}")  # a later version of the module may use its own name
     module.__package__ = module_name.rpartition(".")[0]
-    sys.modules[module.__name__] = module  # dataclasses look their module up
+    sys.modules[module.__name__] = module  # dataclasses look up their module
     try:
         exec(compile(function.source, f"{module_name}.py", "exec"), module.__dict__)
     except Exception as error:
@@ -91,9 +92,9 @@ def load_function(function: UserFunction) -> BatchFunction:
 class RowTransform:
     """The user's function between the rows that were read and the messages made of them.
 
-    What it returns is matched to what it was given by the message's place: it may leave out messages and change their
-    ``CHANGEABLE_COLUMNS``, and nothing else, not even the order. ``is_rehearsal`` (a dry run) calls it again on the two
-    halves of every batch: a second attempt may be given other batches and must come to the same messages.
+    Its rows are matched to the input by the message's place. It may leave out messages and change their
+    ``CHANGEABLE_COLUMNS``, but nothing else, not even the order. ``is_rehearsal`` (a dry run) calls it again on the two
+    halves of every batch: a second attempt may get other batches and must give the same messages.
     """
 
     def __init__(self, function: UserFunction, *, is_rehearsal: bool = False):
@@ -102,7 +103,7 @@ class RowTransform:
         self._is_rehearsal = is_rehearsal
 
     def rows(self, batch: pa.RecordBatch, rows: list[Row]) -> list[Row]:
-        """The rows to go on with; ``rows`` are those of ``batch``, as Python values. TransformError if the function
+        """The function's rows; ``rows`` are those of ``batch``, as Python values. TransformError if the function
         fails."""
         if not rows:
             return []

@@ -1,1 +1,1 @@
-"""What makes each message go out once: a ledger, permits, and a look at the target."""
+"""Sending each message once: a ledger, permits, and a look at the target."""

@@ -1,6 +1,6 @@
-"""Sending the messages of one task so that each is at the target once: ask for permits, send batches, believe an
-answer, and look at the target whenever an outcome is unknown. The network and the clock are behind two small protocols,
-so that the same code runs against a broker and against a simulation of every crash."""
+"""Sends the messages of one task so that each is at the target once: it asks for permits, sends batches, trusts
+answers, and looks at the target whenever an outcome is unknown. The network and the clock are behind two small
+protocols, so that the same code runs against a broker and against a simulation of every crash."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ IN_FLIGHT_DEFAULT = 4
 BUSY_BACKOFF_S_MIN = 0.05
 BUSY_BACKOFF_S_MAX = 5.0
 TRIES_MAX = 30
-"""How often one message is tried before the task fails; then Spark, or the next run, tries again."""
+"""How often one message is tried before the task fails. Spark or the next run then tries again."""
 
 
 class DeliveryError(RocketMQError):
-    """The task cannot go on. Nothing is lost: the wave stays open and is worked on again."""
+    """The task cannot continue. Nothing is lost: the wave stays open and is repeated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """A message ready to be sent. ``replay_id`` names its origin; ``queue`` and ``queue_offset`` are the origin."""
+    """A message ready to be sent. ``queue`` and ``queue_offset`` are its origin, and ``replay_id`` names it."""
 
     replay_id: str
     queue: MessageQueue
@@ -43,7 +43,7 @@ class Outgoing:
     target: MessageQueue | None = None
     """The queue to send to; None leaves the choice to the sender."""
     alone: bool = False
-    """Must not share a request: brokers refuse batches to retry topics and of delayed messages."""
+    """Whether it must not share a request: brokers refuse batches to retry topics and of delayed messages."""
 
     @property
     def place(self) -> Place:
@@ -56,20 +56,20 @@ class Outgoing:
 
 @dataclass(slots=True)
 class Batch:
-    """Messages of one request, all for one topic and with one sysFlag. ``tries`` counts requests, this one included."""
+    """The messages of one request, with the same topic and sysFlag. ``tries`` counts requests, including this one."""
 
     messages: list[Outgoing]
     tries: int = 0
 
 
 class Answer(enum.Enum):
-    """What is known about a batch that was put on the wire."""
+    """The known outcome of a batch that was put on the wire."""
 
     STORED = "stored"
-    STORED_WEAKLY = "stored weakly"  # appended; not flushed or replicated in time. Never sent again.
+    STORED_WEAKLY = "stored weakly"  # appended, but not flushed or replicated in time; never sent again
     BUSY = "busy"  # not appended; may be tried again
-    ILLEGAL = "illegal"  # not appended; one of its messages never will be
-    IN_DOUBT = "in doubt"  # no answer, or one that says nothing
+    ILLEGAL = "illegal"  # not appended; one of its messages can never be
+    IN_DOUBT = "in doubt"  # no answer, or one that does not decide it
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,22 +81,22 @@ class BatchOutcome:
 
 
 class DeliveryTarget(Protocol):
-    """The target cluster as a task needs it."""
+    """The target cluster, as far as a task needs it."""
 
     def put(self, batch: Batch, not_after: float) -> bool:
-        """Puts the batch on the wire. If the clock has passed ``not_after`` by then, nothing goes out: False.
+        """Puts the batch on the wire. Returns False and sends nothing if the clock has passed ``not_after`` by then.
 
-        If no connection can be made, that is an outcome (in doubt), not an error.
+        A failure to connect is an outcome (in doubt), not an error.
         """
 
     def outcomes(self) -> list[BatchOutcome]:
         """Waits until at least one batch on the wire is answered or times out; [] if none is on the wire."""
 
     def settle(self) -> None:
-        """Returns when everything that was put before is at the target, or never will be."""
+        """Returns when every batch put before is at the target or never will be."""
 
     def look(self) -> set[str]:
-        """Replay ids of this job that lie at or above the wave's fences."""
+        """The replay ids of this job at or above the wave's fences."""
 
 
 class Permits(Protocol):
@@ -113,8 +113,8 @@ Place = tuple[MessageQueue, int]
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A message that the target will never take, or that the plan does not allow. ``code`` is 0 if the broker did not
-    say it."""
+    """A message that the target will never accept, or that the plan does not allow. ``code`` is 0 if no broker refused
+    it."""
 
     place: Place
     topic: str
@@ -124,11 +124,11 @@ class Rejected:
 
 @dataclass(slots=True)
 class DeliveryReport:
-    """What became of a task's messages. Every origin is in ``stored``, ``found`` or ``rejected``."""
+    """The outcome of a task's messages. Every origin is in ``stored``, ``found`` or ``rejected``."""
 
     stored: list[Place] = field(default_factory=list)
     found: list[Place] = field(default_factory=list)
-    """Messages that were at the target already, put there by an earlier attempt or by a request without an answer."""
+    """Messages found at the target, from an earlier attempt or a request without an answer."""
     rejected: list[Rejected] = field(default_factory=list)
     weak_count: int = 0
     doubtful_count: int = 0
@@ -142,7 +142,7 @@ class Limits:
 
 
 class TaskDelivery:
-    """One attempt of one task. ``clock`` and ``sleep`` are the monotonic clock and the way to wait on it."""
+    """One attempt of one task. ``clock`` is the monotonic clock, and ``sleep`` waits on it."""
 
     def __init__(
         self,
@@ -167,7 +167,7 @@ class TaskDelivery:
         self._busy_streak = 0
 
     def run(self, messages: Iterable[Outgoing]) -> DeliveryReport:
-        """Delivers all of them and says what became of each. DeliveryError if that is impossible."""
+        """Delivers all messages and reports the outcome of each. DeliveryError if that is impossible."""
         if self._enter():
             self._there = self._target.look()
         for batch in batches(self._unseen(messages), self._limits.batch_messages):
@@ -195,8 +195,8 @@ class TaskDelivery:
                 yield message
 
     def _send_all(self) -> None:
-        """Puts everything in ``_to_send`` on the wire. What must be sent again goes to the front of it: with one
-        request in flight this keeps the order."""
+        """Puts everything in ``_to_send`` on the wire. Batches to send again go to the front, which keeps the order
+        with one request in flight."""
         while self._to_send:
             if self._on_wire_count >= self._limits.in_flight or self._doubtful:
                 self._collect()
@@ -215,11 +215,11 @@ class TaskDelivery:
             self._granted_count -= allowed
             self._on_wire_count += 1
         else:
-            self._granted_count = 0  # the permit ended on the way
+            self._granted_count = 0  # the permit ended in the meantime
             self._to_send.appendleft(batch)
 
     def _permit_for(self, batch: Batch) -> int:
-        """How many messages of the batch may go out now. Asks, and waits as long as it takes."""
+        """The number of the batch's messages that may go out now. Asks for a permit, and waits as long as necessary."""
         while self._granted_count <= 0 or self._clock() >= self._not_after:
             asked_at = self._clock()
             answer = self._permits.ask(len(batch.messages), sum(each.size_bytes for each in batch.messages))
@@ -232,8 +232,8 @@ class TaskDelivery:
         return min(self._granted_count, len(batch.messages))
 
     def _collect(self) -> None:
-        """Takes in answers. As soon as one batch is in doubt, waits for all others too, lets the target settle, and
-        looks: one look then answers for all of them."""
+        """Processes answers. If a batch is in doubt, it waits for all others, lets the target settle, and looks at it
+        once for all doubtful batches."""
         for outcome in self._target.outcomes():
             self._on_wire_count -= 1
             self._take_in(outcome)
@@ -271,7 +271,8 @@ class TaskDelivery:
 
 
 def batches(messages: Iterable[Outgoing], batch_messages: int) -> Iterator[Batch]:
-    """Neighbours that can share a request: one topic, one sysFlag, within the limits of count and size."""
+    """Groups neighbouring messages that can share a request: the same topic and sysFlag, within the limits of count and
+    size."""
     current: list[Outgoing] = []
     size_bytes = 0
     for message in messages:

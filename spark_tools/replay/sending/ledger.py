@@ -1,7 +1,7 @@
-"""The ledger of one job: what was fenced and what was done, one line and one fsync at a time, on the driver's disk.
+"""The ledger of one job on the driver's disk: fences and finished waves, with one line and one fsync for each.
 
-States: planned -> begun -> (fence w -> done w)* -> ended. A fence without its done means that messages of that wave may
-or may not be at the target: the next run looks before it sends.
+States: planned -> begun -> (fence w -> done w)* -> ended. A fence without its "done" means that messages of that wave
+may or may not be at the target. The next run looks before it sends.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ _CRC_MARK = b',"crc":'
 
 
 class Fence(msgspec.Struct, frozen=True, order=True):
-    """Before the wave, ``queue_id`` of the target topic ended at ``queue_offset``: the wave's messages lie at or
-    above."""
+    """The end of a target queue before the wave. The wave's messages are at or above ``queue_offset``."""
 
     topic: str
     broker_name: str
@@ -34,8 +33,8 @@ class Fence(msgspec.Struct, frozen=True, order=True):
 
 
 class Begin(msgspec.Struct, frozen=True, tag_field="t", tag="begin"):
-    """The job starts for real. ``excluded`` are the offsets that other jobs had delivered by then; this is decided
-    once."""
+    """The job starts to send. ``excluded`` are the offsets that other jobs had delivered by then; they are fixed
+    here."""
 
     plan: str
     at_ms: int
@@ -43,7 +42,7 @@ class Begin(msgspec.Struct, frozen=True, tag_field="t", tag="begin"):
 
 
 class FenceLine(msgspec.Struct, frozen=True, tag_field="t", tag="fence"):
-    """Wave ``wave`` may now be sent."""
+    """Wave ``wave`` may be sent from now on."""
 
     wave: int
     fences: list[Fence]
@@ -58,7 +57,7 @@ class DoneLine(msgspec.Struct, frozen=True, tag_field="t", tag="done"):
 
 
 class NoteLine(msgspec.Struct, frozen=True, tag_field="t", tag="note"):
-    """For people: an audit's result, a changed rate."""
+    """A note for people, such as an audit's result or a changed rate."""
 
     text: str
     facts: dict[str, Any] = {}
@@ -75,13 +74,13 @@ _decoder: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
 
 
 def encode_line(line: Line) -> bytes:
-    """JSON with the CRC-32 of everything before it as its last member."""
+    """The line as JSON. Its last member is the CRC-32 of everything before it."""
     body = msgspec.json.encode(line)[:-1]
     return body + _CRC_MARK + str(zlib.crc32(body)).encode() + b"}\n"
 
 
 def decode_line(raw: bytes) -> Line | None:
-    """None if the line is torn, damaged or not ours."""
+    """The decoded line; None if it is torn, damaged or not ours."""
     body, mark, crc = raw.rpartition(_CRC_MARK)
     if not mark or not raw.endswith(b"}\n") or crc != str(zlib.crc32(body)).encode() + b"}\n":
         return None
@@ -92,7 +91,7 @@ def decode_line(raw: bytes) -> Line | None:
 
 
 class LedgerState:
-    """What the lines say, with the order of the lines enforced. Pure."""
+    """The content of the lines, with their order enforced. It does no I/O."""
 
     def __init__(self) -> None:
         self.begin: Begin | None = None
@@ -100,15 +99,15 @@ class LedgerState:
         self.done: dict[int, DoneLine] = {}
         self.end: EndLine | None = None
         self.notes: dict[str, dict[str, Any]] = {}
-        """The last of every text."""
+        """The last note of every text."""
 
     @property
     def open_wave(self) -> int | None:
-        """The wave that is fenced and not done: its messages may be at the target, or not."""
+        """The wave that is fenced and not done. Its messages may or may not be at the target."""
         return next((wave for wave in self.fences if wave not in self.done), None)
 
     def next_wave(self, wave_count: int) -> int | None:
-        """The wave to work on now; None when all are done."""
+        """The wave to work on now; None if all are done."""
         return next((wave for wave in range(wave_count) if wave not in self.done), None)
 
     def delivered(self) -> OffsetSet:
@@ -121,7 +120,7 @@ class LedgerState:
         return OffsetSet.from_json(self.begin.excluded) if self.begin else OffsetSet()
 
     def first_fences(self) -> list[Fence]:
-        """The lowest fence of every target queue: nothing of this job lies below."""
+        """The lowest fence of every target queue. No message of this job is below it."""
         lowest: dict[tuple[str, str, int], Fence] = {}
         for fences in self.fences.values():
             for fence in fences:
@@ -131,7 +130,7 @@ class LedgerState:
         return sorted(lowest.values())
 
     def problem(self, line: Line) -> str | None:
-        """Why ``line`` cannot come next."""
+        """The reason why ``line`` cannot come next; None if it can."""
         if isinstance(line, NoteLine):
             return None
         if isinstance(line, Begin):
@@ -164,13 +163,13 @@ class LedgerState:
 
 
 def read_ledger(directory: str) -> LedgerState:
-    """A job's state without its lock and without changing anything (another job's, or for ``--dry-run``)."""
+    """A job's state, read without a lock and without changes (for other jobs, or for ``--dry-run``)."""
     return _parse(os.path.join(directory, LEDGER_FILE))[0]
 
 
 def _parse(path: str) -> tuple[LedgerState, int]:
-    """The state, and the length in bytes of the lines that count. A bad last line was torn by a crash and never
-    counted; a bad line before others means damage: StorageError."""
+    """The state, and the length in bytes of the valid lines. A bad last line was torn by a crash and does not count. A
+    bad line before others is damage: StorageError."""
     state, good_bytes = LedgerState(), 0
     try:
         with open(path, "rb") as file:
@@ -214,8 +213,8 @@ class Ledger:
             raise
 
     def append(self, line: Line) -> None:
-        """The line is durable at return. StorageError if it could not be written: the job must stop, and nothing may be
-        sent that relies on it."""
+        """Adds a line, which is durable at return. StorageError if it could not be written: the job must then stop, and
+        send nothing that relies on it."""
         problem = self.state.problem(line)
         assert problem is None, problem
         data = encode_line(line)
@@ -229,8 +228,8 @@ class Ledger:
         self.state.apply(line)
 
     def reject(self, failures: list[dict[str, Any]]) -> None:
-        """Adds rejected messages to the failures file. That is written before the wave's done line, so that none is
-        forgotten; a wave that runs again may list one twice."""
+        """Adds rejected messages to the failures file. It is written before the wave's done line, so that none is lost.
+        A wave that runs again may list one twice."""
         if not failures:
             return
         data = b"".join(msgspec.json.encode(failure) + b"\n" for failure in failures)

@@ -1,5 +1,5 @@
-"""The permit book on a socket: the driver listens, every task asks. One line of JSON each way, and a secret that a task
-got with its work, because a port on a cluster is open to anybody who finds it."""
+"""The permit book on a socket: the driver listens, and tasks ask with one line of JSON each way. A task gets a secret
+with its work, because anybody on a cluster can connect to an open port."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CONNECT_TRIES = 3
 
 
 class Question(msgspec.Struct, frozen=True):
-    """``count`` 0: the attempt enters. Else: may it send this many?"""
+    """With ``count`` 0 the attempt enters. Otherwise it asks to send this many messages."""
 
     secret: str
     wave: int
@@ -44,7 +44,7 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 class Address(msgspec.Struct, frozen=True):
-    """Where the service listens, and the secret that it wants to hear first."""
+    """The address of the service, and the secret that it requires first."""
 
     host: str
     port: int
@@ -80,7 +80,7 @@ class PermitService:
             self.book.close_wave()
 
     def set_rate(self, rate: float | None) -> None:
-        """Sets the rate of all tasks together, from now on; 0 is a pause."""
+        """Sets the rate for all tasks together; 0 is a pause."""
         with self.lock:
             self.book.set_rate(rate)
 
@@ -103,7 +103,7 @@ class _Handler(socketserver.StreamRequestHandler):
     server: _Server
 
     def handle(self) -> None:
-        """Answers until the task goes away. A line that is not a question ends the connection."""
+        """Answers until the task disconnects. A line that is not a question ends the connection."""
         with contextlib.suppress(OSError, msgspec.MsgspecError):
             while line := self.rfile.readline(LINE_SIZE_MAX_BYTES):
                 question = msgspec.json.decode(line, type=Question)
@@ -121,7 +121,7 @@ def _reply(answer: Entered | Granted | Wait | Denied) -> Reply:
 
 
 class PermitClient:
-    """One attempt's line to the service. ConnectError when the driver is gone: then nobody may send."""
+    """One attempt's connection to the service. ConnectError if the driver is gone; then no task may send."""
 
     def __init__(self, address: Address, wave: int, partition: int, attempt: int):
         self._address = address
@@ -155,7 +155,7 @@ class PermitClient:
                     return msgspec.json.decode(answer, type=Reply)
             except (OSError, msgspec.MsgspecError):
                 pass
-            self.close()  # asking again is harmless: nobody uses a permit that nobody heard of
+            self.close()  # asking again is harmless: a permit that no task received is not used
             if attempt + 1 < CONNECT_TRIES:
                 time.sleep(0.1)
         where = f"{self._address.host}:{self._address.port}"

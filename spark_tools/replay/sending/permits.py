@@ -1,13 +1,13 @@
-"""Who may send now, and how much: the fence against two attempts of one task sending at the same time, and the rate
-limit of the whole cluster, in one small book. Pure: time is an argument of the constructor, sockets are elsewhere.
+"""Permits to send: they keep two attempts of one task from sending at the same time, and limit the rate of the whole
+cluster. There is no I/O here: the clock is an argument of the constructor, and sockets are elsewhere.
 
-The rules, on which "no double" rests:
-- A permit ends ``ttl_s`` after it was given. The holder counts from before it asked, so it stops before the book
-  believes it has stopped.
-- What was put on the wire under a permit is at the target, or never will be, ``settle_s`` after the permit ended.
-- An attempt with a higher number shuts out the lower ones for ever, waits until their last permit has ended and
-  settled, and then must look at the target before it sends. Only an attempt before which nobody held a permit need not.
-- A new driver knows nothing of the permits of the old one: with ``recovering`` everybody waits and looks.
+The rules that prevent doubles:
+- A permit ends ``ttl_s`` after it was given. The holder counts from before it asked, so it stops before the permit ends
+  in the book.
+- A message sent under a permit is at the target, or never will be, ``settle_s`` after the permit ended.
+- An attempt with a higher number shuts out lower ones for ever. It waits until their last permit has ended and settled,
+  and then must look at the target before it sends. It need not look if no earlier attempt held a permit.
+- A new driver does not know the permits of the old one: with ``recovering`` every attempt waits and looks.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from dataclasses import dataclass
 PERMIT_TTL_S = 2.0
 PAUSE_POLL_S = 0.5
 WAIT_S_MAX = 60.0
-"""The longest wait that an answer names; the task asks again after it."""
+"""The longest wait in an answer; the task asks again after it."""
 GRANT_SHARE_OF_SECOND = 0.2
-"""A grant is at most this part of a second's rate, so that the rate is also kept within a second."""
+"""A grant is at most this part of a second's rate, so that the rate also holds within a second."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entered:
-    """The attempt may ask for permits. ``must_look``: others may have sent some of its messages before."""
+    """The attempt may ask for permits. ``must_look``: other attempts may have sent some of its messages."""
 
     must_look: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """``count`` messages may be put on the wire within ``ttl_s`` from before the question was asked."""
+    """``count`` messages may be put on the wire within ``ttl_s``, counted from just before the question was asked."""
 
     count: int
     ttl_s: float
@@ -40,14 +40,14 @@ class Granted:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Ask again after this time."""
+    """The task must ask again after this time."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Denied:
-    """Stop sending; ``reason`` is for the log."""
+    """The task must stop sending; ``reason`` is for the log."""
 
     reason: str
 
@@ -61,7 +61,7 @@ class _Task:
 
 
 class _Bucket:
-    """A token bucket that may go into debt by one grant, so that a large message is delayed and never starved."""
+    """A token bucket that may go into debt by one grant, so that a large message is delayed but never starved."""
 
     def __init__(self, per_second: float | None, now: float):
         self._now = now
@@ -69,14 +69,14 @@ class _Bucket:
         self.per_second = per_second
 
     def change(self, per_second: float | None) -> None:
-        """Limits a debt made at a high rate to one grant at the new rate: else it would be a pause that nobody asked
-        for."""
+        """Sets the rate. A debt made at a higher rate is limited to one grant at the new rate, so that it does not
+        become a long pause."""
         self.per_second = per_second
         if per_second:
             self._balance = max(self._balance, -max(1.0, per_second * GRANT_SHARE_OF_SECOND))
 
     def wait_s(self, now: float) -> float:
-        """Seconds until something may be taken; 0 now. A rate of 0 is a pause."""
+        """Seconds until something may be taken, 0 if at once. A rate of 0 is a pause."""
         if self.per_second is None:
             return 0.0
         if self.per_second <= 0:
@@ -119,7 +119,7 @@ class PermitBook:
         self.granted_count = 0
 
     def open_wave(self, wave: int, *, recovering: bool) -> None:
-        """From now on only tasks of ``wave`` are served. ``recovering``: an earlier driver worked on it."""
+        """Serves only tasks of ``wave`` from now on. ``recovering``: an earlier driver worked on the wave."""
         self._wave, self._recovering, self._tasks = wave, recovering, {}
 
     def close_wave(self) -> None:
@@ -129,13 +129,13 @@ class PermitBook:
         self._messages.change(rate)
 
     def enter(self, wave: int, partition: int, attempt: int) -> Entered | Wait | Denied:
-        """What every attempt asks first, and again after a ``Wait`` or a broken connection."""
+        """Every attempt calls it first, and again after a ``Wait`` or a broken connection."""
         if wave != self._wave:
             return Denied(f"wave {wave} is not being sent")
         now = self._clock()
         task = self._tasks.get(partition)
         if task is None:
-            # The permits of the driver before us ended at the latest this long after we had started.
+            # The permits of the earlier driver end at the latest this long after our start.
             enter_at = self._started + self._ttl_s + self._settle_s if self._recovering else now
             task = self._tasks[partition] = _Task(attempt, self._recovering, enter_at)
         elif attempt < task.attempt:
@@ -150,7 +150,7 @@ class PermitBook:
         return Entered(task.must_look)
 
     def ask(self, wave: int, partition: int, attempt: int, count: int, size_bytes: int) -> Granted | Wait | Denied:
-        """A permit for up to ``count`` messages, which have ``size_bytes`` together; it may be for fewer."""
+        """A permit for up to ``count`` messages of ``size_bytes`` in total; it may be for fewer."""
         if wave != self._wave:
             return Denied(f"wave {wave} is not being sent")
         task = self._tasks.get(partition)

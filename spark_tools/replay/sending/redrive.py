@@ -1,5 +1,5 @@
-"""What a message looks like when it goes out again: which properties are marks of its old life and must go, which are
-the user's and stay, and where it is sent."""
+"""Makes the message that is sent again: it drops properties from the earlier delivery, keeps the user's, and sets the
+target."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from spark_tools.replay.sending.delivery import Outgoing, Rejected
 from spark_tools.replay.sending.replay_ids import REPLAY_ID, REPLAY_ROUND, replay_id
 
 BODY_SIZE_MAX_BYTES = 4 << 20
-"""A broker's default. The broker is asked anyway, and may take more or less."""
+"""A broker's default limit. The broker decides, and may accept more or less."""
 
 DROPPED_PROPERTIES = props.MARKS_OF_USE | {REPLAY_ID}
 
@@ -27,13 +27,13 @@ ORIGIN_TOPIC_PROPERTIES = (props.RETRY_TOPIC, "DLQ_ORIGIN_TOPIC", props.REAL_TOP
 
 
 def origin_topic_of(properties: Mapping[str, str], topic: str) -> str:
-    """The topic that a message was first sent to; ``topic``, where it lies, if it does not say."""
+    """The topic that a message was first sent to; its current ``topic`` if its properties do not say."""
     return next((properties[name] for name in ORIGIN_TOPIC_PROPERTIES if name in properties), topic)
 
 
 @dataclass(frozen=True, slots=True)
 class Original:
-    """A message as it was read. ``body`` as stored when ``sys_flag`` says compressed."""
+    """A message as it was read. ``body`` is as stored if ``sys_flag`` says compressed."""
 
     queue: MessageQueue
     queue_offset: int
@@ -48,18 +48,18 @@ class Original:
 
 
 class Redrive:
-    """Turns originals into what is sent, by the rules of one plan."""
+    """Turns originals into the messages to send, by the rules of one plan."""
 
     def __init__(self, job: str, target: TargetRule, transform: Transform):
         self._job = job
         self._target = target
         self._transform = transform
-        self._topics = frozenset(target.topics) or None  # none known yet: a dry run finds them out
+        self._topics = frozenset(target.topics) or None  # a dry run does not know them yet: it finds them
         self._unset = frozenset(transform.unset_properties)
         self._unique_ids = UniqueIds()
 
     def outgoing(self, original: Original) -> Outgoing | Rejected:
-        """The message to send, or why it cannot be."""
+        """The message to send, or the reason why it is rejected."""
         place = (original.queue, original.queue_offset)
         topic = target_topic(self._target, original.origin_topic)
         if original.corrupt:
@@ -92,7 +92,7 @@ class Redrive:
         )  # fmt: skip
 
     def _properties(self, original: Original, redrives: int, *, is_parked: bool) -> dict[str, str]:
-        """Parking is not a round: nobody consumes the message."""
+        """The properties to send. Parking does not count as a redrive, because nobody consumes the message."""
         transform = self._transform
         kept = {name: value for name, value in original.properties.items() if name not in DROPPED_PROPERTIES}
         kept.setdefault(props.ORIGIN_MESSAGE_ID, original.offset_message_id)
@@ -119,7 +119,8 @@ def target_topic(target: TargetRule, origin_topic: str) -> str:
 
 
 def parse_target(text: str, dlq_group: str | None, name_server: str | None = None) -> TargetRule:
-    """``same``, ``topic:NAME``, ``group`` (of ``--dlq``) or ``file:PATH``. UsageError for anything else."""
+    """The rule for a target text: ``same``, ``topic:NAME``, ``group`` (of ``--dlq``) or ``file:PATH``. UsageError for
+    anything else."""
     kind, _, name = text.partition(":")
     if kind == "group" and not name:
         name = dlq_group or ""
@@ -133,7 +134,7 @@ def parse_target(text: str, dlq_group: str | None, name_server: str | None = Non
 
 
 def check_target_topic(topic: str) -> None:
-    """UsageError for a topic that nobody may send to, or whose messages would come back into the source."""
+    """UsageError for a topic to which no client may send, or whose messages would return to the source."""
     problem = topic_problem(topic)
     if problem is None and topic in SEND_FORBIDDEN_TOPICS:
         problem = f"Sending message to topic[{topic}] is forbidden."
@@ -158,6 +159,6 @@ def check_transform(transform: Transform, *, at_least_once: bool = False) -> Non
 
 
 def round_of(properties: Mapping[str, str]) -> int:
-    """How often a message was redriven."""
+    """How often the message was redriven."""
     text = properties.get(REPLAY_ROUND, "0")
     return int(text) if text.isdecimal() and len(text) < 10 else 0

@@ -1,5 +1,5 @@
-"""What other jobs of the same ledger root have delivered, so that a second redrive of a queue starts where the first
-one stopped. Messages are known by their origin, whatever they look like."""
+"""The messages that other jobs of the same ledger root have delivered, so that a second redrive of a queue starts where
+the first one stopped. Messages are identified by their origin, whatever their content."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROOT_LOCK_FILE = ".lock"
 
 def other_jobs_delivered(root: str, plan: Plan, *, strict: bool) -> OffsetSet:
     """Offsets in the plan's ranges that other jobs delivered. With ``strict``, UsageError if another job covers some of
-    them and has begun but not ended: it may have sent them, or will when it is resumed."""
+    them and has begun but not ended: it may have sent them, or may send them when it is resumed."""
     found = OffsetSet()
     for name, state in _begun(root):
         if name == plan.job:
@@ -30,7 +30,7 @@ def other_jobs_delivered(root: str, plan: Plan, *, strict: bool) -> OffsetSet:
 
 
 def delivered(root: str, ranges: Sequence[OffsetRange]) -> OffsetSet:
-    """Offsets in these ranges that some job has delivered: the next redrive leaves them out."""
+    """Offsets in these ranges that any job has delivered. The next redrive leaves them out."""
     found = OffsetSet()
     for _, state in _begun(root):
         found.update(state.delivered().overlap(ranges))
@@ -38,7 +38,7 @@ def delivered(root: str, ranges: Sequence[OffsetRange]) -> OffsetSet:
 
 
 def _begun(root: str) -> Iterator[tuple[str, LedgerState]]:
-    """Jobs that have begun for real, by name."""
+    """The jobs that have begun to send, by name."""
     for name in sorted(os.listdir(root)) if os.path.isdir(root) else []:
         directory = os.path.join(root, name)
         state = read_ledger(directory) if os.path.isdir(directory) else None
@@ -59,7 +59,7 @@ def _refuse_overlap(directory: str, name: str, plan: Plan) -> None:
 
 @contextmanager
 def root_lock(root: str) -> Iterator[None]:
-    """A lock, held while a job looks at the others and shows itself."""
+    """A lock that a job holds while it checks other jobs and registers itself."""
     fd = os.open(os.path.join(root, ROOT_LOCK_FILE), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)

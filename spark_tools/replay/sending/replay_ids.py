@@ -1,5 +1,6 @@
-"""The name that a replayed message carries: job and origin, so that it is the same on every attempt. It is the property
-``REPLAY_ID``, which is not a reserved name, because the broker's own tools refuse to touch those."""
+"""The id that a replayed message carries: job and origin, so that it is the same on every attempt. It is in the
+property ``REPLAY_ID``. The name is not a reserved one, because the broker's own tools refuse to change reserved
+properties."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from rmqproto.bodies.base import MessageQueue
 
 REPLAY_ID = "REPLAY_ID"
 REPLAY_ROUND = "REPLAY_ROUND"
-"""How often a message was redriven, this time included."""
+"""How often a message was redriven, including this time."""
 
 
 def replay_id(job: str, queue: MessageQueue, queue_offset: int) -> str:
@@ -16,10 +17,11 @@ def replay_id(job: str, queue: MessageQueue, queue_offset: int) -> str:
 
 
 def origin_of(text: str, job: str) -> tuple[MessageQueue, int] | None:
-    """Source queue and queue offset of a replay id of ``job``; None for another job's, or no replay id at all."""
+    """Source queue and queue offset of a replay id of ``job``; None for another job's id, or for a text that is no
+    replay id."""
     if not text.startswith(job + ":"):
         return None
-    parts = text[len(job) + 1 :].rsplit(":", 3)  # a broker name may hold a colon
+    parts = text[len(job) + 1 :].rsplit(":", 3)  # a broker name may contain a colon
     if len(parts) != 4 or not parts[2].isdecimal() or not parts[3].isdecimal():
         return None
     return MessageQueue(parts[1], parts[0], int(parts[2])), int(parts[3])

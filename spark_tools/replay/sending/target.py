@@ -1,4 +1,5 @@
-"""The target cluster of a replay, as a task sees it: batches out, and a look at what has arrived since the fence."""
+"""The target cluster of a replay as a task uses it: it sends batches, and finds the messages that have arrived since
+the fence."""
 
 from __future__ import annotations
 
@@ -26,16 +27,16 @@ QUEUE_WAIT_S = 0.2
 """A broker answers "busy" to a request that waited longer in its send queue (``waitTimeMillsInSendQueue``)."""
 
 DISPATCH_WAIT_S = 0.8
-"""An appended message shows in its queue only once it is dispatched; a broker under load may be this far behind."""
+"""An appended message appears in its queue once it is dispatched; a busy broker may be this far behind."""
 
 
 def settle_s(send_timeout_s: float) -> float:
-    """How long after a permit's end a message may still appear in its queue."""
+    """How long a message may still appear in its queue after a permit has ended."""
     return send_timeout_s + QUEUE_WAIT_S + DISPATCH_WAIT_S
 
 
 class ReplayTarget:
-    """``fences`` name every queue that may be written to, and the offset from which to look. Close it."""
+    """``fences`` name every queue that may be written to, and the offset from which to look. The caller closes it."""
 
     def __init__(
         self,
@@ -82,7 +83,7 @@ class ReplayTarget:
         time.sleep(max(0.0, self._settled_at - time.monotonic()))
 
     def look(self) -> set[str]:
-        # A new one: of connections that broke nothing is known.
+        # A new client, because open connections may be broken without a sign.
         with BlockingClient(self._credentials, tls=tls_context(self._tls)) as client:
             return set(replay_ids_since(self._fences, self._addresses.__getitem__, self._job, client))
 
@@ -93,8 +94,8 @@ class ReplayTarget:
 def replay_ids_since(
     fences: Sequence[Fence], address_of: Callable[[str], str], job: str, client: BlockingClient
 ) -> Iterator[str]:
-    """The replay ids of ``job`` in the target's queues, from the fences to where the queues end now, doubles included.
-    DeliveryError if the target no longer holds the messages at a fence: then nobody can know."""
+    """The replay ids of ``job`` in the target's queues, from the fences to the current ends, including doubles.
+    DeliveryError if the target no longer has the messages at a fence, so that the result would be incomplete."""
     mark = f"{REPLAY_ID}\x01{job}:".encode()
     for fence in fences:
         queue = MessageQueue(fence.topic, fence.broker_name, fence.queue_id)
@@ -119,8 +120,8 @@ def _ids(body: bytes, job: str) -> Iterator[str]:
 
 
 def read_fences(cluster: LiveCluster, topics: Sequence[str]) -> list[Fence]:
-    """Where every queue of the topics ends now. NotFoundError for a topic that is not there; StorageError for one that
-    cannot be both written and read, because what cannot be read cannot be checked."""
+    """The current ends of all queues of the topics. NotFoundError for a topic that does not exist; StorageError for one
+    that is not both writable and readable, because messages that cannot be read cannot be checked."""
     fences = []
     for topic in topics:
         cluster.forget_route(topic)
