@@ -25,8 +25,8 @@ ONEWAY_FLAG = 2
 FORWARDED_FLAG = 1 << 24
 """Our flag: a slave has forwarded the request to its master. Apache's brokers ignore it, and no signature covers it."""
 
-# MQVersion starts with sixteen names of 3.0.0. Then it lists every snapshot and release: (major, minor, first, last
-# patch).
+# MQVersion starts with sixteen names of 3.0.0. Then it lists every release after its snapshot: (major, minor, first,
+# last patch).
 _FIRST_LISTED = 16
 _SERIES = (
     (3, 0, 1, 15), (3, 1, 0, 9), (3, 2, 0, 9), *((3, minor, 1, 9) for minor in range(3, 10)),

@@ -25,9 +25,9 @@ _SEPARATOR_V1, _SEPARATOR_V2 = "_", "+"
 _HANDLE_PARTS = 8
 _BITS = [[bit for bit in range(8) if byte >> bit & 1] for byte in range(256)]
 _BITS_MAX_CHARS = 1 << 17
-"""The limit for a set of numbers, up to 786,431: a pop returns 32 messages, but skips those that do not match."""
+"""The limit for a set's text, with numbers up to 786,431: a pop returns 32 messages, but skips those not wanted."""
 _BITS_KEPT_MAX_CHARS = 16
-"""The limit for sets that are remembered, with numbers up to 95: consumers mostly acknowledge all messages of a pop."""
+"""The limit for remembered texts, with numbers up to 95: consumers mostly acknowledge all messages of a pop."""
 
 
 def pop_retry_topic(group: str, topic: str, *, is_v2: bool = False) -> str:

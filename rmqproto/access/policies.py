@@ -130,8 +130,8 @@ class Acl:
         return after
 
     def body(self, subject: str, resource_filter: str = "") -> AclInfo:
-        """The policies as a body, with the entries whose resource contains ``resource_filter``. It has no policies if
-        there are none."""
+        """The policies as a body, with the entries whose resource contains ``resource_filter``. Without such entries
+        it has no policies."""
         policies = []
         for policy_type, entries in self._policies.items():
             wanted = [entry.body() for entry in entries if resource_filter in entry.pattern.key]

@@ -12,7 +12,7 @@ class FaultRules(Body, kw_only=True):
 
 
 class FaultState(Body, kw_only=True):
-    """``hits``: requests that this rule made fail."""
+    """``hits``: requests that this rule hit."""
 
     rule: str
     hits: int = 0

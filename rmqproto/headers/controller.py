@@ -17,7 +17,7 @@ class AlterSyncStateSetHeader(Header, kw_only=True):
 
 
 class AlterSyncStateSetAnswer(Header, kw_only=True):
-    """All fields are 0 in a refusal. The body is the new ``SyncStateSet``."""
+    """The epoch is 0 in a refusal. The body is the new ``SyncStateSet``."""
 
     new_sync_state_set_epoch: Int32 = 0
 

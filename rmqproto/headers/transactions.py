@@ -11,7 +11,7 @@ from rmqproto.message.sys_flag import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
 COMMIT = TRANSACTION_COMMIT
 ROLLBACK = TRANSACTION_ROLLBACK
 UNKNOWN = 0
-"""A value of ``commit_or_rollback``."""
+"""The values of ``commit_or_rollback``."""
 
 
 class EndTransactionHeader(Header, kw_only=True):

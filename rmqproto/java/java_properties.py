@@ -62,5 +62,5 @@ def _unescape(text: str) -> str:
             raise ProtocolError(r"properties: \u needs four hex digits")
         return chr(int(escaped[1:], 16))
 
-    # A character past 16 bits comes as two surrogates; a single one cannot be UTF-8 and becomes a question mark.
+    # A character past 16 bits comes as two surrogates; a single one cannot be UTF-8 and becomes a mark (U+FFFD).
     return _ESCAPE.sub(plain, text).encode("utf-16", "surrogatepass").decode("utf-16", "replace")

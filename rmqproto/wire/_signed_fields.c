@@ -1,17 +1,17 @@
-// What of a JSON header is signed, and its signature, cut out without a decoder. signed_fields.py does the same in Python
-// where this is not built, and for headers that it leaves; tests/rmqproto/wire/test_signed_fields.py holds them equal.
+// Cuts the signed fields of a JSON header and its signature out without a decoder. signed_fields.py does the same in Python
+// if this is not built, and for headers that this rejects. tests/rmqproto/wire/test_signed_fields.py compares the two.
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <stdint.h>
 #include <string.h>
 
 #define FIELDS_MAX 64
-#define BODY_MAX_BYTES (64 << 10)  // a larger one is not copied
+#define BODY_MAX_BYTES (64 << 10)  // a larger body is not copied
 #define EXT "\"extFields\":"
 
-static uint8_t is_plain[256];  // the bytes that stand for themselves
+static uint8_t is_plain[256];  // bytes that need no escape
 
-typedef struct { const char *at, *end; Py_ssize_t size; } Value;  // as it is spelled, and how long it is without escapes
+typedef struct { const char *at, *end; Py_ssize_t size; } Value;  // its spelling, and its size without escapes
 
 static int hex(char c) {
     if (c >= '0' && c <= '9') return c - '0';
@@ -19,8 +19,8 @@ static int hex(char c) {
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-// What the escape at ``at``, of which the backslash stands before ``end``, spells, if that is ASCII; else -1. ``spelled`` is
-// set to how long it is.
+// The ASCII character of the escape at ``at``, whose backslash is before ``end``; -1 for any other. Sets ``spelled`` to the
+// length of the escape.
 static int escaped(const char *at, const char *end, Py_ssize_t *spelled) {
     static const char names[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";
     if (end - at < 2) return -1;
@@ -35,12 +35,12 @@ static int escaped(const char *at, const char *end, Py_ssize_t *spelled) {
     return found ? meant[found - names] : -1;
 }
 
-// Sets the value that begins at ``at``; it ends before a quote. 0 if there is none, or if it is not all ASCII.
+// Sets the value that begins at ``at`` and ends before a quote. 0 if there is none, or if it is not all ASCII.
 static int take(const char *at, const char *end, Value *value) {
     Py_ssize_t saved = 0, spelled;
     value->at = at;
     for (;; at += spelled, saved += spelled - 1) {
-        while (is_plain[(uint8_t)*at]) at++;  // a bytes object has a zero behind it
+        while (is_plain[(uint8_t)*at]) at++;  // a bytes object ends with a zero
         if (at >= end) return 0;
         if (*at == '"') break;
         if (*at != '\\' || escaped(at, end, &spelled) < 0) return 0;
@@ -64,10 +64,10 @@ static char *put(char *to, const Value *value) {
     }
 }
 
-// Sets the values of the ext fields, which have these ``keys``. 0 if others are there, or these in another order, or if it
-// cannot be told.
+// Sets the values of the ext fields ``keys``. 0 if the header has other fields or another order, or if that is not
+// certain.
 static int cut_values(const char *at, const char *end, PyObject *keys, Value *values) {
-    // The second brace of all: no member before it is an object, and none spells this name as a part of its text.
+    // The second brace of the header: no earlier member is an object or contains this name in its text.
     const Py_ssize_t ext_size = sizeof EXT - 1;
     const char *brace = end > at ? memchr(at + 1, '{', end - at - 1) : NULL;
     if (!brace || *at != '{' || brace - at <= ext_size || memcmp(brace - ext_size, EXT, ext_size)) return 0;
@@ -75,12 +75,12 @@ static int cut_values(const char *at, const char *end, PyObject *keys, Value *va
     for (Py_ssize_t number = 0; number < PyTuple_GET_SIZE(keys); number++) {
         PyObject *key = PyTuple_GET_ITEM(keys, number);
         Py_ssize_t size = PyBytes_GET_SIZE(key);
-        if (number && *at++ != ',') return 0;  // a bytes object has a zero behind it
+        if (number && *at++ != ',') return 0;  // a bytes object ends with a zero
         if (end - at < size || memcmp(at, PyBytes_AS_STRING(key), size)) return 0;
         if (!take(at + size, end, &values[number])) return 0;
         at = values[number].end + 1;
     }
-    // Of two objects of that name the last one would count.
+    // If there were two objects of that name, the last one would count.
     return *at == '}' && !memchr(at, '{', end - at);
 }
 
@@ -102,13 +102,13 @@ static int are_usable(PyObject *keys, PyObject *order, PyObject *known, Py_ssize
 
 PyDoc_STRVAR(cut_doc,
 "cut(keys, order, known, access_key_at, header, body) -> tuple[bytes, bytes, bool] | None\n\n"
-"What is signed of the ext fields of ``header`` with the body behind it, the signature, and whether all that is ``known`` is\n"
-"as it was. None if the fields are not exactly those of ``keys`` in their order, if not all is ASCII, if the value at\n"
-"``access_key_at`` is not the known one, if the body is larger than BODY_MAX_BYTES, and for some headers that spell the same\n"
-"unusually. ``header`` is JSON that was decoded to an object with an object ``extFields`` in it.\n\n"
-"A key is written as in the header, with the quote of its value: b'\"topic\":\"'. ``known`` are values by the places of\n"
-"their keys, None where any will do. ``order`` has the places in the order of signing, that of the signature last, each\n"
-"a byte.");
+"The signed ext fields of ``header`` followed by the body, the signature, and whether all ``known`` values are unchanged.\n"
+"None if the fields are not exactly those of ``keys`` in their order, if not all is ASCII, if the value at\n"
+"``access_key_at`` is not the known one, if the body is larger than BODY_MAX_BYTES, and for some headers with unusual\n"
+"spelling. ``header`` is JSON that is known to decode to an object with an object ``extFields``.\n\n"
+"A key is written as in the header, with the quote of its value: b'\"topic\":\"'. ``known`` has the values by the places\n"
+"of their keys, None for any value. ``order`` has the places in the order of signing, one byte each, the signature's\n"
+"last.");
 
 static PyObject *cut(PyObject *module, PyObject *const *given, Py_ssize_t given_count) {
     if (given_count != 6 || !PyTuple_Check(given[0]) || !PyBytes_Check(given[1]) || !PyTuple_Check(given[2]) ||

@@ -216,7 +216,7 @@ class _Parser:
                 raise self.error("text without its closing quote")
             if self.text[self.at] == quote:
                 self.at += 1
-                # Surrogates may be escaped one by one; a single one cannot be UTF-8 and becomes a question mark.
+                # Surrogates may be escaped one by one; a single one cannot be UTF-8 and becomes a mark (U+FFFD).
                 return "".join(parts).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
             parts.append(self.escape())
 

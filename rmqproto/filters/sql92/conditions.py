@@ -111,8 +111,8 @@ class Conditions:
         return f"({variable} is not None and {bounded})"
 
     def _until(self, terms: list[Node], wanted: bool, goes_on: list[bool]) -> tuple[list[str], list[str]]:
-        """Two lists. The expressions are true in turn until a term is the opposite of ``wanted``, or is null and need
-        not go on. The variables hold the values of terms that may be null and whose entry of ``goes_on`` is true."""
+        """Two lists. The expressions are true in turn until a term is the opposite of ``wanted``, or is null and Apache
+        may stop there. The variables hold the values of terms that may be null and whose ``goes_on`` is true."""
         parts: list[str] = []
         temporaries: list[str] = []
         for term, must_go_on in zip(terms, goes_on, strict=True):

@@ -112,7 +112,7 @@ def double_order(left: float, right: float) -> int:
 
 
 def _equal_order(value: float) -> int:
-    """The order of values of which neither is below the other."""
+    """The sort key of two values of which neither is below the other."""
     if math.isnan(value):
         return 2
     return 0 if math.copysign(1.0, value) < 0 else 1
