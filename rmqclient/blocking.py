@@ -33,7 +33,7 @@ from rmqproto.wire.command import Command, FrameReader
 from rmqproto.wire.credentials import Credentials
 
 if TYPE_CHECKING:
-    import ssl  # 10 ms, which plain connections do not need
+    import ssl  # 10 ms, not needed for plain connections
 
 TIMEOUT_S = 5.0
 """The limit for connecting, sending and the answer together, as in mqadmin."""
@@ -84,8 +84,8 @@ class BlockingClient:
         timeout_s: float | None = None,
         accept: Collection[int] = SUCCESS_ALONE,
     ) -> Command:
-        """The answer to one request. ``timeout_s`` spans everything: waiting for another thread's request to the same
-        address, connecting, sending, the answer.
+        """The answer to one request. ``timeout_s`` includes waiting for another thread's request to the same address,
+        connecting, sending and the answer.
 
         ConnectError if no connection could be made or it broke; RequestTimeoutError; RefusedError for an answer whose
         code is not in ``accept``; ProtocolError for an answer that is not valid.
@@ -123,8 +123,7 @@ class BlockingClient:
         line.exchange(frame, None, request_label(code), deadline_s)
 
     def cancel(self) -> None:
-        """Wakes every thread that waits in ``request`` or ``oneway``: it raises ConnectError. The client stays
-        usable."""
+        """Makes every thread that waits in ``request`` or ``oneway`` raise ConnectError. The client stays usable."""
         with self._lines_lock:
             lines = list(self._lines.values())
         for line in lines:
@@ -156,7 +155,7 @@ class BlockingClient:
 
 
 class _Line:
-    """One address: its socket while there is one, and the lock that one exchange holds."""
+    """One address: its socket, if any, and the lock that an exchange holds."""
 
     def __init__(self, address: str, tls: ssl.SSLContext | None):
         self._tls = tls
@@ -277,7 +276,7 @@ class _Line:
 
     def _secured(self, plain: socket.socket, tls: ssl.SSLContext, deadline_s: float) -> socket.socket:
         """The socket after its TLS handshake. Errors as for ``shake_hands``."""
-        from rmqclient.remoting.handshake import shake_hands  # ssl takes 10 ms, which a plain connection does not need
+        from rmqclient.remoting.handshake import shake_hands  # ssl takes 10 ms, not needed for a plain connection
 
         plain.settimeout(_left_s(deadline_s))
         self._socket = secured = tls.wrap_socket(plain, server_hostname=self._host, do_handshake_on_connect=False)

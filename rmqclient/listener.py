@@ -1,4 +1,4 @@
-"""What an application gives a push consumer: the function that consumes a message, and what it may answer."""
+"""The application's part of a push consumer: the function that consumes messages, and its possible results."""
 
 from __future__ import annotations
 

@@ -114,8 +114,8 @@ class LitePullConsumer(Lifetime):
     # --- which queues ------------------------------------------------------------------------------------------------
 
     async def subscribe(self, topic: str, expression: str | Sql92 = ALL) -> None:
-        """Takes this member's share of a topic. UsageError after ``assign``, and for an expression that names nothing;
-        RefusedError for one that a broker does not take."""
+        """Takes this member's share of a topic. UsageError after ``assign``, and for an expression that names no tag;
+        RefusedError for one that a broker does not accept."""
         if self._is_assigned_by_hand:
             raise UsageError("subscribe and assign exclude each other", hint="Use one consumer for each.")
         subscription = subscription_of(topic, expression)
@@ -149,7 +149,7 @@ class LitePullConsumer(Lifetime):
         await self._client.heartbeat_to(self._client.routes.broker_addresses())
 
     async def queues(self, topic: str) -> list[MessageQueue]:
-        """The queues that can be read. RefusedError with code 17 for a topic that does not exist."""
+        """The readable queues. RefusedError with code 17 for a topic that does not exist."""
         return list((await self._client.routes.queues(topic)).readable)
 
     # --- messages ----------------------------------------------------------------------------------------------------

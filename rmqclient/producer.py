@@ -63,7 +63,7 @@ RETRIED_CODES = frozenset({
     ResponseCode.SYSTEM_ERROR, ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE, ResponseCode.NO_PERMISSION,
     ResponseCode.TOPIC_NOT_EXIST, ResponseCode.NO_BUYER_ID, ResponseCode.NOT_IN_CURRENT_UNIT, ResponseCode.GO_AWAY,
 })  # fmt: skip
-"""Refusals after which another broker, or the same one a moment later, may take the message: the default
+"""Refusals after which another broker, or the same one a moment later, may accept the message: the default
 ``retryResponseCodes`` of ``DefaultMQProducer``, 5.5.0."""
 
 QUEUES_KNOWN_MAX = 100_000

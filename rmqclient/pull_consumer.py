@@ -70,7 +70,7 @@ class PullConsumer(Lifetime):
         self._client = ClientInstance(namesrv_addrs, credentials, tls=tls)
 
     async def queues(self, topic: str) -> list[MessageQueue]:
-        """The queues that can be read. RefusedError with code 17 for a topic that does not exist."""
+        """The readable queues. RefusedError with code 17 for a topic that does not exist."""
         return list((await self._client.routes.queues(topic)).readable)
 
     async def light_queues(self, topic: str, name: str) -> list[MessageQueue]:

@@ -1,4 +1,4 @@
-"""How a message becomes the ext fields and body of a send (``DefaultMQProducerImpl`` and ``Validators``, 5.5.0).
+"""Conversion of messages to the ext fields and body of a send (``DefaultMQProducerImpl`` and ``Validators``, 5.5.0).
 
 The trio producer and the admin client share it, so that all messages are compressed, keyed and checked alike. The part
 that all sends from one group to one queue have in common is made once, which halves the cost of a send.
@@ -68,7 +68,7 @@ _unique_ids = UniqueIds()
 
 
 class EncodedSend(NamedTuple):
-    """A send, ready to go. ``unique_keys``: those of its messages, joined by commas."""
+    """An encoded send. ``unique_keys``: those of its messages, joined by commas."""
 
     ext: dict[str, str]
     body: bytes
@@ -238,7 +238,7 @@ def lite_topic_queue(lite_topic: str, writable: Sequence[MessageQueue]) -> Messa
 
 @lru_cache(_TOPICS_CHECKED_MAX)
 def check_topic(topic: str) -> None:
-    """UsageError for a name that is not legal, and for a topic that the broker alone writes."""
+    """UsageError for a name that is not legal, and for a topic that only the broker writes."""
     problem = topic_problem(topic)
     if problem is not None:
         raise UsageError(problem)

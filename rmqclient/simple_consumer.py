@@ -63,7 +63,7 @@ class SimpleConsumer(Lifetime):
         self._turn = 0
 
     async def queues(self, topic: str) -> list[MessageQueue]:
-        """The queues that can be read. RefusedError with code 17 for a topic that does not exist."""
+        """The readable queues. RefusedError with code 17 for a topic that does not exist."""
         return list((await self._client.routes.queues(topic)).readable)
 
     async def light_queues(self, topic: str, name: str) -> list[MessageQueue]:

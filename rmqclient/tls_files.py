@@ -26,7 +26,7 @@ class TlsFiles(msgspec.Struct, frozen=True, kw_only=True):
     def context(self) -> ssl.SSLContext:
         """A context that checks the servers' certificates and their names, unless ``insecure``. UsageError, which names
         the file, if a file cannot be used."""
-        import ssl  # 10 ms, which a plain call does not need
+        import ssl  # 10 ms, not needed for a plain call
 
         if self.insecure and self.ca:
             raise UsageError("TLS: what signed certificates, and insecure: the one checks what the other does not")

@@ -59,7 +59,7 @@ class _Record(NamedTuple):
 
 
 class Traces:
-    """``run`` runs in a task; ``flush`` sends what is left. ``group`` is that of the producer or consumer."""
+    """``run`` runs in a task; ``flush`` sends the remaining records. ``group`` is that of the producer or consumer."""
 
     def __init__(self, group: str, topic: str):
         self._group = group

@@ -37,7 +37,7 @@ M = TypeVar("M", Message, ReceivedMessage)
 
 
 class LocalTransactionState(Enum):
-    """How a local transaction ended; the values are those on the wire. UNKNOWN: the broker is to ask later."""
+    """How a local transaction ended; the values are those on the wire. With UNKNOWN the broker asks again later."""
 
     COMMIT = COMMIT
     ROLLBACK = ROLLBACK

@@ -1,1 +1,1 @@
-"""RocketMQ's remoting protocol and record format, and nothing else: no sockets, no files, no clock, no trio."""
+"""Only RocketMQ's remoting protocol and record format: no sockets, no files, no clock, no trio."""

@@ -115,7 +115,7 @@ def registered(detail: TopicQueueMappingDetail) -> TopicQueueMappingInfo:
 
 
 def check_items(items: Items) -> None:
-    """MappingError for offsets and generations that no logical queue can have had
+    """MappingError for offsets and generations that are impossible for a logical queue
     (``checkLogicQueueMappingItemOffset``)."""
     later_gen, later_offset = -1, -1
     for number, item in enumerate(reversed(items)):

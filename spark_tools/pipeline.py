@@ -67,7 +67,7 @@ class Pipeline:
 
     def _secured(self, plain: socket.socket, tls: ssl.SSLContext, host: str) -> ssl.SSLSocket:
         """The socket after its TLS handshake. Errors as for ``shake_hands``."""
-        from rmqclient.remoting.handshake import shake_hands  # ssl takes 10 ms, which a plain connection does not need
+        from rmqclient.remoting.handshake import shake_hands  # ssl takes 10 ms, not needed for a plain connection
 
         secured = tls.wrap_socket(plain, server_hostname=host, do_handshake_on_connect=False)
         try:

@@ -47,7 +47,7 @@ def record_starts(data: Bytes, stop: int | None = None) -> tuple[Offsets, int]:
 
 
 class PlaceState(enum.Enum):
-    """What is found where a record should start."""
+    """What was found at the place where a record should start."""
 
     INCOMPLETE = "a record that goes on behind the data"
     END = "the blank record, or zeros"

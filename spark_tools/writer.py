@@ -45,7 +45,7 @@ class RejectedError(RocketMQError):
 
 @dataclass
 class WriteReport(WriterCommitMessage):
-    """What one task sent."""
+    """The result of one task."""
 
     sent: int
     weak: int

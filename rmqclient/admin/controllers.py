@@ -16,8 +16,8 @@ _CONTAINER_TIMEOUT_S = 20.0
 
 
 class ControllerCalls(AdminCaller):
-    """``controller_addr`` is ``host:port``. Only the leader answers 1002, 1006 and 1011: RefusedError with code 2007
-    from the others."""
+    """``controller_addr`` is ``host:port``. Only the leader answers 1002, 1006 and 1011; others raise RefusedError with
+    code 2007."""
 
     def controller_metadata(self, controller_addr: str) -> headers.controller.ControllerMetaAnswer:
         """The group of controllers and its leader (1005)."""

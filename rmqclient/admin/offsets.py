@@ -89,7 +89,7 @@ class OffsetCalls(AdminCaller):
     def clone_group_offset(
         self, broker_addr: str, source_group: str, target_group: str, topic: str | None = None, *, offline: bool = False
     ) -> None:
-        """Copies a group's offsets on one broker (314). Apache's copies nothing where ``topic`` is None."""
+        """Copies a group's offsets on one broker (314). Apache's broker copies nothing if ``topic`` is None."""
         header = headers.statistics.CloneGroupOffsetHeader(
             src_group=source_group, dest_group=target_group, topic=topic, offline=offline
         )

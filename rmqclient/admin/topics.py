@@ -108,7 +108,7 @@ class TopicCalls(AdminCaller):
         return self.read(broker_addr, RequestCode.GET_TOPIC_STATS_INFO, header, bodies.statistics.TopicStats)
 
     def groups_of_topic(self, broker_addr: str, topic: str) -> list[str]:
-        """Groups that subscribe to a topic now, or have offsets in it (300). None for an unknown topic."""
+        """Groups that subscribe to a topic now, or have offsets in it (300). [] for an unknown topic."""
         header = headers.tables.TopicHeader(topic=topic)
         return self.read(
             broker_addr, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, header, bodies.statistics.GroupList

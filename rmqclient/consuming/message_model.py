@@ -1,4 +1,4 @@
-"""Whether a message goes to one member of a group, or to each (``MessageModel``, 5.5.0)."""
+"""Whether a message goes to one member of a group or to every member (``MessageModel``, 5.5.0)."""
 
 from __future__ import annotations
 

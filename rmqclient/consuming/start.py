@@ -31,7 +31,7 @@ class ConsumeFrom(Enum):
 
     @classmethod
     def of(cls, value: ConsumeFrom | str) -> Self:
-        """A member, or the one that Apache's name stands for. UsageError for any other text."""
+        """The member, given as such or by Apache's name. UsageError for any other text."""
         try:
             return cls(value)
         except ValueError:

@@ -31,7 +31,7 @@ BROKER_REQUESTS_MAX = 64
 """The most requests of the broker handled at once on a connection. More are dropped, and the broker times out."""
 
 RequestHandler = Callable[["Channel", Command], Awaitable[None]]
-"""Carries out a request of the broker, and answers it unless it is oneway. Raises nothing but Cancelled."""
+"""Carries out a request of the broker, and answers it unless it is oneway. It raises only Cancelled."""
 
 
 class _Waiting:
@@ -88,7 +88,7 @@ class Channel:
         return waiting.answer
 
     async def oneway(self, frame: bytes, deadline_s: float) -> None:
-        """Sends a frame that nobody answers. ConnectError, and RequestTimeoutError if there was no room for it."""
+        """Sends a frame that gets no answer. ConnectError, and RequestTimeoutError if there was no room for it."""
         await self._room(deadline_s)
         self._send(frame)
 

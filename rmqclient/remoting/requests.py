@@ -79,7 +79,7 @@ def encode_answer(request: Command, code: int, body: bytes = b"", remark: str | 
 
 
 def encode_not_supported(request: Command) -> bytes:
-    """Our answer to a request that we have no handler for, in Apache's words."""
+    """Our answer to a request without a handler, in Apache's words."""
     remark = f" request type {request.code} not supported"
     return encode_answer(request, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=remark)
 

@@ -39,7 +39,7 @@ class TopicQueueMappingInfo(Body, kw_only=True):
 
 class TopicQueueMappingDetail(Body, kw_only=True):
     """Body of 513, and an entry of topicQueueMapping.json. ``hosted_queues``: the stays of each logical queue that is
-    or was on this broker, the last one leads."""
+    or was on this broker. The last stay leads."""
 
     bname: str
     curr_id_map: dict[Int32, Int32] = {}

@@ -36,7 +36,7 @@ class MessageConditions(msgspec.Struct, frozen=True, kw_only=True):
     """JSON path (``json_path.py``) -> the text required there in the body. If unset it is not part of a plan's
     identity, so that plans older than this field keep theirs."""
     body_pattern: str | msgspec.UnsetType = msgspec.UNSET
-    """A regular expression that must be found in the body's text. Unset as ``json_values``."""
+    """A regular expression that must be found in the body's text. It may be unset, as ``json_values``."""
 
 
 def compile_conditions(conditions: MessageConditions) -> TakesMessage:

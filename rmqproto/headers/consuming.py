@@ -99,8 +99,8 @@ class MaxOffsetHeader(QueueHeader, kw_only=True):
 
 
 class SearchOffsetHeader(Header, kw_only=True):
-    """29 SEARCH_OFFSET_BY_TIMESTAMP. ``boundary_type`` is LOWER (the default) or UPPER. ``lite_topic``: in the queue of
-    a lite topic below ``topic``."""
+    """29 SEARCH_OFFSET_BY_TIMESTAMP. ``boundary_type`` is LOWER (the default) or UPPER. ``lite_topic`` names a lite
+    topic below ``topic`` whose queue is searched."""
 
     topic: str
     queue_id: Int32

@@ -110,7 +110,7 @@ class ControllerMetaAnswer(Header, kw_only=True):
 
 
 class ElectMasterHeader(Header, kw_only=True):
-    """1002 CONTROLLER_ELECT_MASTER. ``designate_elect``: this broker id and no other."""
+    """1002 CONTROLLER_ELECT_MASTER. With ``designate_elect`` only this broker id may be elected."""
 
     cluster_name: str = ""
     broker_name: str

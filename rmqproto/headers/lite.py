@@ -14,7 +14,7 @@ class LiteTopicHeader(Header, kw_only=True):
 
 
 class LiteClientHeader(Header, kw_only=True):
-    """200077 GET_LITE_CLIENT_INFO. At most ``max_count`` lite topics are named in the answer."""
+    """200077 GET_LITE_CLIENT_INFO. The answer names at most ``max_count`` lite topics."""
 
     parent_topic: str | None = None
     group: str | None = None
@@ -38,8 +38,8 @@ class LiteDispatchHeader(Header, kw_only=True):
 
 
 class PopLiteHeader(Header, kw_only=True):
-    """200070 POP_LITE_MESSAGE: messages of any of the lite topics that a client subscribes to below ``topic``. Held
-    until ``born_time`` + ``poll_time``."""
+    """200070 POP_LITE_MESSAGE: messages of any of the lite topics that a client subscribes to below ``topic``. The
+    broker holds it until ``born_time`` + ``poll_time``."""
 
     client_id: str
     consumer_group: str

@@ -98,13 +98,13 @@ class BrokerNameHeader(Header, kw_only=True):
 
 
 class WipeWritePermAnswer(Header, kw_only=True):
-    """How many topics 205 found."""
+    """The number of topics that 205 found."""
 
     wipe_topic_count: Int32
 
 
 class AddWritePermAnswer(Header, kw_only=True):
-    """How many topics 327 found."""
+    """The number of topics that 327 found."""
 
     add_topic_count: Int32
 

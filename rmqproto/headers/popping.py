@@ -12,7 +12,7 @@ last one."""
 
 
 class PopHeader(Header, kw_only=True):
-    """200050 POP_MESSAGE. ``queue_id`` -1: all queues. Held until ``born_time`` + ``poll_time``."""
+    """200050 POP_MESSAGE. ``queue_id`` -1: all queues. The broker holds it until ``born_time`` + ``poll_time``."""
 
     consumer_group: str
     topic: str

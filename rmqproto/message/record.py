@@ -146,7 +146,7 @@ def topic_field(topic: str) -> bytes:
 
 
 def encode_record(message: StoredMessage) -> bytes:
-    """The record's bytes. Size, CRC, magic and the host flags are computed; the message's own are ignored."""
+    """The record's bytes. Size, CRC, magic and the host flags are computed; those of the message are ignored."""
     topic = topic_field(message.topic)
     magic = MAGIC_V1 if len(topic) <= TOPIC_V1_LENGTH_MAX + 1 else MAGIC_V2
     sys_flag = message.sys_flag & ~(BORN_HOST_V6 | STORE_HOST_V6)

@@ -18,7 +18,7 @@ from rmqproto.wire import fastjson
 
 
 class HeaderFields(msgspec.Struct, rename={"ext": "extFields"}):
-    """What every header codec decodes to."""
+    """The result of decoding a header of any codec."""
 
     code: Int32
     language: str = "OTHER"

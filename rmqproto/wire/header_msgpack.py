@@ -59,8 +59,8 @@ def encode(
 def offer(
     code: int, language: str, version: int, opaque: int, flag: int, remark: str | None, ext: Mapping[str, str]
 ) -> bytes:
-    """A JSON header that may carry the field, with the code after it. Our server's fast decoders want the code first
-    and skip unknown fields. So an offer is seen, and no other header is searched for one."""
+    """A JSON header that may carry the field, with the code after it. Our server's fast decoders require the code first
+    and skip unknown fields. So the server sees an offer without searching other headers for one."""
     return msgspec.json.encode(
         {"extFields": ext, "code": code, "flag": flag, "language": language, "opaque": opaque, "version": version}
         | ({} if remark is None else {"remark": remark})

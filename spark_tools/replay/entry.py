@@ -54,7 +54,7 @@ class ReplayOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runner:
-    """How to run: nothing here changes what is sent. ``session`` is for Spark."""
+    """How to run a plan. Nothing here changes the messages sent. ``session`` is for Spark."""
 
     ledger_root: str | None = None
     session: SessionOptions = field(default_factory=SessionOptions)

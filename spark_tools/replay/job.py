@@ -50,7 +50,8 @@ CANARY_NOTE = "canary"
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """How to run a plan; nothing here changes what is sent. ``rate`` is messages a second for the whole cluster."""
+    """How to run a plan. Nothing here changes the messages sent. ``rate`` is messages per second for the whole
+    cluster."""
 
     rate: float | None = None
     byte_rate: float | None = None

@@ -76,7 +76,8 @@ class In(msgspec.Struct, frozen=True):
 
 
 class TextTest(msgspec.Struct, frozen=True):
-    """``word`` is CONTAINS, STARTSWITH or ENDSWITH. Never null: without text, or with an empty literal, it is false."""
+    """``word`` is CONTAINS, STARTSWITH or ENDSWITH. It is never null: without text, or with an empty literal, it is
+    false."""
 
     word: str
     operand: Node

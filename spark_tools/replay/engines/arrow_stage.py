@@ -1,4 +1,4 @@
-"""Python code as a step of a Spark query, from record batches to record batches, in the workers that run its tasks.
+"""Python code as a step of a Spark query, from record batches to record batches, in the workers of its tasks.
 
 A data source written in Python starts a process to look it up, one to create it, one to plan each read and write, and
 one to commit: half a second of CPU each."""

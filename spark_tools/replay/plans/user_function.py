@@ -90,7 +90,7 @@ def load_function(function: UserFunction) -> BatchFunction:
 
 
 class RowTransform:
-    """The user's function between the rows that were read and the messages made of them.
+    """Applies the user's function to rows before they become messages.
 
     Its rows are matched to the input by the message's place. It may leave out messages and change their
     ``CHANGEABLE_COLUMNS``, but nothing else, not even the order. ``is_rehearsal`` (a dry run) calls it again on the two
