@@ -143,7 +143,8 @@ class TransactionProducer(Producer):
     # --- ends --------------------------------------------------------------------------------------------------------
 
     async def _end_half(self, message: Message, sent: SendResult, state: LocalTransactionState) -> None:
-        """The local transaction is done, whatever the broker answered the send: nothing of that is raised here."""
+        """Ends the half message. The local transaction is already done, so no RocketMQError is raised, even for a
+        damaged answer to the send."""
         try:
             log_offset = parse_offset_id_untrusted(sent.offset_message_id).log_offset
             broker_name = self._client.routes.placed(sent.queue).broker_name

@@ -20,11 +20,11 @@ _NAME_SIZE = struct.Struct(">h")
 
 
 CODE_MAX = (1 << 15) - 1
-"""The field of a code has 16 bits."""
+"""The limit, because the field of a code is a signed 16-bit number."""
 
 
 def decode_untrusted(header: bytes) -> HeaderFields:
-    """ProtocolError for a length that does not fit, or text that is not UTF-8."""
+    """The fields of a header. ProtocolError for a length that does not fit, or text that is not UTF-8."""
     if len(header) < _FIXED.size + _EXT_SIZE.size:
         raise ProtocolError(f"binary header of {len(header)} bytes is shorter than its fixed fields")
     code, language, version, opaque, flag, remark_size = _FIXED.unpack_from(header)
@@ -64,8 +64,8 @@ def _decode_ext_untrusted(header: bytes, at: int, end: int) -> dict[str, str]:
 def encode(
     code: int, language: str, version: int, opaque: int, flag: int, remark: str | None, ext: Mapping[str, str]
 ) -> bytes:
-    """ValueError for what does not fit its field: a code past 16 bits (POP's codes cannot travel in a binary header),
-    a name of more than 32,767 bytes."""
+    """The bytes of a header. ValueError for a value that does not fit its field: a code past 16 bits (POP's codes
+    cannot travel in a binary header), or a name of more than 32,767 bytes."""
     if not -CODE_MAX - 1 <= code <= CODE_MAX:
         raise ValueError(f"code {code} does not fit a binary header; use JSON")
     try:
