@@ -49,18 +49,17 @@ TO_BROKERS: dict[int, str] = {
 NEVER_SERVED_BY_APACHE = {13, 22, 23, 27, 47, 209, 210, 211, 212, 213, 214, 301, 302, 9999, 200072}
 """Numbers without a handler in 5.5.0, which answers 3 as we do."""
 
-UNSERVED = (("a process is one broker, and no container of several", {902, 903}),)
+UNSERVED = (("a process is one broker, not a container of several", {902, 903}),)
 """What is not served, and why."""
 
 HEAD = """\
 # Compatibility
 
-Made by `python -m tests.docs.compatibility` from the dispatch tables, and held by a test. The measure is Apache
-RocketMQ 5.5.0: exchanges recorded with a real one are played against ours in `make test`; real clients and Apache's
-`mqadmin` run against both in `make interop`.
+`python -m tests.docs.compatibility` makes this page from the dispatch tables, and a test keeps it current. The standard
+is Apache RocketMQ 5.5.0: `make test` plays exchanges recorded with a real one against ours, and `make interop` runs
+real clients and Apache's `mqadmin` against both.
 
-A request that is not served is answered as Apache answers one that it does not know: 3, ` request type N not
-supported`.
+A request that is not served is answered as Apache answers an unknown one: 3, ` request type N not supported`.
 
 ## Request codes
 
@@ -76,17 +75,17 @@ DIFFERENCES = """
 SETTINGS = """
 ## Settings
 
-Of the settings of Apache's brokers, nameservers and controllers these have their effect:
+These settings of Apache's brokers, nameservers and controllers have their effect:
 
 {with_effect}.
 
-Apache's servers have no such settings as these, of which [security.md](security.md#limits-against-neighbours) and
-[replication.md](replication.md#the-lease-of-a-master) tell. While they are at their defaults they are comments of what
-a server lists, so that Apache's tools show what Apache's servers have; `rmqadmin` always shows them:
+Only our servers have these settings; [security.md](security.md#limits-against-neighbours) and
+[replication.md](replication.md#the-lease-of-a-master) describe them. At their defaults a server lists them as comments,
+so that Apache's tools show only Apache's settings; `rmqadmin` always shows them:
 {own}.
 
-All others are known, checked, kept and shown. A server that is given another value than the default of one of them says
-so in its log (`event=settings-without-effect`), and refuses a value that asks for what it does not do at all.
+All others are known, checked, kept and shown, but have no effect. If one is set to another value than its default, the
+server says so in its log (`event=settings-without-effect`). It refuses a value that asks for a feature that it lacks.
 
 | settings about | why they have no effect | which |
 |---|---|---|"""
@@ -94,7 +93,7 @@ so in its log (`event=settings-without-effect`), and refuses a value that asks f
 LEFT_OUT = """
 ## Recorded exchanges that are not played
 
-Those of requests that are not served yet are not, either.
+Exchanges of requests that are not served are not played, either.
 
 | exchange | why |
 |---|---|"""

@@ -49,7 +49,7 @@ RECORDED = {
 """Differences that a recorded exchange shows, by exchange."""
 
 NOT_PLAYED = {
-    "10-SEND_MESSAGE/16": "requests do not wait for a thread here, so none has waited too long for one",
+    "10-SEND_MESSAGE/16": "requests never wait for a thread here, so none can wait too long",
     "320-SEND_BATCH_MESSAGE/02": "to a topic with batch queues, which are not served",
     "320-SEND_BATCH_MESSAGE/05": "to a topic with batch queues, which are not served",
     "361-LITE_PULL_MESSAGE/03": "of a compacted topic, which is not served",
@@ -65,144 +65,144 @@ NOT_PLAYED = {
 a whole run of the tests sees to it."""
 
 NOT_RECORDED = {
-    "a master and its slaves: a slave that has what its master has not": Difference(
-        "refused by either side, with a line in its log that says what to do; by our slave also when the master has "
-        "written as much again, as it compares its last record (33). Nobody reads there any more: pulls are told to "
-        "ask the master (20), or refused (2) while it is away",
-        "Apache's master says all is well, and sends, once it has grown past it, what begins in the middle of a record",
+    "a master and its slaves: a slave with messages that its master lacks": Difference(
+        "refused by either side, with a line in its log that says what to do; by our slave also after the master has "
+        "written as much again, because it compares its last record (33). Clients can no longer read there: pulls are "
+        "told to ask the master (20), or refused (2) while it is away",
+        "Apache's master notices nothing. Once its log is the longer one, it sends bytes from the middle of a record",
     ),
     "a master and its slaves: a slave whose next bytes have expired at the master": Difference(
-        "its connection is ended, with a line in the log", "Apache's master sends it signs of life for ever"
+        "its connection is ended, with a line in the log", "Apache's master sends it heartbeats forever"
     ),
     "haStatus: a slave that has not reported yet": Difference(
-        "not in sync", "Apache's master takes it for one that has nothing, which is near enough while its log is small"
+        "not in sync",
+        "Apache's master counts it as a slave with an empty log, which counts as in sync while its own log is small",
     ),
     "a master and its slaves: an empty slave": Difference(
         "gets the whole log; with syncFromLastFile=true the last file",
-        "Apache's master sends the last file alone, so the slave that takes its place lacks the rest",
+        "Apache's master sends only the last file, so a slave that takes its place lacks the rest",
     ),
     "a master and its slaves: inSyncReplicas above 1 without SYNC_MASTER": Difference(
-        "refused, at the start and by 25",
-        "Apache's broker takes it, and acknowledges alone",
+        "refused, at the start and by 25", "Apache's broker accepts it, and acknowledges alone"
     ),
     "a master and its slaves: a slave that is started as the master": Difference(
         "no offset of a group is ahead of its queue",
-        "at Apache's they stay where the master had them: what comes next in the places of messages that the slave had "
-        "not may be passed over",
+        "at Apache's they stay where the master had them, so new messages in the places of those that the slave "
+        "lacked may be skipped",
     ),
     "a master and its slaves: tables and offsets": Difference(
         "asked for as soon as the master is known, and every syncBrokerMetadataPeriod (5 s)",
-        "Apache's slave asks a minute after its start, and then once a minute: whoever goes on at it reads that again",
+        "Apache's slave asks a minute after its start, and then once a minute: consumers that go on there read that "
+        "time's messages again",
     ),
     "43 GET_ALL_CONSUMER_OFFSET": Difference(
         "the keys of pullOffsetTable are quoted",
-        "Apache's slaves cannot read the unquoted ones of an Apache master: they copy no offset any more once somebody "
+        "Apache's slaves cannot read the unquoted ones of an Apache master: they stop copying offsets once a client "
         "has pulled from it",
     ),
     "haFlowControlEnable": Difference(
-        "all bytes count towards maxHaTransferByteInSecond, and in what `haStatus` says of a second",
-        "Apache's master counts the heads of transfers alone: the limit is never reached",
+        "all bytes count towards maxHaTransferByteInSecond, and in `haStatus`",
+        "Apache's master counts only the headers of transfers, so the limit is never reached",
     ),
     "haMasterAddress": Difference(
-        "without effect: slaves hear of their master from the nameserver",
-        "in 5.5.0 a slave with it never connects to anybody",
+        "without effect: slaves get their master from the nameserver", "in 5.5.0 a slave with it never connects"
     ),
     "a master and its slaves: the port for slaves of a broker with users or TLS": Difference(
-        "open where brokerRole or haListenPort is set",
-        "that wire knows neither: whoever reaches the port reads the whole log. Apache's is always open",
+        "open only if brokerRole or haListenPort is set",
+        "that protocol has neither, so anyone who reaches the port reads the whole log. Apache's is always open",
     ),
-    "a set under controllers: a new slave that no nameserver tells where its master's slaves connect": Difference(
+    "a set under controllers: a new slave that cannot get the slaves' port of its master from a nameserver": Difference(
         "asks the master itself (906)",
-        "Apache's waits for its next registration, up to 30 s, and as long there is one copy of what is acknowledged",
+        "Apache's waits for its next registration, up to 30 s, and meanwhile there is only one copy of acknowledged "
+        "messages",
     ),
     "1002: the ids of brokers in the answer": Difference(
-        "quoted",
-        "Apache's are not, and its own mqadmin electMaster ends with an exception after an election that was done",
+        "quoted", "Apache's are not, and its own mqadmin electMaster ends with an exception after a successful election"
     ),
-    "a slave: offsets, and how far delays and timers are delivered": Difference(
-        "count when its log has come to where its master's ended as it was asked (907)",
-        "Apache's slave takes them at once. Where its log is behind, and it becomes the master, delayed messages, "
-        "timers and half messages whose copies have not come are passed over for good",
+    "a slave: offsets, and the progress of delays and timers": Difference(
+        "count once its log has reached the end that its master's had when they were asked for (907)",
+        "Apache's slave takes them at once. If its log is behind, and it becomes the master, delayed messages, timers "
+        "and half messages whose copies have not come are skipped for good",
     ),
     "a set under controllers: a slave that leaves it": Difference(
         "the master waits for it until the controller has answered 1001 with 0; until then sends are answered with 12",
-        "Apache's drops it at once when its connection ends: frozen, and woken when another is the master, it "
+        "Apache's drops it at once when its connection ends. A frozen master that woke up after another was elected "
         "acknowledged 16 messages alone, and all were lost",
     ),
-    "a set under controllers: a master that acknowledges on its own, and hears of no controller for 9 s": Difference(
-        "refuses messages (14), until a controller says that it is the master; masterLeaseEnable=false switches it off",
-        "Apache's, frozen or cut off while another was elected, acknowledges until it hears of it, and what it took is "
+    "a set under controllers: a master that acknowledges on its own, without a controller for 9 s": Difference(
+        "refuses messages (14), until a controller says that it is the master; masterLeaseEnable=false turns this off",
+        "Apache's, frozen or cut off while another was elected, acknowledges until it is told, and those messages are "
         "cut off ([replication.md](replication.md#the-lease-of-a-master))",
     ),
-    "a set under controllers: what only a master takes, sent to a slave": Difference(
-        "passed on to the master, whose answer is the answer; forwardToMasterEnable=false switches it off",
-        "Apache's refuses it with 2; Java and Go clients, which ask for routes every 30 s, stay with a former master "
-        "so long ([replication.md](replication.md#clients-that-stay-with-the-former-master))",
+    "a set under controllers: requests that only a master takes, sent to a slave": Difference(
+        "passed on to the master, whose answer is returned; forwardToMasterEnable=false turns this off",
+        "Apache's refuses them with 2; Java and Go clients, which ask for routes every 30 s, stay with a former "
+        "master for that long ([replication.md](replication.md#clients-that-stay-with-the-former-master))",
     ),
     "10, 310: PRODUCER_SEQ (our extension)": Difference(
-        "a message with a number that is stored already is answered with where it is; one that is not the next is "
+        "a message with a number that is already stored is answered with its place; one that is not the next is "
         "refused with 604 ([client.md](client.md#stored-once))",
-        "Apache's broker has nothing of the kind: it stores the property, and the message twice; ours is asked for it "
-        "by that property alone",
+        "Apache's broker has no such feature: it stores the property, and the message twice. Only this property turns "
+        "the feature on at ours",
     ),
     "10, 310: a UNIQ_KEY that comes again, with uniqueKeyCheckMillis": Difference(
-        "answered with where the first one is; off by default",
+        "answered with the place of the first one; off by default",
         "Apache's broker stores it twice; Java clients keep the key when they send again",
     ),
     "a set under controllers: 1001 is refused with 2000 or 2002": Difference(
-        "the master takes nothing more (14), and promises nothing of what waits",
+        "the master takes no more messages (14), and promises nothing for those that wait",
         "Apache's logs it, and goes on until it hears of the next master",
     ),
     "enableRemoteEscape, enableDLegerCommitLog": Difference(
-        "a broker does not start with one of them, and says what to do instead: what is due waits until the master is "
-        "back; a set under controllers delivers it "
+        "a broker does not start with one of them, and says what to do instead: due messages wait until the master is "
+        "back; a set under controllers delivers them "
         "([replication.md](replication.md#a-slave-that-acts-for-its-master))",
-        "an acting slave puts what is due into a queue of another broker: what its master has delivered already, and "
-        "the slave has not heard of, comes twice, as does what is sent again after a time-out. The second is another "
-        "format of the whole log",
+        "an acting slave puts due messages into a queue of another broker. Those that its master has already "
+        "delivered, unknown to the slave, come twice, and so do those that are sent again after a time-out. The "
+        "second is another format of the whole log",
     ),
     "enableSlaveActingMaster: pulls at a slave": Difference(
-        "served, whatever slaveReadEnable says, also while its master is there; a pull beyond what the slave has waits",
-        "the nameserver sends consumers there, and they stay until they hear that the master is back; with the default "
-        "of slaveReadEnable Apache's slave refuses them (2); one of an offset that it has not is told to ask again at "
-        "once (20), without end",
+        "served, whatever slaveReadEnable says, also while its master is there; a pull beyond the slave's log waits",
+        "the nameserver sends consumers there, and they stay until they notice that the master is back. With the "
+        "default of slaveReadEnable Apache's slave refuses them (2), and it tells a pull of an offset that it lacks "
+        "to ask again at once (20), endlessly",
     ),
     "enableSlaveActingMaster: POP at a slave": Difference(
         "refused (2)",
         "Apache's gives messages out, also while its master is there, and its log cannot take their check points",
     ),
     "enableSlaveActingMaster: a master that comes back": Difference(
-        "asks its slaves whatever totalReplicas says, also when it was only frozen or cut off; takes each offset that "
-        "is further than its own, up to the end of its queue; and stays away from the nameservers while a slave has "
-        "more of the log. What Apache's slave has delivered elsewhere (enableRemoteEscape) it delivers again",
-        "Apache's asks when it starts, with totalReplicas above 1; it takes the whole table, or, by its version, "
-        "nothing of it; it cannot read the table of an Apache slave that anybody has pulled from, and never comes "
-        "back; and with a shorter log it stores other messages where consumers have read on",
+        "asks its slaves whatever totalReplicas says, also if it was only frozen or cut off; takes each offset that "
+        "is further than its own, up to the end of its queue; and does not register while a slave has more of the "
+        "log. It delivers again what Apache's slave has delivered elsewhere (enableRemoteEscape)",
+        "Apache's asks when it starts, with totalReplicas above 1. It takes the whole table, or, depending on its "
+        "version, nothing. It cannot read the table of an Apache slave that a client has pulled from, and never comes "
+        "back. With a shorter log it stores other messages in places where consumers have already read",
     ),
     "enableSlaveActingMaster: offsets that are committed to a slave": Difference(
-        "it notes them in slaveOffset.json, and commits them to its master as soon as that is there",
-        "Apache's slave forgets them with its next copy of the master's table: those of consumers that had not yet "
-        "heard that the master is back",
+        "noted in slaveOffset.json, and committed to the master as soon as it is there",
+        "Apache's slave loses them with its next copy of the master's table: those of consumers that had not yet "
+        "noticed that the master is back",
     ),
     "905 NOTIFY_MIN_BROKER_ID_CHANGE": Difference(
-        "it makes the broker ask the nameservers, which it then believes",
-        "anybody who reaches the port of an Apache slave can make it act for its master, or leave it",
+        "it makes the broker ask the nameservers, and only their answer counts",
+        "anyone who reaches the port of an Apache slave can make it act for its master, or stop",
     ),
     "enableAutoInSyncReplicas": Difference(
-        "changes nothing: a SYNC_MASTER whose slaves may act refuses sends that would wait for more than there are (1 "
-        "in-sync replicas not enough)",
-        "Apache's acknowledges alone then, with minInSyncReplicas at its default, also what only it has",
+        "changes nothing: a SYNC_MASTER whose slaves may act refuses sends that would wait for more slaves than there "
+        "are (1 in-sync replicas not enough)",
+        "Apache's then acknowledges alone, with minInSyncReplicas at its default, even messages that only it has",
     ),
     "1008 NOTIFY_BROKER_ROLE_CHANGED": Difference(
-        "it makes the broker ask the controller (1004), which it then believes",
-        "anybody who reaches the port of an Apache broker can make it a master or a slave",
+        "it makes the broker ask the controller (1004), and only that answer counts",
+        "anyone who reaches the port of an Apache broker can make it a master or a slave",
     ),
     "a set under controllers: pulls at a broker without a role, or whose log may still be cut": Difference(
         "2, also with slaveReadEnable, until its master has said what is confirmed",
         "Apache's shows messages that may be cut off afterwards",
     ),
     "a set under controllers: an epoch in which nothing was written": Difference(
-        "gives way to the next one with the same begin",
+        "replaced by the next one with the same begin",
         "Apache keeps the old one, and two logs that part there look the same",
     ),
     "a set under controllers: a slave whose log is cut": Difference(
@@ -211,65 +211,64 @@ NOT_RECORDED = {
     ),
     "a set under controllers: the handshake of a slave": Difference(
         "answered once, and followed by a report at once",
-        "Apache's slave says it twice, gives up when it is answered twice, and reports five seconds later",
+        "Apache's slave sends it twice, gives up when it is answered twice, and reports five seconds later",
     ),
     "10, 310, 320: batch": Difference(
         '`"batch":"1"` (`m` in the short header) is a batch; every other boolean ext field is read as Apache reads it',
         "C++ clients of 1.x write it so; Apache reads false, and stores their batch as the body of one message",
     ),
     "105, 106: the broker of a standalone that listens on every address (0.0.0.0, ::)": Difference(
-        "its address is the one on which the client that asks has reached us, unless one is set by --advertise",
-        "Apache's broker registers one address, of its own choice, which clients elsewhere may not reach",
+        "its address is the one to which the asking client has connected, unless --advertise sets one",
+        "Apache's broker registers one address of its own choice, which other clients may not reach",
     ),
     "17, 18: queue counts": Difference(
         "29 for less than 0 or more than 16,384 queues",
         "every look at a topic asks for every queue; Apache takes any number",
     ),
     "17, 18: queue.type=BatchCQ, cleanup.policy=COMPACTION": Difference(
-        "1 `value … is not supported by this broker: …`, with what to do instead; a topic of an Apache store that has "
-        "one is named in the log, its batches stay unread and its messages uncompacted",
-        "both are second stores beside the log: batch queues save units that cost 20 bytes a message, and a compacted "
-        "topic is read in another order of offsets than its own; a topic must not say that it is what it is not",
+        "1 `value … is not supported by this broker: …`, with what to do instead. A topic of an Apache store that has "
+        "one is named in the log; its batches stay unread and its messages uncompacted",
+        "both need a second store beside the log: batch queues save units of 20 bytes a message, and a compacted "
+        "topic is read in another order of offsets. A topic must not claim to be one of these if it is not",
     ),
     "enableLmq, enableMultiDispatch: only one of the two is true": Difference(
-        "as if none were: messages keep INNER_MULTI_DISPATCH, and get no INNER_MULTI_QUEUE_OFFSET",
+        "as if neither were: messages keep INNER_MULTI_DISPATCH, and get no INNER_MULTI_QUEUE_OFFSET",
         "Apache counts offsets of queues that it does not write, and begins at 0 again after a restart",
     ),
     "10, 310: INNER_MULTI_DISPATCH of half messages": Difference(
-        "a message of a transaction is in its light queues when it is committed",
-        "Apache puts the half message there as well, before anybody knows whether it will be one",
+        "a message of a transaction enters its light queues when it is committed",
+        "Apache puts the half message there, too, before it is known whether it will be committed",
     ),
     "200071: refusals": Difference(
-        "604 and 2018 with Apache's text alone", "Apache's remark begins with the name of a Java class"
+        "604 and 2018 with only Apache's text", "Apache's remark begins with the name of a Java class"
     ),
     "200071: offsetOption TAIL_N, TIMESTAMP": Difference(
-        "the last messages, so many of them; the first that was stored at the time or later",
-        "Apache's broker counts back from where the group is, and passes over a time",
+        "the last N messages; the first message that was stored at the time or later",
+        "Apache's broker counts back from the group's offset, and ignores a time",
     ),
     "200070, 200071: when a subscription ends": Difference(
-        "with the client's connection, and what it had popped comes again after its time or a restart",
-        "Apache waits until the client has not been heard of for a while; clients subscribe anew when they reconnect",
+        "with the client's connection; its popped messages come again after their time or a restart",
+        "Apache waits until it has not heard from the client for a while; clients subscribe again when they reconnect",
     ),
     "11: liteTopic": Difference(
-        "what the pull commits, and a reset of the group, are of the light queue that is read",
+        "the pull's commit, and a reset of the group, apply to the light queue that is read",
         "Apache's broker keeps both for the queue of that number of the parent topic, which holds other messages",
     ),
     "513: a mapping for another broker or topic than the request's": Difference(
-        "1 `the mapping is for …`; a mapping that is refused changes nothing",
+        "1 `the mapping is for …`; a refused mapping changes nothing",
         "Apache keeps it, and changes the topic before it looks at the mapping",
     ),
     "11, 14, 15, 29 to 32: a static topic's queue that was on another broker": Difference(
-        "1 `the offsets … are in queue … of broker …`, for what lies before its move; 501 as Apache where it leads "
-        "elsewhere",
-        "a thread of Apache's broker waits for the other one; here nothing waits. Consume what is there before "
-        "`remappingStaticTopic`",
+        "1 `the offsets … are in queue … of broker …` for offsets before its move; 501, as Apache, if another broker "
+        "leads it",
+        "a thread of Apache's broker waits for the other one; here nothing waits. Consume all messages of the queue "
+        "before `remappingStaticTopic`",
     ),
     "18: a topic in the list that would not change": Difference(
-        "passed over; the others are created",
-        "Apache says success and creates none of the others",
+        "skipped; the others are created", "Apache reports success and creates none of the others"
     ),
     "17, 18, 200, 225: a list with a bad entry": Difference(
-        "nothing of it is taken", "Apache takes what stands before it in 225, and nothing in 18"
+        "the whole list is refused", "Apache takes the entries before it in 225, and none in 18"
     ),
     "303: delayTime": Difference(
         "0 if no message waits; for a group without offsets the age of the first message",
@@ -280,70 +279,71 @@ NOT_RECORDED = {
     ),
     "314: no topic": Difference("all topics of the group are cloned", "Apache walks through them and copies none"),
     "307, 309: no answer from the client": Difference(
-        "207 and 1 with Apache's text up to the colon", "what follows there names a Java exception"
+        "207 and 1 with Apache's text up to the colon", "the rest of Apache's text names a Java exception"
     ),
     "315: names": Difference(
-        "TOPIC_PUT, GROUP_GET, BROKER_PUT, BROKER_GET, and what send-back, dead letters and acknowledgements count",
-        "counts by queue and latencies by group cost every message something, and mqadmin asks for neither",
+        "TOPIC_PUT, GROUP_GET, BROKER_PUT, BROKER_GET, and the counts of send-back, dead letters and acknowledgements",
+        "counts by queue and latencies by group add to the cost of every message, and mqadmin asks for neither",
     ),
     "3001 to 3010: where users and policies are kept": Difference(
-        "`config/auth.json`, readable by its owner alone; `copyUser` and `copyAcl` take them from broker to broker",
+        "`config/auth.json`, readable only by its owner; `copyUser` and `copyAcl` copy them from broker to broker",
         "Apache keeps them in RocksDB (`config/users`, `config/acls`), whose files cannot be shared",
     ),
     "3001 to 3010: text and numbers": Difference(
-        "16 for a name or password of more than 255 characters, more than 10,000 users, or entries of one subject",
+        "16 for a name or password of more than 255 characters, more than 10,000 users, or more than 10,000 entries "
+        "of one subject",
         "Apache takes what its memory holds",
     ),
     "authorizationEnabled=true without authenticationEnabled=true": Difference(
-        "the server does not start", "Apache's broker believes whatever name a request gives"
+        "the server does not start", "Apache's broker believes any name that a request gives"
     ),
     "authenticationWhitelist, with authorization": Difference(
-        "a request that need not be signed is a user's if its signature is right, else nobody's",
-        "Apache believes the name that it gives, also that of a super user",
+        "a request that need not be signed is a user's if its signature is right, otherwise anonymous",
+        "Apache believes the name that it gives, even that of a super user",
     ),
     "361, 200070, 200071, 200151, with authorization": Difference(
         "what 11, 200050 and 200051 need: Sub of the topic and the group",
-        "Apache asks nothing of them: any user reads any topic by 361. Who sends them needs both for the heartbeats",
+        "Apache needs nothing for them: any user can read any topic by 361. Clients that send them need both for "
+        "their heartbeats anyway",
     ),
     "two entries of one resource that decide differently": Difference(
-        "Deny wins", "Apache means that too, and its sort puts Allow first"
+        "Deny wins", "Apache intends that, too, but its sort puts Allow first"
     ),
     "StatefulAuthenticationStrategy, StatefulAuthorizationStrategy": Difference(
-        "a change of a user or a policy counts at once; only a connection's signatures are not looked at again",
-        "Apache goes on by what it found before, up to a minute",
+        "a change of a user or a policy counts at once; only a connection's signatures are not checked again",
+        "Apache keeps its former results for up to a minute",
     ),
     "signatures: SecurityToken, __ZONE_NAME, __ZONE_MODE": Difference(
-        "with them or without, either is taken", "clients add them behind the signature, and Apache's broker refuses"
+        "accepted with them or without", "clients add them after the signature, and Apache's broker refuses"
     ),
     "25: settings of authentication and authorization": Difference(
-        "29, and nothing changes", "Apache says success, and goes on as before"
+        "29, and nothing changes", "Apache reports success, and goes on as before"
     ),
     "26: initAuthenticationUser, innerClientAuthenticationCredentials": Difference(
         "not listed", "Apache lists them with their passwords"
     ),
     "25: enableConsumeQueueExt=true": Difference(
-        "29 `enableConsumeQueueExt=true: this server does not do that`, and no start with it, nor on a store that has "
-        "`consumequeue_ext/`, nor by Spark: without it and `consumequeue/` the queues are made from the log",
-        "the bit maps would spare the read of messages that nobody wants; without them the answers are the same",
+        "29 `enableConsumeQueueExt=true: this server does not do that`. There is no start with it, nor on a store "
+        "that has `consumequeue_ext/`, and no read by Spark; without it and `consumequeue/` the queues are rebuilt "
+        "from the log",
+        "the bit maps would save reading unwanted messages; without them the answers are the same",
     ),
     "25: timerWheelSnapshotFlush=true": Difference(
-        "29, and no start with it, nor on a store that has such snapshots",
-        "the wheel is written in its own file; a snapshot that nobody reads would lose timers",
+        "29; no start with it, nor on a store that has such snapshots",
+        "the wheel is written in its own file; a snapshot that no broker reads would lose timers",
     ),
     "2001, 2004: limits for cold data, mode of reading": Difference(
-        "answered, kept and shown as by Apache; nothing is held back, and no mode is set",
-        "cold messages are read by threads, beside the others; the log is not mapped",
+        "answered, kept and shown as by Apache; nothing is throttled, and no mode is set",
+        "threads read cold messages, beside the others; the log is not mapped",
     ),
     "34, 46, 11: SQL92 expressions": Difference(
         "23 for more than 65,536 characters, 8,192 words and signs, or 48 levels",
         "Apache compiles any length, and ends in a StackOverflowError at some thousand levels",
     ),
     "34: SQL92 filters": Difference(
-        "10,000, with 4 Mi characters; the next one's pulls are answered 27", "Apache takes what its heap takes"
+        "10,000, with 4 Mi characters; the next one's pulls are answered 27", "Apache's limit is its heap"
     ),
-    "10, 310, 320: code 14": Difference(
-        "the reason stands behind Apache's text", "Apache's broker says it in its log only"
-    ),
+    "10, 310, 320: code 14": Difference("the reason follows Apache's text", "Apache's broker gives it only in its log"),
     "320: a message or the whole batch is too large": Difference(
         "13, and nothing of it is stored", "Apache fails with an exception, code 1, which clients try again"
     ),
@@ -351,10 +351,10 @@ NOT_RECORDED = {
         "the message is delivered once", "Apache delivers it once for each commit"
     ),
     "39: with CHECK_IMMUNITY_TIME_IN_SECONDS": Difference(
-        "the time in which the producer is let alone counts for no check",
-        "Apache counts its own looks, and gives the message up before it asked once",
+        "the time in which the producer is not asked counts as no check",
+        "Apache counts its own looks, and gives the message up before it has asked once",
     ),
-    "39: flag": Difference("kept", "Apache loses the flag of a message whose producer it asks about it"),
+    "39: flag": Difference("kept", "Apache loses the message's flag when it asks the producer"),
     "10, 310: half of a transaction with a delay": Difference(
         "delayed when it is committed", "Apache delays the half message, and drops it when its time has come"
     ),
@@ -363,130 +363,132 @@ NOT_RECORDED = {
     ),
     "36: a message that lies in a retry topic of POP": Difference(
         "RETRY_TOPIC is the topic it was first sent to",
-        "Apache's broker says the retry topic, where a dead letter that is sent again finds nobody",
+        "Apache's broker gives the retry topic, where a redriven dead letter finds no consumer",
     ),
     "10, 36, 310: a dead letter that was in light queues": Difference(
-        "it is in the dead letters alone",
-        "Apache's broker puts it into the light queues as well, where its group has it again, and it is a dead letter "
-        "again",
+        "it is only in the dead letters",
+        "Apache's broker also puts it into the light queues, where its group gets it again, and it becomes a dead "
+        "letter again",
     ),
     "11: a held pull whose time is up": Difference("answered within a second", "Apache looks every five seconds"),
     "34: heartbeats without subscriptions of an unknown group": Difference(
-        "IS_SUB_CHANGE true", "Apache says false, and the client never sends them again to a broker started anew"
+        "IS_SUB_CHANGE true", "Apache says false, and the client never sends them again to a restarted broker"
     ),
     "200050: the revive log": Difference(
         "check points and acknowledgements are appended to it at once, without the timer wheel",
-        "POP then needs no timers; each broker goes on with what the other has written, in the same form",
+        "POP then needs no timers; each broker continues the other's log, which has the same form",
     ),
     "200050: a message that was popped too often": Difference(
         "after the group's retryMaxTimes it goes to the dead letters",
-        "Apache's broker leaves that to its proxy, and without one hands it out for ever",
+        "Apache's broker leaves that to its proxy, and without one hands it out forever",
     ),
     "200050, 200054, 200070: one more of (topic, group, queue) than popPollingMapSize": Difference(
         "209, or pollingFull, as for maxPopPollingSize and popPollingSize",
-        "Apache gives up the place of the one that waited longest: its clients are never answered",
+        "Apache drops the one that waited longest: its clients are never answered",
     ),
-    "200050, 200054, 200070: more than 100,000 that wait, pulls among them": Difference(
+    "200050, 200054, 200070: more than 100,000 waiting requests, including pulls": Difference(
         "209, or pollingFull, whatever maxPopPollingSize says", "one table holds them all, and is bounded"
     ),
     "settings of POP: popLongPollingForceNotifyInterval": Difference(
-        "kept and shown", "a message that is wanted wakes who waits for it: nobody has to be woken by force"
+        "kept and shown", "a matching message wakes the waiting pop, so none has to be woken by force"
     ),
     "settings of POP: enablePopBufferMerge, enablePopBatchAck, popCk..., popConsumerKVServiceEnable": Difference(
         "kept and shown",
-        "check points and acknowledgements go into the revive log before the answer; Apache's buffer spares it writes",
+        "check points and acknowledgements go into the revive log before the answer; Apache's buffer saves it writes",
     ),
     "settings of POP: popReviveConcurrency, popReviveMaxAttemptTimes, popReviveMaxReturnSizePerRead": Difference(
         "kept and shown",
-        "the loop that owns the log puts what comes again; what cannot be put now is tried again each minute",
+        "the loop that owns the log appends messages that come again; failed appends are tried again each minute",
     ),
     "settings of POP: enablePopLog, enableLitePopLog, popConsumerKVServiceLog": Difference(
-        "kept and shown", "the log tells what goes wrong; `--log-level debug` tells more"
+        "kept and shown", "the log reports faults; `--log-level debug` reports more"
     ),
     "200050: after a crash": Difference(
-        "what was popped before it stays invisible until its time is over",
-        "Apache's broker pops it again, from the offset in consumerOffset.json",
+        "messages popped before it stay invisible until their time is over",
+        "Apache's broker pops them again, from the offset in consumerOffset.json",
     ),
     "15: numbers past Java's long": Difference("1, with the name of the field", "as 309 03"),
     "10, 310, 320: a zero byte in the properties": Difference(
         "13, and nothing is stored",
-        "no checksum covers properties: zeros in them tell a record that a power cut tore",
+        "no checksum covers properties, so zeros in them reveal a record that a power cut tore",
     ),
     "25, 318: values that would stop the server for others": Difference(
-        "29 `KEY=VALUE: …`, what is needed; nothing of the request is taken",
-        "Apache takes maxMessageSize=-5 and refuses every message from then on; what it clamps, we clamp",
+        "29 `KEY=VALUE: …` with the requirement; nothing of the request is taken",
+        "Apache takes maxMessageSize=-5 and then refuses every message; values that it clamps, we clamp",
     ),
     "a set under controllers: two brokers with one identity": Difference(
-        "the one that registered last is the broker of that id: heartbeats of the other are refused (904: 2014), it "
-        "has no role any more, and its log says what to do (event=identity-taken). Under Apache's controllers it "
-        "follows on, and does not lead",
-        "Apache's compare ids alone: when theirs is elected, both lead in one epoch",
+        "the one that registered last is the broker of that id. Heartbeats of the other are refused (904: 2014), it "
+        "loses its role, and its log says what to do (event=identity-taken). Under Apache's controllers it keeps "
+        "following, and does not lead",
+        "Apache's compare only ids: when theirs is elected, both lead in one epoch",
     ),
-    "1001: a member of the set that is not heard of, and stays in it": Difference(
-        "may; who joins must live (2006)",
-        "Apache's controller refuses every set that names one (2006): while a slave is cut off from the controllers "
-        "alone, its master cannot leave out another one that is lost, and sends are answered with 12",
+    "1001: a member that stays in the set while the controller does not hear it": Difference(
+        "allowed; a new member must be alive (2006)",
+        "Apache's controller refuses every set that names one (2006): while a slave is cut off only from the "
+        "controllers, its master cannot drop another lost slave, and sends are answered with 12",
     ),
     "1003: from the master itself": Difference(
-        "its term is over: another one of the in-sync set is elected, or nobody until it asks",
-        "a master that starts again may have lost the end of its log. Apache's controller, if it has not noticed the "
-        "end, lets it go on in its epoch, and two logs differ in one epoch",
+        "its term is over: another one of the in-sync set is elected, or none until it asks",
+        "a master that restarts may have lost the end of its log. If Apache's controller has not noticed the restart, "
+        "the master continues in its epoch, and two logs differ in one epoch",
     ),
     "106: two brokers of one name and id": Difference(
-        "displacedBrokers, which is there only then, tells of the one whose place the other has; its log warns",
-        "Apache's nameserver tells the one that registered last, and nothing of the other: `doctor` needs both",
+        "displacedBrokers, a field only in this case, lists the broker whose place the other has taken; the log warns",
+        "Apache's nameserver lists only the one that registered last, but `doctor` needs both",
     ),
     "1006: an empty list of names": Difference(
         "all sets",
-        "a set without a master is registered at no nameserver, so `doctor` finds it here alone. Apache's controller "
+        "a set without a master is registered at no nameserver, so `doctor` finds it only here. Apache's controller "
         "answers 1 `not set any response code`",
     ),
     "1011: isCleanLivingBroker=true": Difference(
-        "the ids that are named, or all; 2009 if one of them is alive",
-        "Apache's controller wipes the whole set whatever ids are named, and brokers that run cannot register again",
+        "the named ids, or all; 2009 if one of them is alive",
+        "Apache's controller wipes the whole set whatever ids are named, and running brokers cannot register again",
     ),
     "1013: an id that is free and not the next one": Difference(
-        "2014", "Apache's controller gives it away, and counts on: members that never were"
+        "2014", "Apache's controller gives it away and counts on, which leaves members that never existed"
     ),
     "1002: the first epoch of a set": Difference(
-        "1; where its first master has a log, the one behind the last of that",
-        "Apache's controller begins at 1. A broker of ours leads in no epoch that is older than its log; it has such a "
-        "log where the controller's directory was lost",
+        "1; if its first master has a log, the one after the log's last",
+        "Apache's controller begins at 1. Our broker leads in no epoch that is older than its log; it has such a log "
+        "if the controller's directory was lost",
     ),
     "1002: the first master of a set": Difference(
-        "2012 for an id that nobody has", "Apache's controller elects it, and the set has a master without an address"
+        "2012 for an id that no broker has",
+        "Apache's controller elects it, and the set has a master without an address",
     ),
     "the connection of a broker's heartbeats ends": Difference(
-        "it is dead if its address refuses a connection; else it lives until its heartbeat time-out",
-        "a proxy may have ended it, and a master that lives has its lease. Apache's controller elects another at once",
+        "it is dead if its address refuses a connection, otherwise alive until its heartbeat time-out",
+        "a proxy may have ended the connection, and a live master has its lease. Apache's controller elects another "
+        "at once",
     ),
-    "elections in the first ten seconds of a controller, and in those after it stood still itself": Difference(
-        "none, but of a set that never had a master: 1002 is answered 2012 with the reason, 1011 with 2009",
-        "nobody was heard of before, so the best replica may be one of those that seem dead",
+    "elections in the first ten seconds of a controller, and in the ten seconds after it stood still": Difference(
+        "none, except of a set that never had a master: 1002 is answered 2012 with the reason, 1011 with 2009",
+        "the controller has heard no broker before, so the best replica may be one of those that seem dead",
     ),
     "elections: masterEpoch": Difference(
-        "rises by one if nobody can be elected", "Apache's controller tries three times, and counts each"
+        "rises by one if no broker can be elected", "Apache's controller tries three times, and counts each"
     ),
     "elections: the longest log": Difference(
-        "by the whole difference of the offsets", "Apache has it in 32 bits: past 2 GiB the shorter log may win"
+        "by the whole difference of the offsets", "Apache computes it in 32 bits: past 2 GiB the shorter log may win"
     ),
     "1009: enableElectUncleanMaster": Difference(
-        "until the controller ends; for longer it is set at the start",
+        "holds until the controller ends; to keep it, set it at the start",
         "Apache writes it into its file: a switch that gives up messages is easily left on",
     ),
-    "1008: who is told": Difference(
-        "who lives, and the former master",
-        "a master that froze hears of the election as soon as it goes on; under Apache's controller it acts as master "
+    "1008: which brokers are notified": Difference(
+        "live ones, and the former master",
+        "a master that froze learns of the election as soon as it wakes; under Apache's controller it acts as master "
         "until it asks, up to five seconds later",
     ),
     "several controllers": Difference(
         "their state is in etcd (`--etcd`), and one of them leads; without it one controller, which always leads. "
         "controllerType=jRaft is refused",
         "etcd has the quorum: ours and Apache's controllers cannot be mixed in one group. Our brokers and Apache's "
-        "follow three of either",
+        "work with three of either kind",
     ),
     "28: unwriteableReason": Difference(
-        "a key more, while the broker refuses messages", "Apache's broker says the reason in its log only"
+        "an additional key, while the broker refuses messages", "Apache's broker gives the reason only in its log"
     ),
     "12: answers past 12 MiB": Difference("cut after a whole message", "a longer frame closes the connection"),
 }

@@ -24,16 +24,15 @@ class Family(NamedTuple):
 
 FAMILIES = (
     Family(
-        "where users and policies are kept, and what is kept of them in memory",
+        "where users and policies are kept, and how they are cached",
         "all of them are in memory and in config/auth.json, and a change counts from the next request on",
         r"""
         aclCache.* userCache.* statefulAuthorization.* authConfigPath clusterName configName
         """,
     ),
     Family(
-        "containers of brokers, DLedger's log, what an acting master sends elsewhere",
-        "not served; masters, slaves, acting ones too, and sets under controllers are "
-        "([replication.md](replication.md))",
+        "containers of brokers, DLedger's log, delivery by an acting master at another broker",
+        "not served; masters, slaves, acting masters and sets under controllers are ([replication.md](replication.md))",
         r"""
         ha[A-Z].* .*[cC]ontroller.* .*[sS]lave.* .*InSync.* totalReplicas replicasPer.*
         .*DLeger.* .*DLedger.* duplicationEnable preferredLeaderId
@@ -44,7 +43,7 @@ FAMILIES = (
     ),
     Family(
         "groups of controllers",
-        "there is one controller, whose log is its own",
+        "there is one controller, with its own log",
         r"""
         electMasterMaxRetryCount isProcessReadEvent jraftConfig mappedFileSize controllerType
         """,
@@ -63,7 +62,7 @@ FAMILIES = (
     ),
     Family(
         "RocksDB",
-        "its files are not kept here",
+        "this server has no such files",
         r"""
         .*[rR]ocks[dD][bB].* .*RocksDB.* combine.* memTable.* bottomMost.* storeType
         useSingleRocksDBForAllConfigs configManagerVersion persistConsumerOffsetIncrementally popConsumerKV.*
@@ -81,8 +80,8 @@ FAMILIES = (
         """,
     ),
     Family(
-        "how often files are flushed and looked at",
-        "the flush follows what was written, and recovery and retention follow from the files themselves",
+        "how often files are flushed and checked",
+        "flushes follow writes, and recovery and retention depend only on the files",
         r"""
         flush(CommitLog|ConsumeQueue)LeastPages flushCommitLogT.* flushInterval.* flushDelay.*
         flushConsumerOffsetHistory.* flushLeastPages.* wakeFlush.* checkCommitLogOffsetOnRecover
@@ -94,7 +93,7 @@ FAMILIES = (
     ),
     Family(
         "the form of the store",
-        "there is one: that of Apache's defaults, in one directory",
+        "there is only one: that of Apache's defaults, in one directory",
         r"""
         readOnlyCommitLogStorePaths storePathCommitLog autoMessageVersionOnTopicLen maxTopicLength
         (enabledAppend|forceVerify)PropCRC messageIndexSafe indexFile.*Enable
@@ -134,21 +133,21 @@ FAMILIES = (
     ),
     Family(
         "lite topics' events and checks",
-        "a message wakes who waits for it, and subscriptions end with a connection",
+        "a message wakes the request that waits for it, and subscriptions end with a connection",
         r"""
         enableLiteEventMode lite(Event|Subscription).* maxClientEventCount enableLmqStats liteLag.*
         """,
     ),
     Family(
         "delays and timers",
-        "each delay level and the wheel have a task of their own, which goes on until everything due is delivered",
+        "each delay level and the wheel have a task, which runs until everything due is delivered",
         r"""
         scheduleAsync.* enableSchedule.* delayOffsetUpdateVersionStep consumerOffsetUpdateVersionStep timer.*
         """,
     ),
     Family(
         "statistics, metrics and logs",
-        "counters are kept for whoever asks (315, `/metrics`); nothing is pushed, and no other log is written",
+        "counters can be read (315, `/metrics`); nothing is pushed, and no other log is written",
         r"""
         account.* autoDeleteUnusedStats commercial.* enable(Connection|Detail|Lag|Message|Remoting).*
         enable(Request|Stats|Transaction)(Metrics|Stat)? metric.* maxStatsIdle.* printChannel.* isolateLogEnable
@@ -157,7 +156,7 @@ FAMILIES = (
     ),
     Family(
         "registration",
-        "a broker tells every nameserver of every change, and of everything every 30 s",
+        "a broker reports every change to every nameserver, and everything every 30 s",
         r"""
         compressedRegister forceRegister enableS(ingleTopicRegister|plitReg.*)
         splitRegistrationSize unRegisterBroker.* fetchNam.* updateNameServerAddrPeriod loadBalancePoll.*
@@ -166,7 +165,7 @@ FAMILIES = (
     ),
     Family(
         "sockets",
-        "the loop reads and writes as much as fits, and closes whoever does not read",
+        "the loop reads and writes as much as fits, and closes connections that do not read",
         r"""
         server(Pooled|Selector|Socket|Worker).* writeBuffer.* useEpoll.* shutdownWaitTimeSeconds
         enableShutdownGracefully client(Pooled|Channel|Close|Socket|Worker).* channelNotActiveInterval
@@ -174,23 +173,23 @@ FAMILIES = (
         """,
     ),
     Family(
-        "what only Apache's proxy asks for",
+        "requests of Apache's proxy",
         "there is no proxy",
         r"""
         broadcastOffset.* enableBroadcastOffsetStore subscriptionExpiredTimeout forwardTimeout
         """,
     ),
     Family(
-        "consumers that fall behind, or are told late",
-        "who is behind reads beside the others, by threads, and members are told at once",
+        "consumers that fall behind, or are notified late",
+        "consumers that are behind read by threads, beside the others, and members are notified at once",
         r"""
         disableConsumeIfConsumerReadSlowly consumerFallbehindThreshold realTimeNotifyConsumerChange
         enableRegisterProducer useStaticSubscription enableCreateSysGroup
         """,
     ),
     Family(
-        "where it is",
-        "the command line says it, or there is none",
+        "where files are",
+        "the command line sets it, or it does not exist here",
         r"""
         rocketmqHome brokerConfigPath configStorePath messageStorePlugIn
         """,
