@@ -1,4 +1,4 @@
-"""The log of changes: what is in it, what never is, and that it stands in nobody's way."""
+"""The log of changes: what it holds, what it never holds, and that it blocks no command."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_it_is_listed_by_time_context_and_command(rmqadmin: Rmqadmin, fresh: Cal
     def listed(*words: str) -> list[str]:
         return [item["command"] for item in rmqadmin("audit", *words, "-o", "json").items]
 
-    assert listed() == ["updateTopic", "deleteTopic", "deleteTopic"]  # of the broker and of the name server
+    assert listed() == ["updateTopic", "deleteTopic", "deleteTopic"]  # on the broker and on the name server
     assert listed("--command", "updatetopic") == ["updateTopic"]
     assert listed("--limit", "1") == ["deleteTopic", "deleteTopic"]
     assert listed("--from", "-1h") == listed("--context", "none") == listed()
@@ -149,7 +149,7 @@ def test_a_command_that_was_killed_is_unfinished(
     rmqadmin: Rmqadmin, fresh: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pid = os.fork()
-    if pid == 0:  # what kill -9 leaves: no line of the end
+    if pid == 0:  # as kill -9 leaves it: without an end line
 
         def killed(admin: AdminClient, *_: object) -> None:
             admin._before_change()

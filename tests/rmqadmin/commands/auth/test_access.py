@@ -1,4 +1,4 @@
-"""Users and ACL: what is planned, what is kept, and that no password is shown."""
+"""Users and ACLs: what is planned, what is kept, and that no password is shown."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.replayed import Replayed
 
 
 class AccessKeeper:
-    """Answers as a broker that keeps users and ACL, and changes them."""
+    """Answers like a broker that keeps users and ACLs, and changes them."""
 
     def __init__(self) -> None:
         self.users = {"alice": UserAccount(username="alice", password="alice-password", user_type="Normal")}
@@ -77,7 +77,7 @@ def test_an_update_changes_one_thing_and_says_what_it_was(rmqadmin: Rmqadmin) ->
 def test_a_password_comes_from_standard_input_or_is_asked_for(
     rmqadmin: Rmqadmin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And is then in no list of processes."""
+    """Such a password is in no list of processes."""
     keeper = AccessKeeper()
     with Replayed(answers=[keeper]) as broker:
         where = ("-b", broker.address, "-n", broker.address)

@@ -1,5 +1,5 @@
-"""After a session with a guarded broker no secret is anywhere but where it belongs: not in what commands say, in files
-of the program, in logs, in the store, or in the list of processes."""
+"""After a session with a guarded broker, secrets are only where they belong: not in the output of commands, the
+program's files, logs, the store or the list of processes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SECRETS = {
     name: f"{name}-Xk7/qP9z+{name}"
     for name in ("root", "inner", "piped", "changed", "applied", "on-the-line", "guessed")
 }
-"""Each found by nothing but itself."""
+"""No secret is part of another one."""
 
 CONFIG = f"""\
 authenticationEnabled=true
@@ -46,7 +46,7 @@ acls:
 
 @pytest.fixture
 def given(tmp_path: Path) -> Path:
-    """What a person wrote for us to read, secrets and all."""
+    """The files that a user wrote for the programs to read, with their secrets."""
     directory = tmp_path / "given"
     directory.mkdir()
     for name, text in {"server.conf": CONFIG, "wanted.yaml": WANTED, "root": SECRETS["root"]}.items():
@@ -64,7 +64,7 @@ def guarded(given: Path, tmp_path: Path) -> Iterator[Server]:
 
 
 def spellings(secret: str) -> list[bytes]:
-    """As it is, and as a body or a header may hold it."""
+    """The secret as it is, and as a body or a header may hold it."""
     plain = secret.encode()
     return [plain, base64.b64encode(plain).rstrip(b"=")[:-1], plain.hex().encode(), secret.encode("utf-16-le")]
 
@@ -74,7 +74,7 @@ def found_in(text: bytes) -> list[str]:
 
 
 class Session:
-    """Command lines, what they said, and what should not be in it."""
+    """Runs command lines and checks that their output holds no secret."""
 
     def __init__(self, rmqadmin: Rmqadmin, monkeypatch: pytest.MonkeyPatch):
         self._run, self._monkeypatch = rmqadmin, monkeypatch
@@ -101,7 +101,7 @@ def test_no_secret_is_left_behind(
             rmqadmin("-o", "json", "context", *words)
         rmqadmin("config", "show")
 
-        # What changes users, whose trail is kept.
+        # Commands that change users and leave a trail.
         rmqadmin("createUser", *on, "-u", "app", "--password-stdin", stdin=SECRETS["piped"] + "\n")
         rmqadmin("updateUser", *on, "-u", "app", "--password-stdin", stdin=SECRETS["changed"] + "\n")
         rmqadmin("createUser", *on, "-u", "typed", "-p", SECRETS["on-the-line"])
@@ -113,7 +113,7 @@ def test_no_secret_is_left_behind(
         rmqadmin("updateBrokerConfig", *on, "-k", "transactionCheckMax", "-v", "16")
         rmqadmin("snapshot", "save", "kept", *on)
 
-        # What tells of the broker, in every form.
+        # Commands that show the broker's state, in every format.
         rmqadmin("sendMessage", "-t", "Letters", "-p", "a letter")
         assert "a letter" in rmqadmin("printMsg", "-t", "Letters").out
         for format in Format:
@@ -127,10 +127,10 @@ def test_no_secret_is_left_behind(
         ]  # fmt: skip
         for each in telling:
             rmqadmin(*each)
-        rmqadmin("doctor", status=None)  # which depends on the machine
+        rmqadmin("doctor", status=None)  # the status depends on the machine
         rmqadmin("bench", "send", "Letters", "--duration", "0.3", "--warm-up", "0", "--processes", "2", "--yes")
 
-        # What goes wrong, and with --debug says where.
+        # Commands that fail, also with --debug, which shows where.
         monkeypatch.setenv("RMQADMIN_ACCESS_KEY", "root")
         monkeypatch.setenv("RMQADMIN_SECRET_KEY", SECRETS["guessed"])
         assert "check signature failed" in rmqadmin("getBrokerConfig", *on, status=4).err
@@ -145,7 +145,7 @@ def test_no_secret_is_left_behind(
         rmqadmin("-o", "json", *taken, stdin=SECRETS["piped"], status=1)
         rmqadmin("deleteUser", *on, "-u", "typed", "--yes")
 
-        shown = run("listUser", *on, "--output", "mqadmin").out  # as Apache's, and because it was asked for
+        shown = run("listUser", *on, "--output", "mqadmin").out  # mqadmin's format shows passwords, and was asked for
         assert found_in(shown.encode()) == ["root", "inner", "changed", "applied"]
     assert len(processes) > 3, "the test looked at the list of processes"
     assert [argv for argv in processes if found_in(argv)] == []
@@ -155,7 +155,8 @@ def test_no_secret_is_left_behind(
 
 
 def the_files(tmp_path: Path, given: Path) -> None:
-    """The broker's table of users has what it needs, and is its owner's alone; so is all that the program wrote."""
+    """The broker's user tables hold the secrets it needs. They and all files of the program are readable by the owner
+    alone."""
     written = [path for path in tmp_path.rglob("*") if path.is_file() and given not in path.parents]
     tables = [path for path in written if path.name.startswith("auth.json")]
     assert len(tables) > 1, "one in the store, one in the snapshot"

@@ -1,5 +1,5 @@
-"""The short commands about users and policies, on a real guarded broker: what they change, how that is taken back, and
-that ``acl can`` says what the broker then does."""
+"""The short commands about users and policies, on a real guarded broker: what they change, how to undo that, and that
+``acl can`` predicts what the broker does."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def take_back(signed: Rmqadmin, said: str) -> None:
 
 
 def test_actions_are_granted_and_revoked_one_by_one_and_taken_back(signed: Rmqadmin) -> None:
-    """An entry gains and loses actions; what was before is one command away."""
+    """An entry gains and loses actions, and one command restores the earlier ones."""
     states = [entries(signed)]
     said = []
     for words, expected in (

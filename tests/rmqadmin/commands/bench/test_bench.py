@@ -1,4 +1,4 @@
-"""``bench`` on a real broker: what it says was stored is stored, what was sent is received; short runs, no bars."""
+"""``bench`` on a real broker: its counts match what was stored and received. The runs are short and have no bars."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.support.servers import Server, until
 
 SHORT = ("--duration", "0.2", "--warm-up", "0")
 LONGER = ("--duration", "0.7", "--warm-up", "0")
-"""Time for three answers, however busy the machine is."""
+"""Long enough for three answers on a busy machine."""
 QUEUES = 3
 
 
@@ -112,7 +112,7 @@ def test_a_topic_is_made_and_removed_on_request_only(
     assert (ran.status, ran.document["summary"]["queues"]) == (0, 2)
     assert name not in admin.topic_list()
     assert rmqadmin("bench", "send", topic, "--create", "--remove", *SHORT).status == 0
-    assert topic in admin.topic_list()  # it was there before
+    assert topic in admin.topic_list()  # the topic existed before
 
 
 def test_a_topic_in_use_is_flooded_only_if_that_was_said(
@@ -156,7 +156,7 @@ def test_ctrl_c_ends_with_the_figures_so_far(terminal: Terminal, topic: str) -> 
 
 @pytest.mark.slow
 def test_no_pager_takes_the_rows_of_a_load(terminal: Terminal, topic: str) -> None:
-    """Once the screen was full, rows and figures were in a pager, while the load went on."""
+    """Once the screen was full, a pager used to take rows and figures while the load went on."""
     words = ("--duration", "2.5", "--warm-up", "0", "--interval", "0.05", "--rate", "200")
     child = terminal("bench", "send", topic, *words, env={"RMQADMIN_PAGER": "false"})
     assert status(child) == 0
@@ -198,7 +198,7 @@ def test_a_read_only_context_permits_no_load(
 
 
 class Closing:
-    """A server that takes each connection, reads once, and closes it."""
+    """A server that reads once from each connection and closes it."""
 
     def __init__(self) -> None:
         self._listening = socket.create_server(("127.0.0.1", 0))

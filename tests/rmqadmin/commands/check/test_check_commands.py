@@ -1,4 +1,4 @@
-"""``check``: on a real broker, by exit status and by the line that a monitoring system reads."""
+"""``check`` on a real broker: its exit status and the line that a monitoring system reads."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COUNT = 5
 
 @pytest.fixture(scope="module")
 def group(server: Server, fresh: Callable[[str], str]) -> str:
-    """It is five messages behind in one topic, and has five dead letters."""
+    """A group that is five messages behind in one topic and has five dead letters."""
     name, topic = fresh("CheckGroup"), fresh("CheckTopic")
     with AdminClient(server.namesrv_addr) as admin:
         admin.create_group(server.broker_addr, SubscriptionGroupConfig(group_name=name))
@@ -97,7 +97,8 @@ def test_a_broker_that_serves_and_one_that_is_not_there(rmqadmin: Rmqadmin, serv
 
 
 def test_a_broker_is_named_by_its_address_too(rmqadmin: Rmqadmin, server: Server, group: str) -> None:
-    """As mqadmin's -b has it. `check broker` told of one that serves that it is not registered."""
+    """An address as for mqadmin's -b. `check broker` used to call a serving broker unregistered when given its
+    address."""
     for check in (["broker"], ["disk", "-c", "100%"], ["ha"], ["lag", "-g", group, "-w", "1k"]):
         ran = [rmqadmin("-o", "json", "check", *check, "-b", said) for said in ("broker-a", server.broker_addr)]
         by_name, by_addr = ([item["name"] for item in each.items] for each in ran)
@@ -117,7 +118,7 @@ def test_dead_letters_all_and_new_ones(rmqadmin: Rmqadmin, server: Server, group
 
 
 def test_dead_letters_of_a_group_that_is_none_are_unknown(rmqadmin: Rmqadmin) -> None:
-    """A mistyped name was OK for ever, and said so."""
+    """A mistyped name used to be OK for ever."""
     ran = rmqadmin("check", "dlq", "-g", "MistypedGroup")
     assert (ran.status, ran.out) == (3, "UNKNOWN - MistypedGroup: no broker knows the group MistypedGroup\n")
 

@@ -45,7 +45,7 @@ def group(fresh: Callable[[str], str]) -> str:
 
 @pytest.fixture
 def online(server: Server, group: str) -> Online:
-    """``online("client", info)``: one client of the group, until it is left."""
+    """``online("client", info)``: one client of the group, online until its context ends."""
 
     def connect(client_id: str, said: ConsumerRunningInfo) -> TalkingConsumer:
         consumer = ConsumerData(group_name=group, subscription_data_set=[SubscriptionData(topic="T")])
@@ -71,7 +71,7 @@ def test_all_clients_of_a_group_are_asked(
         )
         assert (first["cached_count"], len(first["problems"]), second["problems"]) == (7, 1, [])
         assert ran.document["summary"] == {"same_subscription": False, "problem_count": 1}
-        assert list(tmp_path.glob("*/one")) == []  # files are written only in mqadmin's format
+        assert list(tmp_path.glob("*/one")) == []  # only mqadmin's format writes files
         text = rmqadmin(*args, "--output", "mqadmin").out
         assert text.endswith("\n\nWARN: Different subscription in the same group of consumer!!!")
         (path,) = tmp_path.glob("*/one")
@@ -94,8 +94,8 @@ def test_one_client_in_detail(rmqadmin: Rmqadmin, server: Server, group: str, on
 
 
 def test_a_person_reads_what_is_wrong_and_with_s_the_stacks(rmqadmin: Rmqadmin, group: str, online: Online) -> None:
-    """Of a problem 80 columns showed the beginning of the client's id; -s showed nothing to anybody but mqadmin's
-    readers, and doctor and a page advised it."""
+    """At 80 columns a problem used to be cut off after the beginning of the client's id. -s, which doctor and a page
+    advise, used to show stacks only in mqadmin's format."""
     said = info(state=ProcessQueueInfo(cached_msg_count=7, last_consume_timestamp=time.time_ns() // 1_000_000 - 70_000))
     said.jstack = "main  TID: 1\n  at Listener.consume\n"
     with online("one", said), online("two", info()):
@@ -151,8 +151,8 @@ def test_clients_that_have_just_started_may_want_something_else() -> None:
 
 
 def test_the_running_info_of_a_client(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Apache's client sends its properties in another order than the tool prints them. test_mqadmin_texts_of_servers
-    tests that order; it is left out here."""
+    """Apache's client sends its properties in another order than the tool prints. test_mqadmin_texts_of_servers tests
+    that order; this test ignores it."""
     import time
 
     monkeypatch.setenv("TZ", "UTC")

@@ -12,6 +12,6 @@ from tests.support.servers import Server
 
 @pytest.fixture(scope="package")
 def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Its name is Other."""
+    """A cluster named Other."""
     with servers.standalone(tmp_path_factory.mktemp("other"), "--set", "brokerClusterName=Other") as running:
         yield running

@@ -1,4 +1,4 @@
-"""``context validate``: every check, and what it says when it fails."""
+"""``context validate``: every check, and its text when it fails."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Add = Callable[..., None]
 
 @pytest.fixture
 def add(run: Rmqadmin, server: Server) -> Add:
-    """``add("-c", "X")``: a context ``live`` of the shared server."""
+    """``add("-c", "X")``: adds a context ``live`` of the shared server."""
 
     def make(*args: str, addr: str = server.namesrv_addr) -> None:
         assert run("context", "add", "live", "-n", addr, *args).status == 0
@@ -54,7 +54,7 @@ def test_a_name_server_that_is_down_is_told_from_one_that_is_up(run: Rmqadmin, a
     assert "1 of 7 checks failed: live: " in ran.err
     found = checks(ran)
     assert [check for check, (ok, _) in found.items() if not ok] == ["name server 127.0.0.1:1"]
-    assert found[f"broker {server.broker_addr}"][0]  # which the other one told of
+    assert found[f"broker {server.broker_addr}"][0]  # the other name server knows this broker
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from tests.support.servers import Server
 
 @pytest.fixture
 def both(run: Rmqadmin, server: Server, other: Server) -> Rmqadmin:
-    """``here`` is the shared server, ``there`` the other; ``here`` is in use."""
+    """``here`` is the shared server, ``there`` the other. ``here`` is in use."""
     assert run("context", "add", "here", "-n", server.namesrv_addr, "--use").status == 0
     assert run("context", "add", "there", "-n", other.namesrv_addr, "-c", "Other", "--color", "red").status == 0
     return run
@@ -48,13 +48,13 @@ def test_the_notice_about_a_name_server_is_gone_with_a_context(both: Rmqadmin) -
 
 
 def test_a_contexts_cluster_is_that_of_commands_that_need_one(both: Rmqadmin, other: Server, server: Server) -> None:
-    """Unless a cluster or a broker is named, and only where mqadmin would refuse to go on."""
+    """The context's cluster counts only where mqadmin requires a cluster or a broker and none is given."""
     assert both("context", "use", "there").status == 0
     assert both("updateTopic", "-t", "OfContext", "-r", "1", "-w", "1").status == 0
     assert other.broker_addr in both("getBrokerConfig", "-o", "json").out
-    assert both("deleteTopic", "-t", "OfContext").status == 0  # where -c is required
+    assert both("deleteTopic", "-t", "OfContext").status == 0  # -c is required here
     assert both("updateTopic", "-t", "OfContext", "-c", "No").status == 5
-    ran = both("brokerStatus", "-b", server.broker_addr)  # of another cluster
+    ran = both("brokerStatus", "-b", server.broker_addr)  # a broker of another cluster
     assert ran.status == 0
     assert both("context", "use", "here").status == 0
     assert "Missing required option: -b or -c" in both("brokerStatus").err
@@ -80,7 +80,7 @@ def test_one_that_is_broken_is_mended_by_name_of_line(both: Rmqadmin) -> None:
         "hint: Did you mean protected? `rmqadmin context edit here` opens the file.",
     ]
     assert both("context", "ls").status == 0
-    assert both("topicList", "--context", "none", "-n", "127.0.0.1:1").status == 3  # and nobody is shut in
+    assert both("topicList", "--context", "none", "-n", "127.0.0.1:1").status == 3  # a broken context locks nobody in
 
 
 def test_show_has_what_the_file_says_and_edit_changes_it(both: Rmqadmin, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,7 +133,7 @@ def test_a_context_that_is_removed_is_not_in_use(both: Rmqadmin) -> None:
 
 
 def test_a_relative_file_of_a_key_is_that_of_the_shell(both: Rmqadmin, tmp_path: Path, server: Server) -> None:
-    """Not of the directory where contexts are."""
+    """A relative path counts from the shell's directory, not from the contexts' directory."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path)
         Path("ak").write_text("ak")
@@ -181,8 +181,8 @@ def test_the_file_of_settings_is_gone_by_and_checked(both: Rmqadmin) -> None:
 
 
 def test_what_the_environment_chooses_is_what_is_in_use_here(both: Rmqadmin, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`context ls` marked the one that was put into use, whatever commands went by; and who put another one into use
-    was not told that it counts elsewhere alone."""
+    """`context ls` used to mark the context that `context use` chose, whatever context commands used. `context use` did
+    not say that the environment overrides it here."""
     assert both("-o", "json", "--context", "there", "context", "show").document["summary"]["context"] == "there"
     monkeypatch.setenv("RMQADMIN_CONTEXT", "there")
     listed = {item["context"]: item["in_use"] for item in both("-o", "json", "context", "ls").items}

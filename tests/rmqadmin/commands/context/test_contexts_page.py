@@ -1,4 +1,4 @@
-"""``docs/contexts.md``: its examples work in their order, and its table is that of the program."""
+"""``docs/contexts.md``: its examples work in their order, and its table matches the program."""
 
 from __future__ import annotations
 

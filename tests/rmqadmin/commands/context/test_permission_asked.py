@@ -1,4 +1,4 @@
-"""Read-only and protected contexts, as a script and a person at a terminal meet them."""
+"""Read-only and protected contexts, as a script and as a person at a terminal meet them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ IN_LIVE = ("--context", "live")
 
 @pytest.fixture
 def live(run: Rmqadmin, server: Server) -> Callable[..., None]:
-    """``live("--read-only")``: gives the context ``live``, which is that of the shared server, its marks."""
+    """``live("--read-only")``: marks the context ``live``, which is that of the shared server."""
 
     def make(*marks: str) -> None:
         args = ("context", "add", "live", "-n", server.namesrv_addr, "-c", CLUSTER, "--color", "red", *marks)
@@ -62,7 +62,7 @@ def test_its_name_server_is_guarded_by_whatever_name_it_is_called(
     rmqadmin: Rmqadmin, server: Server, live: Callable[..., None], topic: str
 ) -> None:
     live("--read-only")
-    assert rmqadmin("deleteTopic", "-c", CLUSTER, "-t", topic).status == 4  # by NAMESRV_ADDR
+    assert rmqadmin("deleteTopic", "-c", CLUSTER, "-t", topic).status == 4  # reached by NAMESRV_ADDR
     assert rmqadmin("deleteTopic", "-c", CLUSTER, "-t", topic, "-n", f"{server.namesrv_addr};h:1").status == 4
     assert rmqadmin("--context", "none", "deleteTopic", "-c", CLUSTER, "-t", topic).status == 4
     assert perm(rmqadmin, topic) == 6

@@ -1,4 +1,4 @@
-"""The commands of ``docs/dead-letters.md``, run one after the other as they stand, for a group of this test's own."""
+"""Runs the commands of ``docs/dead-letters.md`` unchanged and in order, for this test's own group."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COUNT = 12
 
 @pytest.fixture
 def topics(server: Server, fresh: Callable[[str], str]) -> tuple[str, str]:
-    """A group with twelve dead letters, four of them refunds, and the topic that they came from."""
+    """A group with twelve dead letters, four of them refunds, and the topic they came from."""
     group, origin = fresh("PageGroup"), fresh("PageOrigin")
     with AdminClient(server.namesrv_addr) as admin:
         for topic in (origin, dlq_topic(group), retry_topic(group)):

@@ -28,7 +28,7 @@ COUNT = 6
 
 @dataclass
 class Dead:
-    """Six dead letters of a group of its own, and the empty topic that they came from."""
+    """Six dead letters of a fresh group, and the empty topic they came from."""
 
     server: Server
     group: str
@@ -87,7 +87,7 @@ def test_show_takes_the_conditions_of_redrive(rmqadmin: Rmqadmin, dead: Dead) ->
         (["--tag", "T1 || T4"], [1, 4]),
         (["--key", "k3"], [3]),
         (["--jsonpath", "$.kind=even"], [0, 2, 4]),
-        (["--json", "$.kind=even"], [0, 2, 4]),  # as it was called first
+        (["--json", "$.kind=even"], [0, 2, 4]),  # the option's older name
         (["--grep", "(?i)KIND.*EV", "--sql92", "KEYS <> 'k2'"], [0, 4]),
         (["--property", "REPLAY_ROUND=2"], [5]),
         (["--sql92", "REPLAY_ROUND = '0' AND KEYS <> 'k1'", "--tag", "T1 || T2 || T5"], [2]),
@@ -102,7 +102,7 @@ def test_show_takes_the_conditions_of_redrive(rmqadmin: Rmqadmin, dead: Dead) ->
 
 
 def test_a_dry_run_comes_first_and_its_job_sends_what_it_showed(rmqadmin: Rmqadmin, dead: Dead) -> None:
-    """A second redrive sends nothing twice."""
+    """A second redrive sends no message again."""
     dry = rmqadmin("-o", "json", "dlq", "redrive", dead.group, "--jsonpath", "$.kind=odd", "--job", "odd")
     assert (dry.status, dead.redriven()) == (0, [])
     assert dry.document["summary"]["selected"] == 3
@@ -176,7 +176,7 @@ def test_an_interrupted_job_is_found_by_its_selection(rmqadmin: Rmqadmin, dead: 
 
 
 def test_very_many_are_proposed_to_spark(rmqadmin: Rmqadmin, dead: Dead, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spark takes the same job."""
+    """Spark accepts the same job."""
     monkeypatch.setattr(dlq_redrive, "SPARK_IS_FASTER_MESSAGES", COUNT - 1)
     ran = rmqadmin("dlq", "redrive", dead.group, "--job", "many")
     assert "faster by: rmqadmin spark-replay --execute --job many" in ran.err
@@ -192,7 +192,7 @@ def test_conditions_that_are_none_are_refused(rmqadmin: Rmqadmin, dead: Dead, ar
 
 
 def test_at_a_terminal_of_80_columns(dead: Dead, tmp_path: Path) -> None:
-    """The plan is shown, the job's name is asked for, and no line is longer than the terminal."""
+    """The program shows the plan and asks for the job's name, and no line is longer than the terminal."""
     env = {
         "PATH": "/usr/bin:/bin", "TERM": "xterm", "NAMESRV_ADDR": dead.server.namesrv_addr, "NO_COLOR": "1",
         "XDG_CONFIG_HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path),

@@ -1,5 +1,5 @@
-"""``dlq redrive`` is killed at each of its durable steps, and called again. Kills between two of them, in the middle of
-sending, are in ``tests/spark_tools/replay/engines/test_local_faults.py``."""
+"""``dlq redrive`` is killed at each of its durable steps and called again.
+``tests/spark_tools/replay/engines/test_local_faults.py`` has the kills between two steps, in the middle of sending."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from tests.support.quick import first_is_quick
 
 COUNT, WAVE = 120, 60
 SYNCS = 11
-"""Two for the plan and two for the new ledger (file and directory), then one a line: the beginning, fence and done of
-two waves, the end, and the audit's note."""
+"""Two for the plan and two for the new ledger (file and directory), then one for each line: the beginning, fence and
+done of two waves, the end, and the audit's note."""
 FIRST_DONE = 7
 
 COMMAND = """
@@ -42,7 +42,7 @@ status = cli.run(sys.argv[2:])
 print("syncs:", syncs, file=sys.stderr)
 sys.exit(status)
 """
-"""The program, which dies instead of its n-th fsync: what it wrote before is in the file, and what follows is not."""
+"""The program, which dies instead of its n-th fsync. What it wrote before is in the file; nothing follows."""
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 
 class Redrive:
-    """One redrive of ``COUNT`` new dead letters, as often as it takes."""
+    """One redrive of ``COUNT`` new dead letters, run as often as it takes."""
 
     def __init__(self, lab: Lab, root: Path):
         made = lab.job(COUNT)

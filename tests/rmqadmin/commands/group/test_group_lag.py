@@ -1,5 +1,5 @@
-"""``group lag`` on a real broker: members that are there and want different things, queues that nobody consumes or that
-stand still, a lag that shrinks."""
+"""``group lag`` on a real broker: online members with different subscriptions, queues that nobody consumes or that
+stand still, and a lag that shrinks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def admin(server: Server) -> Iterator[AdminClient]:
 
 @pytest.fixture
 def behind(server: Server, admin: AdminClient, fresh: Callable[[str], str]) -> tuple[str, str]:
-    """A group, and a topic of two queues: eight messages wait in the first, none in the second."""
+    """A group and a topic of two queues: eight messages wait in the first, none in the second."""
     group, topic = fresh("LagGroup"), fresh("LagTopic")
     admin.create_topic(server.broker_addr, TopicConfig(topic_name=topic, read_queue_nums=2, write_queue_nums=2))
     admin.create_group(server.broker_addr, SubscriptionGroupConfig(group_name=group))
@@ -120,8 +120,8 @@ def test_a_broker_that_is_down_is_named_and_the_others_are_told_of(
 def test_a_group_that_consumes_and_has_committed_nothing_is_not_taken_for_one_without_lag(
     rmqadmin: Rmqadmin, server: Server, behind: tuple[str, str], fresh: Callable[[str], str]
 ) -> None:
-    """Of a topic in which a group has no offset brokers tell nothing: one whose first message failed for ever, in
-    order, was ``OK - 0 messages behind``."""
+    """Brokers report nothing about a topic in which a group has no offset. A group whose first ordered message failed
+    for ever used to be ``OK - 0 messages behind``."""
     _, topic = behind
     group = fresh("NewGroup")
     with ScriptedMember(server, group, topic, client_id="one", owns=[MessageQueue(topic, "broker-a", 0)]):
@@ -136,7 +136,7 @@ def test_a_group_that_consumes_and_has_committed_nothing_is_not_taken_for_one_wi
 
 
 def test_nobody_is_advised_to_call_the_command_that_was_just_called() -> None:
-    """Below the table stood ``fix: rmqadmin group lag billing``."""
+    """The line ``fix: rmqadmin group lag billing`` used to stand below the table."""
     one = ClientConnection(client_id="one", client_addr="192.0.2.1:1", language="JAVA", version=1)
     clients = GroupClients({"one": one}, {"one": ["broker-a"]}, {}, None, None, None)
     entry = ConsumeOffset(broker_offset=10, consumer_offset=5)

@@ -1,5 +1,5 @@
-"""``doctor`` on real servers, in states that were really made: two name servers, brokers that differ, one that
-registered an address where nobody listens, two of one name, one that is frozen."""
+"""``doctor`` on real servers in real states: two name servers, brokers that differ, one that registered a dead address,
+two of one name, and one that is frozen."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_name_server_that_is_down_is_a_finding_and_no_failure(rmqadmin: Rmqadm
 def test_servers_that_others_reach_and_that_ask_nobody_warn_at_their_start_and_are_found(
     run: Rmqadmin, start_standalone: Callable[..., Server]
 ) -> None:
-    """127.1 is 127.0.0.1, and spelled so that it does not look like an address of this machine alone."""
+    """127.1 is 127.0.0.1, spelled so that it does not look like an address of this machine alone."""
     server = start_standalone("--listen", "127.1")
     ran = run("-o", "json", "doctor", "--quick", "-n", server.namesrv_addr)
     assert ran.status == 1
@@ -65,13 +65,13 @@ def test_servers_that_others_reach_and_that_ask_nobody_warn_at_their_start_and_a
         assert item["severity"] == "warning"
         assert item["what"].startswith("listens on 127.1 and does what anybody asks")
         assert "authenticationEnabled=true" in item["fix"]
-    for service in ("broker", "namesrv"):  # written before the server answers anybody
+    for service in ("broker", "namesrv"):  # written before the server answers any request
         assert f"event=nobody-is-asked service={service} listen=127.1 " in server.log_tail()
 
 
 class Sick:
-    """Two name servers. Broker ``a`` registers with both; ``b`` with each of them is another process, of which the
-    first told an address where nobody listens."""
+    """Two name servers. Broker ``a`` registers with both. Each has a broker ``b`` of its own, and the first ``b``
+    advertises an address where nobody listens."""
 
     def __init__(self, stack: ExitStack, work: Path):
         with socket.create_server(("127.0.0.1", 0)) as free:
@@ -103,7 +103,7 @@ def sick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sick]:
 
 
 def found(ran_items: list[dict[str, Any]]) -> Mapping[tuple[str, str], str]:
-    """What was found, by check and subject."""
+    """The findings by check and subject."""
     return {
         (item["check"], item["subject"]): f"{item['severity']}: {item['what']} -> {item['fix']}" for item in ran_items
     }
@@ -169,7 +169,7 @@ def test_the_fixes_that_are_commands_mend_what_they_are_for(run: Rmqadmin, sick:
         mine = [item for item in ran.items if item["check"] == "permission"]
         return [str(item["fix"]) for item in mine if item["subject"] != "b/0"]
 
-    for _ in range(10):  # each finding names one topic or group, and is gone when the last of them is mended
+    for _ in range(10):  # each finding names one topic or group, and goes when the last of them is mended
         commands = fixes()
         if not commands:
             break

@@ -1,5 +1,5 @@
-"""``doctor`` and ``check ha`` on real sets, in states that were really made: a slave that is killed, behind and ahead;
-a master that is frozen; a controller that is gone; two masters of one name."""
+"""``doctor`` and ``check ha`` on real sets in real states: a slave that is killed, behind or ahead; a frozen master; a
+lost controller; two masters of one name."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.slow
 
 
 def bad(ran_items: list[dict[str, Any]]) -> dict[tuple[str, str], str]:
-    """What is not well of sets, by check and subject."""
+    """The findings about sets that are not OK, by check and subject."""
     checks = ("in-sync", "replica-lag", "masters", "controllers")
     return {
         (item["check"], item["subject"]): f"{item['severity']}: {item['what']} -> {item['fix']}"
@@ -37,7 +37,7 @@ def bad(ran_items: list[dict[str, Any]]) -> dict[tuple[str, str], str]:
 
 
 def says_master(admin: AdminClient, broker: Server) -> bool:
-    """It closes its connections when its role changes."""
+    """The broker closes its connections when its role changes."""
     try:
         return admin.ha_status(broker.broker_addr).master
     except RocketMQError:
@@ -45,7 +45,7 @@ def says_master(admin: AdminClient, broker: Server) -> bool:
 
 
 class Controlled:
-    """Two brokers of ours under one controller."""
+    """Two of our brokers under one controller."""
 
     def __init__(self, stack: ExitStack, work: Path):
         self.controller = stack.enter_context(servers.controller(work / "controller"))
@@ -135,7 +135,7 @@ def test_a_master_that_was_frozen_and_comes_back_as_a_slave(run: Rmqadmin, contr
 
 
 def test_two_masters_of_one_name(run: Rmqadmin, tmp_path: Path) -> None:
-    """Each is known to a name server of its own, as after a wrong start by hand."""
+    """Each broker is known to only one of two name servers, as after a wrong start by hand."""
     with ExitStack() as stack:
         namesrvs = [stack.enter_context(servers.namesrv(tmp_path / f"n{at}")) for at in (1, 2)]
         brokers = [
@@ -175,7 +175,7 @@ class PlainPair:
         self.slave = self._broker("slave", *SLAVE)
 
     def start_master(self) -> None:
-        """Always on the same port."""
+        """Starts the master, always on the same port."""
         self.master = self._broker("master", *MASTER, "--port", str(self._port))
 
     def send(self, *, waits: bool = True) -> SendStatus:
@@ -207,7 +207,7 @@ def test_a_slave_that_is_behind_and_one_that_is_ahead(run: Rmqadmin, pair: Plain
         os.kill(pair.slave.pid, signal.SIGCONT)
     until(lambda: run("check", "ha", *there).status == 0)
 
-    # the master's store of now, and then a slave that gets more than that
+    # keep the master's store as it is, then let the slave get more than that
     pair.master.stop()
     shutil.copytree(pair.master.store_dir, store)
     pair.start_master()
@@ -231,7 +231,7 @@ def test_a_slave_that_is_behind_and_one_that_is_ahead(run: Rmqadmin, pair: Plain
 
 
 def test_how_far_a_slave_is_behind_in_bytes_and_in_time(run: Rmqadmin, pair: PlainPair) -> None:
-    """It is let have one kilobyte a second, of a megabyte."""
+    """The slave may receive one kilobyte a second, of a megabyte."""
     there = ("-n", pair.namesrv.namesrv_addr)
     pair.send()
     pair.admin.update_broker_config(

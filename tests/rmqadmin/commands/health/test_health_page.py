@@ -1,4 +1,4 @@
-"""``docs/health.md``: its commands end as it says, and its tables name what there is."""
+"""``docs/health.md``: its commands end with the status it states, and its tables are complete."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BEHIND = 5
 
 @pytest.fixture(scope="module")
 def billing(server: Server) -> None:
-    """The group of the page: five messages behind, with a dead letter."""
+    """The page's group: five messages behind, with one dead letter."""
     with AdminClient(server.namesrv_addr) as admin:
         admin.create_group(server.broker_addr, SubscriptionGroupConfig(group_name="billing"))
         for topic, count in (("HealthPage", BEHIND), (dlq_topic("billing"), 1)):

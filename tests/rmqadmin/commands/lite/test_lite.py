@@ -1,4 +1,4 @@
-"""The commands about lite topics: what they make of answers that were not recorded."""
+"""The commands about lite topics, given answers that were not recorded."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_the_clients_of_a_lite_topic_are_named_with_their_groups() -> None:
 
 
 def test_a_topic_that_no_group_reads_has_null_where_mqadmin_prints_it() -> None:
-    """A broker leaves the groups out then; [] was printed."""
+    """The broker leaves the groups out in that case. The text used to be []."""
     without, of_one = ParentTopicInfo(topic="T"), ParentTopicInfo(topic="T", groups=["g"])
     result = ParentTopicInfos("T", [BrokerAnswer("a", without), BrokerAnswer("b", of_one)])
     assert [row.groups for row in result.rows()] == [[], ["g"]]

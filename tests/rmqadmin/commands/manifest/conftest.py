@@ -1,4 +1,4 @@
-"""Two brokers under one name server, for changes that can succeed on one and fail on the other."""
+"""Two brokers under one name server, for changes that can succeed on one broker and fail on the other."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.wire import Wire
 
 
 class Pair(NamedTuple):
-    """The addresses of broker-a and broker-b and of their name server, and a client."""
+    """The addresses of a name server and of its broker-a and broker-b, and a client."""
 
     namesrv_addr: str
     a: str
@@ -43,7 +43,7 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
 
 @pytest.fixture
 def pair(brokers: Pair, run: Rmqadmin, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Pair]:
-    """Without topics, groups, users and ACL of anybody's."""
+    """The two brokers without topics, groups, users or ACLs of other tests."""
     monkeypatch.setenv("NAMESRV_ADDR", brokers.namesrv_addr)
     yield brokers
     path = tmp_path / "nothing.yaml"
@@ -53,7 +53,7 @@ def pair(brokers: Pair, run: Rmqadmin, monkeypatch: pytest.MonkeyPatch, tmp_path
 
 @pytest.fixture
 def ghost(brokers: Pair) -> Iterator[str]:
-    """The address of a broker-z that is registered, and at which nobody listens."""
+    """The address of a registered broker-z where nobody listens."""
     addr = "127.0.0.1:1"
     header = RegisterBrokerHeader(
         broker_name="broker-z", broker_addr=addr, cluster_name=CLUSTER, ha_server_addr="", broker_id=0
@@ -67,7 +67,7 @@ def ghost(brokers: Pair) -> Iterator[str]:
 
 @pytest.fixture
 def manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
-    """``manifest("topics: {}")``: the path of a file that says so."""
+    """``manifest("topics: {}")``: the path of a file with this text."""
     monkeypatch.chdir(tmp_path)
 
     def write(text: str) -> str:

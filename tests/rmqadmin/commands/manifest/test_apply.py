@@ -158,7 +158,7 @@ def test_a_broker_that_cannot_be_reached_does_not_keep_the_others_from_being_cha
     ran = run("apply", *there, "-o", "json")
     assert ran.status == 1
     assert {item["target"]: item["error"] is None for item in ran.items} == {pair.a: True, pair.b: True, ghost: False}
-    assert run("diff", *there).status == 3  # that is not known
+    assert run("diff", *there).status == 3  # the difference is unknown
     for command in (("updateTopic", "-t", "orders", "-r", "4"), ("updateTopicPerm", "-t", "orders", "-p", "R")):
         ran = run(*command, "-c", CLUSTER, "--output", "json")
         done = {item["target"]: item["done"] for item in ran.items}
@@ -169,7 +169,7 @@ def test_a_broker_that_cannot_be_reached_does_not_keep_the_others_from_being_cha
 def test_what_was_done_on_one_broker_and_refused_by_the_other_has_a_way_back(
     pair: Pair, run: Rmqadmin, manifest: Written
 ) -> None:
-    """A cleanup policy cannot be given a second time."""
+    """A cleanup policy cannot be set a second time."""
     policy = {"+cleanup.policy": "DELETE"}
     pair.admin.create_topic(pair.b, TopicConfig(topic_name="log", attributes=policy))
     changed = ("-t", "log", "-c", CLUSTER, "-r", "3", "-a", "+cleanup.policy=DELETE")
@@ -233,7 +233,7 @@ def test_names_that_yaml_takes_for_something_else_are_names(pair: Pair, run: Rmq
 
 
 def test_diff_tells_a_refusal_from_a_difference(run: Rmqadmin, manifest: Written) -> None:
-    """A broker that does not know users, as those before 5.3.0."""
+    """A broker that has no users, as before 5.3.0."""
     with Replayed() as old:
         ran = run("diff", "-f", manifest("users: {alice: {}}"), "-b", old.address, "-n", old.address)
     assert ran.status == 2
@@ -257,7 +257,7 @@ def test_users_and_acls_go_the_same_way(pair: Pair, run: Rmqadmin, manifest: Wri
     done = run("apply", "-f", manifest(ACCESS), "-c", CLUSTER, "-o", "json")
     assert (done.status, done.document["summary"]["created_count"]) == (0, 6)
     assert "wonderland" not in done.out + done.err
-    assert [item["kind"] for item in done.items] == ["user"] * 4 + ["acl"] * 2  # a user before what it may do
+    assert [item["kind"] for item in done.items] == ["user"] * 4 + ["acl"] * 2  # a user before its permissions
     assert run("diff", "-f", manifest(ACCESS), "-c", CLUSTER).status == 0
 
     exported = {what: run("export", what, "-c", CLUSTER).out for what in ("users", "acls")}
@@ -267,7 +267,7 @@ def test_users_and_acls_go_the_same_way(pair: Pair, run: Rmqadmin, manifest: Wri
     run("apply", "-f", manifest(change), "-c", CLUSTER)
     accounts = [pair.admin.account(addr, "bob") for addr in (pair.a, pair.b)]
     assert [account and account.user_status for account in accounts] == ["disable"] * 2
-    assert run("export", "acls", "-c", CLUSTER).out == exported["acls"]  # what is not said stays
+    assert run("export", "acls", "-c", CLUSTER).out == exported["acls"]  # what the file does not mention stays
 
     whole = run("export", "users", "-c", CLUSTER, "--with-passwords").out + exported["acls"]
     gone = run("apply", "-f", manifest("users: {}\nacls: {}"), "-c", CLUSTER, "--prune", CLUSTER, "-o", "json")
@@ -381,7 +381,7 @@ def tables_of(pair: Pair, addr: str) -> tuple[object, object]:
 def test_a_name_that_brokers_refuse_is_refused_before_anything_is_changed(
     pair: Pair, run: Rmqadmin, manifest: Written, section: str, command: str
 ) -> None:
-    """A dry run said that it would be made, and `apply` had changed the others then."""
+    """A dry run used to announce the topic or group, and `apply` used to change the others first."""
     ran = run(*command.split(), "-f", manifest(f"{section}: {{orders: {{}}, 'a b': {{}}}}"), "-c", CLUSTER)
     assert (ran.status, ran.out) == (2, "")
     assert ": a b, contains illegal characters" in ran.err

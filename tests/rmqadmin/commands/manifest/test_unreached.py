@@ -1,5 +1,4 @@
-"""A broker that cannot be reached keeps no other from being changed, whatever the command; what was done elsewhere has
-a way back."""
+"""No command lets an unreachable broker keep the others from being changed, and what was done on them can be undone."""
 
 from __future__ import annotations
 
@@ -63,7 +62,8 @@ def way_back(ran: Ran) -> list[str]:
     ],
 )
 def test_the_others_are_changed_and_can_be_changed_back(filled: Pair, run: Rmqadmin, ghost: str, command: str) -> None:
-    """One broker that was killed, and no topic of its cluster could be deleted, and no setting changed."""
+    """A single killed broker used to keep every topic of its cluster from being deleted, and every setting from being
+    changed."""
     here = (filled.a, filled.b)
     before = [state(filled.admin, addr) for addr in here]
     ran = run(*shlex.split(command), "-c", CLUSTER, "-o", "json")

@@ -1,4 +1,4 @@
-"""Sending messages and finding them again, on a running server."""
+"""Messages are sent and found again on a running server."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def topic(rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -> str:
 
 @pytest.fixture
 def sent(rmqadmin: Rmqadmin, topic: str) -> dict[str, object]:
-    """One message with a key and a tag, which the index has."""
+    """One indexed message with a key and a tag."""
     ran = rmqadmin(
         "-o", "json", "sendMessage", "-t", topic, "-p", "hallo, wörld", "-k", "KEY-1 KEY-2", "-c", "TagA",
         "-b", "broker-a", "-i", "1",
@@ -88,7 +88,7 @@ def test_a_message_is_sent_once_more_as_it_is(rmqadmin: Rmqadmin, topic: str, se
 def test_a_dry_run_names_the_queue_that_the_message_is_sent_to(
     rmqadmin: Rmqadmin, topic: str, sent: dict[str, object]
 ) -> None:
-    """Each took a queue by chance, so with several brokers the dry run often named another one."""
+    """Each call used to pick a random queue, so with several brokers the dry run often named the wrong one."""
     args = ("-o", "json", "queryMsgById", "-t", topic, "-i", str(sent["message_id"]), "-s", "true")
     places = [
         (row["broker_name"], row["queue_id"])
@@ -120,7 +120,7 @@ def test_a_dry_run_sends_nothing(rmqadmin: Rmqadmin, topic: str) -> None:
 def test_a_message_creates_its_topic_where_the_broker_does(rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -> None:
     name = fresh("AutoTopic")
     assert rmqadmin("sendMessage", "-t", name, "-p", "first").status == 0
-    until(lambda: rmqadmin("topicRoute", "-t", name).status == 0)  # the broker tells the name server a moment later
+    until(lambda: rmqadmin("topicRoute", "-t", name).status == 0)  # the broker registers the topic a moment later
     assert rmqadmin("-o", "json", "topicStatus", "-t", name).document["summary"]["message_count"] == 1
 
 

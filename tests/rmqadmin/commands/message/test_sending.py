@@ -1,4 +1,4 @@
-"""Bodies from words, files and standard input, and what is said about the topic."""
+"""Bodies from words, files and standard input, and what the program says about the topic."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def bodies(rmqadmin: Rmqadmin, topic: str) -> list[str]:
 def test_a_body_that_no_command_line_holds_comes_from_standard_input(
     rmqadmin: Rmqadmin, topic: str, type_in: Callable[[bytes], None]
 ) -> None:
-    """200 KB behind -p failed, and -p - sent a minus sign; mqadmin's own text still does."""
+    """200 KB after -p used to fail, and -p - to send a minus sign. In mqadmin's format -p - still does."""
     type_in(b"a" * 200_000)
     assert rmqadmin("sendMessage", "-t", topic, "-p", "-").status == 0
     assert rmqadmin("-o", "mqadmin", "sendMessage", "-t", topic, "-p", "-").status == 0
@@ -59,7 +59,7 @@ def test_words_files_and_standard_input_are_bodies(
 def test_what_a_script_sends_one_by_one_is_not_all_in_one_queue(
     rmqadmin: Rmqadmin, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each run began with queue 0 of the first broker."""
+    """Each run used to begin with queue 0 of the first broker."""
     for first in (0, 1):
         monkeypatch.setattr(random, "randrange", lambda count, first=first: first % count)
         ran = rmqadmin("-o", "json", "msg", "send", topic, "x", "y", "z")
@@ -75,7 +75,7 @@ def test_every_line_is_a_message(rmqadmin: Rmqadmin, topic: str, type_in: Callab
 def test_lines_of_a_file_end_where_those_of_standard_input_do(
     rmqadmin: Rmqadmin, topic: str, tmp_path: Path, type_in: Callable[[bytes], None]
 ) -> None:
-    """A carriage return within a line of a file began another message."""
+    """A carriage return inside a line of a file used to begin another message."""
     lines = b"one\rstill one\r\ntwo\x0bstill two\n"
     (tmp_path / "lines").write_bytes(lines)
     type_in(lines)
@@ -86,7 +86,7 @@ def test_lines_of_a_file_end_where_those_of_standard_input_do(
 def test_a_nul_ends_a_message(
     rmqadmin: Rmqadmin, topic: str, tmp_path: Path, type_in: Callable[[bytes], None]
 ) -> None:  # fmt: skip
-    """As `find -print0` writes names; what is behind the last one counts, too."""
+    """As `find -print0` writes names. Text after the last NUL is a message too."""
     long = "x" * 100_000
     (tmp_path / "more").write_bytes(b"four\0\0")
     type_in(f"one\ntwo\0{long}\0three".encode())
@@ -152,7 +152,7 @@ def test_a_file_that_is_not_there_is_a_usage_error(rmqadmin: Rmqadmin, topic: st
 def test_a_topic_that_the_message_makes_is_named_with_the_one_that_was_meant(
     rmqadmin: Rmqadmin, topic: str, command: list[str]
 ) -> None:
-    """A misspelt topic was made without a word."""
+    """A misspelt topic used to be created silently."""
     body = ["x"] if command[0] == "msg" else []
     misspelt = f"{topic}x{len(command)}"
     planned = rmqadmin(*command, misspelt, *body, "--dry-run")

@@ -1,4 +1,4 @@
-"""Tables in RocksDB files. Without the package that reads them, an error that names it."""
+"""Tables in RocksDB files. Without the package that reads them, the error names it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TOPIC = {"topicName": "T", "readQueueNums": 4, "writeQueueNums": 4, "perm": 6}
 
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
-    """A folder of tables, as a broker has under ``store/config``."""
+    """A folder of tables, like a broker's ``store/config``."""
     rocksdict = pytest.importorskip("rocksdict")
     tables: dict[str, dict[str, Any]] = {
         "topics": {"T": TOPIC},

@@ -1,4 +1,4 @@
-"""``msg export`` and ``msg import`` on a running server: one undoes the other, whatever ends them."""
+"""``msg export`` and ``msg import`` on a running server: one undoes the other, however either ends."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.support.servers import Server, until
 
 @dataclass
 class Store:
-    """Topics of the running server, and what lies in them."""
+    """Topics of the running server and their messages."""
 
     server: Server
     admin: AdminClient
@@ -83,7 +83,7 @@ def export(rmqadmin: Rmqadmin, topic: str, file: Path, *args: str) -> list[Expor
 
 
 def as_made(message: ExportedMessage) -> tuple[Any, ...]:
-    """What a producer makes of a message: everything but its place, and what the broker says of its arrival."""
+    """The parts of a message that its producer sets, without its place and its arrival."""
     return message.queue_id, message.body, message.properties, message.flag, message.born_ms
 
 
@@ -91,7 +91,7 @@ NAMES = st.text(st.characters(exclude_characters="\0\x01\x02", exclude_categorie
 MADE = st.fixed_dictionaries(
     {
         "body": st.binary(min_size=1, max_size=40),
-        "times": st.sampled_from([1, 1, 1, 5000]),  # large bodies travel compressed
+        "times": st.sampled_from([1, 1, 1, 5000]),  # large bodies are compressed on the way
         "queue_id": st.integers(0, 1),
         "flag": st.integers(-(1 << 31), (1 << 31) - 1),
         "born_ms": st.integers(1, 1 << 52),
@@ -107,7 +107,8 @@ MADE = st.fixed_dictionaries(
 def test_import_undoes_export(
     rmqadmin: Rmqadmin, store: Store, tmp_path: Path, made: list[dict[str, Any]], format: FileFormat
 ) -> None:
-    """Bodies of any bytes, properties of any text, keys, tags, flags, born times, and the order in each queue."""
+    """Arbitrary bodies and properties, keys, tags, flags and born times survive, and so does the order in each
+    queue."""
     topic, copy = store.topic(), store.topic()
     for fields in made:
         store.send(topic, **fields)
@@ -195,7 +196,7 @@ def test_nothing_is_sent_before_all_was_checked(rmqadmin: Rmqadmin, store: Store
 def test_messages_that_are_refused_are_named_and_the_others_are_sent(
     rmqadmin: Rmqadmin, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Some are known beforehand, others only the broker knows."""
+    """Some refusals are foreseen, others come only from the broker."""
     copy = store.topic()
     name = lines_file(tmp_path / "a.jsonl", "one", "", "three", "four")
     whole = Lanes.result
@@ -233,7 +234,7 @@ def test_a_dry_run_sends_nothing_and_a_busy_broker_is_asked_again(
     monkeypatch.setattr(Lanes, "answers", answered)
     monkeypatch.setattr(importing, "BUSY_PAUSE_S", 0.0)
     assert rmqadmin("msg", "import", name, "--to", copy, "--yes").status == 0
-    assert store.bodies(copy) == [b"one", b"one", b"one", b"two"]  # this broker had stored it each time
+    assert store.bodies(copy) == [b"one", b"one", b"one", b"two"]  # this broker stored it each time
 
 
 def test_the_rate_is_kept(rmqadmin: Rmqadmin, store: Store, tmp_path: Path) -> None:
@@ -257,7 +258,7 @@ def test_other_queues_take_whole_queues_where_the_own_ones_are_not_there(
         assert [number for number in owner if number % 4 == source] == list(range(source, 40, 4))
 
 
-# --- going on --------------------------------------------------------------------------------------------------------
+# --- resuming ----------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -266,7 +267,7 @@ def no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Stopped:
-    """Ends an import at its nth send: before it is sent, or after it was stored and before anybody knows."""
+    """Ends an import at its nth send: before the message is sent, or after it is stored but before the import knows."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, at: int, error: BaseException, *, is_stored: bool):
         whole = Lanes.put
@@ -297,14 +298,14 @@ def test_an_import_goes_on_where_it_stopped_and_sends_nothing_twice(
     is_stored: bool,
     is_killed: bool,
 ) -> None:
-    """``is_killed``: nothing was noted after the beginning, as if the process had died at once."""
+    """``is_killed``: only the beginning was noted, as if the process had died at once."""
     topic, copy = store.topic(), store.topic()
     for at in range(20):
         store.send(topic, b"%d" % at, at % 2)
     file = tmp_path / "a.jsonl"
     export(rmqadmin, topic, file)
     lines = file.read_bytes().splitlines(keepends=True)
-    lines[3] = b'{"body": "3", "broker_name": "broker-a", "queue_id": 1}\n'  # it has no unique key of its own
+    lines[3] = b'{"body": "3", "broker_name": "broker-a", "queue_id": 1}\n'  # this message has no unique key
     file.write_bytes(b"".join(lines))
     args = ("msg", "import", str(file), "--to", copy, "--yes")
     with monkeypatch.context() as patch:
@@ -326,7 +327,7 @@ def test_an_import_goes_on_where_it_stopped_and_sends_nothing_twice(
     bodies = [body for queue_id in (0, 1) for body in store.bodies(copy, queue_id) if b"else" not in body]
     assert sorted(map(int, bodies)) == list(range(20))
     assert bodies == [b"%d" % at for at in (*range(0, 20, 2), *range(1, 20, 2))]
-    assert rmqadmin(*args, "--resume").status == 2  # it is complete
+    assert rmqadmin(*args, "--resume").status == 2  # the import is complete
 
 
 @pytest.mark.usefixtures("no_wait")
@@ -369,13 +370,13 @@ def test_an_import_that_is_killed_goes_on_and_sends_nothing_twice(
     assert resumed.document["summary"]["present"]
 
 
-# --- at once ---------------------------------------------------------------------------------------------------------
+# --- concurrency -------------------------------------------------------------------------------------------------
 
 
 def test_messages_of_different_queues_are_sent_at_once_and_those_of_one_queue_are_not(
     rmqadmin: Rmqadmin, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each waited for the one before it, wherever that went."""
+    """Each message used to wait for the one before it, even in another queue."""
     topic, copy = store.topic(queues=4), store.topic(queues=4)
     for at in range(40):
         store.send(topic, b"%d" % at, at % 4)
@@ -409,7 +410,7 @@ def test_messages_of_different_queues_are_sent_at_once_and_those_of_one_queue_ar
 def test_what_was_stored_behind_a_message_without_an_answer_is_not_sent_again(
     rmqadmin: Rmqadmin, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of four that are under way the second has no answer: one is done, and three are looked for."""
+    """Of four messages under way, the second gets no answer. One counts as done, and the import looks for three."""
     topic, copy = store.topic(queues=4), store.topic(queues=4)
     for at in range(8):
         store.send(topic, b"%d" % at, at % 4)

@@ -1,4 +1,4 @@
-"""The commands of ``docs/messages.md``, run one after the other as they stand, on topics of this test's own."""
+"""Runs the commands of ``docs/messages.md`` unchanged and in order, on this test's own topics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.servers import Server, until
 
 @pytest.fixture
 def names(server: Server, fresh: Callable[[str], str]) -> dict[str, str]:
-    """The names of the page, and what they stand for: topics of which one has messages, and a key."""
+    """Maps the page's names to two topics, one of them with messages, and to a key."""
     found = {"OrderTopic": fresh("PageOrders"), "CopyTopic": fresh("PageCopies"), "ORDER-1": fresh("PAGE-ORDER")}
     with AdminClient(server.namesrv_addr) as admin:
         for topic in (found["OrderTopic"], found["CopyTopic"]):
@@ -40,7 +40,7 @@ def test_the_commands_of_the_page(
     rmqadmin: Rmqadmin, server: Server, names: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    # there is no order 42 here
+    # This test has no order 42.
     assert len(run_lines(rmqadmin, "docs/messages.md", names | {"id=42": "id=7"}, monkeypatch)) >= 15
     assert (tmp_path / "order.json").read_bytes() == b'{"order":{"id":0},"text":"Refund"}'
     assert len((tmp_path / "bodies.bin").read_bytes()) > 30 * 34

@@ -1,4 +1,4 @@
-"""``msg cat`` on a running server: conditions, windows, formats, and the last word on standard error."""
+"""``msg cat`` on a running server: conditions, windows, formats, and the last line on standard error."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COUNT = 80
 
 @dataclass
 class Stored:
-    """Eighty messages, in turn in two queues."""
+    """Eighty messages, alternating between two queues."""
 
     server: Server
     topic: str
@@ -93,7 +93,7 @@ def test_a_format_string_is_all_that_is_written(written: Written, stored: Stored
 
 
 def test_a_closed_pipe_is_no_error_and_ends_the_reading(rmqadmin: Rmqadmin, stored: Stored) -> None:
-    """``msg cat | head -1``: what comes behind is not read."""
+    """``msg cat | head -1`` does not read the rest."""
     command = [sys.executable, "-m", "rmqadmin", "msg", "cat", stored.topic, "-n", stored.server.namesrv_addr]
     with subprocess.Popen(
         [*command, "-f", r"%s{hex}%s{hex}%s{hex}%s{hex}%s{hex}%s{hex}%s{hex}\n" * 100],
@@ -104,7 +104,7 @@ def test_a_closed_pipe_is_no_error_and_ends_the_reading(rmqadmin: Rmqadmin, stor
         process.stdout.readline()
         process.stdout.close()
         said = process.stderr.read()
-    assert process.returncode == 141  # as of any program that a closed pipe ends
+    assert process.returncode == 141  # like any program that a closed pipe ends
     assert said.endswith("stopped because nobody reads on\n")
     assert "error" not in said
     assert said.count("\n") == 1

@@ -1,4 +1,4 @@
-"""``msg get``: every id and key that somebody may have of a message, on a running server."""
+"""``msg get`` on a running server: every id and key by which a user may know a message."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.servers import Server, until
 
 @dataclass
 class Sent:
-    """A topic of two queues, and what can be sent to it."""
+    """A topic of two queues, and ways to send to it."""
 
     server: Server
     admin: AdminClient
@@ -48,7 +48,8 @@ def found(rmqadmin: Rmqadmin, *args: str) -> list[dict[str, Any]]:
 
 
 def is_found(rmqadmin: Rmqadmin, handle: str | None, topic: str | None = None) -> bool:
-    """By a recall handle, and in that topic; a message that was just sent is not in the index yet."""
+    """Whether the recall handle finds a message, in that topic if one is given. A message just sent is not in the index
+    yet."""
     ran = rmqadmin("-o", "json", "msg", "get", str(handle))
     return ran.status == 0 and (topic is None or ran.items[0]["topic"] == topic)
 
@@ -102,7 +103,7 @@ def test_all_messages_that_share_a_key_are_shown_oldest_first_and_one_body_alone
 
 
 def test_a_body_is_written_to_the_byte(written: Written, sent: Sent) -> None:
-    """Also one that travelled compressed."""
+    """This includes a body that was compressed on the way."""
     for body in (bytes(range(256)), bytes(range(256)) * 40, b"\r\n"):
         assert written("msg", "get", sent.send(body).offset_message_id, "--body-only") == body
 
@@ -144,8 +145,8 @@ def test_what_is_missing_is_named_and_nothing_at_all_is_not_found(rmqadmin: Rmqa
 def test_a_message_with_properties_that_are_not_utf8_hides_no_other(
     run: Rmqadmin, start_standalone: Callable[..., Server]
 ) -> None:
-    """A batch carries its properties as bytes, and brokers store them as they are. Not in the shared store, where they
-    would be found to be damage."""
+    """A batch carries its properties as bytes, and brokers store them unchanged. The test has its own store, because in
+    the shared one these bytes would count as damage."""
     server, topic = start_standalone(), "OddTopic"
     item = BatchItem(0, b"odd", b"KEYS\x01odd-key\x02name\x01\xff\xfe\x02")
     header = SendHeaderV2(
@@ -167,6 +168,6 @@ def test_a_message_with_properties_that_are_not_utf8_hides_no_other(
 
 
 def test_a_refusal_is_not_taken_for_a_message_that_is_not_there(rmqadmin: Rmqadmin, sent: Sent) -> None:
-    """The name server still names a broker that is gone."""
+    """The name server still lists a broker that is gone."""
     ran = rmqadmin("msg", "get", "key", "-n", "127.0.0.1:1")
     assert ran.status == 3
