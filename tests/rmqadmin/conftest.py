@@ -21,12 +21,12 @@ from tests.support.servers import Server
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "mqadmin"
 CLUSTER = "DefaultCluster"
-TERMINAL_TIMEOUT_S = 30  # far longer than any step takes on a busy machine
+TERMINAL_TIMEOUT_S = 30  # far longer than any step takes, even on a busy machine
 
 
 @dataclass(frozen=True)
 class Ran:
-    """What one command line did."""
+    """The outcome of one command line."""
 
     status: int
     out: str
@@ -46,7 +46,7 @@ Written = Callable[..., bytes]
 
 
 def in_zone(monkeypatch: pytest.MonkeyPatch, name: str) -> Iterator[None]:
-    """For fixtures: sets local time to that of a zone."""
+    """For fixtures: sets local time to that of the zone."""
     monkeypatch.setenv("TZ", name)
     time.tzset()
     yield
@@ -56,13 +56,13 @@ def in_zone(monkeypatch: pytest.MonkeyPatch, name: str) -> Iterator[None]:
 
 @pytest.fixture
 def utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The zone in which the golden texts were made."""
+    """The zone of the golden texts."""
     yield from in_zone(monkeypatch, "UTC")
 
 
 @pytest.fixture
 def bare_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """It says nothing to the program, and nobody's files do."""
+    """An environment without settings for the program, and without anybody's files."""
     for name in [name for name in os.environ if name.startswith("RMQADMIN_")] + ["NAMESRV_ADDR"]:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
@@ -72,7 +72,7 @@ def bare_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 def run(bare_environment: None, capsys: pytest.CaptureFixture[str]) -> Rmqadmin:
-    """``run("topicList")``: one command line, in an environment that says nothing."""
+    """``run("topicList")``: runs one command line, in an environment without settings."""
 
     def run_one(*args: str) -> Ran:
         capsys.readouterr()
@@ -85,14 +85,14 @@ def run(bare_environment: None, capsys: pytest.CaptureFixture[str]) -> Rmqadmin:
 
 @pytest.fixture
 def rmqadmin(run: Rmqadmin, server: Server, monkeypatch: pytest.MonkeyPatch) -> Rmqadmin:
-    """As ``run``, with the shared server as its name server."""
+    """Like ``run``, with the shared server as name server."""
     monkeypatch.setenv("NAMESRV_ADDR", server.namesrv_addr)
     return run
 
 
 @pytest.fixture
 def written(rmqadmin: Rmqadmin, monkeypatch: pytest.MonkeyPatch) -> Written:
-    """``written("msg", "get", ID, "--body-only")``: the bytes that a command line writes, which must succeed."""
+    """``written("msg", "get", ID, "--body-only")``: the bytes that a command line writes. The command must succeed."""
 
     def run_one(*args: str) -> bytes:
         with monkeypatch.context() as patch:
@@ -117,7 +117,7 @@ def terminal(server: Server, tmp_path: Path) -> Iterator[Terminal]:
             "PATH": "/usr/bin:/bin", "TERM": "xterm", "NAMESRV_ADDR": server.namesrv_addr, "NO_COLOR": "1",
             "XDG_CONFIG_HOME": str(tmp_path / "config"), "XDG_STATE_HOME": str(tmp_path / "state"),
             "XDG_CACHE_HOME": str(tmp_path / "cache"), "COLUMNS": str(columns),
-            "RMQADMIN_PAGER": "cat", **env,  # lists of the shared server outgrow any screen
+            "RMQADMIN_PAGER": "cat", **env,  # lists of the shared server exceed any screen
         }  # fmt: skip
         child = pexpect.spawn(
             sys.executable, ["-m", "rmqadmin", *args], env=environment, dimensions=(40, columns),
@@ -132,12 +132,12 @@ def terminal(server: Server, tmp_path: Path) -> Iterator[Terminal]:
 
 
 def lines_left(text: str | None) -> list[str]:
-    """Of what a terminal got, without progress that was taken away again: on a busy machine there is some."""
+    """The lines that a terminal shows, without the progress that was erased. On a busy machine there is some."""
     return re.sub(r"[^\n]*\r\x1b\[K", "", text or "").replace("\r", "").splitlines()
 
 
 def status(child: pexpect.spawn[str]) -> int:
-    """How a program in a terminal ended; all that it wrote is then in ``child.before``."""
+    """The exit status of a program in a terminal. All its output is then in ``child.before``."""
     child.expect(pexpect.EOF)
     child.wait()
     assert child.exitstatus is not None, f"ended by signal {child.signalstatus}"
@@ -145,5 +145,5 @@ def status(child: pexpect.spawn[str]) -> int:
 
 
 def golden(command: str, case: str) -> str:
-    """What mqadmin printed, without the two lines about the call."""
+    """The text that mqadmin printed, without the two lines about the call."""
     return (GOLDEN / command / f"{case}.txt").read_text().split("\n", 2)[2]

@@ -1,4 +1,4 @@
-"""``updateTopicList`` and ``updateSubGroupList``: what a file says, over what the broker has."""
+"""``updateTopicList`` and ``updateSubGroupList``: the file's fields replace those of the broker."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_groups_are_created_and_changed(
         ([{"topicName": "T"}, {"topicName": "T"}], "T stands there twice"),
         ([{"topicName": "T", "readQueues": 1}], "T: there is no field readQueues"),
         ([{"topicName": "T", "perm": "six"}], "T: Expected `int`"),
-        ([{"topicName": "T", "perm": 99}], "T: topicPermission value: 99 is invalid."),  # brokers take it
+        ([{"topicName": "T", "perm": 99}], "T: topicPermission value: 99 is invalid."),  # brokers accept it
     ],
 )
 def test_a_file_that_says_something_else_is_an_error(run: Rmqadmin, tmp_path: Path, content: object, said: str) -> None:

@@ -1,4 +1,4 @@
-"""``docs/controller.md``: its controller starts, and its commands work in their order."""
+"""``docs/controller.md``: its controller starts, and its commands work in order."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.rmqadmin.page_lines import ROOT, run_lines
 from tests.support.servers import Server, until
 from tests.support.wire import Wire
 
-pytestmark = pytest.mark.slow  # the controller elects nobody in its first ten seconds
+pytestmark = pytest.mark.slow  # the controller elects no master in its first ten seconds
 
 PAGE = "docs/controller.md"
 NAME = "broker-a"
@@ -27,7 +27,7 @@ LONG_MS = 600_000
 
 
 def two_in_sync(brokers: Wire) -> None:
-    """What two brokers ask, on one connection."""
+    """Sends the requests of two brokers over one connection, so that both are in sync."""
     for broker_id in (1, 2):
         applied = ApplyBrokerIdHeader(
             cluster_name=CLUSTER, broker_name=NAME, applied_broker_id=broker_id, register_check_code=f"h:{broker_id};1"

@@ -1,4 +1,4 @@
-"""Groups: created, online, behind, moved and moved back, on a running server."""
+"""Groups on a running server: created, online, behind, moved and moved back."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MESSAGES = 3
 
 @pytest.fixture
 def topic(rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -> str:
-    """Two queues with three messages each."""
+    """A topic of two queues with three messages each."""
     name = fresh("LagTopic")
     rmqadmin("updateTopic", "-c", CLUSTER, "-t", name, "-r", str(QUEUES), "-w", str(QUEUES))
     for at in range(QUEUES * MESSAGES):
@@ -103,9 +103,9 @@ def test_who_is_online_and_wants_what(rmqadmin: Rmqadmin, wire: Wire, group: str
 def test_an_offset_past_the_end_of_its_queue_is_no_lag_and_takes_none_from_others(
     rmqadmin: Rmqadmin, server: Server, group: str, topic: str
 ) -> None:
-    """mqadmin's differences are kept in its own text."""
+    """Only mqadmin's own text keeps mqadmin's negative differences."""
     with AdminClient(server.namesrv_addr) as admin:
-        for queue_id, committed in ((0, 8), (1, 1)):  # of three messages each
+        for queue_id, committed in ((0, 8), (1, 1)):  # each queue has three messages
             admin.update_consumer_offset(server.broker_addr, group, topic, queue_id, committed)
     ran = rmqadmin("-o", "json", "consumerProgress", "-g", group)
     assert [row["lag_count"] for row in ran.items] == [0, 2]
@@ -131,7 +131,7 @@ def test_an_offline_group_is_moved_anywhere_and_back(rmqadmin: Rmqadmin, group: 
     assert reset("begin") == [(None, 0), (None, 0)]
     assert reset("end") == [(0, 3), (0, 3)]
     assert reset("2") == [(3, 2), (3, 2)]
-    assert reset("4711") == [(2, 3), (2, 3)]  # brought into the queue's limits
+    assert reset("4711") == [(2, 3), (2, 3)]  # clamped to the queue's limits
     assert reset("-1h") == [(3, 0), (3, 0)]
     assert reset("now") == [(0, 3), (0, 3)]
     assert offsets(rmqadmin, group) == [3, 3]
@@ -147,7 +147,7 @@ def test_an_undo_file_takes_a_reset_back(rmqadmin: Rmqadmin, group: str, topic: 
 
 
 def test_names_of_any_length_fit_into_that_of_an_undo_file(rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -> None:
-    """A group and a topic with the longest names could not be reset: "File name too long"."""
+    """A group and a topic with the longest names could not be reset, because the undo file's name was too long."""
     group, topic = fresh("g").ljust(GROUP_LENGTH_MAX, "g"), fresh("t").ljust(TOPIC_LENGTH_MAX, "t")
     rmqadmin("updateTopic", "-c", CLUSTER, "-t", topic, "-r", "1", "-w", "1")
     rmqadmin("updateSubGroup", "-c", CLUSTER, "-g", group)
@@ -160,7 +160,7 @@ def test_names_of_any_length_fit_into_that_of_an_undo_file(rmqadmin: Rmqadmin, f
 def test_an_undo_says_how_many_queues_it_leaves_where_they_are(
     rmqadmin: Rmqadmin, topic: str, fresh: Callable[[str], str]
 ) -> None:
-    """A young group had no offset that could be brought back; it stayed at the end, and the summary did not say so."""
+    """A young group has no offset to bring back, so it stays at the end. The summary used to hide that."""
     young = fresh("YoungGroup")
     rmqadmin("updateSubGroup", "-c", CLUSTER, "-g", young)
     moved = rmqadmin("-o", "json", "resetOffset", "-g", young, "-t", topic, "--to", "end").document["summary"]
@@ -244,8 +244,8 @@ def test_an_online_group_is_moved_and_its_next_pull_is_told(
 def test_two_consumers_that_took_one_id_are_both_shown(
     rmqadmin: Rmqadmin, server: Server, wire: Wire, group: str, topic: str
 ) -> None:
-    """They are shown as by mqadmin. It happens in containers, in which every process has the same number and host
-    name."""
+    """mqadmin shows both as well. Two clients share an id in containers, where all processes have the same number and
+    host name."""
     with Wire(server.broker_addr) as other:
         for one in (wire, other):
             come_online(one, group, topic)
@@ -274,7 +274,7 @@ def test_mqadmins_reset_by_time(rmqadmin: Rmqadmin, server: Server, group: str, 
 def test_where_brokers_leave_resets_to_the_clients_offline_groups_are_moved_all_the_same(
     run: Rmqadmin, start_standalone: Callable[..., Server]
 ) -> None:
-    """``useServerSideResetOffset=false``, as in older releases: nobody is online who could be told, so the offsets are
+    """``useServerSideResetOffset=false``, as in older releases. No client is online to be told, so the offsets are
     written."""
     old = start_standalone("--set", "useServerSideResetOffset=false")
     n = ("-n", old.namesrv_addr)

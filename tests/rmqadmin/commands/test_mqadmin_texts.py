@@ -1,4 +1,4 @@
-"""``--output mqadmin`` beside what mqadmin 5.5.0 printed, to the byte (``tests/golden/mqadmin``)."""
+"""``--output mqadmin`` against the text of mqadmin 5.5.0, to the byte (``tests/golden/mqadmin``)."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_consumer_progress_of_all_groups() -> None:
 
 
 def test_what_is_not_known_of_a_group_is_no_lag_of_0() -> None:
-    """`--until 'lag_count == 0'` ended when a broker did not answer."""
+    """`--until 'lag_count == 0'` used to end when a broker did not answer."""
     nobody = GroupClients({}, {}, {}, None, None, None)
     silent = GroupFindings(
         "G", GroupOffsets({}, 0.0), nobody, is_group=True, has_retry_topic=True, error="it did not answer in time"
@@ -165,7 +165,7 @@ def test_what_is_not_known_of_a_group_is_no_lag_of_0() -> None:
 
 @pytest.mark.parametrize("backwards", [False, True])
 def test_consumer_connection(backwards: bool) -> None:
-    """mqadmin keeps the subscriptions in a map: the broker's order does not show."""
+    """mqadmin keeps the subscriptions in a map, so the broker's order does not show."""
     client = ClientConnection(
         client_addr="127.0.0.1:51614", client_id="127.0.0.1@NormalGroup", language="JAVA", version=513
     )
@@ -265,7 +265,7 @@ def test_reset_offset_by_time_of_one_queue() -> None:
     ("count", "order"),
     [
         (12, [35, 7, 14, 49, 28, 70, 0, 63, 42, 21, 77, 56]),
-        (13, [7, 70, 0, 84, 63, 42, 21, 77, 56, 35, 14, 49, 28]),  # does not fit 16 buckets
+        (13, [7, 70, 0, 84, 63, 42, 21, 77, 56, 35, 14, 49, 28]),  # too many for 16 buckets
     ],
 )
 def test_a_hash_map_hands_its_keys_out_in_javas_order(count: int, order: list[int]) -> None:
@@ -276,7 +276,7 @@ def test_a_hash_map_hands_its_keys_out_in_javas_order(count: int, order: list[in
 
 @pytest.mark.parametrize(("count", "capacity"), [(0, 1), (1, 2), (2, 4), (3, 8), (4, 8), (5, 8), (6, 16), (12, 32)])
 def test_a_copied_map_is_as_large_as_javas(count: int, capacity: int) -> None:
-    """Taken from a JVM (17): with two queues, 16 buckets would give another order than mqadmin's."""
+    """Sizes from a JVM (17). With 16 buckets for two queues, the order would differ from mqadmin's."""
     assert copied_capacity(count) == capacity
 
 

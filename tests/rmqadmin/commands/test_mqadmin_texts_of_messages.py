@@ -1,5 +1,5 @@
-"""As ``test_mqadmin_texts``, for commands that read messages. The golden texts are taken apart and put together
-again."""
+"""Like ``test_mqadmin_texts``, for commands that read messages. The tests take the golden texts apart and put them
+together again."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def host(text: str) -> bytes:
 
 
 def parse_message(found: re.Match[str]) -> FoundMessage:
-    """The properties are given in another order, so that Java's order has to be found again. The broker's own comes
-    last, as it is stored. The two that clients add are left out."""
+    """The message of one golden text. Its properties are sorted, so that the renderer must find Java's order again. The
+    broker's own property comes last, as stored. The two that clients add are left out."""
     part = found.groupdict()
     names = re.split(r"(?:^|, )([\w省]+)=", part["properties"])[1:]
     pairs = zip(names[::2], names[1::2], strict=True)
@@ -64,7 +64,7 @@ def parse_message(found: re.Match[str]) -> FoundMessage:
 
 
 def parse_pulls(text: str) -> list[QueuePull]:
-    """One pull for each run of messages, and one for each line about a pull that found nothing."""
+    """One pull for each run of messages, and one for each line about an empty pull."""
     pulls: list[QueuePull] = []
     messages = [parse_message(found) for found in MESSAGE.finditer(text)]
     if messages:

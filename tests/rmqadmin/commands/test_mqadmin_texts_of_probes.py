@@ -1,4 +1,4 @@
-"""As ``test_mqadmin_texts``: test messages, traces and monitoring, whose numbers are another each time."""
+"""Like ``test_mqadmin_texts``, for test messages, traces and monitoring, whose numbers vary."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_check_msg_send_rt() -> None:
 
 
 def test_the_mean_of_a_single_message_is_not_known() -> None:
-    """The first one is left out, because it had the connection made; mqadmin divides by zero."""
+    """The first message is left out, because its time includes the connection. mqadmin divides by zero."""
     times = SendTimes([sent(QUEUES[0], 1.0)])
     assert times.summary().mean_rt_ms is None
     assert times.mqadmin_text().endswith("Avg RT: NaN\n")

@@ -1,4 +1,4 @@
-"""As ``test_mqadmin_texts``, for configurations, permissions, producers, statistics and commands that move groups."""
+"""Like ``test_mqadmin_texts``, for configurations, permissions, producers, statistics and commands that move groups."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ QUEUES = [MessageQueue("NormalTopic", "broker-a", queue_id) for queue_id in rang
     ("command", "case", "end"), [("getBrokerConfig", "broker", "\n"), ("getNamesrvConfig", "ok", "")]
 )
 def test_a_configuration_comes_in_the_order_of_javas_properties(command: str, case: str, end: str) -> None:
-    """Servers list their properties sorted; 489 of them make a ConcurrentHashMap grow six times."""
+    """Servers list their properties sorted. 489 properties make a ConcurrentHashMap grow six times."""
     text = golden(command, case)
     heading, *lines = text.removesuffix(end).splitlines(keepends=True)
     values = dict(sorted((line[:50].strip(), line[53:-1]) for line in lines))

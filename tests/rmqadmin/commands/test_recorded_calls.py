@@ -1,5 +1,5 @@
-"""Calls of mqadmin 5.5.0 with what it printed (``tests/golden/mqadmin``), made again with ``--output mqadmin``: to our
-server if it serves the request, else to one that gives Apache's recorded answers."""
+"""Calls of mqadmin 5.5.0 and their output (``tests/golden/mqadmin``), repeated with ``--output mqadmin``. They go to
+our server if it serves the request, else to one that replays Apache's answers."""
 
 from __future__ import annotations
 
@@ -95,7 +95,8 @@ CHANGES = [
 
 @pytest.mark.parametrize(("command", "case"), CHANGES)
 def test_a_change_of_our_server(rmqadmin: Rmqadmin, server: Server, tmp_path: Path, command: str, case: str) -> None:
-    """What the calls name is made before each: the topic readable only where it is made writable, and the files."""
+    """Each call first gets what it names: the files, the groups, and the topic, which is read-only if the call makes it
+    writable."""
     perm = 4 if (command, case) == ("updateTopicPerm", "broker") else 6
     with AdminClient(server.namesrv_addr) as admin:
         config = TopicConfig(topic_name="AdminTopic", read_queue_nums=8, write_queue_nums=8, perm=perm)
@@ -137,7 +138,7 @@ ANSWERS = {
         LiteTopicInfo(lite_topic="no-such", parent_topic="LiteTopic", sharding_to_broker=True),
     ),
 }
-"""Answers that were not recorded for the request, by name: most of them say that there is nothing."""
+"""Answers that were not recorded for the request, by name. Most of them are empty."""
 
 
 def replayed(names: list[str]) -> Replayed:
@@ -223,7 +224,7 @@ def test_a_call_to_apache(rmqadmin: Rmqadmin, call: tuple[str, ...]) -> None:
     ("case", "name"), [("ok", "200078-GET_LITE_GROUP_INFO/05"), ("lite-topic", "200078-GET_LITE_GROUP_INFO/06")]
 )
 def test_the_lag_of_a_lite_group_in_apaches_words(rmqadmin: Rmqadmin, case: str, name: str) -> None:
-    """Where nothing lags mqadmin names the present time."""
+    """If nothing lags, mqadmin prints the current time."""
 
     def without_time(text: str) -> str:
         return re.sub(r"Timestamp: \d{13} \(0 s ago\)", "Timestamp: NOW", text)

@@ -1,5 +1,5 @@
-"""Replicas and controllers: slaves, terms, elections and what is forgotten. Answers are those of a real 5.5.0 with two
-replicas (``golden/ha`` of the specification)."""
+"""Replicas and controllers: slaves, terms, elections and forgotten replicas. The answers are those of a real 5.5.0 with
+two replicas (``golden/ha`` of the specification)."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_replicas_that_are_not_in_sync_are_shown_too(rmqadmin: Rmqadmin) -> None
 def test_who_asks_only_a_controller_is_told_nothing_of_name_servers(
     run: Rmqadmin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """None was asked, and yet "no name server given: using 127.0.0.1:9876" was said."""
+    """The warning "no name server given: using 127.0.0.1:9876" used to appear although no name server was asked."""
     monkeypatch.setenv("RMQADMIN_TIMEOUT", "1")
     with Replayed(LEADER, answers=[knowing(REPLICAS)]) as controller:
         assert run("getSyncStateSet", "-a", controller.address, "-b", "broker-a").err == ""
@@ -158,7 +158,7 @@ def test_a_group_of_controllers_without_a_leader_is_an_error(rmqadmin: Rmqadmin)
 
 
 def test_of_several_controllers_one_may_be_down(rmqadmin: Rmqadmin) -> None:
-    """The first one was asked alone, and that is the one that is lost when somebody looks who took over."""
+    """Only the first controller used to be asked, which is the lost one when an operator looks for the new leader."""
     leaderless = answering(RequestCode.CONTROLLER_GET_METADATA_INFO, ext={"group": "group1", "peers": "n0:h:1;"})
     with Replayed(answers=[leaderless]) as cut_off, Replayed(LEADER, answers=[knowing(REPLICAS)]) as controller:
         options = ("-a", f"{NOBODY};{cut_off.address};{controller.address}", "-n", controller.address)

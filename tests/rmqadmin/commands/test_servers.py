@@ -1,4 +1,4 @@
-"""Configurations, permissions, producers, statistics, and groups deleted and cloned, on a running server."""
+"""Configurations, permissions, producers, statistics, and deleted and cloned groups on a running server."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.wire import Wire
 
 @pytest.fixture
 def topic(rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -> str:
-    """Two queues, three messages in the first."""
+    """A topic of two queues with three messages in the first."""
     name = fresh("ServerTopic")
     assert rmqadmin("updateTopic", "-c", CLUSTER, "-t", name, "-r", "2", "-w", "2").status == 0
     for at in range(3):
@@ -75,7 +75,7 @@ def test_what_a_broker_passes_over_is_an_error_and_for_mqadmin_a_success(
 def test_a_limit_that_was_off_is_switched_on_while_the_server_runs(
     rmqadmin: Rmqadmin, server: Server, fresh: Callable[[str], str]
 ) -> None:
-    """Only our servers have these settings, and Apache's tools must not see them before they are set."""
+    """Only our servers have these settings. Apache's tools must not see them before they are set."""
     key, limit = "maxSendRatePerTopic", f"0;{fresh('Limited')}=5"
     brokers = ("-b", server.broker_addr)
 
@@ -141,7 +141,7 @@ def test_a_groups_configuration_is_shown_with_what_was_changed(rmqadmin: Rmqadmi
 
 
 def test_a_topics_permission_changes_alone(rmqadmin: Rmqadmin, server: Server, topic: str) -> None:
-    """mqadmin sets the order back to false, and takes the queue counts of the first broker."""
+    """mqadmin sets the order back to false and takes the first broker's queue counts."""
     rmqadmin("updateTopic", "-c", CLUSTER, "-t", topic, "-o", "true", "-a", "+message.type=FIFO")
     args = ("updateTopicPerm", "-b", server.broker_addr, "-t", topic, "-p", "4")
     assert rmqadmin(*args, "--dry-run").status == 0
@@ -317,7 +317,7 @@ def test_the_clusters_of_a_topic(rmqadmin: Rmqadmin, topic: str) -> None:
 
 
 def test_rates_have_two_decimals(rmqadmin: Rmqadmin, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`statsAll` printed 37.67405814854629 beside 150.7: brokers do not round their quotients."""
+    """`statsAll` used to print 37.67405814854629 beside 150.7, because brokers do not round their quotients."""
     found = BrokerStatsData(stats_minute=StatsSnapshot(sum=2262, tps=37.67405814854629))
     monkeypatch.setattr(AdminClient, "broker_stats", lambda *_: found)
     (row,) = rmqadmin("-o", "json", "statsAll", "-t", topic).items

@@ -1,5 +1,5 @@
-"""One broker of several that hangs or is dead keeps nobody from what the others say: that is shown, the broker is
-named, and the exit status is that of what was done in part. Those commands answered nothing."""
+"""One broker that hangs or is dead does not hide the others' answers: they are shown, the broker is named, and the exit
+status says that the answer is partial. These commands used to show nothing."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TOPIC, GROUP, DEAD = "orders", "billing", "127.0.0.1:1"
 
 
 class Cluster(NamedTuple):
-    """broker-a answers; nobody listens at the address of broker-z."""
+    """broker-a answers. Nobody listens at the address of broker-z."""
 
     namesrv_addr: str
     a: Server
@@ -63,7 +63,7 @@ def dead(cluster: Cluster, run: Rmqadmin, monkeypatch: pytest.MonkeyPatch) -> It
     header = RegisterBrokerHeader(
         broker_name="broker-z", broker_addr=DEAD, cluster_name=CLUSTER, ha_server_addr="", broker_id=0
     )
-    # A broker that registers for the first time has more topics than one.
+    # A broker that registers for the first time has more than one topic.
     table = {
         name: TopicConfig(topic_name=name, read_queue_nums=2, write_queue_nums=2) for name in (TOPIC, dlq_topic(GROUP))
     }
@@ -103,7 +103,7 @@ def test_rows_are_those_of_the_broker_that_answers(run: Rmqadmin) -> None:
 
 @pytest.mark.usefixtures("dead")
 def test_the_lag_of_a_group_is_at_least_that_on_the_brokers_that_answer(run: Rmqadmin, cluster: Cluster) -> None:
-    """It was unknown, and so were the clients."""
+    """The lag and the number of clients used to be unknown."""
     queue = MessageQueue(TOPIC, "broker-a", 0)
     stored = cluster.admin.send_message(cluster.a.broker_addr, queue, Message(TOPIC, b"x"))
     cluster.admin.update_consumer_offset(cluster.a.broker_addr, GROUP, TOPIC, 0, 0)
@@ -126,7 +126,7 @@ def test_mqadmin_gives_up_at_the_first_broker_that_does_not_answer() -> None:
 
 @pytest.mark.usefixtures("dead")
 def test_dead_letters_of_the_brokers_that_answer_are_shown(run: Rmqadmin, cluster: Cluster) -> None:
-    """Nothing was. A redrive sends nothing, and says why."""
+    """None used to be shown. A redrive sends nothing and gives the reason."""
     topic = dlq_topic(GROUP)
     cluster.admin.create_topic(cluster.a.broker_addr, TopicConfig(topic_name=topic))
     until(lambda: len(cluster.admin.topic_route(topic).broker_datas) == 2)
@@ -155,7 +155,7 @@ def test_dead_letters_of_the_brokers_that_answer_are_shown(run: Rmqadmin, cluste
 )  # fmt: skip
 @pytest.mark.usefixtures("dead")
 def test_what_is_not_found_may_be_at_the_broker_that_did_not_answer(run: Rmqadmin, command: str) -> None:
-    """Status 5 would say that it is nowhere."""
+    """Exit status 5 would mean that it does not exist."""
     ran = run(*command.split())
     assert (ran.status, ran.out) == (1, "")
     assert ", as far as is known: 1 of 2 brokers did not answer: cannot connect to 127.0.0.1:1" in ran.err
@@ -179,7 +179,7 @@ def test_no_condition_of_a_watch_holds_while_a_broker_is_silent(
 
 
 def test_a_broker_that_hangs_is_waited_for_once(cluster: Cluster, run: Rmqadmin, tmp_path: Path) -> None:
-    """`msg get` and `topicList -c` waited for it once for each topic."""
+    """`msg get` and `topicList -c` used to wait for the broker once per topic."""
     with servers.broker(tmp_path / "b", cluster.namesrv_addr, "broker-b") as b:
         for number in range(40):
             cluster.admin.create_topic(b.broker_addr, TopicConfig(topic_name=f"many-{number}"))
@@ -203,11 +203,11 @@ def test_a_broker_that_hangs_is_waited_for_once(cluster: Cluster, run: Rmqadmin,
         assert "1 of 2 brokers did not answer: " in ran.err
         assert b.broker_addr in ran.err
         assert TOPIC in {item["topic"] for item in ran.items}
-        assert asked.count(b.broker_addr) <= targets.ASKED_AT_ONCE_MAX  # all of them together
+        assert asked.count(b.broker_addr) <= targets.ASKED_AT_ONCE_MAX  # all of them at once
 
 
 class Question:
-    """What brokers answer, by address; errors are raised. ``asked`` has each question."""
+    """Answers for each broker by address; raises those that are errors. ``asked`` lists the questions."""
 
     def __init__(self, **said: object):
         self.said = said

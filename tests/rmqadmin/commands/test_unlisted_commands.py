@@ -1,4 +1,4 @@
-"""The commands whose classes are in Apache's release and that its mqadmin does not list: ``consumer``,
+"""The commands whose classes are in Apache's release but which its mqadmin does not list: ``consumer``,
 ``DecodeMessageId``, ``getConsumerStatus`` and ``resetOffsetByTimeOld``."""
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def test_consumer_says_what_consumer_status_says(
 def test_an_old_reset_writes_the_offsets_of_groups_that_are_online_too_and_says_so(
     rmqadmin: Rmqadmin, names: tuple[str, str]
 ) -> None:
-    """``resetOffsetByTime`` has the broker make the members follow."""
+    """With ``resetOffsetByTime``, the broker makes the members follow."""
     topic, group = names
     command = ("-o", "json", "resetOffsetByTimeOld", "-g", group, "-t", topic, "-s")
     planned = rmqadmin(*command, END, "--dry-run")
@@ -151,7 +151,7 @@ def test_an_old_reset_that_is_not_forced_only_goes_back(
 def test_an_old_reset_that_does_not_count_is_an_error(
     rmqadmin: Rmqadmin, names: tuple[str, str], fresh: Callable[[str], str]
 ) -> None:
-    """A broker keeps what ``resetOffsetByTime`` told it until a member has heard of it; mqadmin reports success."""
+    """A broker keeps the offset of ``resetOffsetByTime`` until a member hears of it. mqadmin reports success."""
     topic, _ = names
     group = fresh("UnlistedWaiting")
     assert rmqadmin("updateSubGroup", "-c", CLUSTER, "-g", group).status == 0

@@ -1,5 +1,5 @@
-"""What ``docs/spark.md`` shows, run in its order in one session of Spark: its commands, its function of a user, and
-its Python."""
+"""Runs what ``docs/spark.md`` shows, in order and in one Spark session: its commands, its user function, and its
+Python."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def spark() -> Iterator[Any]:
 
 @pytest.fixture
 def in_one_session(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process has room for one session, so commands take the one that is there, where they would start one."""
+    """Makes commands use the session that exists instead of starting one, because a process can have only one."""
 
     @contextmanager
     def same(*_: object) -> Iterator[Any]:
@@ -54,8 +54,8 @@ def in_one_session(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def names(server: Server, fresh: Callable[[str], str]) -> dict[str, str]:
-    """A group with dead letters, half of them paid for, and topics to send them to; by the names of the page.
-    ``_origin``, which is not on the page, is the topic that they came from."""
+    """Maps the page's names to a group with dead letters, half of them paid for, and to topics to send them to.
+    ``_origin``, which is not on the page, is the topic they came from."""
     group, origin, invoices = fresh("PageGroup"), fresh("PageOrigin"), fresh("PageInvoices")
     topics = (origin, invoices, dlq_topic(group))
     with AdminClient(server.namesrv_addr) as admin:
@@ -80,7 +80,7 @@ def numbers(server: Server, topic: str) -> list[int]:
 
 
 def python_block(with_word: str, names: dict[str, str]) -> str:
-    """The page's block of Python that has this word, with the names of this test."""
+    """The page's Python block that contains this word, with this test's names."""
     blocks = re.findall(r"^```python\n(.*?)^```$", (ROOT / PAGE).read_text(), re.DOTALL | re.MULTILINE)
     (text,) = (block for block in blocks if with_word in block)
     for written, meant in names.items():
@@ -92,7 +92,7 @@ def python_block(with_word: str, names: dict[str, str]) -> str:
 def test_the_commands_of_the_page(
     rmqadmin: Rmqadmin, server: Server, names: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second is interrupted the first time: the third goes on with what it left."""
+    """The second command is interrupted the first time, and the third finishes its work."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     plan, execute, resume = command_lines(PAGE)
     run_line(rmqadmin, plan, names, monkeypatch)

@@ -1,5 +1,5 @@
-"""The command's flags, its exit status and what it says, without Spark: ``replay`` is replaced by a function that
-records its call, or ends as told. The whole command runs in ``tests/spark_tools/spark/test_redrive_command.py``."""
+"""The command's flags, exit status and output, without Spark: ``replay`` is replaced by a function that records its
+call or ends as told. ``tests/spark_tools/spark/test_redrive_command.py`` runs the whole command."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ Replay = Callable[..., ReplayOutcome]
 
 @pytest.fixture
 def replayed(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """What ``replay`` was called with."""
+    """The arguments that ``replay`` was called with."""
     seen: dict[str, Any] = {}
 
     def record(request: ReplayRequest | None, runner: Runner, **how: Any) -> ReplayOutcome:
@@ -89,8 +89,8 @@ def test_dry_run_wins_over_execute(run: Rmqadmin, replayed: dict[str, Any]) -> N
 
 
 def test_every_flag_reaches_the_request(run: Rmqadmin, replayed: dict[str, Any], tmp_path) -> None:
-    """``--no-audit`` and ``--no-skip-redriven`` were in the manual but not recognised. Of options that may be repeated
-    only the first counted, so more was selected than asked for."""
+    """``--no-audit`` and ``--no-skip-redriven`` used to be in the manual but not recognised. Of repeatable options only
+    the first used to count, so more was selected than asked for."""
     (tmp_path / "ids").write_text("id-1\n\nid-2\n")
     ran = run(
         "spark-replay", "-n", "h:1", "-ak", "me", "-sk", "hush", "--topic", "T", "--topic", "U", "--dlq", "billing",
@@ -163,7 +163,7 @@ def test_a_store_is_read_and_the_name_server_says_where_to_send(run: Rmqadmin, r
 
 
 def test_a_wave_at_a_rate_is_ten_seconds_of_it(run: Rmqadmin, replayed: dict[str, Any]) -> None:
-    """A crash makes a job look through one wave again, so a slow job must not have a wave of an hour."""
+    """After a crash a job searches one wave again, so a slow job must not have a wave of an hour."""
     for words, count in (([], 50_000), (["--rate", "20"], 200), (["--rate", "0.1"], 1), (["--rate", "1e6"], 50_000)):
         assert run("spark-replay", "-n", "h:1", "--dlq", "billing", *words).status == 0
         assert replayed["request"].wave_messages == count
@@ -214,7 +214,7 @@ def test_after_a_canary_a_person_is_asked_and_a_script_is_stopped(
 
 
 def test_dead_letters_are_opened_when_told_to(run: Rmqadmin, replayed, server: Server, fresh) -> None:
-    """Old brokers make dead-letter topics that can only be written. Queue counts stay as they are."""
+    """Old brokers make dead-letter topics that can only be written. The queue counts stay unchanged."""
     group = fresh("ClosedGroup")
     dlq = f"%DLQ%{group}"
     command = ["spark-replay", "-n", server.namesrv_addr, "--dlq", group, "--open-dlq"]
@@ -280,7 +280,7 @@ def test_what_can_be_gone_on_with_and_where_spark_wrote_is_said(run: Rmqadmin, m
 
 
 def test_progress_is_plain_lines_and_only_when_something_moved(run: Rmqadmin, monkeypatch) -> None:
-    """A resumed job: two of the seven messages were delivered by an earlier run."""
+    """A resumed job, two of whose seven messages an earlier run delivered."""
     monkeypatch.setattr(replay_progress, "INTERVAL_S", -1.0)
     monkeypatch.setattr("rmqadmin.shared.replay_progress.time.monotonic", itertools.count(100).__next__)
 

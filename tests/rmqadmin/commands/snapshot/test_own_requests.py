@@ -1,4 +1,4 @@
-"""``fault``, ``snapshot`` and ``server reset``: what only rmqserver serves, on a broker of this file's own."""
+"""``fault``, ``snapshot`` and ``server reset``, which only rmqserver serves, on this file's own broker."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def admin(ours: Server) -> Iterator[AdminClient]:
 
 @pytest.fixture
 def rmqadmin(run: Rmqadmin, ours: Server, monkeypatch: pytest.MonkeyPatch) -> Rmqadmin:
-    """On ``ours``, from an empty start, with nothing that goes wrong."""
+    """Runs command lines on ``ours``, which starts empty and without faults."""
     monkeypatch.setenv("NAMESRV_ADDR", ours.namesrv_addr)
     assert run("fault", "clear").status == 0
     assert run("server", "reset", "--yes").status == 0
@@ -154,7 +154,7 @@ CALLS = {
 
 @pytest.mark.parametrize("entry", OWN, ids=lambda entry: entry.name)
 def test_another_broker_refuses_and_the_hint_says_why(run: Rmqadmin, server: Server, entry: Entry) -> None:
-    """Apache's broker, as its texts were recorded; and ours where it keeps its store."""
+    """Both Apache's broker, by its recorded texts, and our broker that keeps its store refuse."""
     words = [*entry.name.split(), *CALLS.get(entry.name, [])]
     with Replayed() as apache:
         ran = run(*words, "-n", apache.address)

@@ -1,4 +1,4 @@
-"""``store dump`` shows every piece of a store's files, and what is damaged in its place."""
+"""``store dump`` shows every piece of a store's files, and damage where it is."""
 
 from __future__ import annotations
 

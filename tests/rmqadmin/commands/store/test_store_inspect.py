@@ -1,4 +1,4 @@
-"""``store inspect`` tells what is in a store, as a real broker wrote it and as ours does."""
+"""``store inspect`` reports what is in a store, both as a real broker wrote it and as ours does."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_queues_have_the_offsets_that_the_broker_said(run: Rmqadmin, killed: Pat
     }
     assert len(found) > 40
     other = {key: (said[key], found[key]) for key in found.keys() & said.keys() if said[key] != found[key]}
-    assert other.keys() <= {("CompactTopic", 0)}  # whose broker says those of its compacted log
+    assert other.keys() <= {("CompactTopic", 0)}  # its broker reports the offsets of its compacted log
     summary = ran.document["summary"]
     assert summary["written_by"] == "Apache RocketMQ 5.4 or newer"
     assert summary["state"].startswith("not stopped cleanly (process ")
@@ -75,7 +75,7 @@ def test_files_say_what_they_hold(run: Rmqadmin, killed: Path) -> None:
     assert found.keys() == {str(path.relative_to(killed)) for path in killed.rglob("*") if path.is_file()}
     log = found["commitlog/00000000000001048576"]
     assert (log["begin_offset"], log["end_offset"], log["size_bytes"]) == (1 << 20, 2 << 20, 1 << 20)
-    assert 0 < log["on_disk_bytes"] < log["size_bytes"]  # sparse behind its end
+    assert 0 < log["on_disk_bytes"] < log["size_bytes"]  # sparse after its end
     assert log["oldest_ms"] > found["commitlog/00000000000000000000"]["oldest_ms"]
     index = [item for path, item in found.items() if path.startswith("index/")]
     assert all(item["begin_offset"] < item["end_offset"] and item["oldest_ms"] <= item["newest_ms"] for item in index)

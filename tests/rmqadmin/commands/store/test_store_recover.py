@@ -1,4 +1,4 @@
-"""``store recover --dry-run`` tells what a real start then does, and does nothing of it."""
+"""``store recover --dry-run`` predicts what a real start does, and changes nothing."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_records_that_could_be_read_are_counted_when_they_are_cut_off(run: Rmqad
     ran = run("-o", "json", "store", "recover", str(root), "--dry-run")
     (cut,) = [item for item in ran.items if item["part"] == "commit log" and item["action"] == "cut off"]
     summary = ran.document["summary"]
-    assert summary["records_read"] + cut["count"] == total - 1  # but for the damaged one
+    assert summary["records_read"] + cut["count"] == total - 1  # all but the damaged one
     assert cut["lost_messages"] == summary["lost_messages"] == cut["count"] > 20
     assert cut["what"].startswith(f"{cut['count']} records that can be read: TopicC-0 offsets 4 to 6, ")
     assert cut["oldest_ms"] < cut["newest_ms"]

@@ -1,4 +1,4 @@
-"""``store verify`` as people and scripts see it."""
+"""``store verify``, as people and scripts see it."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_80_columns_show_where_and_what_is_lost(terminal: Terminal, torn: Path) 
 
 
 def test_80_columns_say_what_was_not_looked_at(run: Rmqadmin, terminal: Terminal, tmp_path: Path) -> None:
-    """A store in RocksDB was clean, with all of its queues and tables unread."""
+    """A RocksDB store used to be called clean although all its queues and tables were unread."""
     root = str(unpack("rocksdb", tmp_path))
     child = terminal("store", "verify", root, columns=80)
     assert status(child) == 0
@@ -123,7 +123,7 @@ def test_the_store_of_a_broker_that_runs_is_read_with_a_warning(run: Rmqadmin, s
             admin.send_message(server.broker_addr, MessageQueue("VerifiedLive", "broker-a", 0), message)
     until(
         (server.store_dir / f"consumequeue/VerifiedLive/0/{0:020}").is_file
-    )  # of a new store, sizes are unknown before
+    )  # in a new store, sizes are unknown before
     ran = run("-o", "json", "store", "verify", str(server.store_dir), "--all")
     assert f"a broker is running on this store (process {server.pid})" in ran.err
     assert ran.document["summary"]["records"] >= 20

@@ -1,4 +1,4 @@
-"""updateStaticTopic and remappingStaticTopic on two brokers of one cluster."""
+"""updateStaticTopic and remappingStaticTopic on a cluster of two brokers."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def admin(pair: tuple[Server, Server]) -> Iterator[AdminClient]:
 def call(
     run: Rmqadmin, pair: tuple[Server, Server], admin: AdminClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Rmqadmin:
-    """A command line on the pair, whose files go to the test's folder."""
+    """Runs a command line on the pair and keeps its files in the test's folder."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return lambda *args: run(*args, "-n", pair[0].namesrv_addr)
 
@@ -57,7 +57,7 @@ def without_epochs(text: str, folder: Path) -> str:
 
 
 def queues(admin: AdminClient, server: Server, topic: str) -> dict[int, int]:
-    """Logical queues that one broker leads, with its own."""
+    """The logical queues that this broker leads, each with the broker's own queue."""
     detail = admin.static_topic(server.broker_addr, topic).mapping_detail
     assert detail is not None
     return current_queues(detail)
@@ -96,7 +96,7 @@ def test_a_topic_is_made_extended_and_moved_in_mqadmins_words(
 
 
 def test_progress_is_shown_in_logical_queues(call: Rmqadmin, admin: AdminClient, pair: tuple[Server, Server]) -> None:
-    """mqadmin shows the queue's own offset, 2 in the end, in the place of the logical one."""
+    """mqadmin shows the offset of the broker's own queue, finally 2, instead of the logical one."""
     topic, group = "ProgressStatic", "StaticGroup"
     here, there = (server.broker_addr for server in pair)
     assert call("updateStaticTopic", "-t", topic, "-qn", "2", "-b", "broker-a").status == 0
@@ -127,7 +127,7 @@ def test_progress_is_shown_in_logical_queues(call: Rmqadmin, admin: AdminClient,
     assert call("remappingStaticTopic", "-t", topic, "-b", "broker-b").status == 0
     put(there, 0, 4)
     assert shown() == [(scope, 0, 10_004, 3, 10_001), (scope, 1, 10_000, 0, 10_000)]
-    commit(here, 0, 5, logical=False)  # as a leader passes it on
+    commit(here, 0, 5, logical=False)  # as a leader forwards it
     assert shown()[0] == (scope, 0, 10_004, 10_000, 4)
     commit(there, 0, 10_002)
     assert shown()[0] == (scope, 0, 10_004, 10_002, 2)

@@ -1,4 +1,4 @@
-"""Topics, from creation to deletion, on a running server."""
+"""Topics on a running server, from creation to deletion."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.servers import Server
 
 @pytest.fixture
 def topic(rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -> str:
-    """Three queues on the shared server."""
+    """A topic of three queues on the shared server."""
     name = fresh("AdminTopic")
     assert rmqadmin("updateTopic", "-c", CLUSTER, "-t", name, "-r", "3", "-w", "3").status == 0
     return name
@@ -52,7 +52,7 @@ def test_a_topic_is_created_listed_routed_changed_and_deleted(
 
 
 def test_what_is_not_given_stays_as_it_is(rmqadmin: Rmqadmin, topic: str) -> None:
-    """mqadmin sets the queues back to 8 although only the permission was to change."""
+    """mqadmin sets the queue counts back to 8 even if only the permission was to change."""
     changed = rmqadmin("-o", "json", "updateTopic", "-c", CLUSTER, "-t", topic, "-p", "4")
     assert changed.items[0]["action"] == "change"
     assert changes(changed) == {"perm": (6, 4)}
@@ -111,7 +111,7 @@ def test_who_deletes_a_topic_is_told_what_goes_with_it(
 def test_what_name_servers_tell_of_an_ordered_topic_is_planned_and_changed_only_if_it_has_to_be(
     rmqadmin: Rmqadmin, server: Server, fresh: Callable[[str], str]
 ) -> None:
-    """A dry run was silent about it, and any change of the topic wrote it anew."""
+    """A dry run used to omit the order configuration, and any change of the topic rewrote it."""
     topic = fresh("Ordered")
     there = ("updateTopic", "-c", CLUSTER, "-t", topic, "-o", "true", "-w", "4")
     planned = rmqadmin(*there, "--dry-run", "--output", "json").items
@@ -212,7 +212,7 @@ def test_attributes_are_read_and_applied() -> None:
 
 
 def test_perms_are_taken_and_shown_as_letters_and_as_numbers(rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -> None:
-    """They were 6 in one place and RW. in another."""
+    """A permission used to be 6 in one place and RW. in another."""
     topic = fresh("PermTopic")
     assert rmqadmin("updateTopic", "-c", CLUSTER, "-t", topic, "-p", "RWX").status == 0
     for written, bits, shown in (("wr", 6, "RW (6)"), ("R", 4, "R (4)"), ("2", 2, "W (2)"), ("rwx", 7, "RWX (7)")):
@@ -227,7 +227,7 @@ def test_perms_are_taken_and_shown_as_letters_and_as_numbers(rmqadmin: Rmqadmin,
     "command", ["updateTopic -t 'a b'", "updateSubGroup -g 'a b'", "updateTopic -t " + "x" * 128]
 )  # fmt: skip
 def test_a_dry_run_refuses_a_name_that_brokers_refuse(rmqadmin: Rmqadmin, command: str) -> None:
-    """It said that the topic would be created."""
+    """A dry run used to announce that the topic would be created."""
     words = (*shlex.split(command), "-c", CLUSTER)
     dry, real = rmqadmin(*words, "--dry-run"), rmqadmin(*words)
     assert (dry.status, dry.out, dry.err) == (real.status, real.out, real.err)
