@@ -1,4 +1,4 @@
-"""What a person sees of changes before they say yes to them, and of those that were stopped."""
+"""What a person sees of changes before confirming them, and of changes that were stopped."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def row(target: str, changes: list[FieldChange]) -> ChangeRow:
 
 
 def test_changes_that_have_no_room_stand_below_each_in_its_line() -> None:
-    """At 80 columns a dry run ended in ``read_q…``."""
+    """At 80 columns a dry run used to end in ``read_q…``."""
     found = Changes([row("10.0.0.1:10911", MANY), row("10.0.0.2:10911", MANY), row("10.0.0.3:10911", MANY[:1])])
     text = render(found, "updateTopic", Format.TABLE, view=TableView(width=80))
     assert text.endswith("""
@@ -52,7 +52,7 @@ def step(target: str, act: Callable[[], None]) -> Step:
 
 
 def test_after_ctrl_c_the_rows_say_which_servers_were_changed() -> None:
-    """A person who does not wait for a broker that hangs was told nothing of those that had been changed already."""
+    """A person who stopped waiting for a hanging broker used to learn nothing about the changes already made."""
     taken: list[str] = []
     steps = [step("a", partial(taken.append, "a")), step("b", ctrl_c), step("c", partial(taken.append, "c"))]
     rows = carry_out(steps, dry_run=False)
@@ -90,7 +90,7 @@ def planner(**errors: RocketMQError) -> Callable[[str], Step]:
     ],
 )  # fmt: skip
 def test_a_server_that_cannot_be_planned_keeps_no_other_from_being_changed(error: RocketMQError, action: str) -> None:
-    """One that was down did not; one that refused ended the whole change."""
+    """A refusal used to end the whole change, although a dead server did not."""
     rows = carry_out(plan_each(["a", "b", "c"], planner(b=error)), dry_run=False)
     assert [(row.target, row.action, row.done) for row in rows] == [
         ("a", "change", True), ("b", action, False), ("c", "change", True)
@@ -109,7 +109,7 @@ def test_wrong_words_are_wrong_everywhere() -> None:
 
 
 def test_servers_are_asked_at_once() -> None:
-    """Those that hang were waited for one after the other."""
+    """Hanging servers used to be waited for one after another."""
     together = Barrier(3)
 
     def plan(addr: str) -> Step:

@@ -1,4 +1,4 @@
-"""What changes of sets of brokers are seen from look to look."""
+"""Which changes of broker sets are noticed from look to look."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ ADDRS = {1: "10.0.0.1:10911", 2: "10.0.0.2:10911"}
 
 
 def at(master: int | None, epoch: int, in_sync: set[int], *, claiming: int | None = None, dead: int = 0) -> HaSet:
-    """The set when the controller has ``master`` in ``epoch``; ``claiming`` serves as one, by default the same."""
+    """A set whose controller names ``master`` in ``epoch``. ``claiming`` acts as the master, by default the same
+    broker."""
     claims = master if claiming is None else claiming
     members = [
         HaMember(broker_id=each, broker_addr=addr, error="refused")

@@ -1,4 +1,4 @@
-"""How far something long is: said after a second, some times a second, and taken away at the end."""
+"""Progress of long operations: shown after a second, a few times a second, and erased at the end."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_counts_and_their_rate_are_said_and_taken_away(clock: list[float]) -> No
         done(count, 3000)
     clock[0] += 0.9
     done(3000, 3000)
-    done(1, 50)  # the next round has a rate of its own
+    done(1, 50)  # the next round has its own rate
     clock[0] += 2.0
     done(30, 50)
     done.clear()

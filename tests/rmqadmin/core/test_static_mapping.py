@@ -22,7 +22,7 @@ def leaders(plan: TopicRemappingDetail) -> dict[int, str]:
 
 
 def settle(plan: TopicRemappingDetail) -> Configs:
-    """What the brokers have when the offsets of moved queues are decided."""
+    """The brokers' configurations once the offsets of moved queues are decided."""
     for name, config in plan.broker_config_map.items():
         for items in static_mapping.detail_of(name, config).hosted_queues.values():
             items[-1].logic_offset = 10_000 * items[-1].gen

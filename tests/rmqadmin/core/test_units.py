@@ -31,7 +31,7 @@ def test_short_durations_keep_a_tenth(length_ms: float, text: str) -> None:
 
 
 def test_rates_have_a_digit_behind_the_point() -> None:
-    """``statsAll`` printed 14 of them."""
+    """``statsAll`` used to print 14 digits after the point."""
     assert [rate(value) for value in (None, 0.0, 16.666666666666668, 1234567.89)] == ["-", "0.0", "16.7", "1,234,567.9"]
 
 

@@ -1,4 +1,4 @@
-"""Rules of alerts: what a file may say, what is said of one that is wrong, and when an alert begins and ends."""
+"""Alert rules: what a file may contain, the errors for wrong rules, and when an alert begins and ends."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_file_that_is_not_there_has_no_rules_unless_it_was_named(tmp_path: Pat
 
 
 def turns(rule: AlertRule, *values: float | None) -> list[int]:
-    """One value a second: the seconds in which the alert turned."""
+    """Feeds one value a second and returns the seconds in which the alert turned."""
     state = AlertState(rule)
     return [at for at, value in enumerate(values) if state.look(at * 1000, Bounds.exactly(value))]
 
@@ -123,8 +123,8 @@ VALUES = st.lists(st.none() | st.integers(0, 20), max_size=60)
 
 @given(VALUES, st.integers(0, 20), st.integers(0, 20), st.integers(0, 5))
 def test_hysteresis(values: list[int | None], one: int, other: int, for_s: int) -> None:
-    """Each turn has as many values in a row behind it as the rule is patient, all beyond the threshold on its side: so
-    values that swing between the two never turn anything."""
+    """An alert turns only if all values of the last ``for_s`` seconds are beyond the threshold on its side. So values
+    that swing between the two thresholds never turn it."""
     until, above = sorted((one, other))
     state = AlertState(AlertRule(Condition.LAG, "group", "*", above, until, for_s * 1000))
     turned_at = -1

@@ -1,4 +1,4 @@
-"""Directories of the test's own for contexts and settings."""
+"""The test's own directories for contexts and settings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rmqadmin.core.contexts.context_store import ContextStore
 
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ContextStore:
-    """No contexts, no file of settings, and an environment that says nothing."""
+    """No contexts, no settings file, and an environment without settings."""
     for name in [name for name in os.environ if name.startswith("RMQADMIN_")] + ["NAMESRV_ADDR", "NO_COLOR"]:
         monkeypatch.delenv(name, raising=False)
     for kind in ("CONFIG", "STATE"):

@@ -1,4 +1,4 @@
-"""Contexts in their files: kept, changed, chosen, and what a broken file says."""
+"""Contexts in their files: kept, changed and chosen, and the errors for a broken file."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_file_is_its_owners_alone_and_is_never_half_written(store: ContextStor
     path.chmod(0o644)
     store.change("live", {"tls": True})
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert path.stat().st_ino != inode  # another file in its place, not this one written over
+    assert path.stat().st_ino != inode  # a new file replaced it; this one was not overwritten
     assert os.listdir(path.parent) == ["live.toml"]
 
 
@@ -118,7 +118,7 @@ def test_bytes_and_directories_are_no_settings(store: ContextStore) -> None:
     with pytest.raises(UsageError, match="no file of settings"):
         store.load("live")
     path.rmdir()
-    os.mkfifo(path)  # which would never end
+    os.mkfifo(path)  # reading it would never end
     with pytest.raises(UsageError, match="no file of settings"):
         store.load("live")
 

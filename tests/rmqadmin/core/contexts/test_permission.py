@@ -1,4 +1,4 @@
-"""What read-only and protected contexts let through, and what they say."""
+"""What read-only and protected contexts permit, and how they refuse."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Permit = Callable[..., ChangePermission]
 
 @pytest.fixture
 def asked() -> list[str]:
-    """Names of the contexts that were asked for."""
+    """Names of the contexts that the user was asked to confirm."""
     return []
 
 
@@ -67,7 +67,7 @@ def test_read_only_is_said_before_anybody_is_asked(permit: Permit, asked: list[s
     with pytest.raises(ReadOnlyContextError):
         permit("read_only", "protected", typed="live").check()
     assert asked == []
-    with pytest.raises(ProtectedContextError):  # one is not instead of the other
+    with pytest.raises(ProtectedContextError):  # unlocking does not replace the confirmation
         permit("read_only", "protected", is_unlocked=True).check()
 
 
@@ -100,7 +100,7 @@ def test_a_refusal_is_not_mistaken_for_one_servers_failure() -> None:
     assert not issubclass(ChangeRefusedError, RocketMQError)
 
 
-# --- whose rules ------------------------------------------------------------------------------------------------------
+# --- whose rules apply ------------------------------------------------------------------------------------------------
 
 
 def guarding(settings: EffectiveSettings, namesrv_addr: str | None = None) -> list[str]:
@@ -116,13 +116,13 @@ def test_the_rules_of_a_context_hold_for_its_servers_however_they_are_reached(st
     store.use("dev")
     assert guarding(EffectiveSettings({}, environment={})) == ["dev"]
     assert guarding(EffectiveSettings({"namesrv_addr": "live1:9876"}, environment={})) == ["dev", "live"]
-    assert guarding(EffectiveSettings({"namesrv_addr": "tunnel:1"}, environment={})) == ["dev"]  # another way there
+    assert guarding(EffectiveSettings({"namesrv_addr": "tunnel:1"}, environment={})) == ["dev"]  # another route
     assert guarding(EffectiveSettings({}, environment={}), "live1:9876") == ["live"]  # a target elsewhere
     assert guarding(EffectiveSettings({}, environment={}), "dev:9876") == ["dev"]
 
 
 def test_of_two_contexts_of_the_same_servers_the_chosen_one_decides(store: ContextStore) -> None:
-    """One to look, which is read-only, and one to change."""
+    """One context is read-only, for looking; the other is for changes."""
     store.add("look", {"namesrv_addr": "h:1"})
     store.add("change", {"namesrv_addr": "h:1;h:2"})
     for name in ("look", "change"):

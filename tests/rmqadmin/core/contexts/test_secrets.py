@@ -1,4 +1,4 @@
-"""Keys by reference: found where the reference says, and in no message."""
+"""Keys by reference: they are found where the reference says, and appear in no message."""
 
 from __future__ import annotations
 

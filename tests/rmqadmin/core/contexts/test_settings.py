@@ -1,4 +1,4 @@
-"""Flag, environment, context, file, default: which counts, setting by setting."""
+"""Flag, environment, context, file, default: which of them counts for each setting."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def put_config(text: str) -> Path:
 
 @pytest.mark.parametrize("said", list(product([True, False], repeat=5)))
 def test_the_first_that_says_something_counts(store: ContextStore, said: tuple[bool, ...]) -> None:
-    """Every combination of who says something, for the name server; ``--context`` makes the context a flag."""
+    """Every combination of sources that set the name server. ``--context`` makes the context count like a flag."""
     by_flag, by_environment, by_context, by_file, named = said
     store.add("live", {"namesrv_addr": "context:1"})
     if by_context and not named:
@@ -114,7 +114,7 @@ def test_a_file_of_settings_that_is_broken_says_where(store: ContextStore) -> No
 
 
 def test_only_what_is_asked_for_is_read(store: ContextStore) -> None:
-    """A broken context must not keep anybody from commands that need none."""
+    """A broken context must not block commands that need no context."""
     store.add("a", {"namesrv_addr": "h:1"})
     store.use("a")
     store.path("a").write_text("nonsense")
@@ -170,7 +170,7 @@ def test_a_flag_overrules_how_a_context_checks_certificates(store: ContextStore)
     with pytest.raises(UsageError, match=r"/no/such\.pem"):  # --context comes before the environment
         EffectiveSettings({}, context_flag="live", environment={"RMQADMIN_TLS_INSECURE": "true"}).tls()
     store.change("live", {"tls_insecure": True}, frozenset({"tls_ca"}))
-    with pytest.raises(UsageError, match=r"/other\.pem"):  # and not: no check
+    with pytest.raises(UsageError, match=r"/other\.pem"):  # the flag's CA counts, not the context's tls_insecure
         EffectiveSettings({"tls_ca": "/other.pem"}, environment={}).tls()
 
 

@@ -1,4 +1,4 @@
-"""The age of a lag is that of the oldest message that waits. As few messages as possible are read to find it."""
+"""The age of a lag is that of the oldest waiting message. As few messages as possible are read to find it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What two readings of a group's offsets say."""
+"""What two readings of a group's offsets reveal."""
 
 from __future__ import annotations
 

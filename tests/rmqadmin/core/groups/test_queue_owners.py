@@ -1,4 +1,4 @@
-"""What is concluded about a group's queues from its members' answers, without a broker."""
+"""Conclusions about a group's queues from its members' answers, without a broker."""
 
 from __future__ import annotations
 
@@ -65,5 +65,5 @@ def test_the_members_that_differ_from_most_are_the_unequal_ones() -> None:
     ],
 )
 def test_a_summary_without_its_heading_says_what_it_is_about(summary: str, told: str) -> None:
-    """The pulse said "queues unequal subscriptions"."""
+    """The pulse used to show "queues unequal subscriptions"."""
     assert without_heading(summary) == told

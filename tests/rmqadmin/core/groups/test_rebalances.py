@@ -1,4 +1,4 @@
-"""Queues go from member to member: what is told of it, from look to look."""
+"""What is reported, look by look, when queues move between members."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ QUEUES = [MessageQueue("t", "broker-a", queue_id) for queue_id in range(4)]
 
 
 def owners(*names: str, silent: bool = False, online: str = "ab") -> QueueOwners:
-    """``names``: the owners of each queue, a letter a member."""
+    """``names``: the owners of each queue, one letter per member."""
     members = [Member(one, "", None, 1, frozenset(), {}) for one in online]
     if silent:
         members.append(Member("z", "", None, 1, None, None, error="timed out"))

@@ -1,4 +1,4 @@
-"""Since when queues of a group stand still, and how long what waits in them is kept."""
+"""Since when queues of a group have stood still, and how long their waiting messages are kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topics that a group consumes without an offset there: which are told of, and which are no reason to worry."""
+"""Topics that a group consumes but has no offset in: which are reported, and which are harmless."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether controllers ask who somebody is, as a doctor finds it."""
+"""Whether controllers check users, as doctor finds it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support import servers
 
 
 class Told:
-    """In place of a client: what each controller tells."""
+    """A stand-in for a client, with each controller's answer."""
 
     def __init__(self, **configs: dict[str, str] | None):
         self._configs = configs
@@ -46,7 +46,7 @@ def test_whether_a_controller_asks_who_somebody_is(config: dict[str, str], grade
 
 
 def test_real_controllers_tell(tmp_path: Path) -> None:
-    """127.1 is 127.0.0.1, and spelled so that it does not look like an address of this machine alone."""
+    """127.1 is 127.0.0.1, spelled so that it does not look like an address of this machine alone."""
     user = Credentials("root", "root-secret")
     on = (
         "--set", "authenticationEnabled=true",

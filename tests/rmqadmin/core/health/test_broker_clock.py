@@ -1,4 +1,4 @@
-"""A broker's time, from when it started and how long it has been running."""
+"""A broker's time, computed from its start and its uptime."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BOOT_MS = 1_700_000_000_000
 
 
 def told(boot_ms: int, now_ms: int) -> dict[str, str]:
-    """What a broker says whose clock shows ``now_ms``."""
+    """The answer of a broker whose clock shows ``now_ms``."""
     return {"bootTimestamp": str(boot_ms), "runtime": runtime_text(now_ms - boot_ms)}
 
 

@@ -1,4 +1,4 @@
-"""What each check of a doctor concludes from what servers say, without servers."""
+"""What each check of doctor concludes from the servers' answers, without servers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ QUEUE = MessageQueue("t", "broker-a", 0)
 
 
 def info(**values: str) -> dict[str, str]:
-    """What a healthy broker says of itself."""
+    """A healthy broker's runtime information."""
     return {
         "brokerActive": "true", "brokerVersionDesc": "V5_5_0", "commitLogDiskRatio": "0.4",
         "consumeQueueDiskRatio": "0.4", "bootTimestamp": str(NOW_MS - 5000), "runtime": runtime_text(5000), **values,
@@ -233,7 +233,7 @@ def test_what_is_wrong_with_a_group(one: GroupStanding, grade: str, said: str) -
 
 
 def test_who_is_told_to_keep_more_is_told_where() -> None:
-    """The command had the word ADDRESS in it."""
+    """The command used to contain the word ADDRESS."""
     kept = {"reserved_ms": 72 * HOUR_MS, "broker_addr": "192.0.2.1:10911"}
     for one in (
         standing(BEHIND, min_offset=7, **kept),

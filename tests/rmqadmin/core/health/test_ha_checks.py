@@ -1,4 +1,4 @@
-"""What a doctor and ``check ha`` conclude from what controllers, masters and slaves say, without servers."""
+"""What doctor and ``check ha`` conclude from the answers of controllers, masters and slaves, without servers."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def plain(*members: HaMember, **config: str) -> HaSet:
 
 
 def told(one: HaSet) -> list[tuple[str, str, str]]:
-    """What is not well of a set: grade, check, what."""
+    """The findings about a set that are not OK: grade, check, what."""
     found = [*set_findings(one, NOW_MS), *behind_findings(one, NOW_MS)]
     assert all(each.fix for each in found if each.grade is not Grade.OK), "each finding says what to do"
     return [(each.grade, each.check, each.what) for each in found if each.grade is not Grade.OK]

@@ -1,5 +1,5 @@
-"""What a doctor has against servers that run: too few copies, a slave that is behind or has more than its master, two
-that take themselves for the master, sets without one, and a set of which no broker is left."""
+"""What doctor finds about running servers: too few copies, a slave that is behind or has more than its master, two
+brokers that act as the master, sets without a master, and a set without any broker left."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Pair:
         return servers.broker(self.directory / store, self.namesrv.namesrv_addr, NAME, *given)
 
     def until_found(self, *parts: str, controllers: Sequence[str] = ()) -> None:
-        """As many findings, each with its part of them."""
+        """Waits until there are as many findings as parts, and each part is in one of them."""
         until_found(self.admin, *parts, controllers=controllers)
 
 
@@ -85,7 +85,7 @@ def test_what_is_found_of_a_pair(pair: Pair) -> None:
 
 
 def test_a_slave_that_falls_behind(pair: Pair) -> None:
-    """The way between the two breaks; it has heard its master a moment ago."""
+    """The connection between the two breaks just after the slave heard its master."""
     with Forwarder("127.0.0.9") as way:
         port = way.address.rpartition(":")[2]
         settings = {"brokerIP2": "127.0.0.9", "haListenPort": port, "haMaxGapNotInSync": "1000"}
@@ -104,7 +104,7 @@ def test_a_slave_that_falls_behind(pair: Pair) -> None:
 
 
 def test_two_masters_of_one_name_and_id(pair: Pair) -> None:
-    """As after a slave was made the master, and the former master is started again."""
+    """This happens when a slave was made the master and the former master is started again."""
     with pair.broker("one") as one:
         pair.until_found()
         with pair.broker("other") as other:

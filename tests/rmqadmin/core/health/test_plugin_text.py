@@ -1,4 +1,4 @@
-"""The line for monitoring systems: which state it says, and that readers of performance data can read it."""
+"""The line for monitoring systems: the state it gives, and that parsers can read its performance data."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rmqadmin.core.health.plugin_text import CheckedThing, CheckResult, Measure, PluginState, state_of
 
 PERFDATA = re.compile(r"('[^'=|]*'|[^ '=|]+)=(-?[\d.]+)(s|%|)(;[\d.]*){0,2};0")
-"""As the guidelines of the monitoring plug-ins have it."""
+"""The format in the guidelines for monitoring plug-ins."""
 
 VALUES = st.floats(0, 1e12, allow_nan=False)
 

@@ -1,4 +1,4 @@
-"""Thresholds: what is written is what is meant, and nothing else is taken for one."""
+"""Thresholds: each valid text has its meaning, and every other text is refused."""
 
 from __future__ import annotations
 

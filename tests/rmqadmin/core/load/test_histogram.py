@@ -1,4 +1,4 @@
-"""Percentiles of a histogram are those of the lengths that went in, to one part in a thousand."""
+"""A histogram's percentiles match the lengths that went in, to one part in a thousand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every queue gets its share of the connections, and every connection of the processes."""
+"""Queues are shared out among the connections, and connections among the processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of a load as a whole."""
+"""What is reported about a load as a whole."""
 
 from __future__ import annotations
 
@@ -25,5 +25,5 @@ def run_of(*, size_bytes: int | None, warm_up_messages: int, messages: int) -> L
     ],
 )
 def test_what_was_all_read_in_the_warm_up_is_said(run: LoadRun, is_said: bool) -> None:
-    """`bench consume` of a small topic had rows of zeros, and no word about it."""
+    """`bench consume` of a small topic used to show rows of zeros without an explanation."""
     assert ("in the warm-up: --repeat" in (LoadFigures(run).remark() or "")) is is_said

@@ -1,4 +1,4 @@
-"""Requests made from templates are those that encoding each would give, and no two are alike."""
+"""Requests from templates equal those that are encoded one by one, and no two are alike."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Manifests as text and back, and how differences of brokers become one entry."""
+"""Manifests as text and back, and how brokers' differences become one entry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Format strings: every field, every way to write it, and what is none."""
+"""Format strings: every field, every way to write it, and the errors for wrong ones."""
 
 from __future__ import annotations
 

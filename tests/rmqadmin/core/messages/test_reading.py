@@ -1,4 +1,4 @@
-"""Messages read where they are: by place, by unique key, queue after queue, on a running server."""
+"""Messages on a running server, read by place, by unique key, and queue after queue."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tests.rmqadmin.conftest import CLUSTER, Rmqadmin
 from tests.support.servers import Server, until
 
 COUNT = 40
-"""More than one pull brings."""
+"""More messages than one pull returns."""
 
 
 @pytest.fixture
 def topic(rmqadmin: Rmqadmin, server: Server, fresh: Callable[[str], str]) -> str:
-    """Two queues: 40 messages in the first, the last of them with a tag of its own; three in the second."""
+    """Two queues: 40 messages in the first, of which the last has its own tag, and three in the second."""
     name = fresh("ReadTopic")
     assert rmqadmin("updateTopic", "-c", CLUSTER, "-t", name, "-r", "2", "-w", "2").status == 0
     with AdminClient(server.namesrv_addr) as admin:
@@ -48,14 +48,15 @@ def test_all_messages_of_a_topic_are_read_queue_after_queue(rmqadmin: Rmqadmin, 
 
 
 def test_a_rare_tag_is_found_behind_a_batch_without_it(rmqadmin: Rmqadmin, topic: str) -> None:
-    """mqadmin's printMsgByQueue ends at the first pull that brings nothing."""
+    """mqadmin's printMsgByQueue ends at the first empty pull."""
     by_queue = ("printMsgByQueue", "-t", topic, "-a", "broker-a", "-i", "0", "-d", "true")
     assert bodies(rmqadmin, *by_queue, "-s", "rare") == [f"0-{COUNT - 1}"]
     assert bodies(rmqadmin, "printMsg", "-t", topic, "-s", "rare || none") == [f"0-{COUNT - 1}"]
 
 
 def test_messages_are_chosen_by_their_properties(rmqadmin: Rmqadmin, topic: str) -> None:
-    """We choose them: this broker would not, and Apache's does so only with ``enablePropertyFilter``."""
+    """rmqadmin filters the messages itself. This broker would not, and Apache's does only with
+    ``enablePropertyFilter``."""
     by_queue = ("printMsgByQueue", "-t", topic, "-a", "broker-a", "-i", "0", "-d", "true")
     assert bodies(rmqadmin, *by_queue, "--sql92", "TAGS = 'rare' OR missing > 5") == [f"0-{COUNT - 1}"]
     assert bodies(rmqadmin, "printMsg", "-t", topic, "--sql92", "TAGS <> 'common'") == [f"0-{COUNT - 1}"]
@@ -126,7 +127,7 @@ def test_tags_are_counted(rmqadmin: Rmqadmin, topic: str) -> None:
 
 
 def test_reading_stops_where_it_is_told_to_and_says_so(rmqadmin: Rmqadmin, topic: str) -> None:
-    for option in ("--limit", "--max-count"):  # as it was called first
+    for option in ("--limit", "--max-count"):  # the second is the option's older name
         ran = rmqadmin("-o", "json", "printMsg", "-t", topic, option, "10")
         assert len(ran.items) == 10
         assert "stopped after 10 messages; --limit reads more" in ran.err
@@ -147,7 +148,7 @@ def test_the_newest_of_a_rare_tag_are_looked_for_further_back(rmqadmin: Rmqadmin
 
 
 def test_the_newest_of_a_tag_come_once(rmqadmin: Rmqadmin, server: Server, topic: str) -> None:
-    """A broker that filters by tags gives messages from behind the wanted part, too."""
+    """A broker that filters by tags also returns messages from beyond the wanted range."""
     with AdminClient(server.namesrv_addr) as admin:
         for at in range(12):
             queue = MessageQueue(topic, "broker-a", 0)
@@ -218,7 +219,7 @@ def test_a_compressed_body_is_shown_as_it_was_sent(rmqadmin: Rmqadmin, server: S
         admin.send_message(server.broker_addr, MessageQueue(topic, "broker-a", 1), message)
     row = rmqadmin("-o", "json", "printMsg", "-t", topic).items[-1]
     assert (row["body"], row["body_size_bytes"]) == (body.decode(), len(body))
-    assert row["sys_flag"] & COMPRESSED or zlib.compress(body)  # the sender may leave it as it is
+    assert row["sys_flag"] & COMPRESSED or zlib.compress(body)  # the sender may leave the body uncompressed
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Queues read side by side: in order of time, each in its own order, with nothing lost and everything counted."""
+"""Queues read side by side: messages come in order of time and of their queue, none is lost, and all are counted."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ BATCH = 3
 
 @dataclass
 class Queues:
-    """As many queues as there are lists of store times; a pull brings three messages at most. Of a queue in ``deleted``
-    what lies before that offset is gone once it is pulled."""
+    """One queue for each list of store times. A pull returns at most three messages. If ``deleted`` has an offset for a
+    queue, the messages before it are gone when the queue is pulled."""
 
     times: list[list[int]]
     deleted: dict[int, int] = field(default_factory=dict)
@@ -95,11 +95,11 @@ def test_a_batch_is_given_before_the_next_answer_is_waited_for() -> None:
     queues = Queues([[1, 2, 3, 7], [4, 5, 6, 8]])
     batches = in_time_order(reader(queues, Sieve()), queues.places())
     assert [one.stored.store_timestamp_ms for one in next(batches)] == [1, 2, 3]
-    assert queues.pulls == 2  # one of each queue
+    assert queues.pulls == 2  # one for each queue
 
 
 def test_what_retention_deletes_meanwhile_is_left_out_and_the_rest_is_read() -> None:
-    """A pull at a place that is gone ended the reading of the queue."""
+    """A pull at a deleted offset used to end the reading of the queue."""
     queues, sieve = Queues([list(range(10)), [3]], deleted={0: 7}), Sieve()
     found = [message for batch in in_time_order(reader(queues, sieve), queues.places()) for message in batch]
     assert [one.stored.store_timestamp_ms for one in found] == [3, 7, 8, 9]

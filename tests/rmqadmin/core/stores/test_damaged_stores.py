@@ -1,4 +1,4 @@
-"""Whatever is damaged in a store: it is inspected, dumped, and a start of it is planned."""
+"""However a store is damaged, it can be inspected and dumped, and its start can be planned."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ DUMPS: list[Callable[[Survey], Iterable[Row]]] = [
 
 
 def damage(root: Path, rng: Random) -> tuple[Damaged, str]:
-    """A store with a flipped bit, a lost or strange sector, a cut or a missing file; and what it is."""
+    """Damages the store by a flipped bit, a lost or strange sector, a cut or a missing file. Returns it with a
+    description."""
     paths = [path for path in sorted(root.rglob("*")) if path.is_file() and path.name not in ("timerwheel", "lock")]
     path = rng.choice(paths)
     name, data = str(path.relative_to(root)), path.read_bytes()
@@ -105,7 +106,7 @@ def test_a_flipped_body_is_dumped_where_it_lies(root: Path) -> None:
     rows: Any = list(log_rows(survey(str(root), Damaged.of(root).disk), WHOLE, no_notice))
     for row in rows[1:-1:5]:
         damaged = Damaged.of(root)
-        damaged.flip(row.path, row.at_byte + 90, 1)  # in the body, behind the fixed fields
+        damaged.flip(row.path, row.at_byte + 90, 1)  # in the body, after the fixed fields
         found: Any = list(log_rows(survey(str(root), damaged.disk), WHOLE, no_notice))
         (bad,) = [each for each in found if each.problem]
         assert (bad.log_offset, bad.topic, bad.queue_offset) == (row.log_offset, row.topic, row.queue_offset)

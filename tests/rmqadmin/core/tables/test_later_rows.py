@@ -23,7 +23,7 @@ def lines(width: int | None, *, is_live: bool = False) -> list[str]:
 
 
 def test_a_number_that_has_no_room_takes_it_from_the_text_behind_it() -> None:
-    """``277 ms`` was ``277 …`` in a column that began with ``82 ms``."""
+    """``277 ms`` used to become ``277 …`` in a column whose first value was ``82 ms``."""
     head, first, later, again = lines(40)
     assert "1,234,567" in later
     assert first == again

@@ -1,4 +1,4 @@
-"""Numbers over time as blocks."""
+"""Numbers over time, drawn as blocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One value as text, for people and for machines."""
+"""A single value as text, for people and for machines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Configured(Row, frozen=True):
 
 
 def test_what_is_not_set_within_a_value_is_not_called_as_python_calls_it() -> None:
-    """`exportMetadata` told of ``subscriptionDataSet=None``, in csv as well."""
+    """`exportMetadata` used to show ``subscriptionDataSet=None``, also in csv."""
     (column,) = columns(Configured)
     value = {"subscriptionDataSet": None, "type": "CUSTOMIZED"}
     assert person_text(value, column, None) == "subscriptionDataSet=none type=CUSTOMIZED"

@@ -1,4 +1,4 @@
-"""What somebody calls a command for stands there at every width, whatever has to go for it."""
+"""A command's essential columns are shown at every width, whatever else is left out."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def value(column: ResultColumn) -> Any:
 
 
 def row_types() -> list[type[Row]]:
-    """Of tables."""
+    """The row types of results that are shown as tables."""
     entries = [entry for entry in ENTRIES if entry.effect is not Effect.SCREEN]
     results = [result for entry in entries for result in cli.result_types(entry)]
     return list(dict.fromkeys(result.row_type for result in results if result.cards is Result.cards))
@@ -35,8 +35,8 @@ def row_types() -> list[type[Row]]:
 
 @pytest.mark.parametrize("width", [30, 80])
 def test_what_matters_is_never_left_out(width: int) -> None:
-    """At 30 columns `consumerProgress` showed no lag, and `getBrokerConfig` names of properties without their values;
-    at 80 `haStatus` did not say how far a slave is behind."""
+    """At 30 columns `consumerProgress` used to show no lag, and `getBrokerConfig` names without values. At 80 columns
+    `haStatus` did not show how far a slave is behind."""
     lacking = []
     for row_type in row_types():
         there = [column for column in columns(row_type) if not column.is_wide and not column.is_sparse]
@@ -47,7 +47,7 @@ def test_what_matters_is_never_left_out(width: int) -> None:
 
 
 def test_rows_of_several_servers_say_whose_they_are() -> None:
-    """`user ls` showed the same line for each broker, and nobody saw which of them had it not."""
+    """`user ls` used to show the same line for each broker, so nobody saw which broker lacked a user."""
     one, other = (Listing(addr, "", {"fileReservedTime": "48"}) for addr in ("10.0.0.1:10911", "10.0.0.2:10911"))
     assert render(Configs([one]), "getBrokerConfig", Format.TABLE).split() == ["KEY", "VALUE", "fileReservedTime", "48"]
     both = render(Configs([one, other]), "getBrokerConfig", Format.TABLE).splitlines()

@@ -1,4 +1,4 @@
-"""Columns fitted to a terminal: whatever they would like, they fit, and the important ones stay."""
+"""Columns fitted to a terminal: they always fit, and the important ones stay."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_vital_columns_are_shortened_beyond_that() -> None:
 
 
 def test_a_sparkline_yields_before_names_are_shortened() -> None:
-    """At 200 columns it took 60 cells, blank at first, and names beside it were cut."""
+    """At 200 columns the sparkline took 60 cells, blank at first, and cut the names beside it."""
     trend = Wish(60, 6, 4, Importance.MINOR, yields_to=20)
     assert fit([wish(70), trend], 100) == [70, 28]
     assert fit([wish(70), trend], 60) == [38, 20]

@@ -1,4 +1,4 @@
-"""Files of messages, without a broker: what is written is read, and what is damaged is told."""
+"""Message files, without a broker: what is written can be read, and damage is reported."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def one_message(**fields: Any) -> FoundMessage:
 
 def test_bodies_that_are_compressed_still_and_damaged_properties_survive() -> None:
     packed = msgspec.structs.replace(one_message(sys_flag=COMPRESSED | COMPRESSION_LZ4), packed="lz4")
-    plain = one_message(sys_flag=COMPRESSED | COMPRESSION_LZ4)  # it was compressed, and has been unpacked
+    plain = one_message(sys_flag=COMPRESSED | COMPRESSION_LZ4)  # it was compressed and has been unpacked
     for format in FileFormat:
         found = list(read_untrusted(file_of([[packed, plain]], format), format))
         assert [one.body_compression for one in found] == ["lz4", None]
@@ -149,7 +149,7 @@ def test_packed_files_may_be_joined() -> None:
 
 
 def test_any_reader_of_messagepack_streams_reads_the_file() -> None:
-    """Sizes and maps in turn, then 0 and the count."""
+    """The file alternates sizes and maps, then has 0 and the count."""
     data, found = PACKED, []
     while data:
         assert data[0] == 0xCE
