@@ -1,4 +1,4 @@
-"""The command lines of a page, and a shell that is just enough to run them inside the test's process."""
+"""The command lines of a page, and a minimal shell that runs them inside the test's process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def command_lines(page: str) -> list[str]:
-    """Every line in a block of shell that has a command of ours, of a page by its path."""
+    """The lines of a page's shell blocks that contain an rmqadmin command. The page is given by its path."""
     blocks = re.findall(r"^```(\w*)\n(.*?)^```$", (ROOT / page).read_text(), re.DOTALL | re.MULTILINE)
     lines = [line for language, block in blocks if language in ("sh", "") for line in block.splitlines()]
     return [line for line in lines if re.search(r"(^|\| )rmqadmin ", line)]
@@ -29,22 +29,23 @@ def command_lines(page: str) -> list[str]:
 def run_lines(
     rmqadmin: Rmqadmin, page: str, meant: Mapping[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> dict[str, bytes]:
-    """All of them in order, with the words of ``meant`` replaced; what each wrote, by the line as the page has it."""
+    """Runs all lines in order, with the words of ``meant`` replaced. Returns the output of each line as the page has
+    it."""
     lines = command_lines(page)
     assert lines, page
     return {line: run_line(rmqadmin, line, meant, monkeypatch) for line in lines if is_possible(line)}
 
 
 def is_possible(line: str) -> bool:
-    """Without the extra, ``--jq`` is an error that other tests look at."""
+    """Whether the line can run. Without the extra, ``--jq`` is an error that other tests cover."""
     return "--jq" not in line or find_spec("jq") is not None
 
 
 def run_line(
     rmqadmin: Rmqadmin, written: str, meant: Mapping[str, str], monkeypatch: pytest.MonkeyPatch, data: bytes = b""
 ) -> bytes:
-    """One line of a shell: pipes, ``> FILE`` behind the last, ``</dev/null``, a comment. It ends with the status that
-    the comment tells (``# exit status 4``), else with 0, or by Ctrl-C where it has no end."""
+    """Runs one shell line with pipes, a final ``> FILE``, ``</dev/null`` and a comment. It must end with the status in
+    the comment (``# exit status 4``), or by Ctrl-C if it is endless, else with 0."""
     line = written
     for word, replaced in meant.items():
         line = line.replace(word, replaced)

@@ -1,4 +1,4 @@
-"""What a command gets: which name server, which credentials, and whether it may ask."""
+"""What a command gets: its name server, its credentials, and whether it may ask."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_credentials_come_from_the_options_or_the_environment_and_are_two(monkey
 def test_in_another_context_nothing_is_left_of_what_was_said_of_servers(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Least of all the user's keys, and that the first one was unlocked."""
+    """Above all, the user's keys and the unlocking of the first context must not carry over."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     monkeypatch.setenv("NAMESRV_ADDR", "e:5")
     for name in ("dev", "live"):
@@ -76,7 +76,7 @@ def test_under_a_dry_run_the_client_itself_refuses_to_change_anything() -> None:
 @pytest.mark.parametrize(
     ("options", "format", "is_terminal", "typed", "passes"),
     [
-        (CommonOptions(), Format.TABLE, False, None, True),  # scripts keep working
+        (CommonOptions(), Format.TABLE, False, None, True),  # scripts still work
         (CommonOptions(), Format.TABLE, True, "T", True),
         (CommonOptions(), Format.TABLE, True, "t", False),
         (CommonOptions(), Format.TABLE, True, "", False),

@@ -1,4 +1,4 @@
-"""Errors: the line, the hint, the JSON object and the exit status of each."""
+"""Errors: the line, hint, JSON object and exit status of each."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_an_error_is_one_line_and_a_hint(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_every_command_that_a_hint_names_is_there() -> None:
-    """Codes 11 and 12 sent people to `haStatus`, which mqadmin does not have either."""
+    """Codes 11 and 12 used to send people to `haStatus`, which mqadmin does not have either."""
     texts = [f"{one.meaning} {one.hint}" for one in EXPLANATIONS.values()]
     named = {name for text in texts for name in re.findall(r"`rmqadmin (\S+?)[ `]", text)}
     assert named
@@ -64,14 +64,14 @@ def test_every_command_that_a_hint_names_is_there() -> None:
 
 @pytest.mark.parametrize("format", [["-o", "json"], ["--output=jsonl"]])
 def test_an_unknown_command_is_told_in_json_where_that_is_wanted(run: Rmqadmin, format: list[str]) -> None:
-    """It was plain text: the command is looked up before the options in front of it are read."""
+    """The error used to be plain text, because the command is looked up before the options in front of it are read."""
     ran = run(*format, "nope")
     assert (ran.status, ran.out) == (2, "")
     assert json.loads(ran.err)["error"]["message"] == "there is no command 'nope'"
 
 
 def test_a_question_without_an_answer_has_changed_nothing(run: Rmqadmin) -> None:
-    """The hint said "Whether it was carried out is unknown", even for `topicList`."""
+    """The hint used to be "Whether it was carried out is unknown", even for `topicList`."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         ran = run("topicList", "-n", f"127.0.0.1:{silent.getsockname()[1]}", "--timeout", "0.1")
     assert ran.status == ExitCode.TIMED_OUT
@@ -107,7 +107,7 @@ def test_an_option_before_its_command_is_told_where_it_goes(run: Rmqadmin, args:
     ],
 )
 def test_an_option_behind_its_command_that_stands_before_it_is_told_so(run: Rmqadmin, args: str, meant: str) -> None:
-    """``--color`` behind ``msg cat`` was answered with "Did you mean --follow?"."""
+    """For ``--color`` after ``msg cat``, the hint used to be "Did you mean --follow?", which is wrong."""
     ran = run(*args.split())
     assert ran.status == ExitCode.USAGE
     assert f"It stands before the command: rmqadmin {meant} …" in ran.err
@@ -161,7 +161,7 @@ def test_explain_finds_a_code_by_number_and_by_name(run: Rmqadmin) -> None:
 
 @pytest.mark.parametrize("width", [40, 80, 300])
 def test_explain_shows_a_person_whole_sentences_of_one_code(width: int) -> None:
-    """At 80 columns a table cut off both what a code means and what to do."""
+    """At 80 columns a table used to cut off both the meaning of a code and the advice."""
     for code, known in EXPLANATIONS.items():
         text = "".join(Explanations([code]).cards(width, None) or ())
         assert max(map(len, text.splitlines())) <= width

@@ -1,4 +1,4 @@
-"""Runs every reading command in every format and parses the output: no command has a format of its own, or lacks
+"""Runs every reading command in every format and parses the output, so that no command has its own format or lacks
 one."""
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tests.support.consumer import TalkingConsumer
 from tests.support.replayed import Replayed
 from tests.support.servers import Server, until
 
-# What each reading command is called with; {topic}, {group}, {id} and {broker} are filled in.
+# The arguments of each reading command. {topic}, {group}, {id} and {broker} are filled in.
 CALLS: dict[str, list[str]] = {
     "acl can": ["anybody", "Pub", "Topic:{topic}"],
     "topicList": [],
@@ -104,7 +104,7 @@ CALLS: dict[str, list[str]] = {
     "store recover": ["{store}", "--dry-run"],
 }
 CONTROLLER = ["1005-CONTROLLER_GET_METADATA_INFO/03"]
-# What our server does not serve yet, or has nothing to show of, and the recorded exchanges of a real one.
+# Commands that our server does not serve or answers with nothing, with the recorded exchanges of a real server.
 REPLAYED: dict[str, tuple[list[str], list[str]]] = {
     "listUser": (["-b", "{broker}"], ["3005-AUTH_LIST_USER/01"]),
     "user ls": (["-b", "{broker}"], ["3005-AUTH_LIST_USER/01"]),
@@ -143,11 +143,11 @@ CARDS = {
     "man", "msg get", "doctor", "check lag", "check disk", "check broker", "check ha", "check dlq",
     "export topics", "export groups", "export users", "export acls",
 }  # fmt: skip
-"""Commands that show a person a card, a page, a file or lines of their own, instead of rows."""
+"""Commands that show a person a card, a page, a file or their own lines instead of rows."""
 
 ELSEWHERE = {"exportMetadataInRocksDB", "fault ls", "snapshot ls", "diff", "audit"}
-"""Needs a package that is not always there (``commands/metadata/test_rocksdb_tables.py``), or a server that serves
-requests for tests (``commands/snapshot/test_own_requests.py``), or has rows where it ends with status 1
+"""Commands that need an optional package (``commands/metadata/test_rocksdb_tables.py``) or a server that serves test
+requests (``commands/snapshot/test_own_requests.py``), or have rows but end with status 1
 (``commands/manifest/test_apply.py``)."""
 
 CASES = [(name, CALLS[name]) for name in [entry.name for entry in READING] if name in CALLS] + list(ALSO.items())
@@ -155,7 +155,7 @@ CASES = [(name, CALLS[name]) for name in [entry.name for entry in READING] if na
 
 @pytest.fixture(scope="module")
 def stopped_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store with a message that nobody writes to: one that is written to while it is looked at may look damaged."""
+    """A store with one message that no broker writes to. A store that changes while it is read may look damaged."""
     with servers.standalone(tmp_path_factory.mktemp("stopped")) as running, AdminClient(running.namesrv_addr) as admin:
         admin.create_topic(running.broker_addr, TopicConfig(topic_name="T", read_queue_nums=1, write_queue_nums=1))
         admin.send_message(running.broker_addr, MessageQueue("T", "broker-a", 0), Message("T", b"stored", keys=["K"]))
@@ -166,7 +166,7 @@ def stopped_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def scene(
     server: Server, stopped_store: Path, fresh: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[str, str]]:
-    """A topic with a message, and a group that is online and has an offset in it."""
+    """A topic with a message, and an online group that has an offset in it."""
     topic, traces, group = fresh("FormatTopic"), fresh("FormatTraces"), fresh("FormatGroup")
     consumer = ConsumerData(group_name=group, subscription_data_set=[SubscriptionData(topic=topic)])
     sender = ProducerData(group_name=group)
@@ -188,8 +188,8 @@ def scene(
         dead = TopicConfig(topic_name=dlq_topic(group), read_queue_nums=1, write_queue_nums=1)
         admin.create_topic(server.broker_addr, dead)
         admin.send_message(server.broker_addr, MessageQueue(dead.topic_name, "broker-a", 0), Message(topic, b"dead"))
-        until(lambda: {retry_topic(group), dead.topic_name} <= set(admin.topic_list()))  # or it would grow later
-        # The index follows the log.
+        until(lambda: {retry_topic(group), dead.topic_name} <= set(admin.topic_list()))  # else it would grow later
+        # The index lags behind the log.
         until(lambda: bool(admin.query_message(server.broker_addr, traces, sent.message_id)))
         yield {
             "topic": topic,
@@ -227,7 +227,7 @@ def test_every_format_of_every_reading_command_parses(
     args: list[str],
 ) -> None:
     ContextStore().add("dev", {"namesrv_addr": "127.0.0.1:9876"})
-    monkeypatch.chdir(tmp_path)  # consumerStatus leaves files there, as mqadmin's does
+    monkeypatch.chdir(tmp_path)  # consumerStatus leaves files here, as mqadmin's does
     filled = [arg.format(**scene) for arg in args]
 
     check_every_format(lambda format: rmqadmin(*name.split(), *filled, "--output", format), name)

@@ -1,4 +1,4 @@
-"""The examples in every command's help, run as they stand, except for addresses, ids and the end of a watch."""
+"""The examples in every command's help, run unchanged except for addresses, ids and the end of a watch."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from tests.rmqclient.fake_broker import record
 from tests.support.consumer import TalkingConsumer
 from tests.support.servers import Server, until
 
-# spark-replay starts Spark; tests/spark_tools/spark/test_redrive_command.py runs it.
-# Those that read RocksDB need files of it: ``commands/metadata/test_rocksdb_tables.py``.
+# These examples run elsewhere. spark-replay starts Spark: ``tests/spark_tools/spark/test_redrive_command.py``.
+# Those that read RocksDB need its files: ``commands/metadata/test_rocksdb_tables.py``.
 # The dashboard's need a terminal: ``tui/test_terminal.py``.
-# Those of rmqserver's own requests take the whole broker back: ``commands/snapshot/test_own_requests.py``.
-# Those of bench take their time: ``commands/bench/test_bench.py`` runs them for a moment.
+# Those of rmqserver's own requests reset the whole broker: ``commands/snapshot/test_own_requests.py``.
+# Those of bench take long, so ``commands/bench/test_bench.py`` runs them briefly.
 OWN_REQUESTS = {"fault", "snapshot", "server"}
 OF_LOAD = "bench"
 EXAMPLES = [
@@ -56,15 +56,15 @@ NOT_SERVED = {
     "getSyncStateSet", "getBrokerEpoch", "getControllerMetaData", "getControllerConfig", "updateControllerConfig",
     "electMaster", "cleanBrokerMetadata", "addBroker", "removeBroker",
 }  # fmt: skip
-"""Commands whose requests our server does not serve yet: their examples end in an error that says so."""
+"""Commands whose requests the shared server does not serve. Their examples end in an error that says so."""
 
 
 PLANNED_BLINDLY = {"addBroker", "removeBroker"}
-"""Commands that ask nobody under --dry-run."""
+"""Commands that ask no server under --dry-run."""
 
 
 def run_example(rmqadmin: Rmqadmin, example: str, *more: str) -> Ran:
-    """With what ``< FILE`` gives it to read."""
+    """Runs an example with the input that its ``< FILE`` names."""
     command, _, path = example.partition(" < ")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sys.stdin", io.StringIO(Path(path).read_text() if path else ""))
@@ -79,8 +79,8 @@ def is_served(example: str) -> bool:
 
 @pytest.fixture(scope="module")
 def replaced(server: Server) -> Iterator[dict[str, str]]:
-    """What the examples name exists: OrderTopic with the key ORDER-1, OrderGroup online and behind, OldTopic, a dead
-    letter of billing."""
+    """Creates what the examples name: OrderTopic with the key ORDER-1, OrderGroup, which is online and behind,
+    OldTopic, and a dead letter of billing. Maps the examples' addresses and ids to the real ones."""
     group = SubscriptionData(topic="OrderTopic")
     beat = Heartbeat(
         client_id="example",
@@ -121,7 +121,7 @@ def replaced(server: Server) -> Iterator[dict[str, str]]:
         admin.send_message(addr, MessageQueue("%DLQ%billing", "broker-a", 0), letter)
         published = Published(1, "", "OrderProducer", "OrderTopic", sent[0].message_id, "", "", "", 5, 3, 0, "", True)
         record = Message(TRACE_TOPIC, encode_trace(published).encode(), keys=[sent[0].message_id])
-        admin.send_message(addr, MessageQueue(TRACE_TOPIC, "broker-a", 0), record)  # which creates the topic
+        admin.send_message(addr, MessageQueue(TRACE_TOPIC, "broker-a", 0), record)  # this creates the topic
         until(lambda: TRACE_TOPIC in admin.topic_list())
         yield {
             "127.0.0.1:10911": addr,
@@ -135,7 +135,7 @@ def replaced(server: Server) -> Iterator[dict[str, str]]:
 
 @pytest.fixture
 def one_tick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C at the first pause of a watch."""
+    """Presses Ctrl-C at the first pause of a watch."""
 
     def interrupt(_seconds: float) -> None:
         raise KeyboardInterrupt
@@ -145,7 +145,8 @@ def one_tick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def files(run: Rmqadmin, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The files that the examples read, in the current directory, and those that they leave; two contexts."""
+    """The files that the examples read, in the current directory, and two contexts. Files that examples leave go there
+    too."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     (tmp_path / "topics.json").write_text('[{"topicName":"OldTopic"}]')
     (tmp_path / "wanted.yaml").write_text("topics: {WantedTopic: {readQueueNums: 4}}")
@@ -163,7 +164,7 @@ def files(run: Rmqadmin, server: Server, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def restore(server: Server, example: str) -> None:
-    """What an earlier example may have deleted."""
+    """Restores what an earlier example may have deleted."""
     with AdminClient(server.namesrv_addr) as admin:
         if "deleteTopic" in example:
             admin.create_topic(server.broker_addr, TopicConfig(topic_name="OldTopic"))
@@ -210,7 +211,7 @@ CHANGING = {
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> set[int]:
-    """The codes of all requests that reach a server."""
+    """The codes of all requests that are sent to a server."""
     found: set[int] = set()
     send = BlockingClient.request
 
@@ -226,7 +227,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> set[int]:
 def test_under_dry_run_no_example_asks_for_a_change(
     rmqadmin: Rmqadmin, server: Server, replaced: dict[str, str], asked: set[int]
 ) -> None:
-    """Every changing command shows what it would do and succeeds."""
+    """Every changing command shows what it would do, and succeeds."""
     changing = [command for command in all_commands() if command.entry.name in CHANGING]
     for example in [each for command in changing for each in command.examples[:1] if each in EXAMPLES]:
         served = is_served(f"{example} --dry-run")
@@ -236,7 +237,7 @@ def test_under_dry_run_no_example_asks_for_a_change(
             example = example.replace(written, meant)
         ran = run_example(rmqadmin, example, *([] if "--dry-run" in example else ["--dry-run"]))
         assert asked <= READING_CODES, example
-        if served and "do nothing" not in ran.err:  # a static topic that has grown already
+        if served and "do nothing" not in ran.err:  # "do nothing": a static topic that has grown already
             assert ran.status == 0, f"{example}\n{ran.err}"
             assert ran.out, example
 
@@ -246,8 +247,8 @@ def test_under_dry_run_no_example_asks_for_a_change(
 def test_in_a_read_only_context_no_example_asks_for_a_change(
     rmqadmin: Rmqadmin, server: Server, replaced: dict[str, str], asked: set[int]
 ) -> None:
-    """Whatever a command does on its way: only questions reach a server. Every changing command is refused with status
-    4, unless its examples change nothing or our server cannot even answer its questions; and no other command is."""
+    """Only reading requests reach a server. Every changing command is refused with status 4, unless its examples change
+    nothing or our server cannot answer its questions. No other command is refused."""
     ContextStore().add("guarded", {"namesrv_addr": server.namesrv_addr, "read_only": True})
     ContextStore().use("guarded")
     refused = set()
@@ -270,7 +271,7 @@ def test_in_a_read_only_context_no_example_asks_for_a_change(
         "updateSubGroupList",
         "updateStaticTopic",
         "apply",
-    }  # where they were run before
+    }  # their examples were run here before
     assert refused <= CHANGING
     assert CHANGING - refused <= change_nothing | NOT_SERVED
 

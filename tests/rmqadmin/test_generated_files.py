@@ -1,4 +1,4 @@
-"""Completions and the manual are what the program would write, and they work."""
+"""The generated completions and manual are up to date, and they work."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
 
 @pytest.mark.parametrize("name", ["rmqadmin.bash", "_rmqadmin", "rmqadmin.fish"])
 def test_the_completion_files_are_what_the_program_generates(name: str) -> None:
-    """If not: python -m rmqadmin.completions"""
+    """If this fails: python -m rmqadmin.completions"""
     assert (ROOT / "completions" / name).read_text() == completions.generate()[name]
 
 
 def test_the_manual_is_what_the_program_generates() -> None:
-    """If not: python -m rmqadmin.reference"""
+    """If this fails: python -m rmqadmin.reference"""
     assert (ROOT / "docs" / "commands.md").read_text() == reference.reference()
 
 
 def test_the_manual_pages_are_what_the_program_generates() -> None:
-    """If not: python -m rmqadmin.reference"""
+    """If this fails: python -m rmqadmin.reference"""
     assert {path.name: path.read_text() for path in (ROOT / "man").iterdir()} == reference.manual()
 
 
 def test_the_recorded_helps_are_what_the_program_says() -> None:
-    """If not: python -m rmqadmin.reference"""
+    """If this fails: python -m rmqadmin.reference"""
     assert recorded_helps.FILE.read_text("utf-8") == recording_helps.helps()
 
 
@@ -61,14 +61,14 @@ def test_a_recorded_help_fits_the_terminal_as_typers_own_does(
 ) -> None:
     monkeypatch.setenv("COLUMNS", columns)
     recorded = run(*command.split(), "-h")
-    assert recorded == run(*command.split(), "--help", "--help")  # more than the one word is asked of the command
+    assert recorded == run(*command.split(), "--help", "--help")  # two words bypass the recorded help
     assert recorded.status == 0
     monkeypatch.setattr(recorded_helps, "FILE", Path("/nowhere"))
     assert run(*command.split(), "--help") == recorded
 
 
 def test_the_manual_pages_are_roff_that_nobody_warns_of() -> None:
-    """As `man --warnings` has it: groff says everything that it stumbles over."""
+    """Like `man --warnings`: groff reports everything that it stumbles over."""
     groff = shutil.which("groff")
     if groff is None:
         pytest.skip("there is no groff, which would say what is wrong with the roff")
@@ -78,7 +78,7 @@ def test_the_manual_pages_are_roff_that_nobody_warns_of() -> None:
 
 
 def test_the_manual_pages_come_with_the_package() -> None:
-    """A wheel has them where man looks for the pages of programs on the PATH."""
+    """A wheel installs them where man looks for the pages of programs on the PATH."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert project["tool"]["hatch"]["build"]["targets"]["wheel"]["shared-data"]["man"] == "share/man/man1"
 
@@ -146,7 +146,7 @@ def test_bash_offers_commands_options_values_and_names(words: tuple[str, ...], o
 
 @pytest.mark.usefixtures("cache")
 def test_names_are_those_of_the_cluster_that_the_command_will_ask() -> None:
-    """The names of all clusters were offered together."""
+    """The names of all clusters used to be offered together."""
     names_cache.remember(["10.0.0.1:9876", "10.0.0.2:9876"], "topic", ["Elsewhere"])
     there = "10.0.0.1:9876;10.0.0.2:9876"
     assert complete("rmqadmin", "topicRoute", "-t", "") == NAMES["topic"]
@@ -221,7 +221,7 @@ def test_a_server_cannot_have_the_shell_run_what_it_calls_a_topic(cache: Path) -
 
 @pytest.mark.usefixtures("cache")
 def test_a_noun_group_is_completed_in_two_steps() -> None:
-    """Commands of two words are offered after the first of them."""
+    """Completion offers two-word commands after their first word."""
     assert complete("rmqadmin", "dl") == ["dlq"]
     assert set(complete("rmqadmin", "dlq", "")) >= {"ls", "show", "redrive"}
     assert complete("rmqadmin", "dlq", "redrive", "--exe") == ["--execute"]

@@ -1,4 +1,4 @@
-"""Names and bodies of any script go through in every locale, and bytes that are no text are named as that."""
+"""Names and bodies of any script work in every locale, and bytes that are not text are reported as such."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def run(server: Server, *args: str | bytes, env: Mapping[str, str]) -> subproces
 
 @pytest.fixture
 def topic(server: Server, fresh: Callable[[str], str]) -> str:
-    """With one message whose key no Latin letters can spell."""
+    """A topic with one message whose key has no Latin letters."""
     name = fresh("LocaleTopic")
     with AdminClient(server.namesrv_addr) as admin:
         admin.create_topic(server.broker_addr, TopicConfig(topic_name=name, read_queue_nums=1, write_queue_nums=1))
@@ -42,7 +42,7 @@ def topic(server: Server, fresh: Callable[[str], str]) -> str:
 def test_what_is_not_shown_at_a_terminal_is_utf_8_in_every_locale(
     server: Server, topic: str, env: Mapping[str, str]
 ) -> None:
-    """It was called a defect of the program."""
+    """This used to be reported as a defect of the program."""
     args = ("queryMsgByKey", "-t", topic, "-k", KEY.encode())
     table = run(server, *args, env=env)
     assert (table.returncode, KEY.encode() in table.stdout) == (0, True), table.stderr

@@ -1,4 +1,4 @@
-"""A name that is nearly right: the error says which one may have been meant."""
+"""For a name that is nearly right, the error suggests the right one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.servers import Server, until
 
 @pytest.fixture
 def names(server: Server, fresh: Callable[[str], str]) -> tuple[str, str]:
-    """A topic, and a group with a topic for its dead letters."""
+    """A topic, and a group with a dead-letter topic."""
     topic, group = fresh("NearTopic"), fresh("NearGroup")
     with AdminClient(server.namesrv_addr) as admin:
         for name in (topic, f"%DLQ%{group}"):

@@ -1,4 +1,4 @@
-"""Every way in which mqadmin's users write options."""
+"""Every way in which users of mqadmin write options."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_what_mqadmin_refuses_is_refused(line: str, said: str) -> None:
     ("line", "canonical"),
     [
         ("-t X -t Y", ["--topic=X"]),  # as in mqadmin, the first counts
-        ("--output json --output csv", ["--output=csv"]),  # which has no such option: the last does, as everywhere
+        ("--output json --output csv", ["--output=csv"]),  # mqadmin has no --output; the last counts, as everywhere
         ("--output json -t X --output csv --dry-run", ["--topic=X", "--output=csv", "--dry-run"]),
     ],
 )
@@ -123,7 +123,7 @@ def test_a_typing_error_is_met_with_the_nearest_option() -> None:
     assert caught.value.hint == "Did you mean --topic?"
     with pytest.raises(UsageError, match="Unrecognized option: -q") as caught:
         normalise(["-q"], SPECS)
-    assert caught.value.hint is None  # one letter is near to anything
+    assert caught.value.hint is None  # a single letter is near to any name
 
 
 VALUES = st.text(st.characters(codec="utf-8", exclude_characters='"'), min_size=1).filter(lambda v: v[0] not in "-=")

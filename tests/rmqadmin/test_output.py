@@ -1,4 +1,4 @@
-"""The renderer: every format of one result, as text."""
+"""The renderer: every format of a single result, as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``--json FIELDS`` and ``--jq``, as ``gh`` has them."""
+"""``--json FIELDS`` and ``--jq``, as in ``gh``."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_what_begins_with_a_dollar_is_a_json_path_where_there_are_such() -> None
 
 
 def test_where_mqadmin_has_an_option_that_begins_so_it_is_meant(run: Rmqadmin) -> None:
-    """``--json true`` is ``--jsonEnable true`` of two commands."""
+    """In two commands, ``--json true`` means ``--jsonEnable true``."""
     ran = run("exportMetadataInRocksDB", "--json", "true", "-p", "/nowhere", "-t", "topics")
     assert "--json" not in ran.err
     assert "/nowhere" in ran.err or "rocksdict" in ran.err

@@ -1,4 +1,4 @@
-"""A plain line of ``tui`` is read without Typer. It means what Typer reads in it; every other line is left to that."""
+"""A plain ``tui`` line is read without Typer and means what Typer would read. Every other line is left to Typer."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _PARTS = st.fixed_dictionaries(
 
 
 def read_by_typer(monkeypatch: pytest.MonkeyPatch, words: list[str]) -> tuple[CommonOptions, dict[str, Any]]:
-    """The shared options, and what the dashboard is opened with."""
+    """The shared options, and the arguments that open the dashboard."""
     found: list[tuple[CommonOptions, dict[str, Any]]] = []
 
     def opened(call: Call, **own: Any) -> None:
@@ -111,7 +111,7 @@ def test_what_goes_wrong_is_said_as_everywhere(words: list[str]) -> None:
 
 
 def test_the_first_frame_waits_for_no_module_that_it_does_not_need() -> None:
-    """Every one of them takes milliseconds of it. ``App.run`` comes before all that is drawn."""
+    """Each module delays the frame by milliseconds. ``App.run`` comes before anything is drawn."""
     told = (
         "from textual.app import App\n"
         "def run(app):\n"

@@ -1,4 +1,4 @@
-"""The table of commands, and that mqadmin's are kept: names, options, helps."""
+"""The table of commands, and that mqadmin's commands are kept: names, options, helps."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_mqadmins_commands_are_marked_and_spelled_as_its_own(entry: Entry) -> No
 
 @by_name
 def test_every_option_of_mqadmins_command_is_taken(entry: Entry) -> None:
-    """C18: a script written for mqadmin finds every option, by both names, with and without a value as it was."""
+    """C18: a script written for mqadmin finds every option by both names, and with a value if mqadmin's takes one."""
     specs = cli.option_specs(cli.build_command(entry))
     for short, long, takes_value in MQADMIN.get(entry.name, []):
         given = [["-" + short] if short else [], ["--" + long] if long and " " not in long else []]
@@ -60,11 +60,11 @@ def test_a_prefix_that_mqadmin_takes_is_not_made_ambiguous_by_options_of_ours(
 
 
 UNLISTED = {"consumer", "DecodeMessageId", "getConsumerStatus", "resetOffsetByTimeOld"}
-"""Their classes are in Apache's release, and its mqadmin does not list them."""
+"""Commands whose classes are in Apache's release but which its mqadmin does not list."""
 
 
 def test_the_inventory_is_whole() -> None:
-    """mqadmin 5.5.0 lists 96 commands. Every one is found in any case."""
+    """mqadmin 5.5.0 lists 96 commands. Each is found regardless of case."""
     assert len(MQADMIN.keys() - UNLISTED) == 96
     assert MQADMIN.keys() > UNLISTED
     for name in MQADMIN:
@@ -76,7 +76,7 @@ def test_every_command_of_mqadmins_has_a_recorded_text() -> None:
 
 
 def test_every_command_and_option_is_tried_on_a_real_broker_or_there_is_a_reason() -> None:
-    """What is called there, by mqadmin and by ours: ``tests/interop/tools/test_every_command.py``."""
+    """``tests/interop/tools/test_every_command.py`` calls them, by mqadmin and by ours."""
     given: dict[str, set[str]] = {}
     for part in calls.CALLS:
         for name, *words in calls.words_of(part):
@@ -106,7 +106,7 @@ DEFAULTS: dict[str, dict[str, object]] = {
     "sendMsgStatus": {"-s": 128, "-c": 50},
     "setConsumeMode": {"-q": 0},
 }
-"""What mqadmin takes where an option is not given, by the options' short names."""
+"""mqadmin's defaults, by the options' short names."""
 
 
 @pytest.mark.parametrize(("name", "wanted"), DEFAULTS.items())
@@ -143,18 +143,18 @@ WITHOUT_DRY_RUN = {
     Effect.SETTINGS: "a context is a file, which can be edited back; `context rm` asks for its name",
     Effect.SCREEN: "every dialog of the dashboard shows its preview first",
 }
-"""Commands that change something and have no --dry-run, by their kind, with the reason."""
+"""Commands that change something and have no --dry-run, by kind, with the reason."""
 
 
 @by_name
 def test_every_command_that_changes_something_has_a_dry_run_or_a_reason(entry: Entry) -> None:
-    """That nothing is changed then: ``test_examples``."""
+    """``test_examples`` checks that a dry run changes nothing."""
     only_asks = entry.effect in {Effect.LOCAL, Effect.READ, Effect.STREAM, Effect.CHECK}
     assert only_asks or entry.effect in CHANGES_SERVERS or WITHOUT_DRY_RUN[entry.effect]
 
 
 BEFORE_AND_AFTER = ({"changes"}, {"old_offset", "new_offset"}, {"master_before", "master_addr"})
-"""Columns that say, server by server, what was there and what will be."""
+"""Columns that show the state before and after, server by server."""
 
 _NEW = "messages are added, and nothing was there before: where they would go is shown"
 WITHOUT_BEFORE = {
@@ -229,13 +229,13 @@ def test_all_missing_options_are_named_at_once(run: Rmqadmin) -> None:
 
 
 def test_words_that_mqadmin_passes_over_are_passed_over(run: Rmqadmin) -> None:
-    """Without a word in a script; ``test_terminal.py`` has the word on a terminal."""
+    """A script gets no notice. ``test_terminal.py`` has the notice on a terminal."""
     ran = run("topicList", "-c", "true", "--output", "schema")
     assert (ran.status, ran.err) == (0, "")
 
 
 def test_the_short_name_of_the_format_works_behind_commands_too(run: Rmqadmin) -> None:
-    """It was an unrecognized option there."""
+    """It used to be an unrecognized option there."""
     for args in (("-o", "name"), ("-o=name",), ("-oname",)):
         assert run("explain", "17", *args).out == "TOPIC_NOT_EXIST\n"
 
@@ -288,7 +288,7 @@ def test_families_hold_every_command_once() -> None:
 
 
 def test_a_noun_alone_shows_its_commands(run: Rmqadmin) -> None:
-    """It ended in an error with the whole help in one line."""
+    """It used to end in an error with the whole help in one line."""
     ran = run("dlq")
     assert (ran.status, ran.err) == (0, "")
     assert ran.out == run("dlq", "--help").out
@@ -313,6 +313,6 @@ def test_words_that_are_needed_stand_in_the_usage_as_they_are(run: Rmqadmin) -> 
 
 @pytest.mark.parametrize("seconds", ["nan", "inf", "+Infinity", "1e12"])
 def test_what_is_no_number_of_anything_is_refused(run: Rmqadmin, seconds: str) -> None:
-    """``float`` reads them, and they ended as a defect: "timestamp out of range"."""
+    """``float`` accepts them, and they used to end as a defect: "timestamp out of range"."""
     ran = run("topicList", "--timeout", seconds)
     assert (ran.status, ran.out, "defect" in ran.err) == (2, "", False)

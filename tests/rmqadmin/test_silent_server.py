@@ -1,5 +1,5 @@
-"""A server that accepts connections and says nothing - one of HTTP or TLS, one that hangs - costs a whole time-out:
-meanwhile a terminal says what is waited for."""
+"""A server that accepts connections but never answers (an HTTP or TLS server, or one that hangs) costs a whole
+time-out. Meanwhile a terminal says which server is waited for."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import pytest
 from tests.rmqadmin.conftest import Rmqadmin, Terminal, status
 
 ENOUGH_S = "4"
-"""A time-out behind the first second, on a busy machine, too."""
+"""A time-out well after the first second, even on a busy machine."""
 
 
 @pytest.fixture
 def silent() -> Iterator[str]:
-    """Its address. The kernel accepts for it."""
+    """The address of a server that never answers. The kernel accepts its connections."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         yield f"127.0.0.1:{listening.getsockname()[1]}"
 
@@ -25,11 +25,11 @@ def silent() -> Iterator[str]:
     ("args", "ends_with"), [(["topicList"], 6), (["sendMessage", "-t", "T", "-p", "b"], 6), (["check", "broker"], 3)]
 )
 def test_a_terminal_says_what_is_waited_for(terminal: Terminal, silent: str, args: list[str], ends_with: int) -> None:
-    """It said nothing for five seconds."""
+    """The terminal used to stay blank for five seconds."""
     child = terminal(*args, "-n", silent, "--timeout", ENOUGH_S, columns=80)
     child.expect_exact(f"\r\x1b[Kwaiting for {silent}, which has sent nothing yet")
     assert status(child) == ends_with
-    assert str(child.before).startswith("\r\x1b[K")  # the line is gone before the error
+    assert str(child.before).startswith("\r\x1b[K")  # the line is erased before the error
     assert f"{silent} did not answer" in str(child.before)
 
 

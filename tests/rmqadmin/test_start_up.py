@@ -1,4 +1,4 @@
-"""What the program imports when it starts, in a process of its own: that is the cost of its start."""
+"""What the program imports when it starts in its own process, which is the cost of its start."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ HEAVY = {
 
 
 def imported(*args: str) -> set[str]:
-    """Top-level names of the modules that a command line imports, and dotted ones."""
+    """The names of all modules that a command line imports, top-level and dotted."""
     script = (
         "import sys\n"
         f"sys.argv = ['rmqadmin', *{list(args)!r}]\n"
@@ -61,14 +61,14 @@ def test_help_imports_no_client_and_no_command() -> None:
 
 @pytest.mark.parametrize("command", [("spark-replay",), ("dlq", "redrive"), ("tui",)])
 def test_the_help_of_a_command_loads_no_command(command: tuple[str, ...]) -> None:
-    """``COMMAND --help`` is as quick as ``--help``: most of what a command takes to show it was its imports."""
+    """``COMMAND --help`` is as quick as ``--help``. Imports used to take most of its time."""
     found = imported(*command, "--help")
     assert not found & (HEAVY | {"rmqclient.admin", "socket", "rmqproto.bodies"})
     assert not {name for name in found if name.startswith(("rmqadmin.commands.", "rmqadmin.core.messages"))}
 
 
 def test_no_command_needs_the_client_to_show_its_help() -> None:
-    """The dashboard, which is a screen, apart. A help that is not recorded is as quick as a read of one topic."""
+    """So a help that is not recorded is as quick as a read of one topic."""
     script = (
         "import importlib, sys\n"
         "from rmqadmin import registry\n"
@@ -82,7 +82,7 @@ def test_no_command_needs_the_client_to_show_its_help() -> None:
 def test_a_plain_topic_list_imports_its_own_command_and_nothing_heavy(server: Server) -> None:
     found = imported("topicList", "-n", server.namesrv_addr)
     assert not found & (HEAVY | {"logging", "hashlib", "json", "csv", "rmqproto.message.record", "rmqclient.sending"})
-    assert not found & {"rmqadmin.core.times", "rmqproto.java.java_properties"}  # patterns that are compiled
+    assert not found & {"rmqadmin.core.times", "rmqproto.java.java_properties"}  # they compile patterns
     commands = {name for name in found if name.startswith("rmqadmin.commands.")}
     assert commands == {"rmqadmin.commands.topic", "rmqadmin.commands.topic.topic_list"}
     assert not {name for name in found if name.startswith(("rmqserver", "spark_tools"))}
@@ -93,7 +93,7 @@ def test_a_plain_topic_list_imports_its_own_command_and_nothing_heavy(server: Se
 def test_settings_cost_only_those_who_have_some(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Reading a file takes 4 ms, and changing one 30."""
+    """Reading a settings file takes 4 ms, and changing one takes 30 ms."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     assert "tomllib" not in imported("topicList", "-n", server.namesrv_addr)
     assert "rmqadmin.core.contexts.settings" not in imported("--help")
@@ -110,7 +110,7 @@ def test_a_shell_that_nobody_sits_before_needs_no_prompt() -> None:
 
 
 def test_the_first_frame_of_the_dashboard_needs_no_client() -> None:
-    """It is loaded once the frame is there: 60 of 350 ms."""
+    """The client is loaded after the first frame: 60 of 350 ms."""
     script = (
         "import sys\n"
         "from rmqadmin.tui.app import DashboardApp\n"
@@ -146,7 +146,7 @@ def test_the_end_does_all_but_taking_modules_apart(server: Server) -> None:
 
 
 def test_the_version_takes_no_modules_apart_either() -> None:
-    """That was a sixth of what it takes."""
+    """Taking modules apart was a sixth of its cost."""
     script = (
         "import sys\n"
         "class Part:\n    def __del__(self): print('taken apart')\n"
@@ -182,17 +182,17 @@ def test_the_version_is_the_distributions() -> None:
 
 
 def test_a_reader_that_goes_away_is_no_error(server: Server) -> None:
-    """``rmqadmin brokerStatus | head -1`` ends as a shell expects, without a trace."""
+    """``rmqadmin brokerStatus | head -1`` ends as a shell expects, without a traceback."""
     command = f"{sys.executable} -m rmqadmin brokerStatus -b {server.broker_addr} -n {server.namesrv_addr}"
     script = f"{command} | true; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
-    assert done.returncode in (0, 141)  # 0: it was faster than `true`
+    assert done.returncode in (0, 141)  # 0: the command was faster than `true`
     assert "Traceback" not in done.stderr
     assert "Broken pipe" not in done.stderr
 
 
 def test_a_follow_ends_when_its_reader_goes_away(server: Server, fresh: Callable[[str], str]) -> None:
-    """``msg cat T --follow | head -1`` went on until the next message came, maybe for ever."""
+    """``msg cat T --follow | head -1`` used to go on until the next message came, perhaps for ever."""
     topic = fresh("Followed")
     with AdminClient(server.namesrv_addr) as admin:
         admin.create_topic(server.broker_addr, TopicConfig(topic_name=topic, read_queue_nums=1, write_queue_nums=1))

@@ -131,7 +131,7 @@ def lines_of(child: pexpect.spawn[str]) -> list[str]:
 def test_a_row_is_one_line_at_every_width(
     terminal: Terminal, rmqadmin: Rmqadmin, topic: str, command: str, columns: int
 ) -> None:
-    """At 80 columns a broker took 8 lines, and a message's id was split over 4."""
+    """At 80 columns a broker used to take 8 lines, and a message's id was split over 4."""
     rmqadmin("sendMessage", "-t", topic, "-p", "word " * 100, "-k", "KEY")
     lines = lines_of(terminal(*command.format(topic=topic).split(), columns=columns))
     assert max(map(len, lines)) <= columns
@@ -173,7 +173,7 @@ def test_a_terminal_has_colours_where_something_wants_a_look(
 def test_what_is_longer_than_the_terminal_goes_through_the_pager(
     terminal: Terminal, rmqadmin: Rmqadmin, server: Server, tmp_path: Path
 ) -> None:
-    """And nothing else does: no pager for what fits, with --no-pager, or in a pipe."""
+    """Nothing else does: there is no pager for output that fits, with --no-pager, or in a pipe."""
     pager = tmp_path / "pager"
     pager.write_text("#!/bin/sh\necho PAGER; exec cat\n")
     pager.chmod(0o755)
@@ -182,7 +182,7 @@ def test_what_is_longer_than_the_terminal_goes_through_the_pager(
     paged = lines_of(terminal(*config, env=env))
     assert paged.count("PAGER") == 1
     whole = lines_of(terminal("--no-pager", *config, env=env))
-    assert paged[-len(whole) :] == whole  # the pager begins with the first line, too
+    assert paged[-len(whole) :] == whole  # the pager gets the first line too
     assert "PAGER" not in lines_of(terminal("clusterList", env=env))
     assert "PAGER" not in rmqadmin(*config).out
 
@@ -234,7 +234,7 @@ def test_words_that_belong_to_no_option_are_named_on_a_terminal(terminal: Termin
 def test_names_of_the_system_are_shown_on_a_terminal_only_if_asked_for(
     terminal: Terminal, rmqadmin: Rmqadmin, topic: str, fresh: Callable[[str], str], command: str
 ) -> None:
-    """Two topics of one's own drowned in a dozen of the system's."""
+    """A user's two topics used to drown in a dozen system topics."""
     group, own_group = "CID_RMQ_SYS_TERMINAL", fresh("TerminalGroup")
     for name in (group, own_group):
         rmqadmin("updateSubGroup", "-c", CLUSTER, "-g", name)
@@ -247,7 +247,7 @@ def test_names_of_the_system_are_shown_on_a_terminal_only_if_asked_for(
     assert systems not in shown
     assert "are the system's own; --all shows them" in shown
     assert systems in "\n".join(lines_of(terminal("--no-pager", *command.split(), "--all", columns=300)))
-    assert systems in rmqadmin(*command.split()).out  # a pipe has everything, as scripts expect
+    assert systems in rmqadmin(*command.split()).out  # a pipe gets everything, as scripts expect
 
 
 def test_groups_of_the_system_are_left_out_of_a_brokers_stats_on_a_terminal(
@@ -268,7 +268,7 @@ def test_groups_of_the_system_are_left_out_of_a_brokers_stats_on_a_terminal(
 
 
 def test_moments_of_a_brokers_status_are_times(terminal: Terminal, rmqadmin: Rmqadmin, server: Server) -> None:
-    """They were numbers with separated thousands."""
+    """They used to be numbers with separated thousands."""
     command = ("brokerStatus", "-b", server.broker_addr)
     (boot,) = (line for line in lines_of(terminal(*command)) if line.startswith("bootTimestamp"))
     assert boot.endswith(("ago", "now"))

@@ -43,7 +43,7 @@ class Lags(Result, frozen=True):
     [
         ("lag_count == 0", [0, 0], True),
         ("lag_count==0", [0, 1], False),
-        ("lag_count == 0", [], False),  # no row is not the same as no lag
+        ("lag_count == 0", [], False),  # no rows is not the same as no lag
         ("lag_count == 0", [0, None], False),
         ("lag_count < 2", [0, 1], True),
         ("lag_count >= 1", [1, 5], True),

@@ -1,4 +1,4 @@
-"""What commands share is written once."""
+"""Options that commands share are declared once."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import rmqadmin
 
 
 def test_no_option_is_declared_twice() -> None:
-    """An option of two commands belongs in ``command_options.py`` or ``message_options.py``: else one would be changed
-    without the other."""
+    """An option of two commands belongs in ``command_options.py`` or ``message_options.py``. Otherwise one copy could
+    change without the other."""
     places: dict[str, list[str]] = defaultdict(list)
     root = Path(rmqadmin.__file__).parent
     for path in sorted(root.rglob("*.py")):

@@ -1,4 +1,4 @@
-"""Commands over TLS: against a server that takes nothing else and wants a certificate, and what is said if it fails."""
+"""Commands over TLS: against a server that takes only TLS and wants a certificate, and the errors if that fails."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def own(authority: Authority) -> Signed:
 
 @pytest.fixture(scope="module")
 def secured(authority: Authority, own: Signed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Nothing plain, nobody without a certificate; the broker registers in the same way."""
+    """A server that takes only TLS, and only from clients with a certificate. Its broker registers in the same way."""
     signed = authority.sign("server")
     settings = {
         "tls.server.mode": "enforcing",
@@ -66,7 +66,7 @@ def files(authority: Authority, own: Signed) -> tuple[str, ...]:
 def test_the_commands_of_the_page_work(
     run: Rmqadmin, secured: Server, authority: Authority, own: Signed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """``docs/security.md``; this server wants a certificate of ours as well."""
+    """The page is ``docs/security.md``. This server also wants a client certificate."""
     for name, path in (("RMQADMIN_TLS_CERT", own.cert), ("RMQADMIN_TLS_KEY", own.key)):
         monkeypatch.setenv(name, str(path))
     meant = {"mq.example:9876": secured.namesrv_addr, "ca.pem": str(authority.cert)}
@@ -100,7 +100,7 @@ def test_what_fails_is_said_and_what_helps(
     stranger = Authority(tmp_path, "stranger")
     for tls, words in (
         (("--tls", "--tls-ca", str(stranger.cert)), "Give the certificate that signed the server's"),
-        (("--tls", "--tls-ca", str(authority.cert)), ""),  # by an alert or by the end of the connection
+        (("--tls", "--tls-ca", str(authority.cert)), ""),  # the error is an alert or the end of the connection
         ((), "closed"),
     ):
         ran = run("topicList", *tls)
@@ -121,7 +121,7 @@ def test_a_server_that_speaks_no_tls_is_named(server: Server, authority: Authori
 def test_dead_letters_are_redriven(
     run: Rmqadmin, secured: Server, authority: Authority, own: Signed, fresh: Callable[[str], str]
 ) -> None:
-    """What sends them has connections of its own, and so has what looks for them at the target."""
+    """The sender of the letters has its own connections, and so has the search for them at the target."""
     group, origin = fresh("G"), fresh("Origin")
     dlq, tls = f"%DLQ%{group}", files(authority, own)
     context = TlsFiles(ca=str(authority.cert), cert=str(own.cert), key=str(own.key)).context()
@@ -143,7 +143,7 @@ def test_dead_letters_are_redriven(
 
 
 def test_a_connection_is_kept_between_requests(secured: Server, authority: Authority, own: Signed) -> None:
-    """What the server sends behind a handshake of its own accord was taken for a late answer."""
+    """Data that the server sends unasked after a handshake used to be taken for a late answer."""
     options = CommonOptions(is_tls=True, tls_ca=str(authority.cert), tls_cert=str(own.cert), tls_key=str(own.key))
     context = options.settings().tls()
     assert context is not None
@@ -178,7 +178,7 @@ def test_a_variable_says_yes_or_no(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_load_is_made_over_tls(
     run: Rmqadmin, secured: Server, authority: Authority, own: Signed, fresh: Callable[[str], str]
 ) -> None:
-    """What is counted is stored, also where more is on its way than a socket takes at once; and it comes back."""
+    """Every counted message is stored, even if more is under way than a socket takes at once, and can be received."""
     topic, tls = fresh("Load"), files(authority, own)
 
     def bench(kind: str, *words: str) -> Ran:
@@ -199,7 +199,7 @@ def test_a_load_is_made_over_tls(
 def test_a_load_trusts_only_whom_it_was_told_to(
     run: Rmqadmin, secured: Server, authority: Authority, own: Signed, tmp_path: Path
 ) -> None:
-    """Each process of a load checks the brokers by itself."""
+    """Each process of a load checks the brokers itself."""
     signed = TlsFiles(ca=str(Authority(tmp_path, "stranger").cert), cert=str(own.cert), key=str(own.key))
     host, port = split_address(secured.broker_addr)
     lanes = [LanePlan(host, port, sends=True, queues=(LoadQueue(0),))]

@@ -1,4 +1,4 @@
-"""The commands of the pages that have no test of their own, run in their order on brokers of this file's own."""
+"""The commands of pages without a test of their own, run in order on this file's own brokers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ELSEWHERE = {
     "docs/controller.md": "commands/test_controller_page.py",
     "docs/commands.md": "generated from the helps: test_examples.py",
 }
-"""Pages with commands that are not run here, and where instead."""
+"""Pages whose commands are not run here, and where they are run or why not."""
 
 PAGES = [
     "README.md", "docs/output.md", "docs/topics.md", "docs/testing.md", "docs/stores.md", "docs/from-mqadmin.md",
@@ -74,9 +74,9 @@ def admin(ours: Server) -> Iterator[AdminClient]:
 def scene(
     ours: Server, server: Server, admin: AdminClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[dict[str, str]]:
-    """What the pages name, on an empty broker: ``orders``, which ``billing`` has consumed but for four messages of
-    queue 0, by a member that is online; OrderTopic with the key ORDER-1; a dead letter; files to read. The addresses of
-    the pages, and what they stand for."""
+    """What the pages name, on an empty broker: ``orders``, which ``billing`` has consumed except for four messages of
+    queue 0, by an online member; OrderTopic with the key ORDER-1; a dead letter; files to read. Maps the pages'
+    addresses to the real ones."""
     monkeypatch.setattr("time.sleep", _Consumption(admin, ours))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NAMESRV_ADDR", ours.namesrv_addr)
@@ -111,7 +111,8 @@ def scene(
 
 
 class _Consumption:
-    """What happens in pauses of what has no end: billing consumes all that there is; in every second one, Ctrl-C."""
+    """Stands in for the pauses of endless commands: in each, billing consumes everything, but every second one is a
+    Ctrl-C."""
 
     def __init__(self, admin: AdminClient, ours: Server):
         self._admin, self._addr = admin, ours.broker_addr
@@ -136,7 +137,7 @@ def test_the_commands_of_a_page_work_in_their_order(
     page: str,
 ) -> None:
     if page == "docs/stores.md":
-        admin.save_snapshot(ours.broker_addr, "stopped")  # a store that no broker runs on
+        admin.save_snapshot(ours.broker_addr, "stopped")  # a store that no broker is running on
     monkeypatch.setenv("NAMESRV_ADDR", scene["127.0.0.1:9876"])
     smaller = {
         "> 1000": "> 3",

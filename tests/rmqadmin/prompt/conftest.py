@@ -21,7 +21,7 @@ RunLine = Callable[[str], Ran]
 
 @contextmanager
 def opened(options: CommonOptions) -> Iterator[CommandLines]:
-    """The lines of a shell that was started with some options."""
+    """The command lines of a shell that was started with these options."""
     with Call("shell", options, Format.TABLE).shell_session() as session:
         yield CommandLines(Invocation(session=session))
 
@@ -38,13 +38,13 @@ def runner(commands: CommandLines, capfd: pytest.CaptureFixture[str]) -> RunLine
 
 @pytest.fixture
 def environment(bare_environment: None, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It names the shared server, and nothing else."""
+    """An environment that names the shared server and has no other settings."""
     monkeypatch.setenv("NAMESRV_ADDR", server.namesrv_addr)
 
 
 @pytest.fixture
 def alone(environment: None, capfd: pytest.CaptureFixture[str]) -> Rmqadmin:
-    """``alone("topicList")``: one command line, in no shell."""
+    """``alone("topicList")``: runs one command line outside any shell."""
 
     def run_one(*args: str) -> Ran:
         capfd.readouterr()
@@ -57,6 +57,6 @@ def alone(environment: None, capfd: pytest.CaptureFixture[str]) -> Rmqadmin:
 
 @pytest.fixture
 def line(environment: None, capfd: pytest.CaptureFixture[str]) -> Iterator[RunLine]:
-    """``line("topicList")``: one line of a shell on the shared server; what programs write counts, too."""
+    """``line("topicList")``: runs one line of a shell on the shared server. The result includes what programs write."""
     with opened(CommonOptions()) as commands:
         yield runner(commands, capfd)

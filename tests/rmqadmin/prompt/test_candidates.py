@@ -1,4 +1,4 @@
-"""What TAB offers at every place of a line."""
+"""What TAB offers at each place of a line."""
 
 from __future__ import annotations
 

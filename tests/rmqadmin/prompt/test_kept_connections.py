@@ -1,4 +1,4 @@
-"""Connections stay from line to line of a shell, whatever the command does with them."""
+"""Connections outlive the lines of a shell, whatever its commands do with them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ REPLAY_LINES = [
 
 @pytest.fixture
 def names(server: Server, fresh: Callable[[str], str]) -> dict[str, str]:
-    """A group with a dead letter, and a topic for it."""
+    """A group with a dead letter, and a topic to send it to."""
     group, topic = fresh("KeptGroup"), fresh("KeptTopic")
     with AdminClient(server.namesrv_addr) as admin:
         admin.create_group(server.broker_addr, SubscriptionGroupConfig(group_name=group))
@@ -64,7 +64,7 @@ def names(server: Server, fresh: Callable[[str], str]) -> dict[str, str]:
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The ports that this process has looked up for a new connection, all kinds of it."""
+    """The ports that this process looked up for new connections of any kind."""
     found: list[str] = []
     look_up = socket.getaddrinfo
 
@@ -82,11 +82,11 @@ def test_no_command_opens_a_connection_that_is_there(
 ) -> None:
     if lines is REPLAY_LINES:
         pytest.importorskip("pyspark")
-        monkeypatch.setattr("spark_tools.replay.entry.find_java", lambda home: None)  # none is started
+        monkeypatch.setattr("spark_tools.replay.entry.find_java", lambda home: None)  # no Java is started
     texts = [text.format(**names) for text in lines]
     statuses = [line(text).status for text in texts]
     for text, status in zip(texts, statuses, strict=True):
-        finds_faults = text.startswith(("doctor", "check"))  # other tests leave what these are about
+        finds_faults = text.startswith(("doctor", "check"))  # other tests leave faults that these commands report
         assert status in ([5] if "nosuch" in text else [0, 1, 2] if finds_faults else [0]), text
     assert made
     made.clear()
@@ -98,7 +98,7 @@ def test_no_command_opens_a_connection_that_is_there(
 def test_a_redrive_opens_what_sends_and_nothing_else(
     line: RunLine, names: dict[str, str], server: Server, made: list[str]
 ) -> None:
-    """A pipeline to the broker, and the way to its own permits; the rest goes over kept connections."""
+    """One pipeline to the broker and the route to its own permits. Everything else goes over kept connections."""
     redrive = "dlq redrive {group} --to topic:{topic} --execute --yes --no-skip-redriven".format(**names)
     assert line(redrive).status == 0
     made.clear()
@@ -114,7 +114,7 @@ def test_a_redrive_opens_what_sends_and_nothing_else(
 
 @pytest.fixture
 def shell(environment: None, server: Server) -> Iterator[tuple[CommandLines, Session, Forwarder]]:
-    """On a nameserver whose connections are counted."""
+    """A shell on a nameserver whose connections are counted."""
     with Forwarder() as far:
         far.to = server.namesrv_addr
         with opened(CommonOptions(namesrv_addr=far.address)) as commands:
@@ -145,7 +145,7 @@ def test_feeds_of_a_dashboard_have_connections_of_their_own_which_stay_when_it_e
 def test_what_was_given_back_is_not_disturbed_by_who_had_it(
     shell: tuple[CommandLines, Session, Forwarder],
 ) -> None:
-    """A dialog that is closed after its change stops its client once more."""
+    """A dialog that is closed after its change stops its client a second time."""
     _, session, far = shell
     call = call_in(session)
     first = call.new_client(AdminClient, read_only=True)

@@ -1,4 +1,4 @@
-"""Lines that nobody types, run by the program itself."""
+"""Lines that the program runs from a script instead of a prompt."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_lines_go_on_behind_a_backslash_and_have_numbers() -> None:
 
 @pytest.fixture
 def homes(server: Server, tmp_path: Path) -> dict[str, str]:
-    """An environment that names the shared server, and nobody's files."""
+    """An environment that names the shared server and has nobody's files."""
     env = {key: value for key, value in os.environ.items() if not key.startswith("RMQADMIN_")}
     own = {f"XDG_{kind}_HOME": str(tmp_path / kind) for kind in ("CONFIG", "STATE", "CACHE")}
     return {**env, **own, "NAMESRV_ADDR": server.namesrv_addr}
@@ -68,7 +68,7 @@ explain 1 -o name
 
 
 def test_a_script_stops_at_its_first_failure_and_no_command_reads_its_lines(shell: Shell) -> None:
-    """``msg send -`` and ``! cat`` would take the rest of it."""
+    """Otherwise ``msg send -`` and ``! cat`` would read the rest of the script."""
     done = shell("shell", script=SCRIPT)
     assert done.returncode == 5, done.stderr
     assert done.stdout.startswith("TOPIC_NOT_EXIST\nTOPIC_EXIST_ALREADY\n")

@@ -61,7 +61,7 @@ def state() -> tuple[object, ...]:
 
 @pytest.mark.parametrize("step", first_is_quick([8, 1]))
 def test_every_help_is_the_same_in_a_shell_and_says_it_twice(line: RunLine, alone: Rmqadmin, step: int) -> None:
-    """Quickly of every eighth command."""
+    """The quick run takes every eighth command."""
     before = state()
     for entry in registry.ENTRIES[::step]:
         by_itself = alone(*entry.name.split(), "--help")
@@ -75,7 +75,7 @@ def test_every_help_is_the_same_in_a_shell_and_says_it_twice(line: RunLine, alon
 def test_nothing_of_one_line_is_left_in_the_next(
     line: RunLine, alone: Rmqadmin, server: Server, fresh: Callable[[str], str]
 ) -> None:
-    """Each answers as in a process of its own, whatever came before it; formats, colours and errors do not stay."""
+    """Each line answers as in its own process, whatever came before it. Formats, colours and errors do not stay."""
     topic = fresh("ShellTopic")
     assert line(f"updateTopic -c {CLUSTER} -t {topic} -r 1 -w 1").status == 0
     lines = [text.format(topic=topic, broker=server.broker_addr) for text in SAMPLE]
@@ -111,7 +111,7 @@ def test_connections_are_kept_and_opened_again_when_they_broke(
             assert far.connection_count == 2
             assert run(f"topicList --timeout 3 -n {far.address}").status == 0
             assert far.connection_count == 2
-            run("topicList -ak k -sk s")  # another who asks
+            run("topicList -ak k -sk s")  # other credentials
             assert far.connection_count == 3
 
 
@@ -190,7 +190,7 @@ def test_context_use_counts_at_once_whatever_the_shell_was_started_with(
 
 
 def test_a_context_that_is_added_to_be_used_counts_at_once(two: None, capfd: pytest.CaptureFixture[str]) -> None:
-    """It was said to be in use, and the next line asked the servers of the one before."""
+    """The context used to be reported as in use, while the next line asked the previous context's servers."""
     with opened(CommonOptions(context="here")) as commands:
         run = runner(commands, capfd)
         assert run("context add new -n 127.0.0.1:1 --use").status == 0
@@ -278,7 +278,7 @@ def test_names_come_from_the_live_cluster_and_if_it_is_gone_from_what_was_seen(
 def test_a_server_that_did_not_answer_is_asked_again_after_a_while(
     environment: None, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a busy machine one late answer left a prompt without names."""
+    """On a busy machine a single late answer used to leave the prompt without names."""
     with opened(CommonOptions()) as commands:
         session = commands.before.session
         assert session is not None

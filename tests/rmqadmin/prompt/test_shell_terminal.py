@@ -1,4 +1,4 @@
-"""The shell with a person before it, in a real terminal."""
+"""The shell as a person uses it, in a real terminal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Opened = Callable[..., "pexpect.spawn[str]"]
 
 @pytest.fixture
 def shell(terminal: Terminal, server: Server) -> Opened:
-    """``shell()``: at its first prompt."""
+    """``shell()``: starts a shell and waits for its first prompt."""
 
     def open_shell(*args: str, **env: str) -> pexpect.spawn[str]:
         child = terminal("shell", *args, env={"PROMPT_TOOLKIT_NO_CPR": "1", **env})
@@ -31,18 +31,18 @@ def shell(terminal: Terminal, server: Server) -> Opened:
 
 
 def at_prompt(child: pexpect.spawn[str], text: str) -> str:
-    """Waits for a prompt in which nothing is typed yet; what was written before it."""
-    # A redrawn prompt is followed by what is typed; a new one by the command that shows the cursor.
+    """Waits for a prompt in which nothing is typed yet. Returns the output before it."""
+    # After a redrawn prompt comes the typed text; after a new one, the command that shows the cursor.
     child.expect(re.escape(text) + r">(\x1b\[[0-9;?]*[A-Za-z]| )*\x1b\[\?25h")
     return child.before or ""
 
 
 def typed(child: pexpect.spawn[str], line: str, prompt: str) -> str:
-    """What a line wrote, and the prompt behind it."""
+    """Types a line and waits for the next prompt. Returns the line's output."""
     child.send(line)
     child.expect_exact(line[-1])
     child.send("\r")
-    child.expect_exact("\x1b[?2004l")  # the prompt has let go of the terminal
+    child.expect_exact("\x1b[?2004l")  # the prompt has released the terminal
     return at_prompt(child, prompt)
 
 

@@ -1,4 +1,4 @@
-"""Keys and the bar of a running replay: the dial by itself, and a real program in a real terminal."""
+"""The keys and bar of a running replay: the dial alone, and a real program in a real terminal."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_without_a_limit_slower_means_slower_than_now() -> None:
 
 @given(st.none() | st.floats(0.1, 1e6), st.text("+-px", max_size=60), st.floats(0, 1e6))
 def test_no_key_can_stop_a_job_but_a_pause(rate: float | None, keys: str, per_s: float) -> None:
-    """A rate that sinks to nothing would look like a job that hangs."""
+    """If a key could lower the rate to nothing, the job would seem to hang."""
     dial = RateDial(rate)
     for key in keys:
         dial.press(key, per_s)
@@ -46,7 +46,7 @@ def test_no_key_can_stop_a_job_but_a_pause(rate: float | None, keys: str, per_s:
 
 
 def test_a_stage_is_told_again_while_it_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reading 200,000 dead letters, and starting Spark on a busy machine, took long and said nothing."""
+    """Reading 200,000 dead letters, or starting Spark on a busy machine, used to take long without a message."""
     said: list[str] = []
     monkeypatch.setattr(replay_progress, "STAGE_INTERVAL_S", 0.01)
     monkeypatch.setattr("rmqadmin.shared.replay_progress.diagnostics.notice", said.append)
@@ -110,7 +110,7 @@ def test_keys_turn_the_rate_and_the_terminal_is_given_back(width: int) -> None:
 
 
 def test_a_program_behind_a_terminal_that_is_not_its_own_prints_lines() -> None:
-    """A process that sets its terminal from the background is stopped, and its job with it."""
+    """A background process that sets its terminal is stopped, together with its job."""
     program = "from rmqadmin.shared.replay_progress import *; print(type(progress_for_here(1)).__name__)"
     child = pexpect.spawn(
         "bash", ["-mc", f"{sys.executable} -c '{program}' & wait"], encoding="utf-8", timeout=60, use_poll=True

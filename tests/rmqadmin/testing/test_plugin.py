@@ -1,4 +1,4 @@
-"""The plug-in as other projects use it: inner runs of pytest."""
+"""The pytest plug-in as other projects use it, in inner runs of pytest."""
 
 from __future__ import annotations
 
@@ -111,6 +111,6 @@ def test_who_does_not_use_it_pays_nothing_for_it() -> None:
 
 
 def test_the_installation_names_it_to_pytest() -> None:
-    """Under its module's name, so that ``-p`` with that name does not load it a second time."""
+    """The entry point has the module's name, so that ``-p`` with that name does not load it a second time."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["entry-points"]["pytest11"] == {PLUGIN: PLUGIN}
