@@ -107,7 +107,7 @@ def test_an_option_before_its_command_is_told_where_it_goes(run: Rmqadmin, args:
     ],
 )
 def test_an_option_behind_its_command_that_stands_before_it_is_told_so(run: Rmqadmin, args: str, meant: str) -> None:
-    """For ``--color`` after ``msg cat``, the hint used to be "Did you mean --follow?", which is wrong."""
+    """The hint "Did you mean --follow?" used to answer ``--color`` after ``msg cat``."""
     ran = run(*args.split())
     assert ran.status == ExitCode.USAGE
     assert f"It stands before the command: rmqadmin {meant} …" in ran.err

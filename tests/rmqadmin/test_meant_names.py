@@ -1,4 +1,4 @@
-"""For a name that is nearly right, the error suggests the right one."""
+"""For a name that is nearly right, the error suggests the likely one."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ SPECS = [
         ("--watch -t X", ["--watch=2", "--topic=X"]),
         ("-t X -t Y", ["--topic=X"]),  # the first counts
         ('-t "X"', ["--topic=X"]),
-        ("-t -x", ["--topic=-x"]),  # no option begins so
+        ("-t -x", ["--topic=-x"]),  # no option begins with -x
         ("-t -", ["--topic=-"]),
     ],
 )

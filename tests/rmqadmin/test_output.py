@@ -126,7 +126,7 @@ def test_jsonl_is_one_item_a_line_and_under_watch_one_document_a_line() -> None:
 
 
 def test_the_keys_of_a_map_are_text_in_yaml_as_in_json() -> None:
-    """`-o yaml topicRoute` had ``{0: …}``, while JSON has ``{"0": …}``."""
+    """`-o yaml topicRoute` used to have ``{0: …}``, while JSON has ``{"0": …}``."""
     route = TopicRoute(
         queue_datas=[QueueData(broker_name="broker-a", perm=6, read_queue_nums=4, write_queue_nums=4)],
         broker_datas=[BrokerData(broker_addrs={0: "127.0.0.1:10911"}, broker_name="broker-a", cluster="c")],

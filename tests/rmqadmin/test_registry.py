@@ -76,7 +76,7 @@ def test_every_command_of_mqadmins_has_a_recorded_text() -> None:
 
 
 def test_every_command_and_option_is_tried_on_a_real_broker_or_there_is_a_reason() -> None:
-    """``tests/interop/tools/test_every_command.py`` calls them, by mqadmin and by ours."""
+    """``tests/interop/tools/test_every_command.py`` calls them, with mqadmin and with rmqadmin."""
     given: dict[str, set[str]] = {}
     for part in calls.CALLS:
         for name, *words in calls.words_of(part):

@@ -97,8 +97,8 @@ def test_a_broker_that_serves_and_one_that_is_not_there(rmqadmin: Rmqadmin, serv
 
 
 def test_a_broker_is_named_by_its_address_too(rmqadmin: Rmqadmin, server: Server, group: str) -> None:
-    """An address as for mqadmin's -b. `check broker` used to call a serving broker unregistered when given its
-    address."""
+    """An address is accepted, as by mqadmin's -b. `check broker` used to report a serving broker as unregistered if
+    given its address."""
     for check in (["broker"], ["disk", "-c", "100%"], ["ha"], ["lag", "-g", group, "-w", "1k"]):
         ran = [rmqadmin("-o", "json", "check", *check, "-b", said) for said in ("broker-a", server.broker_addr)]
         by_name, by_addr = ([item["name"] for item in each.items] for each in ran)

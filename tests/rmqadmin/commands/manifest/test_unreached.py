@@ -1,4 +1,4 @@
-"""No command lets an unreachable broker keep the others from being changed, and what was done on them can be undone."""
+"""Commands change the other brokers even if one cannot be reached, and what was done can be undone."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ def test_what_is_found_of_a_set(one: HaSet, grade: str, check: str, said: str) -
 
 def test_the_fix_names_the_commands_that_mend_it() -> None:
     fixes = {each.check: each.fix or "" for each in set_findings(controlled(master(), slave(2), dead(3)), NOW_MS)}
-    wanted = "rmqadmin cleanBrokerMetadata -a '10.0.0.9:9878;10.0.0.8:9878' -bn broker-a -c c -b '3'"  # any of them
+    wanted = "rmqadmin cleanBrokerMetadata -a '10.0.0.9:9878;10.0.0.8:9878' -bn broker-a -c c -b '3'"  # any controller
     assert wanted in fixes[Check.IN_SYNC]
     short = set_findings(controlled(master(), dead(2), minInSyncReplicas="2"), NOW_MS)
     fixes = {each.check: each.fix or "" for each in short}
