@@ -1,4 +1,5 @@
-"""What is asked of whom, from the settings: refused where it would guard less than it says, and never with a secret."""
+"""Authentication and authorization settings: a setting that would guard less than it says is refused, and no error
+shows a secret."""
 
 from __future__ import annotations
 

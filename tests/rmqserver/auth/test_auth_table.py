@@ -1,4 +1,4 @@
-"""Users and policies in their file: what a broker finds again, who may read it, and what is refused."""
+"""The file of users and policies: what a broker loads from it, who may read it, and what is refused."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Open = Callable[[], AuthTable]
 
 @pytest.fixture
 def open_table(tmp_path: Path) -> Iterator[Open]:
-    """Each call is a start of a broker on the same store, behind the end of the one before."""
+    """Each call starts a broker on the same store, after the one before has ended."""
     opened: list[ConfigFiles] = []
 
     def open_again() -> AuthTable:

@@ -1,5 +1,5 @@
-"""Our own clients and rmqadmin against a guarded broker, with the least that each needs; and a broker that signs what
-it asks a guarded nameserver."""
+"""Our own clients and rmqadmin against a guarded broker, each with the least rights that it needs; and a broker that
+signs its requests to a guarded nameserver."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ STATEFUL = "authenticationStrategy=org.apache.rocketmq.auth.authentication.strat
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A nameserver and a broker, two processes, which both ask who it is. A nameserver alone knows no users but those
-    of its settings, so it tells everybody of routes."""
+    """A nameserver and a broker in two processes, both with authentication. A nameserver alone knows only the users of
+    its settings, so it gives routes to everybody."""
     directory = tmp_path_factory.mktemp("two")
     shared = ("--set", "authenticationEnabled=true", "--set", INNER, "--set", INIT)
     with (
@@ -86,7 +86,7 @@ def test_rmqadmin_signs(guarded: Server, capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_a_redrive_signs_and_writes_no_key(guarded: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Neither into its plan nor into its ledger, nor on the screen."""
+    """The key is in neither its plan nor its ledger nor its output."""
     keys = ("-n", guarded.namesrv_addr, "-ak", ROOT.access_key, "-sk", ROOT.secret_key)
     with AdminClient(guarded.namesrv_addr, ROOT) as admin:
         for topic in ("%DLQ%dead", "Revived"):
@@ -149,7 +149,7 @@ async def test_messages_are_popped_and_acknowledged(guarded: Server) -> None:
 
 
 def test_the_cached_strategy_knows_a_connection_until_a_user_changes(guarded: Server) -> None:
-    """As Apache's, it does not look at the signatures of a connection that it knows."""
+    """Like Apache's, it does not check the signatures of a connection that it knows."""
     forged = Credentials("writer", "guessed")
     with Wire(guarded.broker_addr) as known, Wire(guarded.broker_addr) as other:
         code, ext = 46, {"clientId": "c"}
@@ -159,7 +159,7 @@ def test_the_cached_strategy_knows_a_connection_until_a_user_changes(guarded: Se
         assert ask_as(known, code, ext, body).remark == "username cannot be null."
         assert ask_as(known, code, ext, body, Credentials("root", "guessed")).remark == "check signature failed."
         assert ask_as(other, code, ext, body, forged).remark == "check signature failed."
-        assert ask_as(other, code, ext, body, WRITER).remark == "check signature failed."  # it knows that, too
+        assert ask_as(other, code, ext, body, WRITER).remark == "check signature failed."  # a refusal is cached, too
         with AdminClient(guarded.namesrv_addr, ROOT) as admin:
             admin.update_user(guarded.broker_addr, UserAccount(username="reader", user_status="enable"))
         assert ask_as(known, code, ext, body, forged).remark == "check signature failed."

@@ -1,4 +1,4 @@
-"""The gate's short way lets pass what the full way would, and nothing else."""
+"""The gate's shortcut admits exactly the requests that the full check would admit."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BOTH_ON = AuthSettings(is_authenticating=True, is_authorizing=True)
 
 
 class Peer:
-    """A connection, with the codes of what was answered."""
+    """A connection that keeps its answers."""
 
     def __init__(self, address: str = "127.0.0.1:1"):
         self.peer = address
@@ -42,8 +42,8 @@ class Peer:
 
 
 class Guarded(Service):
-    """With alice, who may use what begins with ``mine``, and bob, who may use everything. ``full`` counts the requests
-    that took the full way, ``served`` those that reached a handler."""
+    """Alice may use every name that begins with ``mine``; bob may use everything. ``full`` counts the requests that
+    took the full check, ``served`` those that reached a handler."""
 
     def __init__(self, settings: AuthSettings = BOTH_ON):
         self.table = AuthTable(None)
@@ -74,7 +74,7 @@ class Guarded(Service):
         return success(request)
 
     def ask(self, peer: Peer, frame: bytes) -> tuple[bool, bool]:
-        """Whether it was served, and whether it took the full way."""
+        """Returns whether the request was served, and whether it took the full check."""
         full, served = self.full, self.served
         FrameCutter(self.handle_untrusted, peer).feed_untrusted(frame)
         return self.served > served, self.full > full
@@ -137,7 +137,7 @@ def test_a_wrong_signature_is_refused_there_too() -> None:
 
 
 def sign_as(ext: dict[str, str], body: bytes, user: Credentials) -> str:
-    """With the user's secret, whatever name stands in it."""
+    """Signs with the user's secret, whatever name the request has."""
     copy = dict(ext)
     sign(copy, body, Credentials(ext[ACCESS_KEY], user.secret_key))
     return copy[SIGNATURE]
@@ -269,17 +269,17 @@ def test_unusual_text_takes_the_short_way_as_well(fields: dict[str, str]) -> Non
 
 
 def test_empty_names_are_judged_each_time() -> None:
-    """For some decoders they are absent."""
+    """Some decoders take an empty field for an absent one."""
     service, peer = Guarded(), Peer()
     for _ in range(2):
         assert service.ask(peer, signed(user=BOB, a="")) == SERVED_IN_FULL
 
 
 SHARED, WITHOUT_C = Guarded(), Guarded()
-"""Their users stay as they are."""
+"""Their users never change."""
 
 Members = list[tuple[str, str]]
-"""Of a JSON object: names, and values as they are written."""
+"""The members of a JSON object: names, and values as they are written."""
 
 
 def frame_of(code: int, ext: Members, body: bytes, before: str = "", behind: str = "") -> bytes:
@@ -292,7 +292,7 @@ def written(members: Members) -> str:
 
 
 def all_ways_say_the_same(code: int, frame: bytes) -> None:
-    """The full way is that of a connection that has sent none before."""
+    """The full check is that of a connection that has sent nothing before."""
     served = set()
     for service, native in ((SHARED, NATIVE), (WITHOUT_C, None)):
         with pytest.MonkeyPatch.context() as patch:
@@ -317,7 +317,7 @@ mutations = st.sampled_from(
 def test_all_ways_say_the_same_of_any_request(
     code: int, topic: str, user: Credentials, mutation: str, data: st.DataObject
 ) -> None:
-    """Of requests that are signed, and then changed."""
+    """Requests are signed and then changed."""
     ext: dict[str, str] = ext_of(code, topic)
     body = b"body"
     sign(ext, body, user)
@@ -354,7 +354,7 @@ def test_all_ways_say_the_same_of_any_request(
 def test_of_two_objects_of_ext_fields_all_ways_take_the_same(
     code: int, topic: str, user: Credentials, is_first: bool, data: st.DataObject
 ) -> None:
-    """One is signed, the other is not."""
+    """One object is signed, the other is not."""
     ext: dict[str, str] = ext_of(code, topic)
     sign(ext, b"body", user)
     changed = data.draw(st.sampled_from(sorted(ext)))

@@ -1,5 +1,6 @@
-"""A real broker and nameserver with authentication and authorization, walked with every request code: unsigned, badly
-signed, as a user without, with the wrong and with the right policy, as a disabled and as a super user; all codecs."""
+"""A real broker and nameserver with authentication and authorization get every request code: unsigned, badly signed,
+from a user without a policy, with the wrong one and with the right one, from a disabled user and from a super user; in
+all codecs."""
 
 from __future__ import annotations
 
@@ -52,7 +53,7 @@ authorizationWhitelist=315
 """
 
 ENDING = {RequestCode.UPDATE_BROKER_CONFIG, RequestCode.UPDATE_NAMESRV_CONFIG, *OwnRequestCode}
-"""Not walked as users who may: they would change the server for the tests that follow."""
+"""Not sent by users who have the right: they would change the server for the tests that follow."""
 
 SYSTEM_TOPICS = (
     "SCHEDULE_TOPIC_XXXX", "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "RMQ_SYS_TRACE_TOPIC",
@@ -77,7 +78,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         assert running.stop() == 0, running.log_tail()
     log = running.log_file.read_text()
     assert "event=refused-request user='ghost'" in log
-    assert log.count("event=refused-request") < 100  # of thousands
+    assert log.count("event=refused-request") < 100  # thousands were refused
     for secret in (user.secret_key for user in (ROOT, INNER, RIGHT)):
         assert secret not in log
 
@@ -100,7 +101,7 @@ def signed(code: int, user: Credentials, body: bytes = b"") -> bytes:
 
 
 def test_requests_of_one_user_have_a_rate_and_who_only_claims_the_name_takes_none_of_it(guarded: Server) -> None:
-    code = RequestCode.GET_BROKER_CLUSTER_INFO  # of nobody: answered 3
+    code = RequestCode.GET_BROKER_CLUSTER_INFO  # no handler: the answer is code 3
     claims = Credentials(WRONG.access_key, "guessed")
     with Wire(guarded.broker_addr) as wire:
         wire.send(signed(RequestCode.UPDATE_BROKER_CONFIG, ROOT, b"maxRequestRatePerUser=0;wrong=1\n"))
@@ -125,7 +126,7 @@ NAMESRV = sorted(dispatch_tables()[1])
 
 
 def test_each_is_refused_what_apache_refuses_in_its_words(guarded: Server) -> None:
-    """But for what is white-listed here, and the codes of which Apache asks too little."""
+    """Except codes that are on a white list here, and those for which Apache requires too little."""
     apart = OPEN | FREE | ENDING | ASKED_OF_HERE
     codes = {*BROKER, 99_999} - apart
     theirs = {name: {code: text for code, text in found.items() if code in codes} for name, found in recorded().items()}
@@ -135,7 +136,7 @@ def test_each_is_refused_what_apache_refuses_in_its_words(guarded: Server) -> No
 @pytest.mark.parametrize("codes", [BROKER, NAMESRV], ids=["broker", "namesrv"])
 def test_no_code_passes_without_a_user(guarded: Server, codes: list[int]) -> None:
     addr = guarded.broker_addr if codes is BROKER else guarded.namesrv_addr
-    closed = {*codes, 99_999} - (OPEN - {3001})  # 401 needs no right, and 3001 still needs one
+    closed = {*codes, 99_999} - (OPEN - {3001})  # 401 needs no right, but 3001 does
     with Wire(addr) as wire:
         every = [*codes, 99_999]
         unsigned = refusals(wire, every, None)
@@ -173,7 +174,7 @@ def test_a_user_without_the_right_is_refused_what_needs_one(
 def test_a_user_with_the_right_is_served(guarded: Server, codes: list[int], user: Credentials) -> None:
     addr = guarded.broker_addr if codes is BROKER else guarded.namesrv_addr
     leave_alone = {*ENDING, *range(100, 105), *range(205, 220), *range(3001, 3011), 904}
-    leave_alone |= {17, 37, 370}  # makes a topic that nobody may read, is never answered, is forbidden to all
+    leave_alone |= {17, 37, 370}  # 17 makes a topic that nobody may read, 37 is never answered, 370 is forbidden to all
     with Wire(addr) as wire:
         assert refusals(wire, [code for code in codes if code not in leave_alone], user) == {}
 
@@ -188,7 +189,7 @@ def test_every_codec_meets_the_gate(broker: Wire, codec: HeaderCodec) -> None:
 
 
 def test_a_spelling_that_leaves_the_typed_way_meets_the_gate(broker: Wire) -> None:
-    """Keys in another order, numbers as values, ext fields twice: what is judged is what is used."""
+    """Keys in another order, numbers as values, ext fields twice: the gate judges the values that the handler uses."""
     ext: dict[str, str] = {"topic": "T", "queueId": "0"}
     sign(ext, b"", RIGHT)
     own = ext | {"queueId": 0}
@@ -220,7 +221,7 @@ def test_a_oneway_request_of_nobody_does_nothing(guarded: Server, broker: Wire) 
         frame = encode_frame(Command(code=RequestCode.UPDATE_CONSUMER_OFFSET, flag=ONEWAY_FLAG, ext=ext))
         with Wire(guarded.broker_addr) as stranger:
             stranger.send(frame)
-            assert ask_as(stranger, RequestCode.GET_BROKER_RUNTIME_INFO, {}, user=RIGHT).code == 0  # behind it
+            assert ask_as(stranger, RequestCode.GET_BROKER_RUNTIME_INFO, {}, user=RIGHT).code == 0  # comes after it
     asked = {"consumerGroup": "g", "topic": "T", "queueId": "0"}
     assert ask_as(broker, RequestCode.QUERY_CONSUMER_OFFSET, asked, user=RIGHT).code == ResponseCode.QUERY_NOT_FOUND
 
@@ -237,7 +238,7 @@ def test_a_batch_in_one_frame_and_a_heartbeat_that_subscribes_need_their_topics(
 
 @pytest.mark.parametrize("code", [11, 361, 200050, 200151, 12, 29, 30, 31, 33, 39, 309, 200052], ids=str)
 def test_system_topics_are_nobodys_but_whose_policy_names_them(broker: Wire, code: int) -> None:
-    """They hold others' messages: delayed, half, popped ones, and traces."""
+    """System topics hold others' messages: delayed messages, half messages, popped messages, and traces."""
     for topic in SYSTEM_TOPICS:
         sent = request_of(code)
         names: dict[str, str] = {name: topic for name in ("topic", "t") if name in sent.ext}
@@ -247,7 +248,7 @@ def test_system_topics_are_nobodys_but_whose_policy_names_them(broker: Wire, cod
 
 
 def test_offsets_of_others_groups_are_not_reset(broker: Wire) -> None:
-    """Not of one's own topic, and not of one's own group in others' topics either."""
+    """Neither on one's own topic, nor for one's own group on others' topics."""
     for topic, group in (("T", "g"), ("other", "g"), ("T", "other")):
         fields = {"topic": topic, "group": group, "timestamp": "0", "isForce": "true"}
         answer = ask_as(broker, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, fields, user=WRONG)
@@ -263,7 +264,7 @@ def test_ext_fields_that_do_not_fit_are_nobodys(broker: Wire) -> None:
 
 
 def test_a_code_that_needs_no_signature_gives_nobody_the_rights_of_its_name(broker: Wire) -> None:
-    """3001 is on the white list of authentication here."""
+    """3001 is on the authentication white list here."""
     body = fastjson.dumps(UserAccount(username="mallory", password="x", user_type="Super"))
     for user in (None, Credentials("root", "guessed")):
         answer = ask_as(broker, RequestCode.AUTH_CREATE_USER, {"username": "mallory"}, body, user)
@@ -327,7 +328,7 @@ def test_only_a_super_user_touches_a_super_user(broker: Wire) -> None:
 
 
 def test_a_request_cannot_say_by_itself_that_it_was_judged(broker: Wire) -> None:
-    """Members of our own request objects, put there by the peer."""
+    """The peer sends members that our own request objects have."""
     ext = json.dumps({"topic": "T", "queueId": "0"}).encode()
     header = b'{"code":30,"opaque":1,"extFields":%b,"offers_msgpack":true,"codec":0,"user":"root","ext":{}}' % ext
     assert broker.exchange(_frame(header)).code == ResponseCode.NO_PERMISSION
@@ -381,7 +382,7 @@ def test_the_users_survive_kill(tmp_path: Path) -> None:
         answer = ask_as(wire, RequestCode.AUTH_GET_USER, header, user=Credentials("root", "changed"))
         assert fastjson.loads_untrusted(answer.body, UserAccount).password == "kept-secret"
         assert ask_as(wire, RequestCode.AUTH_GET_USER, header).code == ResponseCode.NO_PERMISSION
-        with AdminClient(again.namesrv_addr) as stranger:  # this nameserver asks nobody, as Apache's
+        with AdminClient(again.namesrv_addr) as stranger:  # like Apache's, this nameserver asks for no signature
             assert again.broker_addr in str(stranger.cluster_info())
             with pytest.raises(RefusedError, match="username cannot be null"):
                 stranger.users(again.broker_addr)

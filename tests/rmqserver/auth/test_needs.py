@@ -1,4 +1,4 @@
-"""The one table of what each request code needs: whole, and as Apache's annotations and its switch have it."""
+"""The table of what each request code needs is complete, and agrees with Apache's annotations and its switch."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ BY_SWITCH = {10, 11, 12, 14, 15, 34, 35, 36, 37, 38, 41, 42, 105, 310, 320, 370}
 """Codes that ``DefaultAuthorizationContextBuilder`` (5.5.0) treats itself, whatever their annotations say."""
 
 NOT_OURS = {326}
-"""What is only sent to clients: it has no header in the table here."""
+"""Sent to clients only, so it has no header in the table here."""
 
 
 def asked(code: int, header: object = None, body: bytes = b"", strict: bool = False) -> list[tuple[str, str]]:
-    """What a request needs, as ``Topic:T Sub,Get`` in pairs."""
+    """The needs of a request as pairs, such as ``Topic:T`` and ``Sub,Get``."""
     need = NEEDS[code]
     pairs_of: PairsOf = need.strict if strict and need.strict else need.pairs
     request: Any = SimpleNamespace(code=code, header=header, body=body)
@@ -41,7 +41,7 @@ def asked(code: int, header: object = None, body: bytes = b"", strict: bool = Fa
 
 
 def header_of(code: int, **texts: str | None) -> Any:
-    """A header of the code with these ext fields, and zeros and blanks in all others that it must have."""
+    """A header of the code with these ext fields, and zeros and blanks in all other required ones."""
     ext: dict[str, Any] = {}
     for field in msgspec.structs.fields(REQUEST_HEADERS[code]):
         if field.required:
@@ -83,7 +83,7 @@ def test_it_asks_what_the_annotations_ask(code: int) -> None:
 def test_all_other_codes_of_apache_need_only_a_name_there() -> None:
     asks_here = {code for code, need in NEEDS.items() if need.pairs is not nothing}
     apache_asks = set(map(int, ANNOTATIONS)) | BY_SWITCH
-    namesrv_config = {318, 319}  # Apache's nameserver asks nobody, and these have no annotation
+    namesrv_config = {318, 319}  # Apache's nameserver authorizes nothing, and these have no annotation
     assert asks_here - apache_asks - set(OwnRequestCode) - namesrv_config == ASKED_OF_HERE
 
 

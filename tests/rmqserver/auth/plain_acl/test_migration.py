@@ -20,7 +20,7 @@ def test_accounts_become_users_and_policies_as_with_apache(tmp_path: Path, caplo
     with caplog.at_level(logging.INFO):
         migrate(str(tmp_path), table)
     users = {user.name: (user.type.value, user.password) for user in table.users("")}
-    assert users == {"operator": ("Super", "its-own"), "orders-app": ("Normal", "0123456789")}  # one was there
+    assert users == {"operator": ("Super", "its-own"), "orders-app": ("Normal", "0123456789")}  # operator was there
     acl = table.acl("User:orders-app")
     assert acl is not None
 

@@ -1,4 +1,4 @@
-"""A real broker with ``aclEnable=true``: who passes, in whose words others are refused, and changed files."""
+"""A real broker with ``aclEnable=true``: which requests pass, Apache's words for refusals, and changed files."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def frame(code: int, ext: Mapping[str, str], user: Credentials | None, body: byt
 def ask(
     wire: Wire, code: int, user: Credentials | None, ext: Mapping[str, str] = MappingProxyType({}), body: bytes = b""
 ) -> Command:
-    """What the broker tells its members in between is passed over."""
+    """Skips the requests that the broker sends to its members in between."""
     wire.send(frame(code, ext, user, body))
     while not (answer := wire.receive()).is_answer:
         pass
@@ -78,7 +78,7 @@ def ask(
 
 
 def refused(answer: Command) -> str:
-    """The words of Apache's exception; empty if something else, or nothing, is wrong."""
+    """The text of Apache's exception; empty if nothing is wrong, or something else."""
     name, _, text = (answer.remark or "").partition(": ")
     is_refused = answer.code == ResponseCode.SYSTEM_ERROR and name == "org.apache.rocketmq.acl.common.AclException"
     return text if is_refused else ""

@@ -56,7 +56,7 @@ def test_accounts_as_apache_reads_them(tmp_path: Path) -> None:
         (group_resource("other"), Perm.PUB, "No default permission for group:other"),
     ):
         assert app.refusal(resource, perm) == refusal
-    assert operator.refusal(topic_resource("x"), Perm.PUB) == "No default permission for topic:x"  # if it were none
+    assert operator.refusal(topic_resource("x"), Perm.PUB) == "No default permission for topic:x"  # if it were no admin
 
 
 def test_all_files_together_and_who_came_first_stays(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -1,4 +1,4 @@
-"""The gate of ACL 1.0 over requests of real clients, whose signatures are their own."""
+"""The gate of ACL 1.0 judges recorded requests, which real clients signed."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ def refusal(gate: PlainGate, command: Command) -> str | None:
 
 @pytest.mark.parametrize("client", ["ali-ons", "librocketmq", "rocketmq-client-go", "rocketmq-nodejs"])
 def test_requests_of_real_clients_in_go_cpp_and_node_pass_and_changed_ones_do_not(tmp_path: Path, client: str) -> None:
-    """Node signs OnsChannel, C++ signs with an empty key where it has none; each in its own order of fields."""
+    """Node signs OnsChannel; C++ signs with an empty key where it has none. Each signs its fields in an order of its
+    own."""
     account = "accounts: [{accessKey: testAccessKey, secretKey: %s, defaultTopicPerm: PUB|SUB, defaultGroupPerm: SUB}]"
     for home, secret in (("right", "testSecretKey"), ("wrong", "anotherSecret")):
         write(tmp_path / home, "plain_acl.yml", account % secret)

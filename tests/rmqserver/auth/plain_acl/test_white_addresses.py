@@ -23,7 +23,7 @@ from rmqserver.auth.plain_acl.white_addresses import WhiteAddresses
         ("10.0.*.*", "10.0.0.1 10.0.255.255", "10.1.0.1"),
         ("10.0.0.1-9", "10.0.0.1 10.0.0.9", "10.0.0.0 10.0.0.10"),
         ("10.0.1-20.*", "10.0.1.7 10.0.20.0", "10.0.0.7 10.0.21.0"),
-        ("10.0.1-20.5", "10.0.2.5", "10.0.2.6"),  # Apache looks at no part behind the range
+        ("10.0.1-20.5", "10.0.2.5", "10.0.2.6"),  # Apache ignores every part behind the range
         ("5::7", "5::7 5:0:0:0:0:0:0:7", "5::8 6::7 10.0.0.5"),
         ("5:7:6:1-200:*", "5:7:6:1:: 5:7:6:200:1:2:3:4", "5:7:6:201:: 5:7:6::"),
         ("5::7:{1,ac}", "5::7:1 5::7:AC", "5::7:2"),
@@ -49,7 +49,7 @@ def test_what_is_no_pattern_is_refused(text: str) -> None:
 
 
 @given(st.ip_addresses(), st.ip_addresses())
-@example(ipaddress.IPv4Address("0.0.0.0"), ipaddress.IPv6Address("::ffff:0.0.0.0"))  # written with dots from 3.13 on
+@example(ipaddress.IPv4Address("0.0.0.0"), ipaddress.IPv6Address("::ffff:0.0.0.0"))  # printed with dots since 3.13
 @example(ipaddress.IPv6Address("::ffff:0.0.0.0"), ipaddress.IPv4Address("0.0.0.0"))
 def test_an_address_matches_itself_alone(
     one: ipaddress.IPv4Address | ipaddress.IPv6Address, other: ipaddress.IPv4Address | ipaddress.IPv6Address

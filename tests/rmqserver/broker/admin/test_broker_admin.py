@@ -1,4 +1,4 @@
-"""The broker's settings, its state, and what it has counted."""
+"""The broker's settings, its state, and its counters."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_a_change_counts_and_takes_effect_at_once(admin: Wire) -> None:
 
 @pytest.mark.parametrize("shown", ["false", "true"])
 def test_what_is_shown_is_what_counts(admin: Wire, shown: str) -> None:
-    """They were shown as true, while requests were refused with the words for false."""
+    """They used to be shown as true while requests were refused as if they were false."""
     create_topic(admin, "TimedTopic", 1)
     configure(admin, enablePropertyFilter=shown, timerWheelEnable=shown)
     try:
@@ -99,7 +99,7 @@ def test_what_is_shown_is_what_counts(admin: Wire, shown: str) -> None:
 
 
 def test_a_change_that_is_none_is_not_told_of(admin: Wire, golden_server: Server) -> None:
-    """The log said ``event=settings-changed keys=``."""
+    """The log used to say ``event=settings-changed keys=``."""
 
     def told() -> int:
         return golden_server.log_file.read_text().count("event=settings-changed")
@@ -154,7 +154,7 @@ def test_the_nameserver_hears_of_a_new_permission(admin: Wire, golden_server: Se
 
 
 def test_a_new_permission_is_one_change_of_the_topics(admin: Wire) -> None:
-    """It stepped their data version twice, and each step is sent to every nameserver."""
+    """It used to step their data version twice, and each step is sent to every nameserver."""
 
     def counter() -> int:
         topics = loads_untrusted(ok(admin.ask(R.GET_ALL_TOPIC_CONFIG)).body, TopicConfigs)
@@ -185,7 +185,7 @@ def test_runtime_has_apaches_keys_and_values_of_their_form(admin: Wire, each: Ex
     assert shared(ours).keys() == shared(theirs).keys()
     for key, value in shared(ours).items():
         assert isinstance(value, str)
-        if not key.endswith("Tps"):  # three numbers, of which some are not there yet
+        if not key.endswith("Tps"):  # three numbers, some of which are still missing
             assert _form(value) == _form(theirs[key]), key
 
 
@@ -195,7 +195,7 @@ def _form(value: str) -> str:
 
 
 def test_tps_are_blank_until_there_are_samples(golden_server: Server, admin: Wire) -> None:
-    """clusterList of mqadmin takes the first of three; three are needed."""
+    """clusterList of mqadmin reads the first of three numbers, and needs all three."""
     table = runtime(admin)
     for key in ("putTps", "getFoundTps", "getMissTps", "getTransferredTps"):
         assert len(table[key].split(" ")) == 3
@@ -209,7 +209,7 @@ def test_runtime_counts_messages_and_bytes(admin: Wire) -> None:
     for _ in range(3):
         send(admin, "CountedTopic", 0)
     after = runtime(admin)
-    assert int(after["putMessageTimesTotal"]) - int(before["putMessageTimesTotal"]) in (2, 3)  # none counts as one
+    assert int(after["putMessageTimesTotal"]) - int(before["putMessageTimesTotal"]) in (2, 3)  # 0 is shown as 1
     assert int(after["msgPutTotalTodayNow"]) - int(before["msgPutTotalTodayNow"]) == 3
     assert int(after["commitLogMaxOffset"]) > int(before["commitLogMaxOffset"])
     assert int(after["earliestMessageTimeStamp"]) > 0
@@ -228,7 +228,7 @@ def test_sizes_and_times_are_written_as_apache_does() -> None:
 
 
 def test_stats_as_apache_shows_them(admin: Wire) -> None:
-    """All except 07, which is from a broker that had transactions."""
+    """All except 07, which comes from a broker that had transactions."""
     create_topic(admin, "PlainTopic")
     send(admin, "PlainTopic", 0)
     for number in ("01", "04"):

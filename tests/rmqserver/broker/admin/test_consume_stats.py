@@ -55,7 +55,7 @@ def test_a_retry_topic_shows_with_the_group(admin: Wire) -> None:
 
 
 def test_a_group_that_left_a_topic_does_not_show_it(admin: Wire, client: Wire) -> None:
-    """Its old offsets are still there, and would count as a lag that never ends."""
+    """Its old offsets are still there, and would show as a lag that never ends."""
     create_topic(admin, "LeftTopic", 1)
     commit(admin, "OrderGroup", "LeftTopic", [0])
     assert {queue.topic for queue in stats(admin, "OrderGroup").offset_table} == {"OrderTopic", "LeftTopic"}

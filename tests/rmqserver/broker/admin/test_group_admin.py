@@ -40,7 +40,7 @@ def test_deleting_as_apache_does(admin: Wire) -> None:
 @pytest.mark.parametrize("each", exchanges(201), ids=lambda each: each.name)
 def test_all_groups_have_the_system_groups_as_apache_makes_them(admin: Wire, each: Exchange) -> None:
     create_group(admin, "BroadcastGroup")
-    if each.name.endswith(("/03", "/06")):  # a page of two
+    if each.name.endswith(("/03", "/06")):  # a page of two groups
         play(admin, each.name, "dataVersion", "totalGroupNum")
         return
     ours, theirs = said(admin.exchange(each.request)), said(each.answer)

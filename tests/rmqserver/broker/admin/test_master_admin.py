@@ -1,4 +1,4 @@
-"""What tools ask of a master without slaves, and Apache's answers of one."""
+"""Requests of tools to a master without slaves, beside Apache's answers."""
 
 from __future__ import annotations
 

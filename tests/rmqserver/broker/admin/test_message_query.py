@@ -1,4 +1,4 @@
-"""Finding messages: by key, id, time and place."""
+"""Finding messages by key, id, time and place."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ A_DAY_MS = 86_400_000
 
 @pytest.fixture(scope="module", autouse=True)
 def filled(admin: Wire) -> None:
-    """Five plain messages, and four with tag and key, in queue 0 each; the first of all is the log's first record."""
+    """Five plain messages, and four with tag and key, all in queue 0. The very first is the log's first record."""
     for topic in ("PlainTopic", "NormalTopic", "TransTopic"):
         create_topic(admin, topic)
     for number in range(5):
@@ -61,7 +61,7 @@ def test_a_key_that_is_not_there_as_apache_says_it(admin: Wire, number: str) -> 
 
 @pytest.mark.parametrize("number", ["01", "02", "03", "06", "07", "08"])
 def test_a_key_that_is_there_as_apache_finds_it(admin: Wire, number: str) -> None:
-    """The recorded end of some queries lies before our messages; only this end is changed."""
+    """Some recorded queries end before our messages were stored; only this end is changed."""
     golden = exchange(f"{QUERY}/{number}")
     asking = decode_frame_untrusted(golden.request)
     asking.ext["endTimestamp"] = str(2**63 - 1)
@@ -94,7 +94,7 @@ def test_keys_unique_keys_and_tags_are_found_in_the_order_of_the_log(admin: Wire
 
 @pytest.mark.parametrize("number", ["02", "04", "06"])
 def test_no_message_at_an_offset_as_apache_says_it(admin: Wire, number: str) -> None:
-    """123 is in the middle of a record: what is there is not a size."""
+    """Offset 123 is in the middle of a record, and the bytes there are no size."""
     play(admin, f"33-VIEW_MESSAGE_BY_ID/{number}")
 
 
@@ -112,7 +112,7 @@ def test_a_message_by_its_id(admin: Wire) -> None:
 
 
 def test_the_middle_of_a_message_is_no_message(admin: Wire) -> None:
-    """What is there may look like a size: without a check of the magic, a gigabyte could be read for it."""
+    """The bytes there may look like a size: without a check of the magic, a gigabyte could be read for it."""
     body = (1000).to_bytes(4, "big") * 500
     log_offset = parse_offset_id_untrusted(send(admin, "NormalTopic", 2, body=body)).log_offset
     for inside in (log_offset + 88, log_offset + 92):
@@ -136,7 +136,7 @@ def test_queue_ends_and_times_as_apache_tells_them(admin: Wire) -> None:
     for number in ("01", "02", "03", "04", "07", "08"):
         play(admin, f"30-GET_MAX_OFFSET/{number}")
     for number in ("05", "06"):
-        play(admin, f"30-GET_MAX_OFFSET/{number}", "offset")  # one message more was in the queue
+        play(admin, f"30-GET_MAX_OFFSET/{number}", "offset")  # the recorded queue had one more message
 
 
 @pytest.mark.parametrize("each", exchanges(29), ids=lambda each: each.name)
@@ -146,7 +146,7 @@ def test_times_find_offsets_as_apache_says(admin: Wire, each: Exchange) -> None:
     if asking.ext["timestamp"] != "0":
         asking.ext["timestamp"] = str(time.time_ns() // 1_000_000 + A_DAY_MS)
     ours, theirs = said(admin.exchange(encode_frame(asking))), said(each.answer)
-    is_end = asking.ext.get("boundaryType") == "UPPER"  # the last message, of a queue of another length
+    is_end = asking.ext.get("boundaryType") == "UPPER"  # the last message; the recorded queue differs
     assert ours == ({**theirs, "ext": {"offset": "4"}} if is_end else theirs)
 
 

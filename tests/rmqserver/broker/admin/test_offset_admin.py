@@ -30,7 +30,7 @@ ALL_OFFSETS = "43-GET_ALL_CONSUMER_OFFSET"
 
 @pytest.fixture(scope="module", autouse=True)
 def before_and_after(admin: Wire) -> None:
-    """One recording is of a broker without offsets; it is played before there are any."""
+    """One recording is of a broker without offsets, so it is played before any are committed."""
     play(admin, f"{ALL_OFFSETS}/03", "timestamp")
     create_topic(admin, "NormalTopic")
     fill(admin, "NormalTopic", (4, 4, 3, 4))
@@ -149,13 +149,13 @@ def test_a_delivered_delay_shows_in_the_table(admin: Wire) -> None:
     configure(admin, messageDelayLevel="0s 5s")
     send(admin, "NormalTopic", 0, {"DELAY": "1"})
     table: dict[int, int] = {}
-    while not table.get(1):  # until the deliveries have had their turn
+    while not table.get(1):  # until the delay service has delivered
         table = loads_untrusted(ok(admin.ask(R.GET_ALL_DELAY_OFFSET)).body, DelayOffsets).offset_table
     assert table[1] == 1
 
 
 def test_loosened_tables_are_still_told_apart() -> None:
-    """A test of the comparison itself: order does not matter, values do."""
+    """Tests the comparison itself: order does not matter, values do."""
     assert loosened({"groupList": ["b", "a"]}, ()) == loosened({"groupList": ["a", "b"]}, ())
     assert loosened({"a": 1}, ()) != loosened({"a": 2}, ())
     assert loosened({"a": 1}, ("a",)) == loosened({"a": 2}, ("a",))

@@ -67,7 +67,7 @@ def test_all_topics_have_the_system_topics_as_apache_makes_them(admin: Wire, eac
     assert ours["ext"].keys() == theirs["ext"].keys()
     ours_table, their_table = ours["body"]["topicConfigTable"], theirs["body"]["topicConfigTable"]
     system = loads_untrusted(ok(admin.ask(R.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)).body, TopicList).topic_list
-    system.remove(names.TRANSACTION_CHECK_MAX_TIME_TOPIC)  # made when the first half message is given up
+    system.remove(names.TRANSACTION_CHECK_MAX_TIME_TOPIC)  # made when the broker first gives up a half message
     shared = [name for name in their_table if name in system]
     assert len(shared) >= 15
     assert {name: ours_table[name] for name in shared} == {name: their_table[name] for name in shared}
@@ -93,7 +93,7 @@ def test_attributes_stay_when_a_request_does_not_speak_of_them(admin: Wire) -> N
 
 
 def test_a_topic_that_does_not_change_counts_no_change(admin: Wire) -> None:
-    """Every change is registered with every nameserver; scripts repeat their requests."""
+    """Every change is registered with every nameserver, and scripts repeat their requests."""
     create_topic(admin, "Same", attributes="+message.type=FIFO")
     before = all_topics(admin).data_version
     create_topic(admin, "Same", attributes="+message.type=FIFO")
@@ -101,7 +101,7 @@ def test_a_topic_that_does_not_change_counts_no_change(admin: Wire) -> None:
 
 
 def test_the_version_of_a_table_that_was_never_changed_is_its_own(admin: Wire) -> None:
-    """If a broker came back with an empty table under its former version, its old routes would stay."""
+    """If a broker came back with an empty table and its former version, its old routes would stay."""
     for code in (R.GET_ALL_TOPIC_CONFIG, R.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, R.GET_ALL_CONSUMER_OFFSET):
         assert loads_untrusted(ok(admin.ask(code)).body, TopicConfigs).data_version.timestamp > 0
 
@@ -144,7 +144,7 @@ def test_an_unknown_filter_type_is_refused(admin: Wire) -> None:
 
 
 def test_the_route_of_a_new_topic_is_known_when_its_creation_is_answered(golden_server: Server, admin: Wire) -> None:
-    """Every client asks for the route next, and would otherwise fail sometimes."""
+    """Every client asks for the route next, which would otherwise fail sometimes."""
     with Wire(golden_server.namesrv_addr) as namesrv:
         for number in range(5):
             create_topic(admin, f"Routed-{number}")
