@@ -1,5 +1,5 @@
-"""A broker for each module that plays Apache's exchanges: they use the same names for different states. Tests that need
-no broker use its parts."""
+"""A broker for each module that plays Apache's exchanges, because these use the same names for different states. Tests
+that need no running broker use its parts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.servers import Server
 from tests.support.wire import Wire
 
 RECORDED_WITH = ("--set", "traceTopicEnable=true", "--set", "enablePropertyFilter=true")
-"""Settings of the brokers whose exchanges we have, as far as they show in answers."""
+"""Settings of the brokers that we recorded, as far as they show in answers."""
 
 
 @pytest.fixture(scope="module")
@@ -30,21 +30,21 @@ def golden_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def admin(golden_server: Server) -> Iterator[Wire]:
-    """A raw connection, on which a tool asks."""
+    """A raw connection for a tool."""
     with Wire(golden_server.broker_addr) as connection:
         yield connection
 
 
 @pytest.fixture
 def client(golden_server: Server) -> Iterator[Wire]:
-    """A raw connection of a test's own, on which a client is."""
+    """A raw connection for a client, new for each test."""
     with Wire(golden_server.broker_addr) as connection:
         yield connection
 
 
 @pytest.fixture
 def parts(tmp_path: Path) -> Iterator[BrokerParts]:
-    """A broker's parts, on a store of their own."""
+    """The parts of a broker, on a store of their own."""
     options = StoreOptions(commit_log_file_size_bytes=1 << 20, index_enabled=False)
     store = MessageStore(tmp_path / "store", options, background=False)
     store.open()

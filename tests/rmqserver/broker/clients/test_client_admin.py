@@ -1,4 +1,4 @@
-"""Who is online, and questions that a client is asked and answers."""
+"""Which clients are online, and requests that the broker relays to a client."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ STATUS = "223-INVOKE_BROKER_TO_GET_CONSUMER_STATUS"
 
 
 def asked(client: Wire, code: int) -> Command:
-    """The broker's next request to the client, except those to share its queues anew."""
+    """The broker's next request to the client; notices of changed members are skipped."""
     while True:
         request = client.receive()
         if request.code != R.NOTIFY_CONSUMER_IDS_CHANGED:
@@ -116,7 +116,7 @@ def test_running_info_of_nobody(admin: Wire, number: str) -> None:
 def test_a_message_is_consumed_by_the_client_that_is_named(
     admin: Wire, client: Wire, number: str, relayed: str
 ) -> None:
-    """Only the id of the message differs here; the client must get the message itself, as it is stored."""
+    """Only the id of the message differs here. The client must get the message itself, as it is stored."""
     create_topic(admin, "NormalTopic")
     msg_id = send(admin, "NormalTopic", 1, {"TAGS": "TagA"})
     consume(client, "NormalGroup")
@@ -142,7 +142,7 @@ def test_a_malformed_message_id_is_refused(admin: Wire, number: str) -> None:
 
 
 def test_a_client_that_goes_before_it_answers(admin: Wire, golden_server: Server) -> None:
-    """The tool must hear of it at once, not after its own time-out."""
+    """The tool must hear of it at once, not after its own timeout."""
     with Wire(golden_server.broker_addr) as client:
         consume(client, "Fleeting")
         header = RunningInfoHeader(consumer_group="Fleeting", client_id="127.0.0.1@Fleeting")
@@ -160,7 +160,7 @@ def _ext(header: RunningInfoHeader) -> dict[str, str]:
 
 
 class SilentConnection:
-    """A connection whose peer never answers: the test says when its time is up."""
+    """A connection whose peer never answers; the test decides when the time is up."""
 
     peer = "127.0.0.1:1"
     closed = False
@@ -177,7 +177,7 @@ class SilentConnection:
 
 
 def test_a_client_that_does_not_answer(parts: BrokerParts) -> None:
-    """The answer has Apache's words up to the colon; behind it Apache names a Java exception."""
+    """The answer has Apache's words up to the colon. Apache names a Java exception after it."""
     silent, tool = SilentConnection(), SilentConnection()
     parts.clients.register_consumer(ConsumerData(group_name="g"), "c", cast(Connection, silent), "JAVA", 513)
     admin = ClientAdmin(parts)
@@ -253,5 +253,5 @@ def test_a_broker_is_no_client(admin: Wire, number: str) -> None:
 
 
 def test_every_exchange_of_these_codes_is_played() -> None:
-    """A recording that is added must be played, too."""
+    """A recording that is added later must be played, too."""
     assert [len(exchanges(code)) for code in (203, 204, 221, 223, 307, 309, 328)] == [10, 6, 4, 4, 5, 7, 3]

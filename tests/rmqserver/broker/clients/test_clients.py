@@ -1,4 +1,4 @@
-"""The table of online clients without a network: silence, and what C++ and Go clients put into their fields."""
+"""The table of online clients without a network: timeouts, and the field values of C++ and Go clients."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.clock import Clock
 
 
 class Peer:
-    """Stands for a connection, of which only the identity counts here."""
+    """Stands for a connection; only its identity matters here."""
 
 
 def connection() -> Any:
@@ -46,7 +46,7 @@ def test_nothing_is_kept_of_a_closed_connection() -> None:
 
 
 def test_who_is_online_stays_so_where_clients_are_handed_on() -> None:
-    """And leaves there, when the connection ends."""
+    """They leave the new table when their connection ends."""
     before, after = Clients(Clock()), Clients(Clock())
     here = connection()
     before.register_consumer(ConsumerData(group_name="G"), "c", here, "JAVA", 1, size_bytes=100)
@@ -61,7 +61,7 @@ def test_who_is_online_stays_so_where_clients_are_handed_on() -> None:
 
 
 def test_last_member_that_leaves_is_told_of() -> None:
-    """A part that keeps something by group must be told when the group is gone."""
+    """Parts that keep state by group must hear that the group is gone."""
     left: list[int] = []
     clients = Clients(Clock(), lambda group: left.append(len(group.members)))
     one, two = connection(), connection()
@@ -97,7 +97,7 @@ def test_a_producer_is_found_by_its_id_as_long_as_it_is_there() -> None:
 
 
 def test_producers_of_a_group_are_asked_in_turn() -> None:
-    """When the one that sent a half message is gone, another of its group knows how the transaction ended."""
+    """When the producer of a half message is gone, another one of its group knows how the transaction ended."""
     clients = Clients(Clock())
     assert clients.any_producer("G") is None
     some = [connection() for _ in range(3)]
@@ -111,7 +111,7 @@ def test_producers_of_a_group_are_asked_in_turn() -> None:
 
 
 def test_who_is_asked_of_two_that_took_one_id_is_the_newer() -> None:
-    """The older connection may be one whose end has not been noticed yet."""
+    """The broker may not have noticed yet that the older connection has ended."""
     clients = Clients(Clock())
     old, new = connection(), connection()
     for each in (old, new):

@@ -1,4 +1,4 @@
-"""Queue locks of consumers in order: who holds what, and for how long."""
+"""Queue locks of ordered consumers: who holds which queue, and for how long."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def test_queue_is_held_by_one_client_of_a_group(locks: QueueLocks) -> None:
     assert locks.lock("G", "c1", [queue(0), queue(1)]) == [queue(0), queue(1)]
     assert locks.lock("G", "c2", [queue(1), queue(2)]) == [queue(2)]
     assert locks.lock("G", "c1", [queue(0)]) == [queue(0)]  # renewing is allowed
-    assert locks.lock("H", "c2", [queue(0)]) == [queue(0)]  # another group is another matter
+    assert locks.lock("H", "c2", [queue(0)]) == [queue(0)]  # other groups are independent
 
 
 def test_lock_that_is_not_renewed_is_free_after_a_minute(locks: QueueLocks, clock: Clock) -> None:
-    """A consumer that hangs must not keep its queues for ever, and one that renews must not lose them."""
+    """A consumer that hangs must not keep its queues for ever, and one that renews its locks must not lose them."""
     locks.lock("G", "hangs", [queue(0)])
     locks.lock("G", "renews", [queue(1)])
     clock.now_ms += LOCK_LIFE_MS
@@ -59,4 +59,4 @@ def test_group_is_in_order_while_any_lock_lives(locks: QueueLocks, clock: Clock)
     clock.now_ms += 1
     assert not locks.is_any_held("G")
     locks.expire()
-    assert not locks._locks  # nothing is kept of groups that are gone
+    assert not locks._locks  # groups that are gone leave nothing behind

@@ -1,4 +1,4 @@
-"""Heartbeats, members, and who is told when they change."""
+"""Heartbeats, members, and which clients hear of changed members."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def told(wire: Wire) -> str:
 
 
 def assert_silent(wire: Wire) -> None:
-    """What the broker had to tell would come before the answer to a request that is sent now."""
+    """Anything that the broker has to say would come before the answer to this request."""
     wire.send(encode_frame(Command(code=R.GET_MAX_OFFSET, opaque=7, ext={"topic": "TBW102", "queueId": "0"})))
     answer = wire.receive()
     assert (answer.is_answer, answer.opaque) == (True, 7)
@@ -97,7 +97,7 @@ def test_list_as_apache_gives_it(wire: Wire) -> None:
 
 
 def test_retry_topic_comes_with_the_first_heartbeat(wire: Wire) -> None:
-    """Without it the consumer's first pull of it is refused and the consumer stalls for seconds."""
+    """Without the topic the consumer's first pull of it is refused, and the consumer stalls for seconds."""
     beat(wire, "Fresh", "c1", "T")
     assert b'"writeQueueNums":1' in ok(wire.ask(R.GET_TOPIC_CONFIG, {"topic": "%RETRY%Fresh"})).body
 
@@ -111,7 +111,7 @@ def test_members_are_told_of_everyone_who_comes_and_goes(server: Server, wire: W
     with Wire(server.broker_addr) as third:
         beat(third, "Changing", "c3", "T")
         assert [told(wire), told(other), told(third)] == ["Changing"] * 3
-    assert [told(wire), told(other)] == ["Changing", "Changing"]  # its connection is gone
+    assert [told(wire), told(other)] == ["Changing", "Changing"]  # the third connection is gone
     ok(other.ask(R.UNREGISTER_CLIENT, {"clientID": "c2", "consumerGroup": "Changing"}))
     assert told(wire) == "Changing"
     assert members(wire, "Changing") == ["c1"]
@@ -124,12 +124,12 @@ def test_members_are_not_told_what_they_know(wire: Wire) -> None:
     beat(wire, "Quiet", "c1", "T", version=2)
     beat(wire, "Quiet", "c1", "T", version=1)
     beat(wire, "Quiet", "c1", "T", "U")
-    assert told(wire) == "Quiet"  # of the new topic, and of nothing before
+    assert told(wire) == "Quiet"  # about the new topic, and nothing before
     assert_silent(wire)
 
 
 def test_nobody_is_told_where_notices_are_off(wire: Wire, other: Wire) -> None:
-    """Of a group, or of all. Members then find out when they ask for themselves."""
+    """Notices are off for one group, then for all. Members find out when they next ask."""
     body = b'{"groupName":"Unnoticed","notifyConsumerIdsChangedEnable":false}'
     ok(wire.ask(R.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body))
     beat(wire, "Unnoticed", "c1", "T")
@@ -187,8 +187,8 @@ def test_group_that_may_not_be_is_passed_over(wire: Wire) -> None:
 
 
 def test_each_connection_is_a_member_whatever_its_client_id(server: Server, wire: Wire) -> None:
-    """As with Apache's broker, which keeps members by channel. A client that reconnects is two members until its old
-    connection ends, which must not remove the new one."""
+    """Like Apache's broker, which keeps members by channel. A client that reconnects is two members until its old
+    connection ends; that end must not remove the new member."""
     with Wire(server.broker_addr) as old:
         beat(old, "Reconnect", "c1", "T")
         assert told(old) == "Reconnect"
@@ -205,7 +205,7 @@ def test_each_connection_is_a_member_whatever_its_client_id(server: Server, wire
 
 
 def test_another_id_on_a_connection_takes_the_place_of_the_one_before(wire: Wire) -> None:
-    """Apache's broker writes an error to its log and does the same; nobody is told."""
+    """Apache's broker logs an error and does the same. Nobody is told."""
     beat(wire, "Renamed", "c1", "T")
     assert told(wire) == "Renamed"
     beat(wire, "Renamed", "c2", "T")
@@ -234,13 +234,13 @@ def test_short_heartbeats_are_taken_once_the_long_one_is_known(wire: Wire) -> No
     short = beat(wire, "V2", "c1", heartbeat_fingerprint=7, without_sub=True)
     assert short.ext["IS_SUB_CHANGE"] == "false"
     answer = ok(wire.ask(R.GET_CONSUMER_CONNECTION_LIST, ConsumerGroupHeader(consumer_group="V2")))
-    assert b'"topic":"T"' in answer.body  # kept, though the short one named no topic
+    assert b'"topic":"T"' in answer.body  # kept, though the short heartbeat named no topic
     other_version = beat(wire, "V2", "c1", heartbeat_fingerprint=8, without_sub=True)
     assert other_version.ext["IS_SUB_CHANGE"] == "true"
 
 
 def test_short_heartbeat_of_an_unknown_group_asks_for_the_long_one(wire: Wire) -> None:
-    """The broker was started anew and knows nothing; the client would never send its subscriptions again."""
+    """A broker that has restarted knows no subscriptions, and the client would never send them again by itself."""
     answer = beat(wire, "Forgotten", "c1", heartbeat_fingerprint=7, without_sub=True)
     assert answer.ext["IS_SUB_CHANGE"] == "true"
 

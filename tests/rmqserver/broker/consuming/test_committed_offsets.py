@@ -1,4 +1,4 @@
-"""Committed offsets over the wire: asked for and stored."""
+"""Committed offsets over the wire: queries and commits."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_oneway_commit_is_stored_and_not_answered(wire: Wire) -> None:
 def test_number_that_java_cannot_hold_is_refused_in_words_and_not_stored(
     wire: Wire, code: int, field: str, number: int, codec: HeaderCodec
 ) -> None:
-    """With one such number in consumerOffset.json, Apache's broker could not read the file any more."""
+    """Such a number in consumerOffset.json would make the file unreadable for Apache's broker."""
     fields = {
         "consumerGroup": "WideGroup", "topic": "PlainTopic", "queueId": "0", "commitOffset": "5",
         "queueOffset": "0", "maxMsgNums": "1", "sysFlag": str(PULL_COMMIT_OFFSET | PULL_SUBSCRIPTION),

@@ -1,4 +1,4 @@
-"""A subscription is compiled once, as long as it is the same."""
+"""A subscription is compiled once, and again only when it changes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rmqserver.store.disk.disk import OsDisk
 
 @pytest.fixture
 def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
-    """What was compiled, in order."""
+    """The expressions that were compiled, in order."""
     found: list[str | None] = []
 
     def compile_noted(expression: str) -> MessageFilter:
@@ -82,7 +82,7 @@ def test_subscription_is_compiled_anew_when_it_is_replaced(compiled: list[str | 
 
 
 def test_setting_is_asked_at_every_pull() -> None:
-    """It may change while subscriptions are there."""
+    """The setting may change while subscriptions exist."""
     config, files = BrokerConfig.from_properties("enablePropertyFilter=true"), ConfigFiles("", OsDisk())
     registered = ConsumerFilters(config, files, lambda: 0)
     some, clients = Filters(config, registered), Clients(lambda: 0)
@@ -104,7 +104,7 @@ def test_a_kind_that_nobody_knows_is_everything_where_properties_are_asked() -> 
 
 
 def test_expression_of_a_pull_that_does_not_compile_is_everything() -> None:
-    """As in Apache's broker, where an assert that is off in production says otherwise."""
+    """As in Apache's broker; an assert there says otherwise, but asserts are off in production."""
     some = made("enablePropertyFilter=true")
     assert some.carried("SQL92", "a >") is EVERYTHING
     with pytest.raises(Refused, match="parse the consumer's subscription failed"):

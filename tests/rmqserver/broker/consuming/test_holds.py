@@ -1,4 +1,4 @@
-"""Held pulls without a network: when they are run again, and what they cost while nobody answers them."""
+"""Held pulls without a network: when they are run again, and what they cost while no message comes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ HOST = host_bytes("127.0.0.1", 1)
 
 @dataclass
 class Queue:
-    """What ``Holds`` asks of a consume queue."""
+    """What ``Holds`` needs of a consume queue."""
 
     topic: str
     queue_id: int
@@ -59,7 +59,7 @@ class Waiting:
 
 
 class Bench:
-    """``Holds`` on a clock of its own; ``again`` has those that went on."""
+    """``Holds`` with a clock of its own. ``again`` lists the held requests that went on."""
 
     def __init__(self) -> None:
         self.now_ms = 1000
@@ -121,7 +121,7 @@ def test_tags_are_looked_up_once_for_all_and_only_where_someone_asks(bench: Benc
 
 
 def test_of_a_line_only_so_many_go_on_as_take_what_arrived(bench: Bench) -> None:
-    """A message woke every pop that waited, and all but one went back to wait."""
+    """A message used to wake every pop that waited, and all but one went back to wait."""
 
     def in_line(line: str, takes_count: int = 1, **more: Any) -> Held:
         return bench.hold(keys=(line,), line=line, line_keys=(("T", 0), ("T", 1)), takes_count=takes_count, **more)
@@ -161,8 +161,8 @@ def test_deadline_is_kept_by_the_sweep(bench: Bench) -> None:
 
 
 def test_scan_moves_on_whom_messages_passed_by(bench: Bench) -> None:
-    """Otherwise a consumer of a rare tag would fall behind by more and more units, which one day had to be filtered at
-    once."""
+    """Otherwise a consumer of a rare tag would fall further and further behind, and all those units would have to be
+    filtered in one go."""
     behind, level = bench.hold({4}, offset=2), bench.hold({4}, offset=3)
     bench.max_offset = 3
     bench.holds.sweep(scan=False)
@@ -223,7 +223,7 @@ def test_a_key_of_no_queue_is_woken_by_name_whatever_is_wanted(bench: Bench) -> 
 
 
 def test_one_that_wakes_another_of_the_same_arrival(bench: Bench) -> None:
-    """The table changes while it is walked through."""
+    """The table changes during the iteration."""
     second: Held
     first = bench.hold(go_on=lambda: (bench.again.append(first), bench.holds.wake("second")))
     second = bench.hold(keys=(("T", 0), "second"))
@@ -271,14 +271,14 @@ def test_second_stage_is_asked_with_the_properties_of_what_arrived(bench: Bench)
 
 
 def test_many_at_once_are_not_read_here(bench: Bench) -> None:
-    """A pull that waits for one of a thousand goes on, and looks itself."""
+    """A pull that waits for one of a thousand messages goes on, and looks itself."""
     held = bench.hold(wanted=MessageFilter(None, lambda found: False))
     bench.arrive(Queue("T", 0, []), 0, holds.LOOKED_AT_MAX + 1)
     assert bench.again == [held]
 
 
 def test_who_goes_on_is_sent_its_messages_at_once_and_together(bench: Bench) -> None:
-    """Not after what else the round does, such as answering the producers."""
+    """The messages must not wait for the rest of the round, such as the answers to producers."""
     held, other, not_wanted = bench.hold(), bench.hold(queue_id=1), bench.hold(accepts={7}, queue_id=1)
     other.waiter = held.waiter
     bench.holds.arrived([Arrival(Queue("T", queue_id, [1]), 0, 1) for queue_id in (0, 1)])  # type: ignore[arg-type]
@@ -293,7 +293,7 @@ def test_at_the_end_readers_go_on_and_who_may_write_is_disconnected(bench: Bench
 
 
 def test_a_pull_with_a_long_expression_weighs_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It was the name of its line instead, and weighed one."""
+    """The size used to be passed as the name of its line, so the pull weighed one."""
     monkeypatch.setattr(holds, "HELD_MAX", 3)
     store, files = MessageStore(tmp_path, background=False), ConfigFiles(str(tmp_path / "config"), OsDisk())
     store.open()

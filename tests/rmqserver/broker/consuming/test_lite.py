@@ -1,4 +1,4 @@
-"""Lite topics over the wire: subscribing, popping in order, acknowledging, and what tools are told of them."""
+"""Lite topics over the wire: subscribing, ordered pops, acknowledgements, and the answers to tools."""
 
 from __future__ import annotations
 

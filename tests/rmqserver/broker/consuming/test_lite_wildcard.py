@@ -1,4 +1,4 @@
-"""Wildcard groups, which take part in every lite topic of their parent, and pulls of a lite topic by its name."""
+"""Wildcard groups, which consume every lite topic of their parent, and pulls of a lite topic by its name."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def other(server: Server) -> Iterator[Wire]:
 
 
 def start_pop(wire: Wire, client_id: str, group: str = GROUP) -> None:
-    """A pop that waits, whose answer comes by ``wire.receive``; it is held at return."""
+    """Sends a pop that waits; the broker holds it at return, and its answer comes by ``wire.receive``."""
     header = pop_header(client_id, group=group, poll_ms=HOLD_MS)
     wire.send(encode_frame(Command(code=R.POP_LITE_MESSAGE, opaque=1, ext=to_ext(header))))
     wire.send(encode_frame(Command(code=R.GET_BROKER_LITE_INFO, opaque=2)))
@@ -127,8 +127,8 @@ def test_what_tools_see_of_a_wildcard_group(wire: Wire) -> None:
 
 
 def test_an_operator_has_a_wildcard_group_look_once_more(tmp_path: Path) -> None:
-    """On a broker with this lite topic alone: when its message is found, the search of the group that came is over,
-    and finds nothing more by itself."""
+    """The broker has only this lite topic: once its message is found, the group's first search is over and finds
+    nothing more by itself."""
     with (
         broker_with_wildcard_group(tmp_path) as server,
         Wire(server.broker_addr) as wire,

@@ -57,7 +57,7 @@ def consumer(server: Server) -> Iterator[Wire]:
 
 
 def offsets(answer_ext: dict[str, str]) -> tuple[int, int, int]:
-    """(next, lowest, highest)."""
+    """The next, the lowest and the highest offset."""
     return int(answer_ext["nextBeginOffset"]), int(answer_ext["minOffset"]), int(answer_ext["maxOffset"])
 
 
@@ -155,9 +155,9 @@ def test_subscription_of_the_heartbeat_counts_where_none_comes_with_the_pull(wir
 
 
 def test_a_newer_subscription_counts_from_its_heartbeat_on(wire: Wire) -> None:
-    """Pulls that come before it are told so, and Java's client asks again each 20 ms. It can do so for 29 s, with ours
-    and with Apache's broker: its rebalance, a second after the start, raises the version, and passes over the heartbeat
-    that should tell it if the one of its timer is on its way."""
+    """Earlier pulls are refused, and Java's client asks again every 20 ms. It may do so for 29 s, with our broker and
+    with Apache's: its rebalance, a second after the start, raises the version, and skips the heartbeat that should tell
+    the broker if the timer's own heartbeat is under way."""
     for version in (7, 8):
         wanted = subscription("PlainTopic")
         wanted.sub_version = version
@@ -175,7 +175,7 @@ def test_a_newer_subscription_counts_from_its_heartbeat_on(wire: Wire) -> None:
         answers = {}
         while len(answers) < 2:
             answer = wire.receive()
-            if answer.is_answer:  # members are told of each other
+            if answer.is_answer:  # the broker also tells members of each other
                 answers[answer.opaque] = answer.code
         assert answers == {1: ResponseCode.SUCCESS, 2: ResponseCode.SUCCESS}
 
@@ -213,7 +213,7 @@ def committed(wire: Wire, topic: str, group: str = "CG") -> str | None:
 
 
 def test_offset_is_committed_once_when_the_pull_comes(wire: Wire, consumer: Wire) -> None:
-    """The pull that is run again when a message arrives must not take back what was committed in between."""
+    """A held pull that is run again when a message arrives must not undo a commit made in between."""
     ok(send(wire, "Commits"))
     flag = PULL_SUBSCRIPTION | PULL_SUSPEND | PULL_COMMIT_OFFSET
     hold_pull(consumer, "Commits", queue_offset=1, sys_flag=flag, commit_offset=1)

@@ -1,4 +1,4 @@
-"""Moving a group: in the broker, and in its clients."""
+"""Resetting a group's offsets, in the broker and in its clients."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def offsets_of(answer: Command) -> list[int]:
 
 
 def test_the_broker_moves_a_group_as_apache_does(admin: Wire) -> None:
-    """The recorded time, also that of 06, lies before all messages here."""
+    """All recorded times lie before the messages here, so that of 06 is replaced by a later one."""
     play(admin, f"{RESET}/04")
     play(admin, f"{RESET}/05")
     play(admin, f"{RESET}/07")
@@ -78,7 +78,7 @@ def test_a_negative_time_is_the_end_and_the_stored_offset_follows(admin: Wire) -
 
 @pytest.mark.parametrize(("queue_offset", "is_possible"), [(0, True), (4, True), (5, True), (6, False)])
 def test_one_queue_goes_where_it_is_told(admin: Wire, queue_offset: int, is_possible: bool) -> None:
-    """One past the end is allowed, as Apache's broker allows it."""
+    """One past the end is allowed, as in Apache's broker."""
     header = ResetOffsetHeader(topic="NormalTopic", group="SqlGroup", timestamp=0, queue_id=1, offset=queue_offset)
     answer = admin.ask(R.INVOKE_BROKER_TO_RESET_OFFSET, header)
     if is_possible:
@@ -152,7 +152,7 @@ def test_without_force_no_group_is_moved_forward(admin: Wire, client: Wire) -> N
 
 @pytest.mark.usefixtures("pushing")
 def test_a_cpp_tool_has_its_clients_told_in_a_list(admin: Wire, client: Wire) -> None:
-    """The C++ client reads no map with object keys."""
+    """The C++ client cannot read a map with object keys."""
     create_group(admin, "Cpp")
     commit(admin, "Cpp", "NormalTopic", [4, 4, 4, 4])
     consume(client, "Cpp", subscription("NormalTopic"))

@@ -1,4 +1,4 @@
-"""Pulls whose records have to be read by a thread."""
+"""Pulls whose records a thread has to read."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Peer:
 
 
 class ReadsByHand(SlowReads):
-    """Reads that are done when the test says so."""
+    """Reads that finish when the test says so."""
 
     def __init__(self, store: MessageStore):
         super().__init__(store)
@@ -60,7 +60,7 @@ class ReadsByHand(SlowReads):
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[MessageStore]:
     """A store with two messages that are not in memory."""
-    large = 33 << 20  # the newest 32 MiB are taken to be in memory
+    large = 33 << 20  # the store assumes that the newest 32 MiB are in memory
     options = StoreOptions(commit_log_file_size_bytes=64 << 20, message_size_max_bytes=large, index_enabled=False)
     opened = MessageStore(tmp_path, options, SlowDisk(), background=False)
     opened.open()

@@ -1,4 +1,4 @@
-"""Pulls with SQL92 expressions: carried by the pull, or given by the group's heartbeats."""
+"""Pulls with SQL92 expressions, which come with the pull or with the group's heartbeats."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def subscribe(wire: Wire, topic: str, expression: str, version: int = 1) -> None
 
 
 def fill(wire: Wire, topic: str) -> None:
-    """Messages ``0`` to ``9``, of which ``a`` is the number and every other has the kind ``even``."""
+    """Messages ``0`` to ``9``: ``a`` is the number, and every second one has the kind ``even``."""
     create_topic(wire, topic)
     for number in range(10):
         kind = {"kind": "even"} if number % 2 == 0 else {}

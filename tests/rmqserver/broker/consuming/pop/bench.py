@@ -1,5 +1,5 @@
-"""POP on a store and a clock of the test's own, without a loop or a listener. A restart loads what was saved. A crash
-is a restart without the offsets saved."""
+"""POP on a store and a clock of the test's own, without a loop or a listener. A restart loads the saved state. A crash
+is a restart from the offsets that were saved last."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Taken(msgspec.Struct):
 
 
 class Bench:
-    """``options`` count from the next start on."""
+    """Changes to ``options`` apply from the next start on."""
 
     def __init__(self, directory: Path, settings: str = "", retry_max_times: int = 16, queue_nums: int = 2):
         self.clock = Clock()
@@ -77,7 +77,7 @@ class Bench:
     def save_offsets(self) -> None:
         self.parts.offsets.save()
         self.offsets_saved_ms = self.clock.now_ms
-        self.clock.now_ms += 1  # what comes next is later
+        self.clock.now_ms += 1  # later events get a later time
 
     def restart(self) -> None:
         self.store.flush()
@@ -107,7 +107,7 @@ class Bench:
         return popped
 
     def take(self, count: int = 32, invisible_ms: int = 10_000, **more: Any) -> list[Taken]:
-        """Pops, and makes the handles as a client does."""
+        """Pops, and builds the handles as a client does."""
         popped = self.try_pop(count, invisible_ms, **more)
         return [
             Taken(message, self._handle(popped, message, invisible_ms))
@@ -129,7 +129,7 @@ class Bench:
         self.store.commit()
 
     def change(self, handle: Handle, invisible_ms: int, *, suspend: bool | None = None) -> Handle:
-        """The message's new handle."""
+        """Returns the message's new handle."""
         header = ChangeInvisibleTimeHeader(**self._fields(handle), invisible_time=invisible_ms, suspend=suspend)
         answer = self.pop.acks.change(header, CONNECTION)
         self.store.commit()

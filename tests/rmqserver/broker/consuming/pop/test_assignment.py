@@ -1,4 +1,4 @@
-"""Modes of groups, and which queues their clients have."""
+"""Consume modes of groups, and which queues their clients are assigned."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class Pops(RuleBasedStateMachine):
     def ack(self, data: st.DataObject) -> None:
         if self.handles:
             body = data.draw(st.sampled_from(sorted(self.handles)))
-            if self.bench.clock.now_ms <= self.hidden_until_ms[body]:  # after that it may come again in any case
+            if self.bench.clock.now_ms <= self.hidden_until_ms[body]:  # later it may come again in any case
                 self.bench.ack(self.handles.pop(body))
                 self.acked.add(body)
 
@@ -93,8 +93,8 @@ class Pops(RuleBasedStateMachine):
 
     @rule()
     def crash(self) -> None:
-        """A crash right behind the copy of a message that came again may make another, so it does not come there: the
-        reviver commits what it noted the time before, when that is flushed, and then notes how far it is."""
+        """A crash right after a message was copied to the retry topic may copy it twice, so the test avoids that
+        moment: the reviver commits its last note once that is flushed, and then notes its progress."""
         for _ in range(3):
             self.bench.revive()
             self.bench.store.flush()

@@ -1,4 +1,4 @@
-"""POP in order: one pop at a time has messages of a queue out."""
+"""Ordered POP: only one pop at a time holds messages of a queue."""
 
 from __future__ import annotations
 
@@ -69,7 +69,8 @@ def test_what_is_out_is_kept_over_a_restart(bench: Bench) -> None:
 
 
 def test_a_message_that_is_hidden_for_ever_can_be_kept(bench: Bench) -> None:
-    """Nothing refuses so long a time. The file held what its reader does not take, and the broker did not start."""
+    """Nothing refuses so long a time. The file used to hold a number that its reader refused, and the broker did not
+    start."""
     first, _ = bench.take(2, order=True)
     bench.change(first.handle, LONG_MAX)
     bench.restart()

@@ -1,4 +1,4 @@
-"""POP in a real broker: requests that wait, and a kill -9 while messages are invisible."""
+"""POP in a real broker: requests that wait, and kill -9 while messages are invisible."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.wire import Wire
 
 TOPIC, GROUP = "T", "G"
 OTHER_GROUP = "N"
-"""What a pop has taken is no news to others of its group."""
+"""The notification has a group of its own: a message that a pop has taken is no news to the popper's group."""
 POLL_MS = 15_000
 WAITING = 12
 
@@ -52,7 +52,7 @@ def test_what_waits_is_woken_by_a_message(tmp_path: Path) -> None:
                 (noticer, Command(code=RequestCode.NOTIFICATION, ext=to_ext(notification))),
             ):
                 waiter.send(encode_frame(request))
-                # A connection's requests are served in their order: with this answer the one before it waits.
+                # A connection's requests are served in order: this answer shows that the request before it waits.
                 assert waiter.ask(RequestCode.POLLING_INFO, asked).ext["pollingNum"] == "1"
             send(producer, TOPIC, 2, body=b"news")
             assert bodies(popper.receive()) == [b"news"]
@@ -60,7 +60,8 @@ def test_what_waits_is_woken_by_a_message(tmp_path: Path) -> None:
 
 
 def test_every_message_finds_one_of_those_that_wait(tmp_path: Path) -> None:
-    """Each message wakes one. Two are gone when their turn comes, and whom a message wakes may take another one."""
+    """Each message wakes one pop. Two clients are gone when their turn comes, and a pop may take another message than
+    the one that woke it."""
     with servers.standalone(tmp_path) as server, Wire(server.broker_addr) as producer, ExitStack() as stack:
         create_topic(producer, TOPIC)
         poppers = [stack.enter_context(Wire(server.broker_addr)) for _ in range(WAITING)]

@@ -1,4 +1,4 @@
-"""What is popped, when it comes again, and what the group's offsets say."""
+"""Which messages are popped, when they come again, and the group's offsets."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def test_what_is_acknowledged_never_comes_again(bench: Bench) -> None:
 
 
 def test_an_acknowledgement_behind_many_others_is_read_in_time(bench: Bench) -> None:
-    """The reviver read 32 entries of each queue of its log at a time: with more than some hundred a second, it found
-    check points due whose acknowledgements it had not come to."""
+    """The reviver used to read 32 entries of each queue of its log at a time. At more than some hundred entries a
+    second it found check points due before it had read their acknowledgements."""
     for _ in range(10):
         for _ in range(32):
             bench.send(b"one")
@@ -130,7 +130,7 @@ def test_what_is_acknowledged_while_it_is_read_does_not_come_again(
 
 
 def test_the_revive_log_is_not_done_with_what_another_master_may_take_back(bench: Bench) -> None:
-    """The brokers in sync do not have it yet: it is written and flushed, and no reader sees it."""
+    """The brokers in sync do not have the record yet: it is written and flushed, but no reader sees it."""
     bench.options = dataclasses.replace(bench.options, waits_for_copies=True)
     bench.restart()
     bench.send(b"one")
@@ -159,8 +159,8 @@ def test_a_changed_time_counts_from_the_change(bench: Bench) -> None:
 
 
 def test_changed_twice_in_a_millisecond_it_comes_again(bench: Bench) -> None:
-    """Two check points of one pop time were taken for one: the acknowledgement of the first counted for the second,
-    too."""
+    """Two check points with one pop time used to be taken for one, so the acknowledgement of the first counted for the
+    second, too."""
     bench.send(b"one")
     (taken,) = bench.take()
     bench.change(bench.change(taken.handle, 1000), 2000)
@@ -169,7 +169,7 @@ def test_changed_twice_in_a_millisecond_it_comes_again(bench: Bench) -> None:
 
 
 def test_a_suspended_message_was_not_tried(tmp_path: Path) -> None:
-    """However often it comes again, it is no dead letter."""
+    """However often it comes again, it never becomes a dead letter."""
     bench = Bench(tmp_path, retry_max_times=0)
     bench.send(b"one")
     for _ in range(3):
@@ -195,7 +195,7 @@ def test_after_too_many_times_it_is_a_dead_letter(tmp_path: Path) -> None:
 
 
 def test_a_message_whose_properties_have_no_room_comes_again_with_those_it_had(bench: Bench) -> None:
-    """Its refusal kept whatever was due behind it in its revive queue from coming again, for ever."""
+    """The refusal of this message used to keep all later ones of its revive queue from coming again, for ever."""
     properties = b"k\x01" + b"v" * 32_760 + b"\x02"
     bench.send(b"full", properties=properties)
     for _ in range(8):
@@ -208,7 +208,7 @@ def test_a_message_whose_properties_have_no_room_comes_again_with_those_it_had(b
 
 
 def test_a_message_that_is_too_large_by_now_holds_up_no_other(bench: Bench) -> None:
-    """The operator has lowered maxMessageSize; it comes when that is raised again."""
+    """The operator has lowered maxMessageSize. The message comes again once the limit is raised."""
     large = b"large" * 200
     bench.send(large)
     bench.send(b"small")
@@ -227,7 +227,7 @@ def test_a_message_that_is_too_large_by_now_holds_up_no_other(bench: Bench) -> N
 @pytest.mark.parametrize("is_original", [True, False])
 @pytest.mark.parametrize("at", [BODY_LENGTH_AT, MAGIC_AT, QUEUE_OFFSET_AT])
 def test_a_damaged_record_costs_its_own_message(bench: Bench, at: int, is_original: bool, sound: bytes) -> None:
-    """It ended the broker when it was to come again, and failed the pop that found it in the retry topic."""
+    """It used to end the broker when it was to come again, and to fail the pop that found it in the retry topic."""
     bench.send(b"damaged")
     bench.send(sound)
     assert len(bench.take()) == 2
@@ -241,8 +241,8 @@ def test_a_damaged_record_costs_its_own_message(bench: Bench, at: int, is_origin
 
 
 def damage(bench: Bench, body: bytes, at: int) -> None:
-    """Overwrites four bytes of every record with this body; ``at`` is counted from the body. Another message is put
-    first: the newest write is read from memory."""
+    """Overwrites four bytes of every record with this body; ``at`` is counted from the body. It puts another message
+    first, because the newest write is read from memory."""
     put(bench.store, topic="Other", body=b"last")
     bench.store.commit()
     bench.store.flush()
@@ -256,7 +256,7 @@ def damage(bench: Bench, body: bytes, at: int) -> None:
 
 
 def test_a_handle_that_a_message_brings_along_is_not_its_own(bench: Bench) -> None:
-    """A client that sends on what it popped sends the property, too: nobody could have acknowledged the message."""
+    """A client that sends on a popped message sends this property, too. Such a message could not be acknowledged."""
     bench.send(b"sent on", properties=b"POP_CK\x010 1 2 3 0 broker-a 0 0\x02")
     bench.take()
     bench.wait(DUE_MS)
@@ -268,7 +268,7 @@ def test_a_handle_that_a_message_brings_along_is_not_its_own(bench: Bench) -> No
 
 
 def test_retry_topics_of_both_versions_are_popped(tmp_path: Path) -> None:
-    """One that was made before V2 was switched on still has messages."""
+    """A retry topic that was made before V2 was switched on still has messages."""
     bench = Bench(tmp_path)
     bench.send(b"old")
     bench.take()
@@ -352,7 +352,7 @@ def test_a_restart_forgets_nothing(bench: Bench) -> None:
 
 
 def test_what_came_again_comes_once_though_an_older_check_point_is_open(bench: Bench) -> None:
-    """The revive log's group stands before the older check point; a start reads both again."""
+    """The revive log's group has its offset before the older check point, so a start reads both again."""
     first, second = _two_check_points_of_one_revive_queue(bench)
     bench.change(second.handle, 248)
     bench.wait(5000)
@@ -381,7 +381,7 @@ def _two_check_points_of_one_revive_queue(bench: Bench) -> tuple[Taken, Taken]:
 
 
 def test_after_a_crash_nothing_is_popped_again_before_its_time(bench: Bench) -> None:
-    """The offsets in the file are those from before the pop."""
+    """The saved offsets are older than the pop."""
     bench.send(b"one")
     bench.take()
     bench.crash()
@@ -412,7 +412,7 @@ def test_the_queue_of_the_highest_priority_is_popped_first(
 ) -> None:
     bench = Bench(tmp_path, settings, queue_nums=3)
     with_priorities(bench, factor)
-    for _ in range(4):  # whoever's turn it is
+    for _ in range(4):  # whichever queue's turn it is
         for queue_id in (1, 0, 2):
             bench.send(b"%d" % queue_id, queue_id)
         assert [each.body for each in bench.take()] == bodies

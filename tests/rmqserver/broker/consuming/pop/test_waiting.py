@@ -1,4 +1,5 @@
-"""Pops and notifications that wait: whom a message wakes, and how many may wait, as seen of Apache's 5.5.0."""
+"""Pops and notifications that wait: which of them a message wakes, and how many may wait, as observed with Apache's
+5.5.0."""
 
 from __future__ import annotations
 
@@ -30,14 +31,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture
 def wire(server: Server) -> Iterator[Wire]:
-    """For who sends."""
+    """The connection that sends."""
     with Wire(server.broker_addr) as connection:
         yield connection
 
 
 @pytest.fixture
 def connect(server: Server) -> Iterator[Connect]:
-    """Connections of clients that wait."""
+    """Opens connections for clients that wait."""
     made: list[Wire] = []
 
     def one() -> Wire:
@@ -73,7 +74,7 @@ def pop(topic: str, group: str = "G") -> Command:
 
 
 def start(wire: Wire, request: Command) -> None:
-    """The request, and one behind it that is answered at once."""
+    """Sends the request, and after it one that is answered at once."""
     wire.send(encode_frame(request))
     ask_behind(wire)
 
@@ -84,7 +85,7 @@ def ask_behind(wire: Wire) -> None:
 
 
 def waits(wire: Wire) -> bool:
-    """Whether what was started is not answered yet; asks again behind it."""
+    """Whether the request that was started is still unanswered; sends another one that is answered at once."""
     answer = wire.receive()
     if answer.opaque != BARRIER:
         assert wire.receive().opaque == BARRIER
@@ -94,13 +95,13 @@ def waits(wire: Wire) -> bool:
 
 
 def started(wire: Wire, request: Command) -> bool:
-    """Whether it waits."""
+    """Starts a request; returns whether it waits."""
     start(wire, request)
     return waits(wire)
 
 
 def answer_of(wire: Wire) -> Command:
-    """The answer to what waited."""
+    """The answer to the request that waited."""
     answer = wire.receive()
     while answer.opaque == BARRIER:
         answer = wire.receive()
@@ -171,7 +172,7 @@ def test_who_is_gone_is_passed_over(wire: Wire, connect: Connect, topic: str) ->
 
 @pytest.fixture
 def limited(start_standalone: Callable[..., Server]) -> Iterator[Callable[[str], list[Wire]]]:
-    """Starts a broker with a setting, and topic T; gives connections to it."""
+    """Starts a broker with a setting and topic T; returns connections to it."""
     made: list[Wire] = []
 
     def start_with(setting: str) -> list[Wire]:
