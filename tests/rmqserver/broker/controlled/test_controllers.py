@@ -1,4 +1,4 @@
-"""Several controllers, as a broker tells them that it lives."""
+"""A broker's heartbeats to several controllers."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tests.support.scripted_controller import ScriptedController
 
 
 def test_a_controller_that_does_not_answer_keeps_no_other_waiting(tmp_path: Path) -> None:
-    """A frozen one of three. The others heard of the broker once in three seconds and took it for dead, where
-    controllerHeartBeatTimeoutMills was shorter."""
+    """One of three controllers is frozen. The others used to get a heartbeat only once in three seconds, and took the
+    broker for dead where controllerHeartBeatTimeoutMills was shorter."""
 
     def beats(peer: Peer) -> int:
         return peer.codes().count(RequestCode.BROKER_HEARTBEAT)

@@ -1,5 +1,5 @@
-"""Brokers of ours that the network cuts off from all others - controller, nameserver, each other and clients - while
-clients on both sides of the cut go on: the master and a slave of a set of three, and a master with a lease."""
+"""The network cuts brokers of ours off from controller, nameserver, each other and clients, while clients on both sides
+of the cut go on: the master and a slave of a set of three, and a master with a lease."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class ToldNameserver:
 
 @dataclass
 class CutSet:
-    """``told``: messages whose producers were told that they are stored, by queue offset. ``near`` are the
-    answers to a client on the side of a broker that is cut off."""
+    """``told``: messages whose producers were told that they are stored, by queue offset. ``near``: the answers to a
+    client on the side of the broker that is cut off."""
 
     network: CutNetwork
     found: BrokerSet
@@ -70,11 +70,11 @@ class CutSet:
         return f"127.0.0.{10 + number}"
 
     def addr(self, number: int) -> str:
-        """As everybody is told."""
+        """The address that everybody is told."""
         return f"{self.host(number)}:{self.found.ports[number]}"
 
     def near_addr(self, number: int) -> str:
-        """On its own side of a cut."""
+        """The address on the broker's own side of a cut."""
         return f"127.0.0.1:{self.found.ports[number]}"
 
     @contextmanager
@@ -88,7 +88,7 @@ class CutSet:
     # --- clients -----------------------------------------------------------------------------------------------------
 
     def send_far(self, client: int, has_ended: threading.Event) -> None:
-        """To the broker that took the last one; to another when it takes none."""
+        """Sends to the broker that took the last message; to the next one when it refuses."""
         number = 0
         with AdminClient(self.found.namesrv.namesrv_addr, timeout_s=ANSWER_TIMEOUT_S) as admin:
             while not has_ended.wait(PAUSE_S):
@@ -102,7 +102,7 @@ class CutSet:
                 self.near.append(self.send(admin, self.near_addr(number), b"near, %d" % len(self.near)))
 
     def send(self, admin: AdminClient, addr: str, body: bytes) -> SendStatus | int | None:
-        """The status of what is stored, the code of a refusal, or None."""
+        """Returns the status of a stored message, the code of a refusal, or None."""
         try:
             result = admin.send_message(addr, self.queue, Message(TOPIC, body))
         except RefusedError as error:
@@ -143,13 +143,13 @@ class CutSet:
         return found
 
     def log(self, number: int) -> bytes:
-        """Up to its end: files are longer."""
+        """The log up to its end; the files are longer."""
         end = self.found.admin.epoch_cache(self.near_addr(number)).max_offset
         files = sorted((self.found.brokers[number].store_dir / "commitlog").iterdir())
         return b"".join(file.read_bytes() for file in files)[:end]
 
     def check(self) -> None:
-        """What must be so when all is healed."""
+        """Checks what must hold once the network is healed."""
         assert not self.doubled, "no two masters told of one offset"
         self.until_logs_are_equal()
         first = min(self.found.brokers)
@@ -171,7 +171,7 @@ class CutSet:
 
 @dataclass(frozen=True)
 class Servers:
-    """What sets have in common: a controller that has just started elects nobody for ten seconds."""
+    """The servers that all sets share, because a controller elects nobody in its first ten seconds."""
 
     network: CutNetwork
     nameserver: ToldNameserver
@@ -193,7 +193,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
 
 @pytest.fixture
 def cut_set(shared: Servers, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[CutSet]:
-    """Of the brokers that a test starts."""
+    """A set without brokers; the test starts them."""
     name, nameserver = request.node.name[-20:], shared.nameserver
     with AdminClient(nameserver.namesrv_addr) as admin:
         made = CutSet(shared.network, BrokerSet(tmp_path, shared.controller_addr, nameserver, admin, name))
@@ -244,7 +244,7 @@ def test_a_master_and_a_slave_of_three_are_cut_off(cut_set: CutSet) -> None:
 
 
 def test_a_master_that_is_cut_off_acknowledges_nothing_behind_its_lease(cut_set: CutSet) -> None:
-    """Its copies are not waited for, so what it took in its lease is lost, as docs/replication.md says."""
+    """It does not wait for copies, so messages that it took during its lease are lost, as docs/replication.md says."""
     for number in (1, 2):
         cut_set.start(number, allAckInSyncStateSet="false")
         until(lambda: len(cut_set.in_sync) == number)  # noqa: B023
@@ -256,7 +256,7 @@ def test_a_master_that_is_cut_off_acknowledges_nothing_behind_its_lease(cut_set:
             until(lambda: cut_set.number_of(cut_set.known.master_address) != former)
             cut_set.near.clear()
             until(lambda: len(cut_set.near) > AT_LEAST)
-            answered = set(cut_set.near[1:])  # the first may have begun before
+            answered = set(cut_set.near[1:])  # the first send may have begun before the cut
     assert SendStatus.SEND_OK not in answered
     assert ResponseCode.SERVICE_NOT_AVAILABLE in answered
     cut_set.told.clear()

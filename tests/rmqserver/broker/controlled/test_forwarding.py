@@ -1,4 +1,5 @@
-"""A slave of a set brings to its master what only a master takes: what goes on, in what order, and what is answered."""
+"""A slave of a set forwards requests to its master that only a master serves: which ones, in what order, and with what
+answer."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ FORWARDING = {"forwardToMasterEnable": "true", "slaveReadEnable": "false"}
 
 
 class Master:
-    """A scripted one. ``reply`` is what it says to all but a slave's questions."""
+    """A scripted master. ``reply`` answers forwarded requests."""
 
     def __init__(self) -> None:
         self.reply: Reply = answer
@@ -88,7 +89,7 @@ def found(made: Found) -> Found:
 
 @pytest.mark.parametrize("codec", [HeaderCodec.JSON, HeaderCodec.ROCKETMQ])
 def test_a_request_and_its_answer_go_through_unchanged(found: Found, codec: HeaderCodec) -> None:
-    """With the signature of its client, and what it depends on."""
+    """Also its client's signature, and the fields that the signature covers."""
     said = {"msgId": "7F", "queueId": "0", "queueOffset": "17"}
     found.master.reply = lambda request: answer(request, ResponseCode.FLUSH_SLAVE_TIMEOUT, said, b"a body", "late")
     ext = SEND | {"AccessKey": "app", "Signature": "c2ln", "l": "1", "unknown": "ä"}
@@ -102,7 +103,7 @@ def test_a_request_and_its_answer_go_through_unchanged(found: Found, codec: Head
 
 
 def test_requests_of_one_connection_stay_in_their_order(found: Found) -> None:
-    """More of them than any queue of ours holds, before the first one is answered."""
+    """The client sends more requests than any queue of ours holds before the first one is answered."""
     bodies = [b"%d" % number for number in range(500)]
     with Wire(found.slave_addr) as wire:
         for number, body in enumerate(bodies):
@@ -113,7 +114,7 @@ def test_requests_of_one_connection_stay_in_their_order(found: Found) -> None:
 
 
 def test_an_outcome_that_is_not_known_is_not_made_up(found: Found) -> None:
-    """Its connection to the master ended; the next request has another one."""
+    """The connection to the master ended. The next request opens another one."""
     with Wire(found.slave_addr) as wire:
         found.master.reply = lambda request: CLOSE
         lost = wire.ask(RequestCode.SEND_MESSAGE_V2, SEND, b"lost")
@@ -124,7 +125,7 @@ def test_an_outcome_that_is_not_known_is_not_made_up(found: Found) -> None:
 
 
 def test_what_was_forwarded_is_not_forwarded_again(found: Found) -> None:
-    """Two that take each other for the master would pass it on for ever."""
+    """Two brokers that take each other for the master would forward it for ever."""
     again = Command(code=RequestCode.SEND_MESSAGE_V2, opaque=7, flag=FORWARDED_FLAG, ext=SEND, body=b"again")
     with Wire(found.slave_addr) as wire:
         refused = wire.exchange(encode_frame(again))
@@ -158,7 +159,7 @@ def test_a_oneway_request_goes_on_as_one(found: Found) -> None:
 
 
 def test_a_pull_without_an_outcome_is_asked_for_again_unless_that_comes_to_nothing(found: Found) -> None:
-    """Clients rest for three seconds when one is refused."""
+    """Clients pause for three seconds after a refused pull."""
     ext = {
         "consumerGroup": "G",
         "topic": "Topic",
@@ -195,7 +196,7 @@ def test_without_a_master_it_answers_as_the_slave_that_it_is(found: Found) -> No
 def is_master(found: BrokerSet, number: int) -> bool:
     try:
         return found.admin.ha_status(found.brokers[number].broker_addr).master
-    except RocketMQError:  # it is opened anew
+    except RocketMQError:  # its role is changing
         return False
 
 
@@ -214,8 +215,8 @@ def two_in_sync(tmp_path: Path) -> Iterator[tuple[ScriptedController, BrokerSet]
 
 
 def test_a_connection_stays_over_handovers(tmp_path: Path) -> None:
-    """Go's client waits for half a minute for what it has asked on a connection that was closed. What is held is
-    answered, what has come half is read to its end, and who was online is so."""
+    """Go's client waits half a minute for requests on a connection that was closed. A held request is answered, a half
+    received one is read to its end, and clients that were online stay so."""
     with two_in_sync(tmp_path) as (controller, two), Wire(two.brokers[1].broker_addr) as wire:
         beat = {"clientID": "c", "consumerDataSet": [{"groupName": "G", "subscriptionDataSet": [{"topic": "Kept"}]}]}
         assert wire.ask(RequestCode.HEART_BEAT, {}, json.dumps(beat).encode()).code == ResponseCode.SUCCESS

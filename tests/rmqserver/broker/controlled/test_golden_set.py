@@ -1,5 +1,5 @@
-"""What a real 5.5.0 master said to its slaves in controller mode, and the stores that they had: our slave makes the
-same of it, and cuts where Apache's did; our master answers as Apache's."""
+"""Recorded data of a real 5.5.0 master in controller mode, and the stores of its slaves: our slave makes the same
+stores of it and cuts where Apache's did, and our master answers as Apache's."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_a_slave_takes_nothing_else(tmp_path: Path, data: bytes) -> None:
 
 
 def test_our_master_answers_as_apaches(tmp_path: Path) -> None:
-    """The handshake that Apache's slave says twice is answered once; a frame ends where an epoch ends."""
+    """Apache's slave sends the handshake twice and gets one answer. A frame ends where an epoch ends."""
     root = unpacked("unclean-master", tmp_path / "real")
     store = MessageStore(root, OPTIONS, background=False)
     end = store.open().end_offset

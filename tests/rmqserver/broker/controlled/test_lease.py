@@ -1,4 +1,4 @@
-"""A master that was frozen, or cut off, acknowledges nothing on its own once a controller may have elected another."""
+"""A master that was frozen or cut off acknowledges nothing alone once a controller may have elected another."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ LEASE_MS = lease_ms(TIMEOUT_MS)
 
 
 class Play:
-    """The first of three replicas is the master. Its clock goes at another rate than the controller's, and what it asks
-    is on its way for a while, both ways."""
+    """The first of three replicas is the master. Its clock runs at another rate than the controller's. Its requests and
+    their answers take a while."""
 
     def __init__(self, rate: float, *, says: bool):
         self.trio = Trio()
         self.rate = rate
         self.says = says
-        """Whether answers to heartbeats say who is the master: ours do, Apache's do not."""
+        """Whether answers to heartbeats say which broker is the master: ours do, Apache's do not."""
         self.lease = MasterLease()
         self.beat_sent_ms: int | None = None
         self.beat_answered: bool | None = None
-        """Whether it was the master when a heartbeat arrived whose answer is on its way."""
+        """Whether it was the master when its last heartbeat arrived, whose answer is on its way; None before."""
         self.asked: tuple[int, bool | None] | None = None
 
     @property
@@ -98,7 +98,8 @@ WHOLE = {"beat": STEPS[:3], "question": STEPS[3:6]}
     st.lists(st.tuples(st.sampled_from([*STEPS, "wait", *WHOLE]), st.sampled_from([0.5, 3.0, 9.2, 11.0])), max_size=60),
 )
 def test_who_holds_the_lease_is_the_master(rate: float, says: bool, steps: list[tuple[str, float]]) -> None:
-    """Whatever is late. Elections of an operator, and those after the end of a connection, are not played."""
+    """This holds however late answers are. An operator's elections, and those after the end of a connection, are not
+    played."""
     play = Play(rate, says=says)
     for what, wait_s in steps:
         play.step(what, wait_s)
@@ -150,7 +151,7 @@ def test_after_the_end_of_a_connection_only_a_word_of_the_controller_prolongs_it
 
 @dataclass
 class Master:
-    """A master without its slave, by a clock that the test moves. ``told``: codes with which puts ended."""
+    """A master without its slave, on a clock that the test moves. ``told``: the codes with which puts ended."""
 
     clock: Clock
     state: SetState
@@ -215,7 +216,7 @@ def test_how_long_a_lease_lasts_is_told_of_a_master_that_needs_one(alone: Master
 
 
 def test_the_others_are_as_good_as_a_lease_where_all_must_have_it(alone: Master) -> None:
-    """No controller elects another but them, and they stop to follow then."""
+    """The controller elects only one of the others, and an elected one no longer follows."""
     alone.replicas.config.record({"allAckInSyncStateSet": "true"})
     assert not alone.replicas.may_acknowledge
     alone.state.sync_set = SyncSet(1, frozenset({1, 2}), 2, 0)

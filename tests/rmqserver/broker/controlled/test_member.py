@@ -16,7 +16,7 @@ from tests.crash.recording_disk import RecordingDisk
 
 
 class Opening:
-    """A ``Host`` that opens nothing, and looks at the state meanwhile."""
+    """A ``Host`` that opens nothing, and notes the state when it is asked to."""
 
     broker = None
 
@@ -31,8 +31,8 @@ class Opening:
 
 
 def test_a_slave_that_is_elected_has_no_role_until_it_is_open() -> None:
-    """While it is opened, its set is not its own yet: a slave that had nothing of its master's has no epoch, and who
-    looked for one then ended the broker."""
+    """While the elected slave is opened, its set is not its own yet. A slave that had copied nothing has no epoch, and
+    code that looked for one used to end the broker."""
     host = Opening()
     config = BrokerConfig.from_properties("enableControllerMode=true\ncontrollerAddr=n:1\n")
     member = SetMember(config, SimpleNamespace(), lambda: "b:1", RecordingDisk(), host)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Two brokers with one identity, as after a machine, or a store, was copied: only the one that registered last is the
+"""Two brokers with one identity, as after a machine or a store was copied: only the one that registered last is the
 broker of that name and id."""
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _refuses(made: BrokerSet, number: int) -> bool:
 
 
 def test_who_registered_last_is_the_broker(tmp_path: Path, stack: ExitStack) -> None:
-    """The other one reported as the same slave, and led in the same epoch."""
+    """The other broker used to report as the same slave, and to lead in the same epoch."""
     controller = stack.enter_context(servers.controller(tmp_path / "controller"))
     made = _set(tmp_path, stack, controller.controller_addr)
     first = made.brokers[1].broker_addr
@@ -69,7 +69,8 @@ def test_who_registered_last_is_the_broker(tmp_path: Path, stack: ExitStack) -> 
 
 
 def test_under_a_controller_that_takes_any_heartbeat_it_does_not_lead(tmp_path: Path, stack: ExitStack) -> None:
-    """Apache's: it is told that the master, by its id, is somewhere else."""
+    """Apache's controller takes any heartbeat. The broker hears that the master, which has its own id, is somewhere
+    else."""
     controller = stack.enter_context(ScriptedController())
     made = _set(tmp_path, stack, controller.peer.address)
     until(lambda: controller.members == {1, 2})

@@ -1,4 +1,5 @@
-"""Two brokers of ours that a controller makes a set: who is the master, who is in sync, what a producer was told."""
+"""Two brokers of ours that a controller makes a set: which is the master, which are in sync, and what producers were
+told."""
 
 from __future__ import annotations
 
@@ -33,15 +34,15 @@ class ScriptedSet(BrokerSet):
         until(lambda: self.controller.members == set(ids))
 
     def refuses(self, number: int) -> bool:
-        """Whether that broker refuses messages as one does that is no master."""
+        """Whether that broker refuses messages as a broker that is not the master."""
         try:
             self.send(number, PROBE)
         except RocketMQError as error:
-            return bool(re.search("REJECTREQUEST|service not available", str(error)))  # or it is opened anew
+            return bool(re.search("REJECTREQUEST|service not available", str(error)))  # or while its role changes
         return False
 
     def has_kept(self, number: int, *bodies: bytes) -> bool:
-        """Whether that broker has these, and else only probes; False as well while nobody may read there."""
+        """Whether that broker has these messages, and otherwise only probes; also False while nobody may read there."""
         try:
             return [body for body in self.bodies(number) if body != PROBE] == [*bodies]
         except RocketMQError:
@@ -106,8 +107,8 @@ def test_what_only_a_killed_master_had_is_cut_off_when_it_comes_back(found: Scri
 
 @pytest.mark.slow
 def test_what_a_former_master_delivered_alone_is_not_noted_as_delivered(found: ScriptedSet) -> None:
-    """The copy of a delayed message came to nobody else, and is cut off as soon as another one leads: if this broker
-    led again then, it would pass the message over."""
+    """The slave never got the copy of the delayed message, so the copy is cut off once another broker leads. If this
+    broker led again with the delivery noted, it would pass the message over."""
     settings = {**PATIENT, "messageDelayLevel": "2s"}
     found.start(1, **settings)
     until(lambda: found.takes(1))
@@ -130,7 +131,7 @@ def test_what_a_former_master_delivered_alone_is_not_noted_as_delivered(found: S
 
 @pytest.mark.slow
 def test_a_master_that_is_none_any_more_promises_nothing(found: ScriptedSet) -> None:
-    """It was cut off from the controller, and has not heard of the next one."""
+    """The master was cut off from the controller, and has not heard of the next one."""
     found.start(1)
     until(lambda: found.takes(1))
     found.start(2)
@@ -158,14 +159,14 @@ def test_a_lost_answer_of_the_controller_makes_nobody_less_needed(found: Scripte
 
 @pytest.mark.slow
 def test_who_may_have_joined_is_waited_for_until_the_set_is_known(found: ScriptedSet) -> None:
-    """The controller has taken it in, and the answer was lost: what is proposed again is refused, since it is so. It
-    may be elected, so it must have what is acknowledged from then on."""
+    """The controller has taken the slave in, and the answer was lost. A repeated proposal is refused, because it
+    changes nothing. The slave may be elected, so it must have every message that is acknowledged from then on."""
     found.start(1)
     until(lambda: found.takes(1))
     found.controller.lost.add(1001)
     found.start(2)
     found.in_sync(1, 2)
-    found.controller.silent.add(1004)  # before the master asks again, and hears of it
+    found.controller.silent.add(1004)  # before the master asks again and hears of it
     found.brokers[2].stop(signal.SIGKILL)
     found.controller.lost.clear()
     found.controller.refused_sets.clear()
@@ -199,8 +200,9 @@ def test_who_must_have_a_message_changes_with_the_settings(found: ScriptedSet) -
 
 @pytest.mark.slow
 def test_who_leaves_before_it_has_a_message_makes_it_no_promise_of_one(found: ScriptedSet) -> None:
-    """minInSyncReplicas=2: two have it. The message was taken while two were in sync; when the controller agrees
-    that one is gone, it is alone at the master, and was answered with 0 then."""
+    """minInSyncReplicas=2, so two brokers must have it. The message was taken while two were in sync. When the
+    controller agrees that the slave is gone, the message is on the master alone; the producer used to be told 0
+    then."""
     found.start(1)
     until(lambda: found.takes(1))
     found.admin.update_broker_config(found.brokers[1].broker_addr, {"minInSyncReplicas": "2"})
@@ -241,7 +243,8 @@ def test_without_a_master_nothing_is_taken(found: ScriptedSet) -> None:
 
 @pytest.mark.slow
 def test_who_is_elected_has_no_group_ahead_of_its_queues(found: ScriptedSet) -> None:
-    """The offset was copied from a master that had more: the next messages get the places behind, and must be read."""
+    """The offset was copied from a master with a longer queue. The next messages get lower offsets, and must be
+    read."""
     found.start(1)
     until(lambda: found.takes(1))
     found.start(2)

@@ -1,4 +1,5 @@
-"""Who is in sync, whatever comes: a slave that may be elected has what was told to be stored."""
+"""Which slaves are in sync, in any order of events: a slave that may be elected has everything that was
+acknowledged."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ IDS = (2, 3)
 
 @dataclass
 class Play:
-    """A master (1), its slaves, and a controller; ``told``: how far the log is stored for producers."""
+    """A master (1), its slaves, and a controller. ``told``: up to where the log is acknowledged to producers."""
 
     sync_set: SyncSet = field(default_factory=lambda: SyncSet(1, frozenset({1}), 1, 0))
     at_controller: frozenset[int] = frozenset({1})

@@ -1,5 +1,4 @@
-"""Three brokers of ours under our controller: whoever is killed or frozen, nothing that was told to be stored is
-missing."""
+"""Three brokers of ours under our controller: whichever is killed or frozen, no acknowledged message is missing."""
 
 from __future__ import annotations
 
@@ -46,7 +45,7 @@ def three(tmp_path: Path) -> Iterator[BrokerSet]:
 
 
 def members(found: BrokerSet, *, is_in_sync: bool = True) -> set[str]:
-    """Addresses of those that the controller knows, or has in sync."""
+    """The addresses of brokers that the controller has in sync, or of all that it knows."""
     sets = found.admin.replica_sets(found.controller_addr, [BROKER_NAME]).replicas_info_table.values()
     return {
         one.broker_address
@@ -67,7 +66,7 @@ def master_of(found: BrokerSet, but: int = 0) -> int:
 
 
 def test_an_idempotent_producer_s_messages_are_stored_once_over_a_fail_over(three: BrokerSet) -> None:
-    """What the killed master had answered, and what it had not: the elected one knows both from its own log."""
+    """The killed master had answered some of the sends. The elected broker knows all of them from its own log."""
     until_all_in_sync(three)
     master = master_of(three)
     queue = MessageQueue("Once", BROKER_NAME, 0)
@@ -99,7 +98,7 @@ def test_an_idempotent_producer_s_messages_are_stored_once_over_a_fail_over(thre
 
 
 def has(found: BrokerSet, number: int, kept: list[bytes]) -> bool:
-    """In order; messages whose producer was not told may lie between."""
+    """Whether that broker has these messages in order. Messages that were not acknowledged may lie between."""
     try:
         bodies = iter(found.bodies(number))
     except RocketMQError:
@@ -142,7 +141,7 @@ def test_masters_are_killed_and_frozen_and_nothing_is_missing(three: BrokerSet) 
 
 @pytest.mark.parametrize("all_must_have_it", ["true", "false"])
 def test_a_frozen_master_that_goes_on_acknowledges_nothing(tmp_path: Path, all_must_have_it: str) -> None:
-    """What it is sent while it is frozen is the first that it sees: it has not heard of the other master then."""
+    """The message that was sent while it was frozen is the first thing it sees, before it hears of the other master."""
     settings = {"allAckInSyncStateSet": all_must_have_it, "controllerHeartBeatTimeoutMills": "3000"}
     with (
         servers.controller(tmp_path / "controller", "--set", "scanNotActiveBrokerInterval=500") as controller,
@@ -176,8 +175,8 @@ def test_a_frozen_master_that_goes_on_acknowledges_nothing(tmp_path: Path, all_m
 
 
 def test_a_controller_that_stood_still_deposes_nobody(tmp_path: Path) -> None:
-    """Its brokers gave up their connections meanwhile: each looked like the end of a broker, and the master lost its
-    place."""
+    """Its brokers gave up their connections meanwhile. Each end used to look like the end of a broker, and the master
+    lost its place."""
     with (
         servers.controller(tmp_path / "controller") as controller,
         servers.namesrv(tmp_path / "namesrv") as namesrv,
@@ -212,8 +211,8 @@ def test_a_controller_that_stood_still_deposes_nobody(tmp_path: Path) -> None:
 
 
 def test_a_connection_that_somebody_else_ends_deposes_nobody_and_a_kill_does(tmp_path: Path) -> None:
-    """A proxy between brokers and their controller. The master has a lease, and acknowledges alone: another one beside
-    it would acknowledge other messages."""
+    """A proxy is between the brokers and their controller. The master has a lease and acknowledges alone, so a second
+    master would acknowledge other messages."""
     settings = {"allAckInSyncStateSet": "false"}
     with (
         servers.controller(tmp_path / "controller") as controller,
@@ -250,7 +249,7 @@ def test_a_connection_that_somebody_else_ends_deposes_nobody_and_a_kill_does(tmp
 
 
 def test_a_set_whose_controller_lost_its_directory_begins_anew_under_another(tmp_path: Path) -> None:
-    """As docs/controller.md says. The new one knows nothing of the epochs that the logs have."""
+    """As docs/controller.md says. The new controller knows nothing of the epochs in the logs."""
     with (
         ExitStack() as stack,
         servers.namesrv(tmp_path / "namesrv") as namesrv,
