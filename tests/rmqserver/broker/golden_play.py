@@ -1,8 +1,8 @@
 """Apache's own exchanges played against our broker: the request's bytes go out as they were recorded, and our answer
 must say what Apache's said.
 
-What differs from run to run (times, ports, offsets in the log) is named by each play as loose: it must be there, with a
-value of the same type. ``tests/docs/differences.py`` has what we deliberately answer otherwise, with the reason.
+Each play names what differs from run to run (times, ports, offsets in the log) as loose: it must be there, with a value
+of the same type. ``tests/docs/differences.py`` lists the answers that differ on purpose, with the reasons.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SETS = ("groupList", "topicList", "tagsSet", "codeSet")
 
 
 def play(wire: Wire, name: str, *loose: str) -> dict[str, Any]:
-    """Plays one exchange; returns what we said. ``loose`` names members and ext fields."""
+    """Plays one exchange and returns our answer. ``loose`` names members and ext fields."""
     golden = exchange(name)
     wire.send(golden.request)
     while not (answer := wire.receive()).is_answer:  # the server may ask a producer in between
@@ -33,7 +33,7 @@ def play(wire: Wire, name: str, *loose: str) -> dict[str, Any]:
 
 
 def compare(name: str, ours: dict[str, Any], theirs: dict[str, Any], *loose: str) -> None:
-    """Compares all but the ports of clients, which remarks name."""
+    """Compares everything but client ports, which remarks contain."""
     ours, theirs = (said | {"remark": _PEER.sub("PEER", said["remark"])} for said in (ours, theirs))
     if name in RECORDED:
         assert loosened(ours, loose) != loosened(theirs, loose), f"{name}: no difference any more"
@@ -42,7 +42,7 @@ def compare(name: str, ours: dict[str, Any], theirs: dict[str, Any], *loose: str
 
 
 def loosened(value: Any, loose: Collection[str]) -> Any:
-    """``value`` in an order of our own, with only the types of what is loose."""
+    """``value`` in a fixed order, with only the types of loose members."""
     if isinstance(value, dict):
         return {
             key: type_of(item) if key in loose else _member(key, item, loose) for key, item in sorted(value.items())

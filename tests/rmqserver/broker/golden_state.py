@@ -1,4 +1,4 @@
-"""Makes, by requests, the state in which Apache's exchanges were recorded: topics, messages, offsets, clients."""
+"""Creates, by requests, the state in which Apache's exchanges were recorded: topics, messages, offsets, clients."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def create_group(wire: Wire, group: str) -> None:
 def send(
     wire: Wire, topic: str, queue_id: int, properties: Mapping[str, str] | None = None, body: bytes = b"a message"
 ) -> str:
-    """One message; returns its offset message id."""
+    """Sends one message; returns its offset message id."""
     text = "".join(f"{name}\x01{value}\x02" for name, value in (properties or {}).items())
     header = SendHeader(
         producer_group="GoldenProducer", topic=topic, queue_id=queue_id, born_timestamp=BORN_MS, properties=text

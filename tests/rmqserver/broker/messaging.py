@@ -1,4 +1,4 @@
-"""What tests of sending and consuming ask of a broker, in one line each."""
+"""Requests for tests of sending and consuming, each in one call."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.wire import Wire
 
 BORN_MS = 1_700_000_000_000
 HELD_MS = 15_000
-"""Longer than any test waits: a held pull that is answered was answered for another reason."""
+"""Longer than any test waits, so no held pull is answered because its time is over."""
 
 
 def text(**properties: str) -> str:
@@ -33,7 +33,7 @@ def pull_header(
     topic: str, queue_id: int = 0, queue_offset: int = 0, *, group: str = "CG", expression: str | None = "*",
     hold_ms: int = 0, **fields: object,
 ) -> PullHeader:  # fmt: skip
-    """``expression`` None: the subscription of the group's heartbeats counts."""
+    """Without an ``expression`` the subscription of the group's heartbeats counts."""
     flag = (PULL_SUBSCRIPTION if expression is not None else 0) | (PULL_SUSPEND if hold_ms else 0)
     values: dict[str, object] = {"max_msg_nums": 32, "sys_flag": flag, **fields}
     return PullHeader(
@@ -52,14 +52,14 @@ def pull(wire: Wire, topic: str, queue_id: int = 0, queue_offset: int = 0, **fie
 
 
 def start_pull(wire: Wire, topic: str, queue_id: int = 0, queue_offset: int = 0, **fields: object) -> None:
-    """A long poll, whose answer comes by ``wire.receive``."""
+    """Sends a long poll, whose answer comes by ``wire.receive``."""
     fields.setdefault("hold_ms", HELD_MS)
     header = pull_header(topic, queue_id, queue_offset, **fields)  # type: ignore[arg-type]
     wire.send(encode_frame(Command(code=R.PULL_MESSAGE, opaque=1, ext=to_ext(header))))
 
 
 def hold_pull(wire: Wire, topic: str, queue_id: int = 0, queue_offset: int = 0, **fields: object) -> None:
-    """As ``start_pull``, but the broker holds the pull at return."""
+    """Like ``start_pull``, but the broker already holds the pull at return."""
     start_pull(wire, topic, queue_id, queue_offset, **fields)
     wire.send(encode_frame(Command(code=R.GET_MAX_OFFSET, opaque=2, ext={"topic": topic, "queueId": "0"})))
     assert wire.receive().opaque == 2, "the pull was answered at once"

@@ -1,4 +1,4 @@
-"""Which delayed messages are due, and what is saved of them and when."""
+"""Which delayed messages are due, and when the delivery progress is saved."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Bench:
         self.delays.load()
 
     def wait(self, body: bytes = b"body", topic: str = "T", more: str = "") -> None:
-        """Stores a message that waits, with ``more`` properties."""
+        """Stores a delayed message, with ``more`` properties."""
         properties = f"DELAY\x011\x02REAL_TOPIC\x01{topic}\x02REAL_QID\x010\x02{more}".encode()
         put(self.store, SCHEDULE_TOPIC, 0, body, properties=properties)
         self.store.commit()
@@ -115,7 +115,7 @@ async def test_damaged_and_half_messages_are_passed_over(bench: Bench) -> None:
 
 @pytest.mark.trio
 async def test_copy_that_is_refused_is_the_next_to_be_tried(bench: Bench) -> None:
-    """Copies before it are delivered once, and the refused one is not lost."""
+    """The copies before it are delivered once, and the refused one is not lost."""
     for body in (b"first", b"x" * 900, b"last"):
         bench.wait(body)
     bench.clock.now_ms += LEVEL_MS
@@ -132,7 +132,7 @@ async def test_copy_that_is_refused_is_the_next_to_be_tried(bench: Bench) -> Non
 
 @pytest.mark.trio
 async def test_copy_that_can_never_be_put_holds_up_none_behind_it(tmp_path: Path) -> None:
-    """Delivered it would say where it is in a light queue, and its properties are too long for that."""
+    """The copy's properties would also name its place in a light queue, and they have no room for that."""
     bench = Bench(tmp_path, has_light_queues=True)
     bench.wait(b"long", more=f"INNER_MULTI_DISPATCH\x01%LMQ%a\x02K\x01{'v' * 32_690}\x02")
     bench.wait(b"last")
@@ -144,8 +144,8 @@ async def test_copy_that_can_never_be_put_holds_up_none_behind_it(tmp_path: Path
 
 @pytest.mark.trio
 async def test_what_comes_where_another_log_had_delivered_already_is_delivered(bench: Bench) -> None:
-    """A slave knows how far its master has delivered, also of what has not come to it. It is that master's successor
-    now, and passed over the next messages until there were as many."""
+    """A slave knows how far its master has delivered, even beyond its own copy of the log. As the master's successor it
+    used to pass over new messages until there were as many."""
     bench.files.save("delayOffset.json", {"offsetTable": {"1": 5, "2": 3}})
     bench.files.wait_until_saved()
     bench.delays.load()
@@ -180,8 +180,8 @@ async def test_progress_is_saved_when_the_copies_are_on_the_device(tmp_path: Pat
 
 @pytest.mark.trio
 async def test_nor_before_they_are_at_all_brokers_that_are_in_sync(tmp_path: Path) -> None:
-    """Another one may be elected without them, and they are cut off here: whoever leads afterwards from these files
-    would pass the messages over."""
+    """Another broker may be elected without the copies, and this one then cuts them off. Whoever led later from these
+    files would pass the messages over."""
     bench = Bench(tmp_path, waits_for_copies=True)
     bench.wait()
     bench.store.copied(bench.store.written_offset)

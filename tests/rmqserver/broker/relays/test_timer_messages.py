@@ -1,4 +1,4 @@
-"""What is read of a timer message, and what its copy says: the same wherever its properties stand."""
+"""A timer message is read and copied the same wherever its properties stand."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ DAY_MS = 86_400_000
 
 
 class Bench:
-    """Timers of a store directory; ``settings`` are the broker's."""
+    """Timers on a store directory; ``settings`` are the broker's."""
 
     def __init__(self, directory: Path, clock: Clock, settings: str = "", flush_mode: FlushMode = FlushMode.ASYNC):
         self.clock = clock
@@ -70,7 +70,7 @@ class Bench:
             pass
 
     async def at(self, now_ms: int) -> list[bytes]:
-        """The bodies that are delivered by then."""
+        """Moves the clock; returns the bodies that are delivered by then."""
         self.clock.now_ms = now_ms
         await self.settle()
         return [message.body for message in self.delivered()]
@@ -118,7 +118,7 @@ def bench(tmp_path: Path, clock: Clock) -> Iterator[Bench]:
     ],
 )
 async def test_is_delivered_at_the_end_of_its_second(bench: Bench, properties: dict[str, int], due_ms: int) -> None:
-    """It is never delivered before its time; if that is a whole second, it is delivered then."""
+    """Never before its time; a time that is a whole second is met exactly."""
     assert bench.send(**properties).topic == TIMER_TOPIC
     assert await bench.at(due_ms - 1) == []
     assert await bench.at(due_ms) == [b"body"]
@@ -189,7 +189,8 @@ async def test_recalled_messages_are_dropped_whatever_form_the_key_has(bench: Be
 @pytest.mark.trio
 @pytest.mark.parametrize("saved", ["", '{"timingCount":{"T":{"count":900},"Gone":{"count":3},"Aa":{"count":1}}}'])
 async def test_after_a_crash_it_is_counted_anew_what_waits(tmp_path: Path, clock: Clock, saved: str) -> None:
-    """``Aa`` and ``BB`` have one hash. Of the first second some are delivered, of the last one is recalled."""
+    """``Aa`` and ``BB`` have the same hash. Some messages of the first second are delivered, and one of the last four
+    is recalled."""
     bench = Bench(tmp_path, clock)
     for number in range(100):
         bench.send(key=str(number), TIMER_DELAY_SEC=2)
@@ -343,7 +344,7 @@ SENT: st.SearchStrategy[Sent] = st.tuples(
 @settings(max_examples=settings.default.max_examples // 2)
 @given(st.lists(SENT, max_size=12), st.lists(SENT, max_size=12), st.integers(0, 5000))
 def test_what_is_announced_is_taken_in_as_what_is_read(first: list[Sent], then: list[Sent], late_ms: int) -> None:
-    """Wheel, log, counts and deliveries are the same, also of what is due before it is taken in."""
+    """Wheel, log, counts and deliveries are the same, even for messages that are due before they are taken in."""
 
     async def left(root: Path, *, announces: bool) -> object:
         clock = Clock()

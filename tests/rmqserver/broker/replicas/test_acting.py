@@ -1,4 +1,4 @@
-"""A slave of ours that acts for a master of ours, and the master that comes back: real processes."""
+"""A slave of ours acts for a master of ours until the master comes back: real processes."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Pair:
         until(lambda: self.is_shown({0: self.master_addr, 1: self.slave_addr}, PERM_READ | PERM_WRITE))
 
     def until_taken(self) -> None:
-        """The master knows that its slave is there: it looks now and then."""
+        """Waits until the master, which looks now and then, knows of its slave."""
 
         def is_taken() -> bool:
             try:
@@ -119,7 +119,7 @@ class Pair:
             return None
 
     def saved(self, name: str, file_name: str) -> dict[int, int]:
-        """What a broker's file says of our group, by queue; nothing while it is changed."""
+        """The group's offsets in a broker's file, by queue; nothing while the file is being replaced."""
         try:
             text = (self.directory / name / "store/config" / file_name).read_bytes()
         except FileNotFoundError:
@@ -127,7 +127,7 @@ class Pair:
         return loads_untrusted(text, ConsumerOffsetsBody).offset_table.get(f"{TOPIC}@{GROUP}", {})
 
     def is_acting(self) -> bool:
-        """By what the slave has last said of its part; at first it says nothing."""
+        """Judged by the slave's last log line about its part; at first there is none."""
         assert self.slave is not None
         return re.findall(r"event=(acting-\S+)", self.slave.log_file.read_text())[-1:] == ["acting-for-master"]
 
@@ -153,7 +153,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
         for queue_id, queue_offset in ((0, 2), (1, 7), (2, 3)):
             made.commit(made.master_addr, queue_offset, queue_id)
         made.until_whole()
-        until(lambda: made.saved("master", FILE_NAME) == {0: 2, 1: 7, 2: 3})  # or they would die with it
+        until(lambda: made.saved("master", FILE_NAME) == {0: 2, 1: 7, 2: 3})  # or a kill would lose them
         until(lambda: [made.committed(made.slave_addr, queue_id) for queue_id in range(3)] == [2, 7, 3])
         yield made
 
@@ -173,7 +173,7 @@ def test_a_slave_acts_and_its_master_takes_over_what_was_committed(pair: Pair) -
         assert loads_untrusted(answer.body, LockAnswer).lock_ok_mq_set == [QUEUE]
     assert pair.admin.max_offset(pair.slave_addr, TOPIC, 0) == 8
     pair.commit(pair.slave_addr, 6)
-    pair.commit(pair.slave_addr, 1, 1)  # back: the master's own is newer, as far as anybody knows
+    pair.commit(pair.slave_addr, 1, 1)  # a step back, so the master's own counts as newer
     pair.start_master()
     pair.until_whole()
     assert [pair.committed(pair.master_addr, queue_id) for queue_id in range(3)] == [6, 7, 3]
@@ -181,7 +181,7 @@ def test_a_slave_acts_and_its_master_takes_over_what_was_committed(pair: Pair) -
     assert pair.send(b"more") is SendStatus.SEND_OK, "the slave follows again"
     assert pair.bodies(pair.master_addr)[-1] == b"more"
     until(lambda: pair.committed(pair.slave_addr, 1) == 7)
-    until(lambda: pair.bodies(pair.slave_addr)[-1] == b"more")  # who has not heard of the master goes on here
+    until(lambda: pair.bodies(pair.slave_addr)[-1] == b"more")  # clients that have not heard of the master read on here
     until(lambda: not pair.is_acting())
 
 
@@ -208,15 +208,15 @@ def test_what_was_committed_to_an_acting_slave_survives_its_death(pair: Pair) ->
 
 
 def test_a_second_slave_knows_what_the_master_knew_and_the_rest_comes_again(pair: Pair) -> None:
-    """As at Apache's slaves: each has its master's offsets, and none another slave's. What was committed to the first
-    comes to the master with it."""
+    """As with Apache's slaves: each has its master's offsets, and no other slave's. Offsets that were committed to the
+    first slave reach the master when that slave is back."""
     second = pair.start("second", *COMMON, "--set", "brokerRole=SLAVE", "--set", "brokerId=2", "--set",
         "syncBrokerMetadataPeriod=100")  # fmt: skip
     before = pair.committed(pair.master_addr, 1)
     assert before is not None
     until(lambda: pair.committed(second.broker_addr, 1) == before)
     links = lambda: pair.admin.ha_status(pair.master_addr).ha_connection_info  # noqa: E731
-    until(lambda: [link.diff for link in links()] == [0, 0])  # the log comes by another way than the offsets
+    until(lambda: [link.diff for link in links()] == [0, 0])  # the log and the offsets arrive separately
     end = pair.admin.max_offset(pair.master_addr, TOPIC, 1)
     assert pair.master is not None
     assert pair.slave is not None
@@ -298,12 +298,12 @@ def test_a_master_with_less_than_its_slave_stays_away(pair: Pair) -> None:
     until(lambda: "event=not-online-yet" in server.log_tail())
     assert "make the slave the master" in server.log_tail()
     assert pair.is_shown({0: pair.slave_addr}, PERM_READ)
-    with Wire(server.broker_addr) as wire:  # clients that knew it before may still come
+    with Wire(server.broker_addr) as wire:  # clients that knew it before may still connect
         assert send(wire, TOPIC).code == ResponseCode.SERVICE_NOT_AVAILABLE
         assert wire.ask(R.GET_ALL_CONSUMER_OFFSET).code == ResponseCode.SERVICE_NOT_AVAILABLE
         assert pair.slave is not None
         port = pair.slave_addr.rpartition(":")[2]
-        pair.slave.stop()  # as an operator does who makes it the master
+        pair.slave.stop()  # as an operator does before making it the master
         until(lambda: "it is away now" in server.log_tail())
         assert send(wire, TOPIC).code == ResponseCode.SERVICE_NOT_AVAILABLE
         pair.start_slave("--port", port)

@@ -1,4 +1,4 @@
-"""A slave that writes and reports what comes before readers see it."""
+"""A slave writes and reports received bytes before readers see them."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def follow(slave: MessageStore, master: Callable[[trio.SocketStream], Awaitable[
 
 
 async def reported(stream: trio.SocketStream, offset: int) -> None:
-    """Until the slave has reported this end of its log."""
+    """Waits until the slave has reported this end of its log."""
     data = b""
     while not data.endswith(REPORT.pack(offset)):
         data += await stream.receive_some(4096)

@@ -1,5 +1,5 @@
-"""What a real 5.5.0 master said to its slaves, and the stores that both had afterwards: our slave makes the same of it,
-and our master says the same of the same store."""
+"""Recorded data of a real 5.5.0 master, and the stores that it and its slaves had afterwards: our slave makes the same
+store of it, and our master sends the same from the same store."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def log_of(store: Path, start: int, end: int) -> bytes:
     ("conversation", "theirs", "start"), [("default-01", "slave", 0), ("default-08", "slave-late", FILE_SIZE_BYTES)]
 )
 def test_our_slave_makes_the_same_store_of_it(tmp_path: Path, conversation: str, theirs: str, start: int) -> None:
-    """Over the end of a file; from a later file on, where queues begin in their middle."""
+    """Across the end of a file; and from a later file on, where queues begin in the middle."""
     data, rng = said_by_master(conversation), random.Random(1)
     store = MessageStore(tmp_path / "ours", OPTIONS, background=False)
     store.open()
@@ -80,7 +80,7 @@ def test_our_slave_makes_the_same_store_of_it(tmp_path: Path, conversation: str,
 
 
 def transferred(said: bytes) -> bytes:
-    """The log in it, from its begin."""
+    """The log in these transfers, from its beginning."""
     log, at = b"", 0
     while at < len(said):
         offset, size = TRANSFER_HEAD.unpack_from(said, at)
@@ -92,7 +92,7 @@ def transferred(said: bytes) -> bytes:
 
 
 def framed(log: bytes, start: int, rng: random.Random | None = None) -> bytes:
-    """Transfers of it, the first from ``start``, of any size: none goes over the end of a file."""
+    """Frames the log as transfers of any size, the first from ``start``; none crosses the end of a file."""
     said, at, end = b"", start, start + len(log)
     while at < end:
         size = min((rng or random).randrange(1, 5000), FILE_SIZE_BYTES - at % FILE_SIZE_BYTES, end - at)
@@ -103,7 +103,7 @@ def framed(log: bytes, start: int, rng: random.Random | None = None) -> bytes:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_our_slave_goes_on_after_any_cut(tmp_path: Path, seed: int) -> None:
-    """In the middle of a head, a record, a file; and over new starts of its own."""
+    """Cuts fall into the middle of a head, a record or a file, and the slave restarts in between."""
     log, rng = transferred(said_by_master("default-01")), random.Random(seed)
     end = connections = 0
     while end < len(log):
@@ -125,8 +125,8 @@ def test_our_slave_goes_on_after_any_cut(tmp_path: Path, seed: int) -> None:
 
 @pytest.mark.parametrize("missing", [1, 20, 56, 100, 200, 1300, 1370, 1400])
 def test_a_record_that_has_come_in_part_is_cut_off_by_the_next_start(tmp_path: Path, missing: int) -> None:
-    """Also if all is there but some of its properties, which no checksum covers, and the slave was stopped cleanly: its
-    log kept zeros there for ever."""
+    """Even if only some of its properties are missing, which no checksum covers, and the slave was stopped cleanly: its
+    log used to keep zeros there for ever."""
     log = transferred(said_by_master("default-01"))
     begin = 13287
     size = int.from_bytes(log[begin : begin + 4], "big")
@@ -146,7 +146,7 @@ def test_a_record_that_has_come_in_part_is_cut_off_by_the_next_start(tmp_path: P
 
 
 def test_our_master_says_the_same_of_the_same_store(tmp_path: Path) -> None:
-    """From the end of what a slave had, as far as the store goes that was copied while its master was running."""
+    """From the slave's last offset to the end of the copied store, which was taken while its master was running."""
     store = unpacked("master", tmp_path / "master")
     recorded = said_by_master("default-01")
     settings = (

@@ -1,4 +1,4 @@
-"""A master and its slaves: what is sent, what is refused, and who waits for them."""
+"""A master and its slaves: what it sends, what it refuses, and which producers wait for copies."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ class Master:
         return self.admin.send_message(self.addr, MessageQueue("Copied", "broker-a", 0), message).status
 
     def log_bytes(self, start: int, end: int) -> bytes:
-        """What its files hold."""
+        """The bytes of the log files."""
         files = sorted((self.server.store_dir / "commitlog").iterdir())
         data = b"".join(file.read_bytes() for file in files)
         return data[start:end]
 
     @contextmanager
     def impatient(self, setting: str) -> Iterator[None]:
-        """That setting, a time, is next to nothing meanwhile."""
+        """Sets this timeout to next to nothing meanwhile."""
         before = self.admin.broker_config(self.addr)[setting]
         self.admin.update_broker_config(self.addr, {setting: "10"})
         try:
@@ -90,7 +90,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Master]:
 
 @pytest.fixture
 def master(running: Master) -> Iterator[Master]:
-    """Without slaves at the start."""
+    """A master without slaves."""
     yield running
     for slave in running.slaves:
         slave.close()
@@ -143,7 +143,7 @@ def test_a_slave_goes_on_where_it_is_and_hears_what_comes(master: Master) -> Non
 
 @pytest.mark.trio
 async def test_a_slave_that_hears_nothing_new_waits_once(tmp_path: Path) -> None:
-    """After each sign of life it waits again."""
+    """It waits anew after each sign of life, and leaves no earlier wait behind."""
     store = MessageStore(tmp_path, StoreOptions(), background=False)
     store.open()
     master = HaMaster(BrokerConfig.from_properties("haSendHeartbeatInterval=10\n"), store)
@@ -161,7 +161,7 @@ async def test_a_slave_that_hears_nothing_new_waits_once(tmp_path: Path) -> None
 
 
 def test_who_resets_its_connection_before_it_is_accepted_ends_nothing(master: Master) -> None:
-    """As a port scan does. It has no address then, and the broker ended of that."""
+    """A port scan does this. Such a connection has no address, and that used to end the broker."""
     host, _, port = ha_addr_of(master.server, master.admin).rpartition(":")
     os.kill(master.server.pid, signal.SIGSTOP)
     try:
@@ -189,7 +189,7 @@ def test_nothing_is_sent_to_who_does_not_report_and_silence_ends(master: Master)
 
 @pytest.mark.parametrize("offset", [-1, 1 << 40])
 def test_a_slave_that_has_more_than_its_master_is_refused(master: Master, offset: int) -> None:
-    """Apache's master sends it, when it has grown past it, what begins in the middle of a record."""
+    """Once Apache's master has grown past that offset, it sends bytes from the middle of a record."""
     slave = master.slave()
     slave.report(offset)
     with pytest.raises(EOFError):
@@ -212,7 +212,7 @@ def test_a_report_of_what_was_never_sent_is_refused(master: Master) -> None:
 async def test_a_slave_whose_next_bytes_have_expired_is_refused(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Also one that retention has overtaken. Apache's master sends both signs of life for ever."""
+    """Also one that retention has overtaken. Apache's master sends both of them signs of life for ever."""
     store = MessageStore(tmp_path, StoreOptions(commit_log_file_size_bytes=4096), background=False)
     store.open()
     while len(store.log.segments.bases) < 4:
@@ -243,7 +243,7 @@ async def test_a_slave_whose_next_bytes_have_expired_is_refused(
 
 @pytest.mark.trio
 async def test_a_slave_s_connection_takes_as_much_as_it_has_room_for(tmp_path: Path) -> None:
-    """It took 128 KiB at a time, and its master was woken for each."""
+    """It used to take 128 KiB at a time, and each portion woke the master."""
     store = MessageStore(tmp_path, background=False)
     store.open()
     master = HaMaster(BrokerConfig(), store)
@@ -321,7 +321,7 @@ def test_the_nameserver_knows_where_slaves_connect_and_another_port_serves_if_th
 def test_a_guarded_broker_gives_its_log_only_where_slaves_are_meant_to_be(
     tmp_path: Path, settings: tuple[str, ...], is_open: bool
 ) -> None:
-    """Neither side of that wire says who it is."""
+    """Neither side of that connection authenticates itself."""
     config = tmp_path / "server.conf"
     config.write_text("authenticationEnabled=true\n" + "".join(f"{setting}\n" for setting in settings))
     with servers.standalone(tmp_path / "server", "--config", config) as server:
@@ -340,7 +340,7 @@ def test_what_promises_copies_is_not_taken_where_nobody_waits_for_them(running: 
 
 
 def test_the_layout_of_the_wire() -> None:
-    """Vectors of a real 5.5.0."""
+    """Bytes that a real 5.5.0 sent."""
     assert REPORT.pack(87184).hex() == "0000000000015490"
     assert TRANSFER_HEAD.pack(0, 222).hex() == "0000000000000000000000de"
     assert TRANSFER_HEAD.pack(87184, 0).hex() == "000000000001549000000000"

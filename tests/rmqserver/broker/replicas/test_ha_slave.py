@@ -1,4 +1,4 @@
-"""What a slave says to its master, without either."""
+"""A slave's reports to its master, with neither of them running."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from rmqserver.config import BrokerConfig
 TIMEOUT_S = 20
 
 Ends = tuple[socket.socket, socket.socket]
-"""The slave's, and the master's."""
+"""The slave's end, and the master's."""
 
 
 @pytest.fixture
 def ends() -> Iterator[Ends]:
     ours, theirs = socket.socketpair()
-    ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)  # as little as it takes: some KiB
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)  # the kernel's minimum: some KiB
     theirs.setblocking(False)
     with ours, theirs:
         yield ours, theirs
@@ -36,7 +36,7 @@ def stream_of(ours: socket.socket) -> trio.SocketStream:
 
 
 def read(theirs: socket.socket) -> list[int]:
-    """The reports that are there."""
+    """The reports that have arrived."""
     data = b""
     try:
         while True:
@@ -49,7 +49,7 @@ def read(theirs: socket.socket) -> list[int]:
 async def test_it_goes_on_to_report_when_its_clock_is_set_back(
     ends: Ends, autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It was silent until the clock had come as far again, and a master hangs up on who is silent."""
+    """It used to be silent until the clock had caught up, and a master hangs up on a silent slave."""
     slave = HaSlave(BrokerConfig(), cast(Any, None))
     copy, (ours, theirs) = SimpleNamespace(end_offset=0), ends
     async with trio.open_nursery() as nursery:
@@ -59,14 +59,14 @@ async def test_it_goes_on_to_report_when_its_clock_is_set_back(
         monkeypatch.setattr(time, "time", lambda: an_hour_ago_s)
         monkeypatch.setattr(time, "time_ns", lambda: int(an_hour_ago_s * 1e9))
         assert read(theirs) == [0]
-        await trio.sleep(20)  # haHousekeepingInterval: so long a master waits
+        await trio.sleep(20)  # haHousekeepingInterval, the time that a master waits
         assert read(theirs)
         nursery.cancel_scope.cancel()
 
 
 @pytest.mark.trio
 async def test_a_master_that_does_not_read_gets_whole_reports_and_the_newest_as_soon_as_it_does(ends: Ends) -> None:
-    """What is between is left out: the newest says it all."""
+    """The reports in between are left out, because the newest one covers them."""
     slave = HaSlave(BrokerConfig(), cast(Any, None))
     copy, (ours, theirs) = SimpleNamespace(end_offset=0), ends
     stream = stream_of(ours)

@@ -1,4 +1,4 @@
-"""What a slave copies of its master beside the log, from answers that a test gives."""
+"""The tables and offsets that a slave copies from its master, from scripted answers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def test_all_is_asked_for_in_apaches_order_whatever_is_refused(parts: Brok
 
 @dataclass
 class TellingMaster:
-    """Of whom one delay level and one group are known. ``refuses``: codes."""
+    """A master that knows one delay level and one group. ``refuses``: request codes."""
 
     offset: int = 1
     log_end: int = 0
@@ -77,7 +77,7 @@ class Copying:
 
     @property
     def taken(self) -> tuple[int | None, int | None]:
-        """How far the level is delivered, and the group has read."""
+        """The level's delivered offset, and the group's committed offset."""
         self.parts.files.wait_until_saved()
         delivered = self.parts.files.load(delay.FILE_NAME).get("offsetTable", {}).get("1")
         return delivered, self.parts.offsets.committed("G", "T", 0)
@@ -90,7 +90,7 @@ def copying(parts: BrokerParts) -> Copying:
 
 @pytest.mark.trio
 async def test_how_far_things_are_is_taken_when_the_log_is_so_far(copying: Copying, autojump_clock: object) -> None:
-    """What was put when a message was delivered may not have come yet: it would be taken for delivered."""
+    """The copy of a delivered message may not have arrived yet, and the message would be taken for delivered."""
     store = copying.parts.store
     await copying.round()
     assert copying.taken == (1, 1)
@@ -134,7 +134,7 @@ async def test_a_master_that_does_not_say_how_far_its_log_goes_is_believed(copyi
 
 @pytest.mark.trio
 async def test_offsets_of_a_topic_that_the_master_has_no_more_go(copying: Copying) -> None:
-    """Made again, it begins at 0: who has read of it before would begin behind its first messages."""
+    """A topic that is made again begins at 0. A group that kept its offset would skip the first messages."""
     copying.parts.topics.put(TopicConfig(topic_name="T"))
     copying.parts.offsets.commit("G", "T", 0, 7)
     copying.master.topics = TopicConfigs(data_version=DataVersion(timestamp=9))

@@ -1,5 +1,5 @@
-"""What a producer was told with 0, and what of it is left when its master is killed and when the master's machine is
-lost: the cells of the table in ``docs/durability.md`` that no other test shows."""
+"""Messages that a producer was told are stored (0), and what is left of them when the master is killed or its machine
+is lost: the cells of the table in ``docs/durability.md`` that no other test shows."""
 
 from __future__ import annotations
 
@@ -93,12 +93,12 @@ def test_a_killed_master_has_all_that_it_told(pair: Pair, mode: Mode) -> None:
 
 @of_each_mode
 def test_of_a_lost_machine_is_left_what_its_slave_has(pair: Pair, mode: Mode) -> None:
-    """Told with 0 in the mode that says so, that is all of it."""
+    """In the mode that answers 0 only after the copy, that is every acknowledged message."""
     master, slave = pair.broker("master", *mode.settings), pair.slave()
     copied, told = pair.send(master, mode, "copied")
     assert told == {SendStatus.SEND_OK}
     if mode.alone is SendStatus.SEND_OK:
-        pair.until_copied(master)  # nobody has waited for that
+        pair.until_copied(master)  # no producer waited for that
     until(lambda: "Promised" in pair.admin.all_topics(slave.broker_addr).topic_config_table)
     slave.stop()
     pair.admin.update_broker_config(master.broker_addr, {"slaveTimeout": "10"})
@@ -136,7 +136,7 @@ def two(tmp_path: Path) -> Iterator[StartSet]:
 
 
 def kept(found: BrokerSet, number: int) -> list[bytes]:
-    """In order; whole, as they were sent."""
+    """The bodies in order, uncompressed."""
     queue, addr = MessageQueue("Kept", BROKER_NAME, 0), found.brokers[number].broker_addr
     bodies: list[bytes] = []
     while messages := found.admin.pull_message(addr, queue, len(bodies)).messages:
@@ -145,12 +145,12 @@ def kept(found: BrokerSet, number: int) -> list[bytes]:
 
 
 def test_what_the_elected_one_lacks_is_lost_where_the_master_alone_is_asked(two: StartSet) -> None:
-    """The slave is frozen when they are sent: of 24 MB it finds what fitted into the sockets' buffers."""
+    """The slave is frozen during the sends. Of 24 MB it gets only what fits into the sockets' buffers."""
     settings = {"allAckInSyncStateSet": "false", "mappedFileSizeCommitLog": str(1 << 26)}
     found = two(**settings)
     assert found.send(1, b"both") is SendStatus.SEND_OK
     until(lambda: kept(found, 2) == [b"both"])
-    sent = [Random(number).randbytes(3_000_000) for number in range(8)]  # of which compression leaves 3 MB
+    sent = [Random(number).randbytes(3_000_000) for number in range(8)]  # incompressible
     os.kill(found.brokers[2].pid, signal.SIGSTOP)
     try:
         assert {found.send(1, body) for body in sent} == {SendStatus.SEND_OK}

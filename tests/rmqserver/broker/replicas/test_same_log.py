@@ -1,4 +1,4 @@
-"""A slave whose log is not its master's: what it says, and that it takes nothing."""
+"""A slave whose log is not its master's reports that, and copies nothing."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ QUEUE = MessageQueue("Same", "broker-a", 0)
 
 @dataclass
 class Master:
-    """``record`` is what it has at any place: bytes, or the code and remark of a refusal."""
+    """``record`` is its answer for any log offset: bytes, or the code and remark of a refusal."""
 
     end_offset: int
     record: bytes | tuple[int, str]
@@ -64,7 +64,7 @@ class Master:
 async def test_the_last_record_tells_whose_log_it_is(parts: BrokerParts) -> None:
     store = parts.store
     link: Any = Master(0, b"")
-    await check_same_log(link, store)  # an empty log is the begin of any
+    await check_same_log(link, store)  # an empty log is the beginning of any log
     put(store)
     last = put(store, body=b"last")
     store.commit()
@@ -111,7 +111,7 @@ class Pair:
         )
 
     def master(self) -> Server:
-        """Always on the same ports: its slave would hear of others only in half a minute."""
+        """Always on the same ports, because its slave would learn of others only after half a minute."""
         master = self.start("master", *self._master_settings, port=self._master_port)
         self._master_port = int(master.broker_addr.rpartition(":")[2])
         self._master_settings = (f"haListenPort={ha_addr_of(master, self.admin).rpartition(':')[2]}",)
@@ -141,7 +141,8 @@ def pair(tmp_path: Path) -> Iterator[Pair]:
 
 
 def test_what_a_master_has_lost_keeps_its_slave_away_also_when_it_has_written_as_much_again(pair: Pair) -> None:
-    """It copied then from the middle of a record, or other messages behind those that the master does not have."""
+    """The slave used to copy on from the middle of a record, or to put other messages behind those that the master had
+    lost."""
     master, slave = pair.master(), pair.slave()
     pair.send(master, b"both")
     pair.until_followed(master)
@@ -177,15 +178,15 @@ def test_what_a_master_has_lost_keeps_its_slave_away_also_when_it_has_written_as
 
 
 def _pulled(slave: Server) -> tuple[int, str | None]:
-    """The code, and who is to be asked instead. Who reads on at the master would miss what that has in place of what
-    is read here."""
+    """The code, and the id of the broker to ask instead. A client that read on at the master would miss what the master
+    has at the offsets that were read here."""
     with Wire(slave.broker_addr) as wire:
         answer = wire.ask(RequestCode.PULL_MESSAGE, pull_header("Same"))
     return answer.code, answer.ext.get("suggestWhichBrokerId")
 
 
 def test_how_far_a_master_has_come_in_another_log_is_not_taken_nor_told(pair: Pair) -> None:
-    """Whoever reads on from there would miss what this log, or the master's, has in its place."""
+    """A consumer that reads on from such an offset would miss what this log, or the master's, has before it."""
     soon = ("syncBrokerMetadataPeriod=50", "enableSlaveActingMaster=true")
     master = pair.start("master")
     pair.admin.create_group(master.broker_addr, SubscriptionGroupConfig(group_name="G"))
@@ -210,7 +211,7 @@ def test_how_far_a_master_has_come_in_another_log_is_not_taken_nor_told(pair: Pa
     until(lambda: "event=other-log" in slave.log_tail())
     pair.admin.update_consumer_offset(slave.broker_addr, "G", "Same", 0, 2)
     pair.admin.update_consumer_offset(master.broker_addr, "G", "Same", 0, 3)
-    for topic in ("Next", "AndNext"):  # so that one round was begun behind the commits
+    for topic in ("Next", "AndNext"):  # so that one round began after the commits
         pair.admin.create_topic(master.broker_addr, TopicConfig(topic_name=topic))
         until(lambda topic=topic: topic in pair.admin.all_topics(slave.broker_addr).topic_config_table)
     assert (known(slave), known(master)) == (2, 3)

@@ -1,4 +1,4 @@
-"""A slave of ours at a master of ours: two processes."""
+"""A slave of ours with a master of ours: two processes."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_tables_and_offsets_come_across(pair: Pair) -> None:
     admin.update_consumer_offset(master, "LaterGroup", "Later", 2, 5)
     until(lambda: "LaterGroup" in admin.all_groups(slave).subscription_group_table)
     until(lambda: admin.consumer_offset(slave, "LaterGroup", "Later", 2) == 5)
-    until(lambda: "Later" in admin.all_topics(slave).topic_config_table)  # they may have come in different rounds
+    until(lambda: "Later" in admin.all_topics(slave).topic_config_table)  # it may come in a later round
     assert admin.topic_config(slave, "Later").write_queue_nums == 3
     assert admin.all_groups(slave).subscription_group_table["LaterGroup"].retry_max_times == 7
     admin.delete_topic_in_broker(master, "Later")
@@ -112,7 +112,7 @@ def test_tables_and_offsets_come_across(pair: Pair) -> None:
 
 
 def test_a_topic_that_was_deleted_and_made_again_is_the_new_one_at_the_slave(pair: Pair) -> None:
-    """Its queues begin at 0 again, and the slave still has units there: it passed over the new messages."""
+    """Its queues begin at 0 again, but the slave still has units there. It used to pass over the new messages."""
     for body in (b"old %d" % number for number in range(5)):
         assert pair.send("Again", body) is SendStatus.SEND_OK
     until(lambda: "Again" in pair.admin.all_topics(pair.slave.broker_addr).topic_config_table)
@@ -246,8 +246,8 @@ def test_a_slave_that_was_killed_goes_on_and_becomes_a_master_that_has_everythin
 
 
 def test_what_the_master_has_delivered_and_its_slave_has_not_comes_when_that_takes_its_place(tmp_path: Path) -> None:
-    """The slave has the delayed message and the timer, and not their copies: its log is behind, and its tables are not.
-    They were taken for delivered, and nobody had them."""
+    """The slave has the delayed message and the timer, but not their copies: its log is behind, its tables are not.
+    Both used to count as delivered, and nobody got them."""
     levels = ("--set", "messageDelayLevel=2s 10m")
     with ExitStack() as stack:
         namesrv = stack.enter_context(servers.namesrv(tmp_path / "namesrv"))
@@ -265,7 +265,7 @@ def test_what_the_master_has_delivered_and_its_slave_has_not_comes_when_that_tak
         until(
             lambda: pair.bodies(master, "Delayed") == [b"delayed"] and pair.bodies(master, "Delayed", 1) == [b"timer"]
         )
-        for name in ("After", "AfterThat"):  # the second one came in a round that began after both were delivered
+        for name in ("After", "AfterThat"):  # the second group comes in a round that began after both deliveries
             admin.create_group(master.broker_addr, SubscriptionGroupConfig(group_name=name))
             until(lambda: name in admin.all_groups(pair.slave.broker_addr).subscription_group_table)  # noqa: B023
         assert pair.end_of(pair.slave) < pair.end_of(master)

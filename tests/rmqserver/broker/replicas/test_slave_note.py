@@ -1,4 +1,4 @@
-"""What a slave knows of itself at its next start, and who takes its master's place knows no more."""
+"""A slave's note about itself for its next start; a broker that becomes the master drops it."""
 
 from __future__ import annotations
 

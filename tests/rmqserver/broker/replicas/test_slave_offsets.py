@@ -1,4 +1,4 @@
-"""What consumers commit to a slave, until its master has it."""
+"""Offsets that consumers commit to a slave, until its master has them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ MASTER = DataVersion(counter=9, state_version=0, timestamp=5)
 
 
 def far(topic: str, queue_id: int) -> int:
-    """As long as any queue here."""
+    """A queue's end, further than any offset here."""
     return 100
 
 
 def table(*queue_offsets: int) -> ConsumerOffsetsBody:
-    """The master's, of one group, by queue."""
+    """The master's offsets of one group, by queue."""
     return ConsumerOffsetsBody(data_version=MASTER, offset_table={"T@G": dict(enumerate(queue_offsets))})
 
 
@@ -87,7 +87,8 @@ def test_a_master_takes_what_is_further_and_nothing_else(files: ConfigFiles) -> 
 
 
 def test_nothing_is_taken_that_lies_beyond_the_log(files: ConfigFiles, offsets: SlaveOffsets) -> None:
-    """A master that lost its power lost what a consumer had read: other messages will stand there."""
+    """A master that lost its power may lack messages that a consumer has read. Other messages will get their
+    offsets."""
     offsets.commit("G", "T", 0, 9)
     offsets.commit("G", "T", 1, 9)
     assert list(offsets.ahead_of(table(5, 8, 5), lambda topic, queue_id: 7)) == [Noted("G", "T", 0, 7)]
