@@ -1,4 +1,4 @@
-"""What a broker does at its start after a crash, and until when it does it."""
+"""What a broker does at its start after a crash, also when a start in between has failed."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def groups(directory: Path) -> list[Path]:
 def test_a_start_that_fails_does_not_make_the_crash_before_it_forgotten(tmp_path: Path) -> None:
     with made(tmp_path) as broker:
         broker.open()
-        broker.offsets.commit("G", "T", 0, 5)  # the power cut took the messages
+        broker.offsets.commit("G", "T", 0, 5)  # beyond the queue's end, as if a power cut took the messages
     (tmp_path / "abort").write_text("1\n")
     damage(tmp_path)
     with made(tmp_path) as broker, pytest.raises(StorageError, match="subscriptionGroup"):

@@ -1,5 +1,5 @@
-"""Apache's own exchanges about users and policies (3001 to 3010), played against ours in the order in which they were
-recorded: each finds what those before it have left."""
+"""Apache's own exchanges about users and policies (3001 to 3010), played against ours in their recorded order: each
+finds the state that those before it have left."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tests.support.wire import Wire
 
 @pytest.fixture(scope="module")
 def others(admin: Wire) -> None:
-    """The users that the recording's broker had beside the one that the exchanges are about."""
+    """The recorded broker's other users, beside the one in the exchanges."""
     for name, password, user_type in (("carol", "x", None), ("root", "root-password", "Super"), ("bob", "b", None)):
         body = fastjson.dumps(UserAccount(username=name, password=password, user_type=user_type))
         assert admin.ask(RequestCode.AUTH_CREATE_USER, UserHeader(username=name), body).code == 0
     entry = AclEntry(resource="Topic:*", actions=["All"], decision="Allow")
     body = fastjson.dumps(AclInfo(subject="User:root", policies=[AclPolicy(entries=[entry])]))
     assert admin.ask(RequestCode.AUTH_CREATE_ACL, SubjectHeader(subject="User:root"), body).code == 0
-    assert play(admin, "3009-AUTH_GET_ACL/03")["body"] == b""  # bob was another broker's
+    assert play(admin, "3009-AUTH_GET_ACL/03")["body"] == b""  # bob belonged to another recording
     assert admin.ask(RequestCode.AUTH_DELETE_USER, UserHeader(username="bob")).code == 0
 
 

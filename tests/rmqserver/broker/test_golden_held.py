@@ -1,4 +1,5 @@
-"""Requests that Apache's broker held until their client was gone, which was never answered: ours holds them, too."""
+"""Requests that Apache's broker held until their client was gone, so they were never answered: our broker holds them,
+too."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.mark.parametrize("name", HELD)
 def test_held(server: Server, name: str) -> None:
-    """The queue has as many messages as the consumer has read, and another one wakes it."""
+    """The consumer has read the whole queue, and one more message wakes its request."""
     request = decode_frame_untrusted(exchange(name).request)
     if "bornTime" in request.ext:
         request.ext["bornTime"] = str(time.time_ns() // 1_000_000)
@@ -53,7 +54,7 @@ def test_held(server: Server, name: str) -> None:
 
 
 def next_answer(wire: Wire) -> Command:
-    while not (answer := wire.receive()).is_answer:  # members are told of each other
+    while not (answer := wire.receive()).is_answer:  # the broker also tells members of each other
         pass
     return answer
 

@@ -1,4 +1,4 @@
-"""Apache's exchanges of lite topics, played against our broker in the order in which they were recorded."""
+"""Apache's exchanges about lite topics, played against our broker in the order in which they were recorded."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.wire import Wire
 BROKER, PARENT, TOPIC = "200074-GET_BROKER_LITE_INFO", "200075-GET_PARENT_TOPIC_INFO", "200076-GET_LITE_TOPIC_INFO"
 CLIENT, GROUP = "200077-GET_LITE_CLIENT_INFO", "200078-GET_LITE_GROUP_INFO"
 SIZES_OF_TABLES = ("cqTableSize", "eventMapSize", "liteSubscriptionCount", "offsetTableSize", "orderInfoCount")
-"""They count all that the recorded broker had."""
+"""These count everything that the recorded broker had."""
 
 
 @pytest.fixture
@@ -79,6 +79,6 @@ def pop(wire: Wire, name: str) -> None:
 
 
 def exchange_of_removal() -> bytes:
-    """The request that added, made one that removes all."""
+    """The request that added lite topics, changed to one that removes all."""
     body = decode_frame_untrusted(exchange("200071-LITE_SUBSCRIPTION_CTL/01").request).body
     return body.replace(b"PARTIAL_ADD", b"COMPLETE_REMOVE")

@@ -1,4 +1,4 @@
-"""Apache's exchanges of sending and consuming, played against our broker; pulls and transactions have files of their
+"""Apache's exchanges of sending and consuming, played against our broker. Pulls and transactions have files of their
 own."""
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def wire(server: Server) -> Iterator[Wire]:
 
 @pytest.mark.parametrize("name", SENDS)
 def test_sends(wire: Wire, name: str) -> None:
-    made_here = ("transactionId",) if name.startswith("10-") else ()  # these requests bring no unique key
+    made_here = ("transactionId",) if name.startswith("10-") else ()  # these requests have no unique key
     play(wire, name, "msgId", "queueOffset", "recallHandle", *made_here)
 
 
@@ -92,7 +92,7 @@ def test_a_send_without_an_answer(wire: Wire, name: str) -> None:
 
 @pytest.mark.parametrize("name", numbers("310-SEND_MESSAGE_V2", 13, 39))
 def test_a_time_to_deliver_at(wire: Wire, name: str) -> None:
-    """The recorded time is past; another one of the same length replaces it."""
+    """The recorded time is past, so another one of the same length replaces it."""
     golden = exchange(name)
     recorded = parse(decode_frame_untrusted(golden.request).ext["i"])["TIMER_DELIVER_MS"].encode()
     soon = b"%d" % (time.time_ns() // 1_000_000 + 60_000)
@@ -122,7 +122,7 @@ def test_sending_back(wire: Wire) -> None:
 
 
 def test_sending_back_what_lies_where_it_lay(tmp_path: Path) -> None:
-    """The log is filled up to the place that the requests name."""
+    """The log is filled up to the log offset that the requests name."""
     for number in ("01", "05"):
         golden = decode_frame_untrusted(exchange(f"36-CONSUMER_SEND_MSG_BACK/{number}").request)
         place = int(golden.ext["offset"])

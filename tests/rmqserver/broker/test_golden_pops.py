@@ -1,8 +1,8 @@
 """Apache's exchanges of POP, played against our broker, except those with binary headers, which have no room for the
 codes (``test_golden_unknown.py``).
 
-The requests have the times and handles of their recording. So a pop is sent with the present time; an acknowledgement
-comes too late, but is answered as any other.
+The requests have the times and handles of their recording. So a pop is sent with the present time. An acknowledgement
+comes too late, but is answered like any other.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.support.wire import Wire
 
 @pytest.fixture
 def wire(tmp_path: Path) -> Iterator[Wire]:
-    """For pops, which take messages away from others."""
+    """A connection to a broker of its own, for pops, which take messages away from others."""
     with servers.standalone(tmp_path) as server, Wire(server.broker_addr) as connection:
         make_state(connection)
         yield connection
@@ -33,21 +33,22 @@ def wire(tmp_path: Path) -> Iterator[Wire]:
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wire]:
-    """For requests that take nothing."""
+    """A connection to a broker that several tests share, for requests that take nothing."""
     with servers.standalone(tmp_path_factory.mktemp("pops")) as server, Wire(server.broker_addr) as connection:
         make_state(connection)
         yield connection
 
 
 def make_state(wire: Wire) -> None:
-    """As it was recorded: two queues with three messages each."""
+    """The recorded state: two queues with three messages each."""
     for topic, queues in (("PopTopic", 2), ("EmptyTopic", 3), ("OrderTopic", 4)):
         create_topic(wire, topic, queues)
     fill(wire, "PopTopic", (3, 3))
 
 
 def pop(wire: Wire, name: str, *loose: str, poll_time: str | None = None) -> Command:
-    """Plays a pop as if it were sent now. ``reviveQid`` is loose, because it is the next of eight."""
+    """Plays a pop as if it were sent now. ``reviveQid`` is loose, because the broker takes its eight revive queues in
+    turn."""
     golden = exchange(name)
     request = decode_frame_untrusted(golden.request)
     request.ext["bornTime"] = str(time.time_ns() // 1_000_000)
@@ -103,6 +104,6 @@ def test_modes_and_assignments(wire: Wire) -> None:
         play(wire, one.name)
     create_topic(wire, "%RETRY%PopGroup", 1)
     consume(wire, "PopGroup", subscription("PopTopic"))
-    wire.receive()  # the member is told of itself
+    wire.receive()  # the broker tells the member of itself
     for one in exchanges(RequestCode.QUERY_ASSIGNMENT):
         play(wire, one.name)

@@ -1,5 +1,5 @@
-"""Plays every pull that was recorded of Apache's broker against ours, except those of a compacted topic. Each time the
-state that the answer assumes is made: a topic with that many messages in the queue, and the group online with the
+"""Plays every recorded pull of Apache's broker against ours, except those of a compacted topic. For each, the test
+makes the state that the answer assumes: a topic with that many messages in the queue, and the group online with the
 subscription that the request assumes.
 
 Pulls are not held (``longPollingEnable=false``): the recorded ones waited in vain until they were answered.
@@ -57,7 +57,7 @@ def wire(server: Server) -> Iterator[Wire]:
 
 
 def make_state(wire: Wire, header: PullHeader, answer: Command) -> None:
-    """Makes the topic of the request anew, and its group."""
+    """Makes the request's topic anew, and its group."""
     wire.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": header.topic})
     create_group(wire, header.consumer_group)
     if header.topic != UNKNOWN:
@@ -88,7 +88,7 @@ def test_pull(wire: Wire, one: Exchange) -> None:
     make_state(wire, header, one.answer)
     wire.send(one.request)
     asked = decode_frame_untrusted(one.request).opaque
-    while not (answer := wire.receive()).is_answer or answer.opaque != asked:  # members are told of each other
+    while not (answer := wire.receive()).is_answer or answer.opaque != asked:  # the broker tells members of each other
         pass
     compare(one.name, said(answer), said(one.answer), "body")
     if answer.code == ResponseCode.SUCCESS:

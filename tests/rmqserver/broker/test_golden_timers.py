@@ -54,7 +54,7 @@ def recall(wire: Wire, handle: str, topic: str = "TimerTopic") -> dict[str, obje
 
 @pytest.mark.parametrize("number", ["01", "04"])
 def test_recalls_of_what_is_here(wire: Wire, number: str) -> None:
-    """The recorded message was due long ago: one that is due in an hour has its unique key."""
+    """The recorded message was due long ago. One that is due in an hour gets its unique key."""
     golden = exchange(f"370-RECALL_MESSAGE/{number}")
     request = decode_frame_untrusted(golden.request)
     unique_key = parse_untrusted(request.ext["recallHandle"]).unique_key

@@ -1,5 +1,5 @@
-"""Apache's exchanges of transactions, played against our broker. Requests that end one name a place in the log: ours
-takes its place, and the half message has the unique key that they name."""
+"""Apache's exchanges of transactions, played against our broker. A recorded request that ends a transaction names a log
+offset, which is replaced by ours; the half message has the unique key that the request names."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ def key_of(end_number: str) -> str:
 
 
 def send_half(wire: Wire, name: str, end_number: str, like: StoredMessage | None = None) -> Command:
-    """The recorded half message with another unique key, or with all that a message has that was sent then. It is born
-    now: of one that is three days old no producer is asked."""
+    """Sends the recorded half message with another unique key, or with keys, tags and body of ``like``. It is born now,
+    because the broker does not ask about one that is three days old."""
     request = decode_frame_untrusted(exchange(name).request)
     request.ext["g"] = str(time.time_ns() // 1_000_000)
     sent = props.parse(request.ext["i"]) | {"UNIQ_KEY": key_of(end_number)}
@@ -88,14 +88,14 @@ def send_half(wire: Wire, name: str, end_number: str, like: StoredMessage | None
     request.ext["i"] = props.render(sent)
     wire.send(encode_frame(request))
     answer = wire.receive()
-    while not answer.is_answer:  # a check of the one before
+    while not answer.is_answer:  # a check of the previous one
         answer = wire.receive()
     assert ok(answer).ext["transactionId"] == key_of(end_number)
     return answer
 
 
 def places(sent: Command) -> tuple[str, str]:
-    """Where a half message is in the log, and in its queue."""
+    """The half message's log offset and queue offset."""
     return str(parse_offset_id_untrusted(sent.ext["msgId"]).log_offset), sent.ext["queueOffset"]
 
 
@@ -107,7 +107,7 @@ def end(wire: Wire, number: str, *, at: tuple[str, str]) -> None:
 
 
 def checked(wire: Wire, end_number: str) -> Command:
-    """The next check of this transaction; others may have been asked about before they ended."""
+    """The next check of this transaction. Checks of others may come first, sent before those ended."""
     request = wire.receive()
     while request.code != R.CHECK_TRANSACTION_STATE or request.ext["transactionId"] != key_of(end_number):
         request = wire.receive()
@@ -115,7 +115,7 @@ def checked(wire: Wire, end_number: str) -> Command:
 
 
 def keys(wire: Wire) -> list[str]:
-    """Unique keys of the messages that are delivered."""
+    """The unique keys of the delivered messages."""
     queue_id = next(queue_id for queue_id in (0, 1) if wire.ask(R.GET_MAX_OFFSET, place(queue_id)).ext["offset"] != "0")
     return [message.properties["UNIQ_KEY"] for message in stored(wire, "TransTopic", queue_id)]
 

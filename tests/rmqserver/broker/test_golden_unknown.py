@@ -1,4 +1,4 @@
-"""Requests that Apache's broker does not know, played against ours: numbers without a handler, brokers in a container,
+"""Requests that Apache's broker does not know, played against ours: codes without a handler, brokers in a container,
 and the codes above 65,535, for which binary headers have no room."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""While nothing happens the broker does next to nothing."""
+"""An idle broker does next to nothing."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
 
 
 def test_work_behind_is_looked_for_only_after_messages(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The broker looked for it 50 times a second: 1.2 % of a core while nobody used it."""
+    """The broker used to look for it 50 times a second: 1.2 % of a core while nobody used it."""
     looked = 0
     dispatch_some = broker.store.dispatch_some
 

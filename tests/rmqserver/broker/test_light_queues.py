@@ -1,4 +1,5 @@
-"""Light queues over the wire: sent to by a property, read as topics of their own, with groups that nobody creates."""
+"""Light queues over the wire: a property sends to them, they are read as topics of their own, and nobody needs to
+create the groups."""
 
 from __future__ import annotations
 

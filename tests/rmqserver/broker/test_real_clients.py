@@ -1,5 +1,5 @@
-"""Requests of clients of other makes, sent to our servers byte for byte: npm ``ali-ons`` and ``rocketmq-nodejs``, C++
-1.x and 2.x, Go v2, and one in pure Python. What they demand of an answer is held here."""
+"""Requests of other clients, sent to our servers byte for byte: npm ``ali-ons`` and ``rocketmq-nodejs``, C++ 1.x and
+2.x, Go v2, and one in pure Python. These tests keep what those clients demand of an answer."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TO_NAMESERVER = {
     R.GET_ROUTEINFO_BY_TOPIC, R.GET_BROKER_CLUSTER_INFO, R.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, R.DELETE_TOPIC_IN_NAMESRV
 }  # fmt: skip
 PLACES = re.compile(rb'("(?:offset|commitLogOffset)":"?)\d+')
-"""What names a place in the log of the recorded broker."""
+"""Fields that name a log offset of the recorded broker."""
 
 SETTINGS = (
     "enablePropertyFilter=true",
@@ -43,18 +43,18 @@ SETTINGS = (
     "messageDelayLevel=1h 1h 1h",
 )
 TAGS_WANTED = {"*": ["TagA", "TagB", "TagC"], "TagA || TagB": ["TagA", "TagB"], "TagA": ["TagA"], "a > 1": ["TagA"]}
-"""Of the messages in each queue, by expression: only TagA has a property ``a`` of more than 1."""
+"""The tags of matching messages in each queue, by expression. Only TagA has a property ``a`` of more than 1."""
 
 
 class Answer(NamedTuple):
-    """``header`` as it was written."""
+    """``header`` is the raw text."""
 
     header: bytes
     command: Command
 
 
 class RawWire(Wire):
-    """Also gives the headers of answers as they came."""
+    """A wire that also returns the raw headers of answers."""
 
     def __init__(self, address: str):
         super().__init__(address)
@@ -66,7 +66,8 @@ class RawWire(Wire):
         self.send(frame)
 
     def ask_raw(self, frame: bytes) -> Answer:
-        """The answer to a frame; what the server tells in between is passed over, and answers to what was held."""
+        """The answer to a frame. Requests of the server that come first are skipped, and so are answers to held
+        requests."""
         self.send(frame)
         while True:
             data = self._exactly(4)
@@ -89,7 +90,7 @@ class RawWire(Wire):
 
 @functools.cache
 def recordings() -> dict[str, list[bytes]]:
-    """Frames by client and scenario: ``ali-ons-3.12.0/basic``."""
+    """Frames by client and scenario, such as ``ali-ons-3.12.0/basic``."""
     found: dict[str, list[bytes]] = {}
     with lzma.open(FILE, "rt") as lines:
         for line in map(json.loads, lines):
@@ -114,14 +115,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture
 def admin(server: Server) -> Iterator[Wire]:
-    """For who makes the state anew; the clients of the test before are gone."""
+    """A connection that makes the state anew. The clients of the test before are gone."""
     with Wire(server.broker_addr) as wire:
         until(lambda: not is_online(wire))
         wire.ask(R.DELETE_SUBSCRIPTIONGROUP, {"groupName": CONSUMERS, "cleanOffset": "true"})
         for topic in (TOPIC, RETRIES, "NoSuchTopic"):
             wire.ask(R.DELETE_TOPIC_IN_BROKER, {"topic": topic})
         create_topic(wire, TOPIC)
-        create_topic(wire, RETRIES)  # with as many queues as all topics had when the frames were recorded
+        create_topic(wire, RETRIES)  # with the queue count that all topics had when the frames were recorded
         for queue_id in range(4):
             for tag, a in (("TagA", "2"), ("TagB", "0"), ("TagC", "0")):
                 send(wire, TOPIC, queue_id, {"TAGS": tag, "a": a})
@@ -139,7 +140,7 @@ def client(server: Server) -> Iterator[RawWire]:
 
 
 def placed(frame: bytes, log_offset: int) -> bytes:
-    """A request with JSON header that names a place in our log."""
+    """A request with JSON header, changed to name a log offset of ours."""
     header_size = int.from_bytes(frame[5:8], "big")
     header = PLACES.sub(rb"\g<1>%d" % log_offset, frame[8 : 8 + header_size])
     rest = b"\0" + len(header).to_bytes(3, "big") + header + frame[8 + header_size :]
@@ -147,7 +148,7 @@ def placed(frame: bytes, log_offset: int) -> bytes:
 
 
 def check_form(request: Command, answer: Answer) -> None:
-    """What every client needs to read an answer at all."""
+    """Checks what every client needs to read an answer."""
     assert (answer.command.opaque, answer.command.codec) == (request.opaque, request.codec)
     if request.codec is HeaderCodec.JSON:
         written = json.loads(answer.header)
@@ -184,7 +185,7 @@ def test_every_request_is_understood(server: Server, admin: Wire, client: RawWir
 def codes_expected(request: Command) -> tuple[int, ...]:
     if request.code == R.GET_ROUTEINFO_BY_TOPIC and request.ext["topic"] not in (TOPIC, "TBW102"):
         return ResponseCode.SUCCESS, ResponseCode.TOPIC_NOT_EXIST
-    if request.code == R.END_TRANSACTION:  # it names a message that is none of a transaction
+    if request.code == R.END_TRANSACTION:  # it names a message without a transaction
         return (ResponseCode.SYSTEM_ERROR,)
     also = {
         R.QUERY_CONSUMER_OFFSET: ResponseCode.QUERY_NOT_FOUND,
@@ -194,7 +195,7 @@ def codes_expected(request: Command) -> tuple[int, ...]:
 
 
 def check_pull(request: Command, answer: Command, heartbeat: Heartbeat | None) -> None:
-    """Only what is wanted comes, by the pull's own subscription or that of the heartbeat before it."""
+    """Only matching messages come, by the pull's own subscription or that of the heartbeat before it."""
     header = from_ext(request.ext, PullHeader)
     if header.queue_offset or answer.code != ResponseCode.SUCCESS:
         return
@@ -213,7 +214,7 @@ def header_of(raw: bytes) -> bytes:
 
 
 def test_the_recordings_hold_what_is_odd() -> None:
-    """So that the tests of this file cannot pass for want of it."""
+    """Without these oddities the tests of this file would prove nothing."""
     headers = [header_of(frame) for frames in recordings().values() for frame in frames]
     for odd in (b'"extFields":null', b'"language":3,', b"}\n", b'"queueId":0,', b'"batch":"1"', b'"flag":2,'):
         assert any(odd in header for header in headers), odd
@@ -223,7 +224,7 @@ def test_the_recordings_hold_what_is_odd() -> None:
 
 
 def test_a_client_that_never_says_goodbye_is_gone_with_its_connection(server: Server, admin: Wire) -> None:
-    """Go never unregisters."""
+    """The Go client never unregisters."""
     scenario = "rocketmq-client-go-v2/basic"
     assert not any(decode_frame_untrusted(each).code == R.UNREGISTER_CLIENT for each in recordings()[scenario])
     with RawWire(server.broker_addr) as client:
@@ -235,7 +236,7 @@ def test_a_client_that_never_says_goodbye_is_gone_with_its_connection(server: Se
 def test_a_producer_that_unregisters_before_its_heartbeat_is_gone_with_its_connection(
     server: Server, admin: Wire
 ) -> None:
-    """C++ 1.x does, when it is stopped right after its start."""
+    """C++ 1.x does this when it is stopped right after its start."""
 
     def producers() -> int:
         return admin.ask(R.GET_PRODUCER_CONNECTION_LIST, {"producerGroup": PRODUCERS}).code
@@ -265,7 +266,7 @@ def test_an_offset_of_minus_one_is_none(admin: Wire, client: RawWire, scenario: 
 
 @pytest.mark.parametrize("client_name", ["ali-ons-3.12.0", "librocketmq-pypi-rocketmq-0.4.4", "rocketmq-client-go-v2"])
 def test_a_message_that_is_sent_back_is_retried(admin: Wire, client: RawWire, client_name: str) -> None:
-    """C++ 1.x says offset, group and level alone."""
+    """C++ 1.x sends only offset, group and level."""
     message = stored(admin, TOPIC)[0]
     log_offset = parse_offset_id_untrusted(message.message_id).log_offset
     frame = frame_of(f"{client_name}/retry", R.CONSUMER_SEND_MSG_BACK)
@@ -283,7 +284,7 @@ def end_of(wire: Wire, topic: str, queue_id: int) -> int:
 def test_a_client_that_finds_no_route_makes_the_topic(
     server: Server, admin: Wire, client: RawWire, client_name: str
 ) -> None:
-    """It asks for the route of TBW102, and sends to a broker of that route."""
+    """The client asks for the route of TBW102, and sends to a broker of that route."""
     ask, ask_default, first_send = recordings()[f"{client_name}/no-route"][:3]
     with RawWire(server.namesrv_addr) as namesrv:
         namesrv.ask(R.DELETE_TOPIC_IN_NAMESRV, {"topic": "NoSuchTopic"})
@@ -315,7 +316,7 @@ def answers_of(scenario: str) -> list[Command]:
     "client_name", ["librocketmq-pypi-rocketmq-0.4.4", "rocketmq-nodejs-1.1.2", "rocketmq-client-go-v2"]
 )
 def test_running_info_is_passed_on_as_the_client_wrote_it(admin: Wire, client: RawWire, client_name: str) -> None:
-    """C++ indents it, writes 18446744073709551615 for numbers that it has not set, and "flase"."""
+    """C++ indents the JSON, and writes 18446744073709551615 for unset numbers, and "flase"."""
     scenario = f"{client_name}/server-requests"
     golden = next(one for one in answers_of(scenario) if b"mqTable" in one.body)
     beat = frame_of(scenario, R.HEART_BEAT)
@@ -329,7 +330,7 @@ def test_running_info_is_passed_on_as_the_client_wrote_it(admin: Wire, client: R
 
 
 def test_offsets_that_go_tells_of_itself_are_read(admin: Wire, client: RawWire) -> None:
-    """Its JSON has objects as keys."""
+    """The Go client's JSON has objects as keys."""
     scenario = "rocketmq-client-go-v2/server-requests"
     golden = next(one for one in answers_of(scenario) if b"messageQueueTable" in one.body)
     client.ask_raw(frame_of(scenario, R.HEART_BEAT))
@@ -344,7 +345,7 @@ def test_offsets_that_go_tells_of_itself_are_read(admin: Wire, client: RawWire) 
 def answer_next(client: Wire, code: int, golden: Command) -> Command:
     """Answers the broker's next request of a code as a recorded client did."""
     request = client.receive()
-    while request.code != code:  # members are told of each other
+    while request.code != code:  # the broker also tells members of each other
         request = client.receive()
     answer = Command(code=golden.code, opaque=request.opaque, flag=RESPONSE_FLAG, body=golden.body)
     client.send(encode_frame(answer))
@@ -352,7 +353,7 @@ def answer_next(client: Wire, code: int, golden: Command) -> Command:
 
 
 def test_a_transaction_that_go_ends_is_ended(admin: Wire, client: RawWire) -> None:
-    """When it was asked, it says ``fromTransactionCheck`` and an empty broker name."""
+    """In its answer to a check the Go client sends ``fromTransactionCheck`` and an empty broker name."""
     frames = recordings()["rocketmq-client-go-v2/transaction"]
     half = next(each for each in frames if decode_frame_untrusted(each).code == R.SEND_MESSAGE)
     sent = decode_frame_untrusted(half)
@@ -361,7 +362,7 @@ def test_a_transaction_that_go_ends_is_ended(admin: Wire, client: RawWire) -> No
     assert {decode_frame_untrusted(each).ext["bname"] for each in ends} >= {""}
     for number, frame in enumerate(ends):
         before = end_of(admin, TOPIC, queue_id)
-        another = half.replace(b"47900001", b"4790000%d" % number)  # of its unique key: else it is the one before
+        another = half.replace(b"47900001", b"4790000%d" % number)  # the unique key must differ, or it is a repeat
         answer = ok(client.ask_raw(another).command)
         assert end_of(admin, TOPIC, queue_id) == before
         request = decode_frame_untrusted(frame)

@@ -43,15 +43,15 @@ class Topics:
 
 
 class Mappings:
-    """One static topic, of which this broker has logical queue 1."""
+    """One static topic; this broker has its logical queue 1."""
 
     def infos(self) -> Mapping[str, TopicQueueMappingInfo]:
         return {"T": TopicQueueMappingInfo(bname="broker-a", curr_id_map={1: 0}, topic="T", total_queues=2)}
 
 
 class Watched(Nameserver):
-    """A nameserver that keeps the headers of registrations, of brokers and of single topics. An old one does not know
-    those."""
+    """A nameserver that keeps the headers of broker registrations, and the names of topics registered singly. An old
+    one knows no single registration."""
 
     def __init__(self, *, is_old: bool = False) -> None:
         super().__init__(NamesrvConfig(), KvConfig())
@@ -81,7 +81,7 @@ class Silent(Service):
 
 
 class Broker:
-    """A registration with the loop under it; ``down`` counts the nameservers that do not exist."""
+    """A registration with its loop. ``down`` is the number of nameservers that do not exist."""
 
     def __init__(self, *nameservers: Service, down: int = 0, **settings: str):
         self.topics, self.mappings = Topics(), Mappings()
@@ -136,7 +136,7 @@ def test_what_is_registered() -> None:
 
 
 def test_a_route_that_cannot_be_read_is_none_and_the_link_stays() -> None:
-    """Who asked was told nothing at all, and the nameserver was registered with anew."""
+    """The caller used to get no answer, and the broker registered with the nameserver anew."""
 
     class Garbled(Watched):
         def route(self, request: Request[RouteHeader], connection: Connection) -> bytes:
@@ -188,7 +188,7 @@ def test_changes_of_one_moment_are_told_together_and_when_told_waits_for_them() 
 
 
 def test_topics_made_one_by_one_are_told_one_by_one() -> None:
-    """Each was told with all others: 1,000 more beside 10,000 took minutes."""
+    """Each topic used to be sent with all others: 1,000 more beside 10,000 took minutes."""
     nameserver = Watched()
     broker = Broker(nameserver, brokerPermission="4")
 
@@ -240,7 +240,7 @@ def test_a_change_of_any_topic_is_told_with_all_topics() -> None:
 
 
 def test_a_broker_whose_topics_change_all_the_time_still_registers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only that says that it lives: a nameserver forgets it after two minutes."""
+    """Only a registration shows that the broker lives; a nameserver forgets it after two minutes."""
     monkeypatch.setattr(registration_module, "PERIOD_MIN_MS", 1)
     nameserver = Watched()
     broker = Broker(nameserver, registerNameServerPeriod="1")

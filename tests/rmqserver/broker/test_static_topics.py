@@ -133,7 +133,7 @@ def test_a_logical_queue_is_written_and_read_where_it_is(wire: Wire, codec: Head
 
 
 def test_a_queue_that_came_back_counts_on(wire: Wire) -> None:
-    """It was on our queue 0, and is on queue 1 now."""
+    """The logical queue was on our queue 0, and is on queue 1 now."""
     topic = "MovedStatic"
     ok(put_mapping(wire, topic, {0: [item(0)]}))
     ok(send(wire, topic, 0, b"old"))

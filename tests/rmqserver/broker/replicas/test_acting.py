@@ -242,7 +242,7 @@ def test_a_master_that_was_frozen_hears_how_far_consumers_are_before_it_is_shown
     for server in (pair.master, pair.slave):
         assert server is not None
         server.stop()
-    newer = ("--set", "compatibleWithOldNameSrv=false")  # and both ask for the members as such
+    newer = ("--set", "compatibleWithOldNameSrv=false")  # and both ask for the member group itself
     pair.start_slave(*newer)
     soon = ("--set", "brokerNotActiveTimeoutMillis=1000", "--set", "brokerHeartbeatInterval=50")
     pair.start_master("master", *soon, *newer)

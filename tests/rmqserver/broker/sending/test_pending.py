@@ -1,4 +1,4 @@
-"""A producer must not be told too much: no acknowledgement before the store has done what it promises."""
+"""A producer gets no acknowledgement before the store has done what it promises."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TIMEOUT_S = 5.0
 
 
 class Peer:
-    """Stands for a connection: keeps what it is sent."""
+    """Stands for a connection, and keeps the frames that it is sent."""
 
     def __init__(self) -> None:
         self.frames: list[bytes] = []
@@ -58,7 +58,7 @@ EXT = {
 
 
 class Waiting:
-    """Puts that wait, each with the peer that will be told of it."""
+    """Puts that wait, each with the peer that gets the answer."""
 
     def __init__(self, puts: PendingPuts):
         self.puts = puts
@@ -126,12 +126,12 @@ def test_answer_waits_for_the_write_and_where_it_must_for_the_flush(store: Messa
     assert (answer.code, answer.opaque, answer.ext, none) == (0, 1, EXT, [])
     store.flush()
     waiting.puts.settle()
-    waiting.puts.end_round()  # and nobody is told twice
+    waiting.puts.end_round()  # nobody gets a second answer
     assert [answer.opaque for answer in (*written.answers, *flushed.answers)] == [1, 2]
 
 
 def test_both_ways_say_the_same(store: MessageStore, waiting: Waiting) -> None:
-    """The template of the hot path, and the headers of the others."""
+    """The hot path answers from a template, all other paths with headers."""
     plain, other = waiting.plain(1), waiting.other(1, HeaderCodec.JSON)
     waiting.puts.end_round()
     assert plain.answers == other.answers
@@ -146,7 +146,7 @@ def test_send_whose_write_failed_is_refused(store: MessageStore, waiting: Waitin
         (refused,) = peer.answers
         assert (refused.code, refused.opaque, refused.codec) == (ResponseCode.SERVICE_NOT_AVAILABLE, opaque, codec)
         assert (refused.remark or "").startswith("service not available now. ")
-        assert "commitlog" in (refused.remark or "")  # the reason names the file
+        assert "commitlog" in (refused.remark or "")  # the remark names the file
         assert refused.ext == {}
     assert not store.is_writeable
 
@@ -186,15 +186,15 @@ def test_slow_flush_is_told_after_five_seconds_and_only_then(store: MessageStore
     for peer in peers:
         (late,) = peer.answers
         assert (late.code, late.opaque) == (ResponseCode.FLUSH_DISK_TIMEOUT, 1)
-        assert late.ext == EXT  # it stays stored
+        assert late.ext == EXT  # the message stays stored
     store.flush()
     waiting.puts.settle()
     assert len(peers[0].frames) == 1
 
 
 def test_answer_waits_until_the_message_can_be_read(tmp_path: Path) -> None:
-    """The flush thread has flushed, but the loop does not know it yet. A producer that is told now may end a
-    transaction whose half message is not found yet."""
+    """The flush thread has flushed, but the loop does not know it yet. If the producer got its answer now, it might end
+    a transaction whose half message cannot be found yet."""
     options = StoreOptions(flush_mode=FlushMode.SYNC, commit_log_file_size_bytes=1 << 16, index_enabled=False)
     flushers: list[Flusher] = []
 
@@ -235,13 +235,13 @@ def test_answer_that_cannot_be_given_keeps_no_other_from_its_own(store: MessageS
      ("AWAIT\x01false\x02", True), ("WAIT\x01falsehood\x02", True), ("MY_WAIT\x01false\x02WAIT\x01true\x02", True)],
 )  # fmt: skip
 def test_only_the_property_itself_says_that_nobody_waits(properties: str, waits: bool) -> None:
-    """With SYNC_FLUSH a send was acknowledged before its flush if the name of any property ended in WAIT."""
+    """With SYNC_FLUSH a send used to be acknowledged before its flush if the name of any property ended in WAIT."""
     assert waits_until_safe(properties.encode()) is waits
     assert wants_safe(parse(properties)) is waits
 
 
 def test_sync_broker_acknowledges_what_it_shows(tmp_path: Path) -> None:
-    """In sync mode a message is seen when it is flushed, so an acknowledged one can be pulled at once."""
+    """In sync mode a message is seen once it is flushed, so an acknowledged one can be pulled at once."""
     with servers.standalone(tmp_path, "--flush", "sync") as server, Wire(server.broker_addr) as wire:
         for number in range(20):
             ok(send(wire, "Sync", body=b"%d" % number))

@@ -1,4 +1,4 @@
-"""Which messages ask for nothing but being stored, and their keys."""
+"""Properties of messages that need no special treatment, and their keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages that are sent again, over the wire: each is stored once, and answered as the first time."""
+"""Messages that are sent again over the wire: each is stored once, and answered as the first time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Replies (324, 325) and their way to the producer that waits (326), beside what Apache's broker said and pushed."""
+"""Replies (324, 325) and their way to the producer that waits (326), beside the answers and pushes of Apache's
+broker."""
 
 from __future__ import annotations
 
@@ -19,13 +20,13 @@ from tests.support.wire import Wire
 
 GOLDEN_CLIENT = "127.0.0.1@PlainProducerGroup"
 OURS = {"msgId", "queueOffset"}
-"""Say where the broker has stored the reply."""
+"""Fields that say where the broker has stored the reply."""
 
 PUSHED_OURS = {"bornHost", "storeHost", "storeTimestamp", "properties"}
 
 
 class Producer(Wire):
-    """A producer that is online under an id, and reads what it is pushed when a test wants it."""
+    """A producer that is online under an id, and reads pushed requests when a test wants it."""
 
     def __init__(self, server: Server, client_id: str):
         super().__init__(server.broker_addr)
@@ -56,7 +57,7 @@ def reply_header(client_id: str | None) -> SendHeaderV2:
 
 
 def begin_reply(wire: Wire, client_id: str) -> None:
-    """Does not wait for the answer, which comes only after the producer's."""
+    """Sends a reply without waiting for the answer, which comes only after the producer's."""
     ext = to_ext(reply_header(client_id))
     wire.send(encode_frame(Command(code=RequestCode.SEND_REPLY_MESSAGE_V2, ext=ext, body=b"reply")))
 

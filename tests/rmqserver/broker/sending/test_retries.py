@@ -1,5 +1,4 @@
-"""Messages that come back: sent back by consumers, delayed, delivered, dead; and what becomes of them after a
-restart."""
+"""Retried messages: sent back by consumers, delayed, delivered, dead; and their state after a restart."""
 
 from __future__ import annotations
 
@@ -71,7 +70,7 @@ def test_delayed_message_is_delivered_as_it_was_sent(wire: Wire) -> None:
         "MSG_REGION": "DefaultRegion", "TRACE_ON": "true", "CLUSTER": "DefaultCluster",
     }  # fmt: skip
     only_tag = pull(wire, "Delayed", 2, expression="A")
-    assert only_tag.remark == "FOUND"  # its unit holds the tag again, not the time
+    assert only_tag.remark == "FOUND"  # its unit holds the tag code again, not the time
 
 
 def test_delayed_messages_keep_their_order_and_nobody_overtakes_his_time(wire: Wire) -> None:
@@ -114,7 +113,7 @@ def test_message_sent_back_comes_to_the_retry_topic(wire: Wire) -> None:
 
 @pytest.mark.parametrize(("delay_level", "times_max"), [(-1, 16), (1, 0)])
 def test_message_that_failed_for_good_is_dead(wire: Wire, delay_level: int, times_max: int) -> None:
-    """Because the consumer says so (level -1), or because it came back too often."""
+    """The consumer gave up (level -1), or the message came back too often."""
     group = f"Dead{times_max}"
     create_group(wire, group)
     ok(send(wire, f"Fails{times_max}", body=b"hopeless"))
@@ -176,7 +175,7 @@ def test_killed_broker_delivers_delayed_messages_again_rather_than_never(tmp_pat
 
 
 def test_a_popped_message_is_dead_under_the_topic_it_was_first_sent_to(wire: Wire) -> None:
-    """It lies in a retry topic of POP, to which nobody would want it to be sent again."""
+    """The popped message lies in a retry topic of POP, which is no use as the topic for sending it again."""
     create_group(wire, "Popping")
     create_topic(wire, "%RETRY%Popping_Popped", 1)
     ok(send(wire, "%RETRY%Popping_Popped", body=b"popped"))

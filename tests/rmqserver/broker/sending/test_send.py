@@ -1,4 +1,4 @@
-"""Sends over the wire: what is refused and in which words, and what is stored of the others."""
+"""Sends over the wire: which are refused and in which words, and what is stored of the others."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_timer_is_refused_where_the_wheel_is_off(wire: Wire) -> None:
 
 
 def test_compacted_topic_wants_keys(wire: Wire) -> None:
-    """We make no such topic; an Apache broker may have left it in the directory."""
+    """Our broker makes no such topic, but an Apache broker may have left one in the directory."""
     for number in ("22", "48"):
         play(wire, f"310-SEND_MESSAGE_V2/{number}")
     answer = send(wire, "CompactTopic")
@@ -111,7 +111,7 @@ def test_retry_topic_of_an_unknown_group_is_refused_where_groups_are_not_made(se
 
 
 def test_a_zero_byte_in_properties_is_refused(wire: Wire) -> None:
-    """No checksum covers properties: after a crash, zeros in them tell a record that was torn."""
+    """No checksum covers properties: after a crash, zeros in them are the sign of a torn record."""
     create_topic(wire, "Zeros", 1)
     properties = text(KEYS="a\0b")
     items = encode_batch([BatchItem(0, b"ok", b""), BatchItem(0, b"zero", properties.encode())])
@@ -174,7 +174,7 @@ def test_every_field_is_stored(server: Server, wire: Wire) -> None:
 
 
 def test_message_sent_once_more_does_not_grow(wire: Wire) -> None:
-    """A message that a consumer received and sends on already has the broker's properties."""
+    """A received message that a consumer sends on already has the broker's properties."""
     ok(send(wire, "Again", properties=text(TAGS="A", POP_CK="1 2 3")))
     first = stored(wire, "Again")[0]
     ok(send(wire, "Again", properties=first.properties_raw.decode()))
@@ -186,8 +186,8 @@ def test_message_sent_once_more_does_not_grow(wire: Wire) -> None:
 
 @pytest.mark.parametrize("sent", ["TAGS\x01A", "UNIQ_KEY\x01\x02TAGS\x01A\x02", "aUNIQ_KEY\x01x\x02TAGS\x01A\x02"])
 def test_odd_properties_still_get_a_unique_key(wire: Wire, sent: str) -> None:
-    """Old clients leave out the last separator; others send an empty key, or a property whose name only ends like
-    it."""
+    """Old clients leave out the last separator. Others send an empty key, or a property whose name only ends in
+    UNIQ_KEY."""
     answer = ok(send(wire, "Odd", properties=sent))
     message = stored(wire, "Odd", queue_offset=int(answer.ext["queueOffset"]))[0]
     assert message.properties["TAGS"] == "A"
@@ -196,7 +196,7 @@ def test_odd_properties_still_get_a_unique_key(wire: Wire, sent: str) -> None:
 
 
 def test_unique_key_that_is_no_word_comes_back_whole(wire: Wire) -> None:
-    """The fast answer is a template: a quote in the key would make two fields of one."""
+    """The fast answer is a template, in which a quote in the key would make two fields of one."""
     key = 'a","queueId":"77'
     answer = ok(send(wire, "Quote", properties=text(UNIQ_KEY=key)))
     assert (answer.ext["transactionId"], answer.ext["queueId"]) == (key, "0")
@@ -247,7 +247,7 @@ def test_topic_without_a_template_that_passes_on_is_unknown(wire: Wire) -> None:
 
 
 def test_topic_that_was_changed_is_looked_at_anew(wire: Wire) -> None:
-    """What the hot path remembers of a topic must not outlive it."""
+    """The hot path must forget a topic that has changed."""
     ok(send(wire, "Shrunk", 3))
     shrunk = TopicConfigHeader(topic="Shrunk", read_queue_nums=1, write_queue_nums=1, perm=6)
     ok(wire.ask(R.UPDATE_AND_CREATE_TOPIC, shrunk))
@@ -313,11 +313,11 @@ def test_what_is_no_batch_is_refused(wire: Wire) -> None:
     assert answer.code == ResponseCode.MESSAGE_ILLEGAL
     answer = wire.ask(R.SEND_BATCH_MESSAGE, send_header("Batch", batch=True), batch(b"ok", b"x" * (LIMIT + 1)))
     assert answer.code == ResponseCode.MESSAGE_ILLEGAL
-    assert ok(send(wire, "Batch")).ext["queueOffset"] == "0"  # none of them left anything behind
+    assert ok(send(wire, "Batch")).ext["queueOffset"] == "0"  # none of the refused batches left anything behind
 
 
 def test_who_hears_that_the_first_message_of_a_topic_is_stored_gets_its_route(server: Server, wire: Wire) -> None:
-    """A consumer that began then was told that there is no such topic."""
+    """A consumer that started right then used to be told that the topic does not exist."""
     batch = encode_batch([BatchItem(0, b"x", b"")])
     with Wire(server.namesrv_addr) as nameserver:
         for number in range(40):

@@ -1,5 +1,5 @@
 """The hot path is a shortcut, and so is that of half messages and timers: every message that they take is stored byte
-for byte, and answered, as by the full way."""
+for byte, and answered, as on the full path."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TOPICS = {"Plain": "SINGLE_TAG", "Tagged": "MULTI_TAG"}
 
 
 class Peer:
-    """Stands for a connection: keeps what it is sent."""
+    """Stands for a connection, and keeps the frames that it is sent."""
 
     born_host, local_host = host_bytes("127.0.0.1", 1), host_bytes("127.0.0.1", 2)
     local_addr, peer = "127.0.0.1:2", "127.0.0.1:1"
@@ -74,7 +74,7 @@ class Bench:
         self.shortcut._send_special = count  # type: ignore[method-assign, assignment]
 
     def record(self, sends: Sends, header: SendHeader, body: bytes) -> bytes | None:
-        """What is stored, without the fields that depend on the place; None if it is refused."""
+        """The stored record without the fields that depend on its place; None if the message is refused."""
         start = self.store.written_offset
         peer: Any = Peer()
         try:
@@ -84,10 +84,10 @@ class Bench:
         self.store.commit()
         record = self.store.get_record(start)
         assert record is not None
-        return record[:20] + record[36:]  # not its queue and log offsets
+        return record[:20] + record[36:]  # without queue offset and log offset
 
     def answer(self, sends: Sends, header: SendHeader, *, is_lost: bool = False) -> dict[str, Any]:
-        """What the producer is answered, without the fields that depend on the place."""
+        """The producer's answer without the fields that depend on the place."""
         peer: Any = Peer()
         sends.send(Request(code=10, opaque=1, header=header, body=b"x"), peer)
         if is_lost:
@@ -101,7 +101,7 @@ class Bench:
         return {"code": answer.code, "remark": answer.remark, **answer.ext}
 
     def counts(self) -> Counter[str]:
-        """Messages and bytes by the topic where they went, and transactions that are open."""
+        """Messages and bytes by the topic where they were stored, and open transactions."""
         found = Counter({"open": self.parts.transaction_metrics.open_count("Plain")})
         for topic, flow in self.parts.stats.puts.items():
             found[topic] += flow.message_count + flow.request_count
@@ -124,7 +124,7 @@ names = st.sampled_from(
     ["KEYS", "TAGS", "WAIT", "INSTANCE_ID", "DELAYED", "AWAIT", "a", "订单", "RETRY_TOPIC", "PGROUP"]
 )
 DUE = {"TRAN_MSG": "true", "TIMER_DELAY_SEC": "3", "TIMER_DELAY_MS": "5000", "TIMER_DELAY": "5000"}
-"""What makes a message wait, and what does not."""
+"""Properties that delay a message or make it a half message, and one that does neither."""
 
 ODD_NAMES = [
     *DUE, "TIMER_DELIVER_MS", "TIMER_OUT_MS", "TIMER_DEL_UNIQKEY", "XTIMER_DELAY_MS", "XTRAN_MSG",
@@ -135,7 +135,7 @@ ODD_VALUES = ["true", "false", "TRUE", "1", "0", "-1", "7000", "999999999999", "
 
 values = st.text(st.characters(codec="utf-8", exclude_characters="\x02\0"), min_size=1, max_size=9)
 properties = st.dictionaries(names, values, max_size=6)
-"""Names are different ones: clients send the map that a message has."""
+"""The names differ, because clients send the properties of a map."""
 sys_flags = st.integers(0, 0xFFF) | st.integers(-(2**31), 2**31 - 1)
 
 
@@ -220,8 +220,8 @@ def test_usual_bits_take_the_shortcut(bench: Bench, sys_flag: int) -> None:
 
 @pytest.mark.parametrize("sys_flag", [0x4, 0x8, 0xC, 0x40, 0x80, 0x800, -(2**31)])
 def test_other_bits_go_the_full_way(bench: Bench, sys_flag: int) -> None:
-    """A message with 0x80 had a unit in its queue while the broker ran, but none after recovery: older messages in its
-    queue could not be read any more."""
+    """A message with 0x80 used to have a unit in its queue while the broker ran, but none after recovery. Older
+    messages of the queue could then not be read any more."""
     before = bench.special_count
     header = SendHeader(topic="Plain", queue_id=0, born_timestamp=1, sys_flag=sys_flag, properties="KEYS\x01k\x02")
     stored = bench.record(bench.shortcut, header, b"x")

@@ -1,4 +1,4 @@
-"""What the broker counts, under a clock that the test sets."""
+"""The broker's counters, on a clock that the test sets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attributes of topics and groups, and Apache's remarks if they are refused."""
+"""Attributes of topics and groups, and Apache's remarks when they are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Filters of groups, from one heartbeat to the next and from one start to the next."""
+"""Filters of groups, across heartbeats and restarts."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_next_start_finds_it_dead_and_takes_it_back(start: Start, tmp_path: Path
 
 
 def test_apaches_file_is_read_and_written_as_apache_writes_it(tmp_path: Path) -> None:
-    """The file of a real 5.5.0 that the group had left: the group comes back, and nothing else changes."""
+    """In the file of a real 5.5.0 the group had left. The group comes back, and nothing else changes."""
     config = golden.unpack("clean", tmp_path) / "config"
     text = (config / consumer_filters.FILE_NAME).read_text()
     start = Start(config)

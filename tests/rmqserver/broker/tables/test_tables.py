@@ -1,4 +1,4 @@
-"""Topics, groups and offsets on the disk: what a restart finds, and what a newer broker may have left there."""
+"""Topics, groups and offsets on disk: what a restart loads, and what a newer broker may have left there."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_reset_is_taken_once_and_answers_until_then(tmp_path: Path) -> None:
 
 
 def test_version_of_offsets_moves_slowly(tmp_path: Path) -> None:
-    """Slaves copy the table at each step: with a step for every commit they would copy it all the time."""
+    """Slaves copy the table at each new version; a version for every commit would make them copy it all the time."""
     tables = Tables(tmp_path)
     for number in range(VERSION_STEP):
         assert tables.offsets.data_version.counter == 0
@@ -181,8 +181,8 @@ def test_topic_reads_as_apache_prints_it() -> None:
 
 
 def test_after_a_power_cut_no_group_is_ahead_of_its_queues(tmp_path: Path) -> None:
-    """In async mode messages that were read and committed may be lost. The next ones had the same offsets and were
-    never read (Apache issue 8239)."""
+    """In async mode, messages that were read and committed may be lost. Their offsets used to go to new messages, which
+    were then never read (Apache issue 8239)."""
     tables = Tables(tmp_path)
     tables.offsets.commit("G", "T", 0, 5)
     tables.offsets.commit("G", "T", 1, 2)

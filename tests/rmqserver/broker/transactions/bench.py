@@ -1,4 +1,4 @@
-"""Transactions on a store and a clock of the test's own, without a loop, and producers that note what they get."""
+"""Transactions on a store and a clock of the test's own, without a loop, with producers that record their checks."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Asker:
 
 
 class Bench:
-    """``close`` it; or call ``killed`` and go on with its result. ``disk`` is another than the operating system's."""
+    """``close`` it, or call ``killed`` and go on with its result. ``disk`` replaces the operating system's."""
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class Bench:
         return appended
 
     def end(self, half: Appended | Asked, decision: int = COMMIT, **fields: Any) -> None:
-        """As a producer ends a transaction, by what its send was answered, or by what it is asked. Raises Refused."""
+        """Ends a transaction as a producer does, with the data of its send or of a check. Raises Refused."""
         asked = half.header if isinstance(half, Asked) else None
         header = EndTransactionHeader(
             **{
@@ -141,7 +141,7 @@ class Bench:
         self.parts.pending.end_round()
 
     async def check(self, after_ms: int = TIMEOUT_MS + 1) -> list[Asked]:
-        """Runs a round of checks some time later; returns what was asked in it."""
+        """Runs a round of checks some time later; returns the checks that producers got."""
         self.clock.now_ms += after_ms
         before = len(self.asked)
         await self.transactions.checks.check()
@@ -153,12 +153,12 @@ class Bench:
         self.parts.pending.end_round()
 
     def flush(self) -> None:
-        """Does what follows a flush."""
+        """Flushes, and does what follows a flush."""
         self.store.flush()
         self.parts.pending.settle()
 
     def save(self) -> None:
-        """Saves twice: the second save has what was not flushed at the first."""
+        """Saves twice, because the first save leaves out what is not flushed yet."""
         for _ in range(2):
             self.transactions.state.save_when_kept()
             self.flush()
@@ -183,7 +183,7 @@ class Bench:
     # --- its end -----------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """As a broker stops."""
+        """Stops as a broker does."""
         self.write_op_messages()
         self.flush()
         self.transactions.save()
@@ -196,12 +196,12 @@ class Bench:
         return Bench(self.directory, self._settings, self._flush_mode, self.clock)
 
     def abandon(self) -> None:
-        """On a disk of a test's own: leaves there what a kill -9 leaves."""
+        """Leaves on the test's own disk what kill -9 leaves."""
         self.files.close()
         self.store.abandon()
 
     def killed(self) -> Bench:
-        """A new broker on what a kill -9 would leave now; this one is dropped."""
+        """A new broker on what kill -9 would leave now. This one is closed."""
         self.files.wait_until_saved()
         copy = self.directory.with_name(self.directory.name + "-killed")
         shutil.copytree(self.directory, copy, ignore=shutil.ignore_patterns("lock"))

@@ -1,5 +1,5 @@
-"""Any sequence of sends, ends, checks, stops and kills. A committed message is delivered once, one that is rolled back
-never. An undecided one is asked about, not too often, and then given up."""
+"""Any sequence of sends, ends, checks, stops and kills. A committed message is delivered once, and a rolled back one
+never. The broker asks about an undecided one a limited number of times, and then gives it up."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ IMMUNITY_S = 20
 
 
 class Event(Enum):
-    """What happens beside sends and ends."""
+    """Steps other than sends and ends."""
 
     CHECK = "check"
     WRITE_OP_MESSAGES = "write op messages"
@@ -33,7 +33,7 @@ class Event(Enum):
 
 @dataclass
 class Transaction:
-    """``unused``: the offsets by which its producer could still end it."""
+    """``unused``: the offsets with which its producer could still end it."""
 
     body: bytes
     decision: int
@@ -42,7 +42,8 @@ class Transaction:
 
 
 Step = Event | tuple[int, bool] | int
-"""Something else, or a send (its decision, and whether it wants to be let alone), or an end of one of those sent."""
+"""An event; or a send, with its decision and whether it asks for immunity from checks; or an end of one of the
+sends."""
 
 STEPS = st.lists(
     st.one_of(
@@ -81,7 +82,7 @@ class Model:
         self.sent.append(transaction)
 
     def end(self, transaction: Transaction) -> None:
-        """Ends it by the newest unused offsets. A producer that does not want to be asked ends it in time."""
+        """Ends it by its newest unused offsets. A producer with immunity ends it in time."""
         if transaction.decision == UNKNOWN or not transaction.unused:
             return
         by = transaction.unused.pop()
@@ -95,7 +96,7 @@ class Model:
             transaction.unused.append(asked)
 
     async def finish(self) -> None:
-        """Every check is answered from now on."""
+        """Answers every check from now on."""
         for _ in range(CHECKS_MAX + 5):
             await self.check()
             for transaction in self.sent:

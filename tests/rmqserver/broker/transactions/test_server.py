@@ -1,4 +1,4 @@
-"""Transactions of a whole broker, over the wire: its tasks, its answers, its files, a kill and a stop."""
+"""Transactions of a whole broker over the wire: its tasks, its answers, its files, a kill and a stop."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def send_half(wire: Wire, body: bytes) -> Command:
 
 
 def ending(half: Command, decision: int) -> EndTransactionHeader:
-    """The request that ends what a producer was answered, or is asked."""
+    """The request that ends a transaction, from the answer to its send or from a check."""
     is_check = half.code == R.CHECK_TRANSACTION_STATE
     return EndTransactionHeader(
         producer_group=GROUP,
@@ -71,7 +71,8 @@ def ending(half: Command, decision: int) -> EndTransactionHeader:
 
 
 def table(path: Path) -> str:
-    """Empty if it is not there: for a moment it has become its copy, and the new one is not in its place."""
+    """The file's text; empty for the moment in which it has been moved to its copy and the new file is not there
+    yet."""
     try:
         return path.read_text()
     except FileNotFoundError:

@@ -100,7 +100,7 @@ def test_end_that_fits_no_half_message_is_refused(start: Start, fields: dict[str
 
 
 def test_message_of_no_transaction_ends_none(start: Start) -> None:
-    """A message that a transaction delivered has its producer group, too."""
+    """A message that a transaction delivered also has its producer group."""
     bench = start()
     bench.end(bench.send_half())
     (message,) = bench.stored("T")
@@ -176,7 +176,7 @@ async def test_another_producer_of_the_group_is_asked_when_the_first_is_gone(sta
 async def test_log_says_once_a_round_and_group_that_nobody_is_there(
     start: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It had a line for each message."""
+    """It used to have a line for each message."""
     bench = start()
     bench.remove_producer(bench.producers[0])
     for group in ("Gone", "Gone", "Other"):
@@ -201,7 +201,7 @@ async def test_young_message_holds_up_those_behind_it_alone(start: Start) -> Non
 
 @pytest.mark.trio
 async def test_immunity_is_no_check_and_ends(start: Start) -> None:
-    """Apache's broker counts each of these looks, and gives the message up before it has asked."""
+    """Apache's broker counts each of these looks, and gives the message up before it has asked about it."""
     bench = start("transactionCheckMax=2")
     bench.send_half(b"one", CHECK_IMMUNITY_TIME_IN_SECONDS="60")
     for _ in range(5):
@@ -246,7 +246,7 @@ def test_end_after_immunity_is_refused_unless_it_answers_a_check(start: Start) -
 
 @pytest.mark.trio
 async def test_every_copy_is_committed_and_the_message_is_delivered_once(start: Start) -> None:
-    """The local transaction took so long that the broker asked twice; all three say the same."""
+    """The local transaction took so long that the broker asked twice. All three answers are the same."""
     bench = start()
     half = bench.send_half(b"one")
     first = (await bench.check())[0]
