@@ -1,4 +1,4 @@
-"""A controller's store that leads, without the controller."""
+"""A leading controller store, without the controller."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rmqserver.controller.controller_store import ControllerName, ControllerStor
 
 
 class LedStore:
-    """``sets`` is what it began with, and what was kept since."""
+    """A store and its state. ``sets`` is the state at the start, with everything that was kept since."""
 
     def __init__(self, store: ControllerStore):
         self.store = store
@@ -30,7 +30,7 @@ class LedStore:
             self.has_ceased.set()
 
     async def keep(self, *events: ControllerEvent) -> None:
-        """Returns when they are kept, or raises what the store says."""
+        """Returns once the events are kept, or raises the store's error."""
         after = apply_all(self.sets, events)
         done = trio.Event()
         outcomes: list[RocketMQError | None] = []
@@ -49,7 +49,7 @@ class LedStore:
 
 @asynccontextmanager
 async def running(store: ControllerStore, name: str = "n0") -> AsyncIterator[LedStore]:
-    """It may lead, or not."""
+    """Runs a store, which may lead or not."""
     found = LedStore(store)
     sets = store.open()
     if sets is not None:

@@ -35,7 +35,7 @@ class Seat:
         self._sent.append(decode_frame_untrusted(frame))
 
     def exchange(self, request: Command) -> Command | None:
-        """The answer; None to what is oneway."""
+        """Returns the answer, or None for a oneway request."""
         cutter: Any = FrameCutter(self._controller.handle_untrusted, self)  # type: ignore[arg-type]
         cutter.feed_untrusted(encode_frame(request))
         return self.take()
@@ -51,7 +51,7 @@ class Seat:
         return answer
 
     def take(self) -> Command | None:
-        """The answer that came last, if it has not been taken."""
+        """The latest answer, if it has not been taken."""
         return self._sent.pop() if self._sent else None
 
     def hang_up(self) -> None:
@@ -59,7 +59,7 @@ class Seat:
 
 
 class HeardNotices:
-    """In the place of the notices: who was told, and of what."""
+    """Replaces the notices, and records which brokers were told what."""
 
     def __init__(self) -> None:
         self.told: list[tuple[BrokerSet, list[str]]] = []
@@ -72,8 +72,8 @@ class HeardNotices:
 
 
 class SaidConnections:
-    """In the place of those that are looked after: a test says whether somebody listens. ``doubted``: of whom it is not
-    known whether they live."""
+    """Replaces the part that checks lost connections: the test says whether somebody listens. ``doubted``: the
+    addresses of brokers that may be dead."""
 
     def __init__(self) -> None:
         self.somebody_listens = False
@@ -99,7 +99,7 @@ class SaidConnections:
 
 
 class SeatedController:
-    """``now_s`` is its clock. ``seat`` makes a connection."""
+    """A controller with ``now_s`` as its clock. ``seat`` makes a connection."""
 
     def __init__(self, disk: Disk, directory: str = "/state", settings: str = ""):
         self.now_s = 0.0
@@ -122,5 +122,5 @@ class SeatedController:
         return Seat(self.controller)
 
     def settle(self) -> None:
-        """Whoever has not been heard of by then is dead."""
+        """Waits until every broker that is not heard of counts as dead."""
         self.now_s += SETTLED_S

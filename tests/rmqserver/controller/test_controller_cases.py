@@ -1,4 +1,4 @@
-"""What a controller decides, case by case; where Apache's decides otherwise, the case says so."""
+"""A controller's decisions, case by case. Where Apache's decides otherwise, the case says so."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ STILL_THERE, NOT_ELECTED, BAD_ID = 2011, 2012, 2014
 
 
 class Trio:
-    """Three replicas, of which the first is the master and the second is in sync with it."""
+    """Three replicas: the first is the master, and the second is in sync with it."""
 
     def __init__(self, settings: str = "") -> None:
         self.disk = RecordingDisk()
@@ -118,7 +118,7 @@ def test_a_master_whose_connection_ends_and_whose_port_is_closed_is_replaced_at_
 
 
 def test_a_master_that_lives_stays_whoever_ended_its_connection(trio: Trio) -> None:
-    """It has its lease, and acknowledges. Apache's controller takes the end of the connection for its death."""
+    """It has its lease and acknowledges messages. Apache's controller takes the end of the connection for its death."""
     trio.seated.connections.somebody_listens = True
     trio.die(1)
     assert trio.seated.connections.doubted == ["h:1"]
@@ -132,7 +132,7 @@ def test_a_master_that_lives_stays_whoever_ended_its_connection(trio: Trio) -> N
 
 
 def test_nor_is_one_of_which_nothing_more_is_known_before_its_time_out(trio: Trio) -> None:
-    """It is frozen, or behind a proxy, or another program has its port: its lease may run."""
+    """The master is frozen, or behind a proxy, or another program has its port. Its lease may still run."""
     trio.seated.connections.somebody_listens = True
     trio.die(1)
     trio.seated.now_s += 8
@@ -179,7 +179,7 @@ def test_nobody_outside_of_the_set_is_elected(trio: Trio) -> None:
 
 
 def test_who_joins_must_live_and_who_stays_need_not(trio: Trio) -> None:
-    """Apache's controller refuses (2006) also a set from which another one is to go."""
+    """Apache's controller refuses (2006) even a set from which only a dead replica is to go."""
     trio.die(3)
     assert trio.alter(1, 2, 3).code == NOT_ALIVE
     trio.beat(3)
@@ -211,7 +211,8 @@ def test_an_unclean_election_is_a_switch() -> None:
 def test_the_longest_log_of_the_last_epoch_then_priority(
     trio: Trio, second: dict[str, int], third: dict[str, int], chosen: int
 ) -> None:
-    """Apache's controller has the difference of offsets in 32 bits, and takes the shorter log of the third case."""
+    """Apache's controller computes the difference of offsets in 32 bits, and takes the shorter log in the third
+    case."""
     assert trio.alter(1, 2, 3).code == 0
     trio.beat(2, **second)
     trio.beat(3, **third)
@@ -229,7 +230,7 @@ def test_an_operator_designates(trio: Trio) -> None:
 
 
 def test_the_first_master_is_one_that_is_known() -> None:
-    """Apache's controller elects whatever id asks first."""
+    """Apache's controller elects the first id that asks, even an unknown one."""
     trio = Trio.__new__(Trio)
     trio.disk, trio.settings = RecordingDisk(), ""
     trio.start()
@@ -244,8 +245,8 @@ def test_the_first_master_is_one_that_is_known() -> None:
 
 
 def test_a_master_that_starts_again_begins_no_term_where_its_old_one_was(trio: Trio) -> None:
-    """Its log may have lost its end. Apache's controller, if it has not noticed the death, lets it go on in its epoch:
-    two logs that differ in one epoch."""
+    """Its log may have lost its end. If Apache's controller has not noticed the death, the master goes on in its old
+    epoch, and two logs differ in one epoch."""
     answer = trio.register(1, "h:1")
     assert (answer.ext["masterBrokerId"], answer.ext["masterEpoch"]) == ("2", "2")
     assert trio.found.sync_state_set == (2,)
@@ -329,7 +330,7 @@ def test_only_the_next_id_is_given_and_a_lost_answer_is_repeated(trio: Trio) -> 
 
 @pytest.mark.parametrize("also_living", [False, True])
 def test_what_runs_is_not_wiped(trio: Trio, also_living: bool) -> None:
-    """With -l Apache's controller wipes the whole set, whatever ids were named; its brokers never come back."""
+    """With -l Apache's controller wipes the whole set, whatever ids were named, and its brokers never come back."""
     before = trio.found
     for ids in (None, "1", "3", "1;2;3", "3;x"):
         assert trio.clean(ids, also_living=also_living).code == NOT_CLEANED
@@ -344,7 +345,7 @@ def test_what_runs_is_not_wiped(trio: Trio, also_living: bool) -> None:
 def test_a_whole_set_that_is_dead_goes(trio: Trio) -> None:
     for broker_id in (2, 3):
         trio.die(broker_id)
-    trio.seated.now_s += 60  # the master, without a scan: it is still the master
+    trio.seated.now_s += 60  # nothing has scanned: the master is still the master
     assert trio.clean(None).code == NOT_CLEANED
     assert trio.clean(None, also_living=True).code == 0
     assert NAME not in trio.seated.controller.sets
@@ -412,7 +413,7 @@ def test_one_controller_is_no_group() -> None:
 
 
 def test_a_set_whose_controller_was_lost_goes_on_behind_the_epochs_of_its_log() -> None:
-    """Its first master leads in no epoch that is older than its log. Apache's controller begins at 1."""
+    """Its first master gets a higher epoch than any in its log. Apache's controller begins at 1."""
     lone = Lone()
     lone.beat(7)
     assert lone.elect().ext["masterEpoch"] == "8"
@@ -425,7 +426,7 @@ def test_a_set_whose_controller_was_lost_goes_on_behind_the_epochs_of_its_log() 
 
 
 class Lone:
-    """The first replica of a set, whose log may be older."""
+    """The first replica of a set, whose log may be older than the set."""
 
     def __init__(self) -> None:
         self.seated = SeatedController(RecordingDisk())

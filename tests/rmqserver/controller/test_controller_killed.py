@@ -1,5 +1,5 @@
-"""A set of our brokers whose controller is killed: they go on, it comes back with the same set, and hands the set
-over."""
+"""The controller of a set is killed. The brokers go on, and the controller comes back with the same set and can elect
+another master."""
 
 from __future__ import annotations
 

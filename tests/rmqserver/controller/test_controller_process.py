@@ -1,4 +1,4 @@
-"""A controller as a process: on its port, told to brokers, killed and started again."""
+"""A controller as a process: its port, its notices to brokers, kill and restart."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NAME = "broker-a"
 
 
 def told(listener: socket.socket) -> Command:
-    """What comes on the first connection."""
+    """The first request on the first connection."""
     connection, _ = listener.accept()
     with connection:
         connection.settimeout(TIMEOUT_S)

@@ -1,4 +1,4 @@
-"""Whatever brokers, operators, time, deaths and restarts do, in any order: what must hold of a controller's state."""
+"""Invariants of a controller's state, whatever brokers, operators, time, deaths and restarts do, in any order."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ BEGINNING: list[tuple[Any, ...]] = [
     ("elect", "a", 1, False),
     ("alter", "a", [1, 2], 0),
 ]
-"""A set with a master, one in sync with it and one that is not."""
+"""Makes a set with a master, one replica in sync with it and one that is not."""
 
 
 class World:
@@ -55,7 +55,7 @@ class World:
         self.disk = RecordingDisk()
         self.settings = settings
         self.masters: dict[tuple[str, int], int | None] = {}
-        """By broker name and epoch, since its set was made."""
+        """The master by broker name and epoch, since the set was made."""
         self.start()
 
     def start(self) -> None:
@@ -183,8 +183,8 @@ class World:
 
 @given(operations=st.lists(OPERATIONS, max_size=40), unclean=st.booleans())
 def test_what_always_holds(operations: list[tuple[Any, ...]], unclean: bool) -> None:
-    """One master an epoch, epochs that only rise, masters out of the in-sync set, nobody elected before it is known who
-    lives, nothing wiped that runs; and the log is the state."""
+    """There is one master an epoch, epochs only rise, masters come from the in-sync set, nobody is elected before the
+    living brokers are known, and no running broker is wiped. The log holds the state."""
     world = World("enableElectUncleanMaster=true" if unclean else "")
     for operation in [*BEGINNING, *operations]:
         world.do(operation)

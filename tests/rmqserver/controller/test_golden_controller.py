@@ -1,5 +1,5 @@
-"""Recorded scenes of real 5.5.0 brokers, clients and a controller, played against ours: the same requests in the same
-order, with the deaths that came between them."""
+"""Recorded scenes of real 5.5.0 brokers, clients and a controller, played against our controller: the same requests in
+the same order, with the deaths in between."""
 
 from __future__ import annotations
 
@@ -29,13 +29,14 @@ DIES_BEFORE = {
     "1001-CONTROLLER_ALTER_SYNC_STATE_SET/19": 1,
     "1004-CONTROLLER_GET_REPLICA_INFO/30": 2,
 }
-"""Which broker was killed, and before what."""
+"""The broker that was killed before each of these exchanges."""
 
 EPOCHS_LEAPT = {"1006-CONTROLLER_GET_SYNC_STATE_DATA/03": 2, "1004-CONTROLLER_GET_REPLICA_INFO/30": 2}
-"""Where Apache's controller began three terms of nobody, one a try, and ours begins one."""
+"""Exchanges before which Apache's controller began three epochs without a master, one for each try, and ours begins
+one."""
 
 WITH_A_PHANTOM = {"1002-CONTROLLER_ELECT_MASTER/06", "1002-CONTROLLER_ELECT_MASTER/07"}
-"""Apache's controller had given id 8 to a replica that never was (1013/04)."""
+"""Exchanges after Apache's controller had given id 8 to a replica that never existed (1013/04)."""
 
 NOT_OURS = {
     "1013-CONTROLLER_APPLY_BROKER_ID/04": "ours gives away the next id alone",
@@ -51,7 +52,7 @@ def scene(name: str) -> list[ControllerExchange]:
         for each in controller_exchanges()
         if each.scene == name
         and each.request.code != R.GET_BROKER_EPOCH_CACHE
-        and (each.answer is None or each.answer.code != 2007)  # of a follower: ours always leads
+        and (each.answer is None or each.answer.code != 2007)  # no answer of a follower: ours always leads
     ]
 
 
@@ -64,7 +65,7 @@ def test_it_answers_as_a_real_one(name: str) -> None:
 
 
 class Stage:
-    """Brokers live from their first 1003 on until they are killed, and are heard of before every exchange."""
+    """A broker lives from its first 1003 until it is killed, and sends a heartbeat before every exchange."""
 
     def __init__(self) -> None:
         self.seated = SeatedController(RecordingDisk())
@@ -104,7 +105,7 @@ class Stage:
             self.compared += 1
 
     def give_id(self, ext: dict[str, str]) -> None:
-        """Of equal exchanges one was kept: a 1013 may be missing."""
+        """Of equal exchanges only one was kept, so a 1013 may be missing."""
         header = ApplyBrokerIdHeader(
             cluster_name=ext["clusterName"],
             broker_name=ext["brokerName"],
@@ -159,7 +160,7 @@ class Stage:
 
 
 def check_config(ours: Command, theirs: Command) -> None:
-    """Apache's ran inside of a nameserver, which adds its own."""
+    """Apache's controller ran inside a nameserver, which adds settings of its own."""
     known, wanted = (java_properties.parse_untrusted(each.body) for each in (ours, theirs))
     assert known.keys() == wanted.keys() - {"enableControllerInNamesrv", "kvConfigPath"}
     own = {key for key in known if "Path" in key or "DLeger" in key or "Home" in key} | {

@@ -1,4 +1,4 @@
-"""Of whom a controller knows that he is dead, because his machine says that nobody listens."""
+"""A controller knows that a broker is dead when its machine says that nobody listens on its port."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def test_a_closed_port_is_refused_and_an_open_one_is_not() -> None:
 
 @pytest.mark.trio
 async def test_silence_is_no_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine that is gone, or cut off, answers nothing."""
+    """A machine that is off or cut off answers nothing."""
 
     async def nothing(address: str) -> trio.SocketStream:
         raise TimeoutError("no connection in 3 s")
@@ -53,7 +53,7 @@ async def test_of_a_name_all_addresses_must_refuse(
 
 
 async def looked_after(where: Callable[[], str | None], has_begun: Callable[[], None] = lambda: None) -> list[str]:
-    """What became of it: "dead", or nothing."""
+    """Returns ["dead"] if it was found dead, or nothing."""
     became: list[str] = []
     connections = LostConnections()
     async with trio.open_nursery() as nursery:
@@ -76,7 +76,7 @@ async def looked_after(where: Callable[[], str | None], has_begun: Callable[[], 
             nursery.cancel_scope.cancel()
 
         connections.look_after(count, dead)
-    connections.look_after(where, dead)  # at the end of a controller: nobody is looked after any more
+    connections.look_after(where, dead)  # the controller has ended: nothing is looked after
     return became
 
 

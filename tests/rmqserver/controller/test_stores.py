@@ -1,4 +1,4 @@
-"""What a controller may expect of its store, of each kind: the log of one that is alone, etcd in memory, and a real
+"""What a controller may expect of each kind of store: the log of a single controller, etcd in memory, and a real
 etcd."""
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tests.rmqserver.controller.leading import leading, running
 from tests.rmqserver.controller.quorum.etcd_in_memory import EtcdInMemory, Line, trio_ms
 
 MakeStore = Callable[[trio.Nursery], ControllerStore]
-"""A store of the same state each time."""
+"""Makes a store over the same state each time."""
 
 pytestmark = pytest.mark.trio
 
@@ -50,7 +50,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def clock(kind: str) -> Clock | None:
-    """A test that takes it runs by it; None: by the real one."""
+    """The clock of a test that takes this fixture; None for the real clock."""
     return None if kind == "etcd" else MockClock(autojump_threshold=0)
 
 
@@ -69,7 +69,7 @@ def make_store(kind: str, tmp_path: Path) -> Iterator[MakeStore]:
 
 
 async def test_what_was_kept_is_there(make_store: MakeStore, clock: object) -> None:
-    """For whoever leads next: every kind of event, one at a time and several in one decision."""
+    """The next leader finds every kind of event, kept one at a time or several in one decision."""
     later: list[tuple[ControllerEvent, ...]] = [
         (BrokerIdApplied("c", OTHER, "h:1", 1, "h:1;1"), MasterElected(OTHER, 1)),
         (BrokerAddressUpdated(NAME, 2, "other:2"), MasterElected(NAME, None)),
@@ -96,7 +96,7 @@ async def test_what_was_kept_is_there(make_store: MakeStore, clock: object) -> N
 
 
 async def test_one_leads(make_store: MakeStore, clock: object) -> None:
-    """Another one fails at once, or follows until the first has ended, and then knows what that has kept."""
+    """A second store fails at once, or follows until the first has ended, and then has what the first has kept."""
     async with trio.open_nursery() as nursery, leading(make_store(nursery)) as first:
         assert first.store.is_leading
         other = make_store(nursery)
@@ -129,7 +129,7 @@ async def test_many_decisions_do_not_make_it_larger(make_store: MakeStore, clock
 
 
 async def _size(store: ControllerStore, tmp_path: Path) -> int:
-    """In bytes of the log, or in keys."""
+    """The size of the log in bytes, or the number of keys."""
     if isinstance(store, QuorumStore):
         return len(await store._etcd.get_all("/rmqserver/g/"))
     return (tmp_path / "state/controller.log").stat().st_size

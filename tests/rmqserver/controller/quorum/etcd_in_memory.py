@@ -1,6 +1,6 @@
-"""A second implementation of what is asked of etcd: revisions, conditions and leases, in memory and by trio's clock.
-``test_etcd.py`` holds it to what a real etcd does. Each client of it has a line of its own, which can be cut, lose
-requests, lose answers, and bring requests late."""
+"""A second implementation of the etcd calls that we use: revisions, conditions and leases, in memory and on trio's
+clock. ``test_etcd.py`` holds it to what a real etcd does. Each client has a line of its own, which can be cut, lose
+requests, lose answers, and deliver requests late."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TIMEOUT_S = 1.0
 
 
 def trio_ms() -> int:
-    """The clock of a store's lease, where trio's own jumps."""
+    """The clock of a store's lease in tests where trio's clock jumps."""
     return int(trio.current_time() * 1000)
 
 
@@ -28,14 +28,14 @@ def trio_ms() -> int:
 class EtcdInMemory:
     revision: int = 1
     rows: dict[str, tuple[KeyValue, int]] = field(default_factory=dict)
-    """With the lease of each, 0 for none."""
+    """Each key's value, and its lease; 0 for none."""
     lease_ends_s: dict[int, tuple[float, int]] = field(default_factory=dict)
-    """With its time to live in seconds."""
+    """Each lease's end, and its time to live in seconds."""
     last_lease: int = 0
     watches: list[tuple[str, Callable[[], None]]] = field(default_factory=list)
-    """Keys, and what is to be called once when they change."""
+    """Keys, and the function to call once when the key changes."""
     changed_at: dict[str, int] = field(default_factory=dict)
-    """Revisions, by key."""
+    """The revision of each key's last change."""
     clock_s: Callable[[], float] = trio.current_time
 
     def end_leases(self) -> None:
@@ -90,7 +90,7 @@ class EtcdInMemory:
         return TxnResult(True, self.revision)
 
     def watch(self, key: str, revision: int, tell: Callable[[], None]) -> None:
-        """Calls it once, when the key has changed since that revision; maybe at once."""
+        """Calls ``tell`` once, when the key has changed since that revision; maybe at once."""
         if self.changed_at.get(key, 0) > revision:
             tell()
         else:
@@ -117,7 +117,7 @@ class Mishap(Enum):
     REQUEST_LOST = auto()
     ANSWER_LOST = auto()
     REQUEST_LATE = auto()
-    """It arrives when its sender has long given up."""
+    """The request arrives long after its sender has given up."""
 
 
 class Line:
@@ -126,7 +126,7 @@ class Line:
     def __init__(self, etcd: EtcdInMemory, nursery: trio.Nursery):
         self.is_cut = False
         self.next_mishap: Callable[[str], Mishap] = lambda call: Mishap.NONE
-        """By the name of the call."""
+        """Takes the name of the call."""
         self.late_s = 3 * TIMEOUT_S
         self._etcd = etcd
         self._nursery = nursery

@@ -1,4 +1,4 @@
-"""What we rely on etcd for: the same of ours in memory and of a real one."""
+"""What we rely on etcd for: our etcd in memory and a real one behave the same."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def clock(kind: str) -> Clock | None:
-    """A test that takes it runs by it; None: by the real one."""
+    """The clock of a test that takes this fixture; None for the real clock."""
     return None if kind == "etcd" else MockClock(autojump_threshold=0)
 
 
@@ -99,7 +99,7 @@ async def test_a_key_that_changes_is_told_of_at_once(open_etcd: OpenEtcd, clock:
         nothing = await etcd.txn([KeyCondition("a", Revision.CREATE, 0)], [], otherwise=["a"])
         assert nothing.revision == made.revision
         began_s = trio.current_time()
-        await etcd.changed("a", made.revision - 1, 60)  # before anybody asked
+        await etcd.changed("a", made.revision - 1, 60)  # the change came before the watch
         for change in (lambda: etcd.txn([], [KeyPut("a", b"2", lease)]), lambda: etcd.revoke(lease)):
             seen = await etcd.txn([KeyCondition("a", Revision.CREATE, 0)], [], otherwise=["a"])
             has_returned = trio.Event()
@@ -117,7 +117,7 @@ async def test_a_key_that_changes_is_told_of_at_once(open_etcd: OpenEtcd, clock:
 
 
 async def test_all_keys_of_a_prefix(open_etcd: OpenEtcd, clock: object) -> None:
-    """More than come at a time, in order, and none of the neighbours."""
+    """More keys than one answer holds, in order, and none of the neighbours."""
     names = [f"x/{number:05d}" for number in range(PAGE_KEYS + 20)] + ["x/ü", "x0", "x", "w/"]
     async with open_etcd() as etcd:
         for at in range(0, len(names), 100):

@@ -1,4 +1,4 @@
-"""Members of etcd that do not answer, or answer nonsense: an error that names them, and the next one is asked."""
+"""Members of etcd that do not answer, or answer nonsense: the error names them, and the next one is asked."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _REFUSED = (
 )
 _CHUNK = b"%x\r\n%s\r\n0\r\n\r\n" % (len(_REFUSED), _REFUSED)
 REFUSAL = b"HTTP/1.1 404 Not Found\r\nTransfer-Encoding: chunked\r\n\r\n" + _CHUNK
-"""As 3.4 writes it, with the trailer in the body."""
+"""As etcd 3.4 writes it, with the trailer in the body."""
 
 
 def ok(body: bytes) -> bytes:
@@ -33,7 +33,8 @@ GOOD = ok(b'{"header":{"revision":"7"},"ID":"12","TTL":"5"}')
 
 @asynccontextmanager
 async def member(answer: bytes | Callable[[bytes], bytes] | None) -> AsyncIterator[str]:
-    """The URL of one that always says this, or that to a request; None: nothing."""
+    """The URL of a member that always answers ``answer``, or what that returns for a request; with None it never
+    answers."""
 
     async def serve(stream: trio.SocketStream) -> None:
         request = b""

@@ -1,6 +1,6 @@
-"""Three controllers over one etcd whose lines are cut, lose requests and answers, and bring requests late, while the
-controllers end and come back: what was told to be kept is there, once, and no two of them lead. By seeds, on a clock
-that jumps. Broken variants show that this would be seen."""
+"""Three controllers over one etcd, whose lines are cut, lose requests and answers, and deliver requests late, while the
+controllers end and come back. Everything that was reported kept is there, once, and no two controllers lead. The runs
+are seeded, on a clock that jumps. Broken variants show that a violation would be seen."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class World:
         self.etcd = EtcdInMemory()
         self.make_line, self.make_store = line, store
         self.kept: dict[int, str] = {}
-        """By the id that was given away, to whom."""
+        """The controller's code by the broker id that it gave away."""
         self.led: dict[int, LedStore] = {}
-        """The controllers that run."""
+        """The controllers that are running."""
         self.terms = 0
         self.lost = 0
 
@@ -67,7 +67,7 @@ class World:
                     nursery.start_soon(self._live, number, nursery)
 
     async def _live(self, number: int, nursery: trio.Nursery) -> None:
-        """A controller's lives, one after the other."""
+        """Runs a controller's lives, one after the other."""
         while True:
             line = self.make_line(self.etcd, nursery)
             line.next_mishap = lambda call: self.rng.choice(MISHAPS)
@@ -89,7 +89,7 @@ class World:
             line.is_cut = False
 
     async def _decide(self, led: LedStore, number: int) -> None:
-        """Gives away the next id, as long as it leads."""
+        """Gives away the next id, again and again while it leads."""
         while True:
             await trio.sleep(self.rng.uniform(0, 0.5))
             self._check_leaders()
@@ -129,7 +129,7 @@ NAMED = (ControllerName("n1", "127.0.0.1:n1"), ControllerName("n2", "127.0.0.1:n
 
 @pytest.mark.trio
 async def test_another_one_leads_as_soon_as_the_leader_has_ended(autojump_clock: object) -> None:
-    """It does not wait until it looks again, and all know at once who leads."""
+    """The others do not wait for their next look, and all know at once who leads."""
     etcd, scope, leads = EtcdInMemory(), trio.CancelScope(), trio.Event()
 
     async def lead_first(store: QuorumStore) -> None:
@@ -156,7 +156,8 @@ async def test_another_one_leads_as_soon_as_the_leader_has_ended(autojump_clock:
 
 @pytest.mark.trio
 async def test_who_has_slept_does_not_lead(autojump_clock: object) -> None:
-    """The clock of its timers, which is trio's, stood still meanwhile; etcd's did not, and another one may lead."""
+    """The clock of its timers, which is trio's, stood still meanwhile. Etcd's clock did not, so another controller may
+    lead."""
     slept_ms = 0
     async with trio.open_nursery() as nursery:
         line = Line(EtcdInMemory(), nursery)
@@ -171,7 +172,7 @@ async def test_who_has_slept_does_not_lead(autojump_clock: object) -> None:
 
 
 class WithoutConditions(Line):
-    """Two that believe to lead both write."""
+    """Two controllers that believe they lead both write."""
 
     async def txn(self, conditions: Sequence[KeyCondition], *args: Any, **more: Any) -> TxnResult:
         is_decision = len(conditions) > 1
@@ -179,7 +180,7 @@ class WithoutConditions(Line):
 
 
 class SilenceIsConsent(Line):
-    """What was not answered is taken for done."""
+    """A request without an answer counts as done."""
 
     async def txn(self, conditions: Sequence[KeyCondition], *args: Any, **more: Any) -> TxnResult:
         try:
@@ -189,14 +190,14 @@ class SilenceIsConsent(Line):
 
 
 class SentAgainUnread(Line):
-    """The head is not compared: a request that comes late takes back what was decided since."""
+    """The head is not compared, so a late request undoes later decisions."""
 
     async def txn(self, conditions: Sequence[KeyCondition], *args: Any, **more: Any) -> TxnResult:
         return await super().txn(conditions[:1], *args, **more)
 
 
 class LeadsOn(QuorumStore):
-    """Does not look at the clock."""
+    """Ignores the clock."""
 
     @property
     def is_leading(self) -> bool:

@@ -1,4 +1,4 @@
-"""Two whole controllers over one etcd in memory: who answers what, and when."""
+"""Two whole controllers over one etcd in memory: which one answers, what, and when."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TTL_S = 5
 
 
 class Running:
-    """A controller that runs. ``stop`` it as a process that is asked to end."""
+    """A running controller. ``stop`` ends it as a process that is asked to end."""
 
     def __init__(self, number: int, etcd: EtcdInMemory, nursery: trio.Nursery):
         self.me = ControllerName(f"n{number}", f"10.0.0.{number}:9878")
@@ -100,7 +100,7 @@ def applied(broker_id: int) -> ApplyBrokerIdHeader:
 
 @asynccontextmanager
 async def two() -> AsyncIterator[tuple[Running, Running]]:
-    """The first leads."""
+    """Two controllers; the first one leads."""
     etcd = EtcdInMemory()
     async with trio.open_nursery() as nursery:
         first = Running(0, etcd, nursery)
@@ -142,7 +142,7 @@ async def test_a_decision_is_answered_when_it_is_kept_and_in_its_turn(autojump_c
 
 
 async def test_nobody_is_told_that_it_is_master_while_an_election_is_kept(autojump_clock: object) -> None:
-    """Else a lease would be renewed behind the decision that ends it."""
+    """Otherwise a lease could be renewed after the decision that ends it."""
     async with two() as (first, _):
         for broker_id in (1, 2):
             assert (await first.apply(broker_id)).code == 0
@@ -192,7 +192,7 @@ async def test_an_answer_that_is_lost_is_found_out(autojump_clock: object) -> No
 
 
 async def test_nobody_is_elected_before_it_is_known_who_lives(autojump_clock: object) -> None:
-    """By a controller that has just begun to lead, however long it has followed."""
+    """A controller that has just begun to lead elects nobody, however long it has followed."""
     async with two() as (first, second):
         for broker_id in (1, 2):
             assert (await first.apply(broker_id)).code == 0
