@@ -1,4 +1,4 @@
-"""Requests that go wrong because somebody asked for it."""
+"""Requests that fail because somebody asked for it."""
 
 from __future__ import annotations
 

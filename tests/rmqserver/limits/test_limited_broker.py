@@ -1,4 +1,5 @@
-"""A real broker whose limits are set while it runs: what is past one is refused or closed, and nobody else is."""
+"""A real broker whose limits are set while it runs: requests and connections past a limit are refused or closed, and no
+others."""
 
 from __future__ import annotations
 
@@ -49,7 +50,7 @@ def change(admin: Wire, **settings: str) -> Command:
 
 
 def is_served(wire: Wire) -> bool:
-    """False if it was closed."""
+    """Whether the broker still answers; False if it closed the connection."""
     try:
         return wire.ask(RequestCode.GET_BROKER_RUNTIME_INFO).code == 0
     except (EOFError, OSError):
@@ -96,7 +97,7 @@ def test_the_nameserver_of_a_standalone_has_the_limit_too(limited: Server, admin
 
 
 def test_requests_in_flight(limited: Server, admin: Wire, fresh: Callable[[str], str]) -> None:
-    """Held pulls are in flight; what is answered at once, refused, or oneway is not."""
+    """Held pulls are in flight. Requests that are answered at once, refused, or oneway are not."""
     topic = fresh("InFlight")
     admin.create_topic(topic, 1)
     assert change(admin, maxRequestsInFlightPerConnection="2").code == 0
@@ -138,7 +139,7 @@ def test_bytes_received_and_not_served(limited: Server, admin: Wire) -> None:
 
 
 def test_bytes_answered_and_not_read(limited: Server, admin: Wire, fresh: Callable[[str], str]) -> None:
-    """Eight held pulls that one message of 3 MB wakes at once: 24 MB, of which the kernel takes some."""
+    """One message of 3 MB wakes eight held pulls at once: 24 MB, of which the kernel takes some."""
     topic = fresh("Unread")
     admin.create_topic(topic, 1)
     for queue_offset, limit in enumerate((None, str(1 << 20))):
@@ -146,7 +147,7 @@ def test_bytes_answered_and_not_read(limited: Server, admin: Wire, fresh: Callab
             assert change(admin, maxUnreadBytesPerConnection=limit).code == 0
         with Wire(limited.broker_addr) as late:
             late.send(pull(topic, hold_ms=60_000, queue_offset=queue_offset) * 8)
-            assert is_served(late)  # all of them have come
+            assert is_served(late)  # all eight pulls have arrived
             assert admin.exchange(send(topic, body=bytes(3 << 20))).code == 0
             if limit is None:
                 assert [late.receive().code for _ in range(8)] == [0] * 8
@@ -183,7 +184,7 @@ def test_the_rates_of_topics(limited: Server, admin: Wire, fresh: Callable[[str]
         ("maxReceivedBytesPerConnection", "1000"),
         ("maxUnreadBytesPerConnection", "0"),
         ("maxSendRatePerTopic", "often"),
-        ("maxRequestRatePerUser", "5"),  # nobody is asked
+        ("maxRequestRatePerUser", "5"),  # authentication is off
     ],
 )
 def test_a_bad_limit_is_refused_and_never_passed_over(admin: Wire, key: str, value: str) -> None:

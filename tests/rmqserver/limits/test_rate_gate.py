@@ -23,7 +23,7 @@ class Limits:
 
 
 class Caller:
-    """What the gate wants of a connection."""
+    """What the gate needs of a connection."""
 
     peer = "127.0.0.1:5"
     rests = 0
@@ -46,7 +46,7 @@ def pull(topic: str) -> Request[Any]:
 
 
 def answers(gate: RateGate, *requests: Request[Any], user: str | None = None) -> list[int]:
-    """0 for each that passes."""
+    """The code of each answer; 0 for a request that passes."""
     caller, codes = Caller(), []
     for request in requests:
         try:

@@ -1,4 +1,4 @@
-"""``--metrics-port``: what Prometheus and an orchestrator see of a running server."""
+"""``--metrics-port``: the pages that Prometheus and an orchestrator read of a running server."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ def got(addr: str, path: str, method: str = "GET") -> tuple[int, str]:
 
 
 def beat(wire: Wire, group: str, topic: str) -> None:
-    """A consumer's heartbeat, with which its group comes to be."""
+    """Sends a consumer's heartbeat, which creates its group."""
     data = ConsumerData(group_name=group, subscription_data_set=[SubscriptionData(topic=topic, sub_version=1)])
     body = fastjson.dumps(Heartbeat(client_id="me", consumer_data_set=[data]))
     assert wire.ask(RequestCode.HEART_BEAT, {}, body).code == 0
 
 
 def metrics(server: Server) -> dict[str, float]:
-    """Values by name and sorted labels, without those that every sample has."""
+    """Values by name and sorted labels, without the labels that every sample has."""
     status, text = get(server, "/metrics")
     assert status == 200
     found = {}

@@ -1,5 +1,5 @@
-"""A slave that acts for its master, as a nameserver shows it: what a real 5.5.0 answered while a master was killed,
-played against ours, and who is told of it."""
+"""A slave that acts for its master, at the nameserver: the answers of a real 5.5.0 while a master was killed, played
+against ours; and notices to the other brokers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SLAVE_ACTS = (
     b'"enableActingMaster":true}],"filterServerTable":{},"queueDatas":[{"brokerName":"broker-a","perm":4,'
     b'"readQueueNums":1024,"topicSysFlag":0,"writeQueueNums":1024}]}'
 )
-"""As the real one told the route of a topic; of BenchmarkTest, which both register."""
+"""The route as the real nameserver gave it, for the topic BenchmarkTest, which both brokers register."""
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def test_it_answers_as_a_real_one(namesrv: Server) -> None:
 
 
 class Broker:
-    """One that registers, and listens to what nameservers tell it."""
+    """A broker that registers, and listens to notices of nameservers."""
 
     def __init__(self, stack: ExitStack, namesrv: Server, name: str, broker_id: int, *, acts: bool = True):
         self.peer = stack.enter_context(Peer(lambda request: None))

@@ -1,5 +1,4 @@
-"""Requests that a real nameserver answered, sent to ours byte for byte, in an order in which the tables are the
-same."""
+"""Requests that a real nameserver answered, sent to ours byte for byte, in an order that gives both the same tables."""
 
 from __future__ import annotations
 
@@ -49,7 +48,7 @@ def add_topic(wire: Wire, topic: str, queue_nums: int) -> None:
 
 @pytest.mark.parametrize("second", [False, True], ids=["json", "binary"])
 def test_brokers_come_and_go(wire: Wire, second: bool) -> None:
-    """A master, then its slave, then the slave unregisters."""
+    """A master registers, then its slave; then the slave unregisters."""
 
     def name(code_name: str, json: int, binary: int) -> str:
         return f"{code_name}/{binary if second else json:02d}"
@@ -77,7 +76,7 @@ def test_routes_of_topics_that_are_not_there_and_of_one_that_is(wire: Wire) -> N
 
 
 def test_lists_hold_what_apaches_hold(wire: Wire) -> None:
-    """Apache's are in the order of a hash map."""
+    """Apache's lists are in the order of a hash map."""
     play(wire, "103-REGISTER_BROKER/01")
     for name in ("304-GET_SYSTEM_TOPIC_LIST_FROM_NS/01", "304-GET_SYSTEM_TOPIC_LIST_FROM_NS/02"):
         exchange = golden.exchange(name)
@@ -93,7 +92,7 @@ def test_lists_hold_what_apaches_hold(wire: Wire) -> None:
 
 
 def register(wire: Wire, topics: Iterable[str]) -> None:
-    """The master, with these topics and no other."""
+    """Registers the master with exactly these topics."""
     table = {topic: TopicConfig(topic_name=topic) for topic in topics}
     body = RegisterBrokerBody(
         topic_config_serialize_wrapper=TopicConfigs(data_version=DataVersion(timestamp=1), topic_config_table=table)
@@ -172,7 +171,7 @@ def test_settings(wire: Wire) -> None:
 @pytest.mark.parametrize("number", ["01", "02"])
 def test_a_changed_table_is_asked_for(wire: Wire, number: str) -> None:
     exchange = golden.exchange(f"322-QUERY_DATA_VERSION/{number}")
-    assert wire.exchange(exchange.request).ext == {"changed": "true"}  # no broker is known
+    assert wire.exchange(exchange.request).ext == {"changed": "true"}  # no broker is registered
     play(wire, "103-REGISTER_BROKER/01")
     answer = wire.exchange(exchange.request)
     assert exchange.answer is not None
@@ -191,7 +190,7 @@ def test_write_permission_is_counted(wire: Wire) -> None:
 
 
 def test_routes_are_standard_json_only_for_those_who_take_it(wire: Wire) -> None:
-    """Clients before 4.9.4 read fastjson's unquoted keys; the cluster's addresses are always written so."""
+    """Clients before 4.9.4 read fastjson's unquoted keys, and cluster info is always written with them."""
     play(wire, "103-REGISTER_BROKER/01")
     header = RouteHeader(topic="BenchmarkTest")
     asked = {
@@ -209,7 +208,7 @@ def test_routes_are_standard_json_only_for_those_who_take_it(wire: Wire) -> None
         121: True,
     }
     assert b'{0:"127.0.0.1:10911"}' in asked[400].body
-    assert b" " not in asked[400].body  # the Go client cuts addresses out by hand
+    assert b" " not in asked[400].body  # the Go client cuts the addresses out by hand
     assert msgspec.json.decode(asked[401].body)
 
 

@@ -17,7 +17,7 @@ VERSION = '{"counter":3,"stateVersion":1,"timestamp":1700000000000}'
 MAPPING = {"bname": "a", "currIdMap": {"0": 0}, "topic": "S", "totalQueues": 2}
 
 
-# What a 5.5.0 broker with compressedRegister=true sent.
+# The body that a 5.5.0 broker with compressedRegister=true sent.
 OF_APACHE = base64.b64decode(
     "eNqNUd9PwjAQbvwHfDc+LNNoTFApDoa8sa38CNuKa50SYy6T1EBgoN2IMcT/3RbDA06QXntN7r777vIdQqi+NIfzxSwX0myUS2aWJ7mIhczG89"
     "kqkI9ToYLpm9nA9m21YlsY16yb8hdC6FC9UhTcARsw4FEzZNBp+i3gtN91DaysZrBu2PYJ8GbbWOqac0fMhqM0kROueA1crlg/rgg94s6DShl1"
@@ -28,7 +28,7 @@ OF_APACHE = base64.b64decode(
 
 
 def compressed(*parts: int | str) -> bytes:
-    """Numbers as four bytes, texts with their length in front."""
+    """Compresses numbers as four bytes, and texts with their length in front."""
     out = b""
     for part in parts:
         out += part.to_bytes(4, "big", signed=True) if isinstance(part, int) else compressed_text(part)

@@ -1,4 +1,4 @@
-"""The rules of registration, tried by hand with a clock that the test moves."""
+"""The rules of registration, on a table whose clock the test moves."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Peer:
 
 
 class Table(RouteTable):
-    """A table with its own time in ``now_s``."""
+    """A table with a clock of its own, ``now_s``."""
 
     def __init__(self, **settings: str):
         self.now_s = 1000.0
@@ -39,7 +39,7 @@ def broker(
     state_version: int = 0,
     **more: Any,
 ) -> RegisteredBroker:
-    """``topics`` are names and permissions."""
+    """``topics`` maps names to permissions."""
     configs = {
         topic: TopicConfig(topic_name=topic, perm=perm)
         for topic, perm in ({"T": 6, "U": 6} if topics is None else topics).items()
@@ -92,7 +92,7 @@ def test_a_slave_learns_its_master_and_says_nothing_of_topics() -> None:
 
 
 def test_the_first_registration_with_one_topic_is_refused() -> None:
-    """Apache takes it for the update of one topic by a broker that it does not know."""
+    """Apache's nameserver takes it for an update of one topic by an unknown broker."""
     table = Table()
     assert table.register(broker(topics={"T": 6}), None) is None
     assert table.route("T") is None
@@ -156,7 +156,7 @@ def test_a_broker_that_is_not_heard_of_goes(timeout_ms: int | None, lives_s: flo
 
 
 def test_a_closed_connection_takes_its_brokers_with_it() -> None:
-    """But not a broker that has registered by another connection since."""
+    """A broker that has since registered over another connection stays."""
     table, first, second = Table(), Peer(), Peer()
     for name in ("a", "b"):
         table.register(broker(name), first)
@@ -169,8 +169,8 @@ def test_a_closed_connection_takes_its_brokers_with_it() -> None:
 
 
 def test_of_two_masters_of_one_name_the_last_to_register_counts() -> None:
-    """As seen of Apache's: they take each other's place every thirty seconds; what the one that has no place does when
-    it ends, takes nothing from the other."""
+    """As observed with Apache's: the two take each other's place every thirty seconds. When the displaced one ends, the
+    other loses nothing."""
     table, first, second = Table(), Peer(), Peer()
     table.register(broker(addr="x:1"), first)
     assert table.displaced() == []
@@ -255,7 +255,7 @@ def test_the_smallest_slave_acts_as_master_where_both_sides_want_it() -> None:
     table.unregister(BrokerKey("c", "a-0:1"), "a")
     assert addrs(table) == {"a": {0: "a-2:1", 3: "a-3:1"}}
     assert perms(table, "T") == {"a": 4}
-    # Its own registrations count now, and give no permission to write.
+    # Its own registrations count now, but give no permission to write.
     table.register(broker(id=2, enable_acting_master=True, counter=1, topics={"T": 6, "N": 6}), None)
     assert perms(table, "N") == {"a": 4}
     table.register(broker(id=0, enable_acting_master=True, counter=2), None)

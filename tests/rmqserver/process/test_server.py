@@ -25,7 +25,7 @@ StartStandalone = Callable[..., Server]
 
 @pytest.fixture
 def cold(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The servers of the test are new interpreters, as their users start them."""
+    """The test's servers are new interpreters, as with real users."""
     monkeypatch.setattr(servers, "IS_COLD", True)
 
 
@@ -35,7 +35,7 @@ def master_addr(namesrv_addr: str, broker: str = "broker-a") -> str | None:
 
 
 def fails(*args: str | Path) -> tuple[int, str]:
-    """Exit status and standard error of a server that cannot start."""
+    """Runs a server that cannot start; returns its exit status and standard error."""
     done = subprocess.run(
         [sys.executable, "-m", "rmqserver", *map(str, args)],
         stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False,
@@ -82,7 +82,7 @@ def test_the_route_of_a_topic_is_there_when_its_creation_is_answered(
 
 
 def test_the_permission_of_the_broker_bounds_that_of_its_topics(start_standalone: StartStandalone) -> None:
-    """Nameservers take only a newer table of topics, so the table has to change with the setting."""
+    """Nameservers accept only a newer table of topics, so its version must change with the setting."""
     server = start_standalone()
     with Wire(server.broker_addr) as wire, Wire(server.namesrv_addr) as namesrv_wire:
         assert wire.ask(RequestCode.UPDATE_BROKER_CONFIG, body=b"brokerPermission=4\n").code == 0
@@ -137,9 +137,8 @@ def test_a_start_logs_what_was_opened_and_what_is_promised(start_standalone: Sta
 
 @pytest.mark.usefixtures("cold")
 def test_a_write_that_failed_shows_in_the_exit_status(start_standalone: StartStandalone) -> None:
-    """A limit on the size of files stands for a full or broken disk. The mark stays, because the next start must check
-    the store. The limit also holds for standard error, which Python flushes last: a failure there is not the
-    store's."""
+    """A limit on file sizes stands for a full or broken disk. The mark stays, because the next start must check the
+    store. The limit also holds for standard error, which Python flushes last; a failure there is not the store's."""
     server = start_standalone()
     send = SendHeaderV2(topic="TBW102", queue_id=0, born_timestamp=1)
     with Wire(server.broker_addr) as wire:

@@ -1,4 +1,5 @@
-"""The hot loop over real sockets: frames cut anywhere, order, back-pressure, limits, and who is told of a close."""
+"""The hot loop over real sockets: frames cut anywhere, order, back-pressure, limits, and notices of closed
+connections."""
 
 from __future__ import annotations
 
@@ -190,7 +191,7 @@ CLIENT_HELLO = bytes.fromhex("16030100c8010000c40303") + bytes(194)
 
 
 def test_a_tls_client_gets_an_alert_and_the_log_says_what_to_switch(caplog: pytest.LogCaptureFixture) -> None:
-    """The connection was closed without a byte, and without a line at the default log level."""
+    """The connection used to be closed without a byte, and without a line at the default log level."""
     with echo_loop() as (loop, service, port):
 
         async def job() -> None:
@@ -212,7 +213,7 @@ def test_a_tls_client_gets_an_alert_and_the_log_says_what_to_switch(caplog: pyte
         with caplog.at_level(logging.INFO):
             in_loop(loop, job)
         assert len(service.closed) == 4
-        (line,) = [record.getMessage() for record in caplog.records]  # once, however many come
+        (line,) = [record.getMessage() for record in caplog.records]  # one line, however many clients come
         assert f"protocol=TLS service=echo port={port} peer=127.0.0.1:" in line
         assert "switch it off in the client" in line
 
@@ -227,7 +228,7 @@ def test_a_tls_client_gets_an_alert_and_the_log_says_what_to_switch(caplog: pyte
 def test_an_http_request_is_told_where_to_go(
     request_line: bytes, answer: bytes, logged: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """In the log, and a client of HTTP/1 in its own words as well."""
+    """The log says it, and a client of HTTP/1 also gets an answer in its own protocol."""
     with echo_loop() as (loop, service, port):
 
         async def job() -> None:
@@ -247,7 +248,7 @@ def test_an_http_request_is_told_where_to_go(
 
 
 class Cipher:
-    """A pump that turns every byte round, and has a greeting to send before any frame."""
+    """A pump that inverts every byte, and has a greeting to send before any frame."""
 
     def __init__(self) -> None:
         self.wants_to_write = False
@@ -265,7 +266,7 @@ class Cipher:
 
 
 def test_another_pump_stands_between_socket_and_frames() -> None:
-    """As TLS does: it writes of its own accord, and what arrives is a frame only after it went through."""
+    """Like TLS, the pump writes by itself, and received bytes become frames only after it has decoded them."""
     loop, service = Loop(), Echo()
     with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname()) as peer:
         accepted, _ = listener.accept()
@@ -320,7 +321,8 @@ def test_a_peer_that_never_reads_is_closed_at_the_limit(monkeypatch: pytest.Monk
 
 
 def test_many_large_answers_are_made_only_as_fast_as_the_peer_reads_them() -> None:
-    """64 KiB of small requests asked for 700 answers of 1 MiB: all were made in one round, before any was sent."""
+    """64 KiB of small requests asked for 700 answers of 1 MiB. All of them used to be made in one round, before any was
+    sent."""
     with echo_loop() as (loop, service, port):
 
         async def job() -> None:
@@ -343,7 +345,8 @@ def test_many_large_answers_are_made_only_as_fast_as_the_peer_reads_them() -> No
 
 
 def test_who_is_refused_rests_and_others_come_between() -> None:
-    """Two connections are ready before the first turn: one has 10 requests past its limit, the other has one."""
+    """Two connections are ready before the first turn: one with 10 requests past its limit, the other with one
+    request."""
     served: list[tuple[Connection, int]] = []
 
     class Limiter:
@@ -393,7 +396,7 @@ def test_a_mistake_of_ours_closes_one_connection_and_not_the_server(caplog: pyte
 
 
 def test_a_service_that_is_paused_accepts_nobody_when_there_are_descriptors_again() -> None:
-    """A broker that was closed, because its role changes, was asked."""
+    """A broker that was closed because its role changed used to get requests."""
     other, after = Echo(), Echo()
     with echo_loop() as (loop, before, port), pytest.MonkeyPatch.context() as patch:
         other_port = loop.listen("127.0.0.1", 0, other)
@@ -423,7 +426,7 @@ def test_a_service_that_is_paused_accepts_nobody_when_there_are_descriptors_agai
 
 
 def test_unread_answers_are_bounded_over_all_connections(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The connection that holds most is closed, not the one that came last."""
+    """The connection that holds the most is closed, not the latest one."""
     monkeypatch.setattr(loop_module, "UNSENT_TOTAL_MAX_BYTES", 24 << 20)
     with echo_loop() as (loop, service, port):
 
@@ -447,7 +450,8 @@ def test_unread_answers_are_bounded_over_all_connections(monkeypatch: pytest.Mon
 
 
 def test_incomplete_frames_are_bounded_over_all_connections(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A client that held just under the limit had every other connection closed that sent a frame in two pieces."""
+    """A client that held just under the limit used to make the server close every other connection that sent a frame in
+    two pieces."""
     monkeypatch.setattr(loop_module, "HELD_TOTAL_MAX_BYTES", 1000)
     with echo_loop() as (loop, service, port):
 
@@ -483,10 +487,10 @@ def test_requests_to_a_client_are_answered_or_end_with_none() -> None:
             await talk_on(
                 stream, encode_frame(Command(code=0, opaque=asked[0].opaque, flag=RESPONSE_FLAG, body=b"a")), 0
             )
-            while len(answers) < 2:  # one answered, one late
+            while len(answers) < 2:  # one is answered, one is late
                 await trio.sleep(0.01)
             await stream.aclose()
-            while len(answers) < 3:  # and one whose connection ended
+            while len(answers) < 3:  # and one loses its connection
                 await trio.sleep(0.01)
 
         in_loop(loop, job)
@@ -512,7 +516,7 @@ def test_a_port_in_use_is_a_usage_error_with_a_way_out() -> None:
 
 
 def test_what_is_queued_at_the_end_is_still_sent() -> None:
-    """At its end the broker acknowledges what its last flush covered; clients without an answer would send again."""
+    """At its end the broker acknowledges what its last flush covered. Clients without an answer would send again."""
     loop, service = Loop(), Echo()
     with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname()) as peer:
         accepted, _ = listener.accept()

@@ -1,4 +1,4 @@
-"""Between frame and handler: typed decoding of every code, the gate, and the hook that turns errors into answers."""
+"""From frame to handler: typed decoding of every code, the gate, and the hook that turns errors into answers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CODES = (7, 38, 310, 1000, 3001, 200050, 200051)
 
 
 class FullError(Exception):
-    """What a table of the service's own raises."""
+    """An error of a service's own."""
 
 
 class Recorder(Service):
@@ -53,7 +53,7 @@ class Recorder(Service):
 
 
 class Door:
-    """Notes what it sees; refuses what has the ext field ``no``."""
+    """Records what it sees; refuses requests with the ext field ``no``."""
 
     def __init__(self, wants_ext: bool = True):
         self.wants_ext = wants_ext
@@ -66,7 +66,7 @@ class Door:
 
 
 class Sent:
-    """A connection on a real socket, without a loop: what is queued stays in ``out``."""
+    """A connection on a real socket, without a loop: queued frames stay in ``out``."""
 
     def __init__(self) -> None:
         listener = socket.create_server(("127.0.0.1", 0))
@@ -103,7 +103,7 @@ def request_frame(code: int, ext: dict[str, str], codec: HeaderCodec = HeaderCod
 def test_every_code_is_decoded_straight_into_its_typed_header(
     sent: Sent, codec: HeaderCodec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Codes above 999, such as POP's 200050 and a user's 3001, went the slow way."""
+    """Codes above 999, such as POP's 200050 and 3001 of users, used to go the slow way."""
     for code in CODES:
         monkeypatch.setitem(REQUEST_HEADERS, code, ConsumerGroupHeader)
     service = Recorder(CODES)
@@ -185,7 +185,8 @@ def test_raw_ext_fields_are_not_decoded_for_a_gate_that_does_not_want_them(
 
 @pytest.mark.parametrize("where", ["gate", "handler", "fields"])
 def test_a_flood_of_refusals_leaves_nothing_to_the_garbage_collector(sent: Sent, where: str) -> None:
-    """Each left its frames in a cycle: the collector took 0.3 s for those of 10,000, while everybody waited."""
+    """Each refusal used to leave its frames in a cycle. The collector took 0.3 s for those of 10,000, while everybody
+    waited."""
     service = Recorder(gate=Door() if where == "gate" else None)
     service.error = FullError("no room")
     ext = {"no": "1"} if where == "fields" else {"consumerGroup": "g", "no": "1"}
@@ -231,7 +232,7 @@ def test_one_hook_turns_a_services_own_errors_into_answers(sent: Sent, caplog: p
 
 
 def bool_fields() -> list[tuple[int, type[Header], str, str]]:
-    """Request code, header, and name of each boolean ext field, ours and the wire's."""
+    """Each boolean ext field: request code, header, our name, and the wire's name."""
     return [
         (int(code), header, field.name, field.encode_name)
         for code, header in REQUEST_HEADERS.items()
@@ -241,7 +242,7 @@ def bool_fields() -> list[tuple[int, type[Header], str, str]]:
 
 
 def ext_of(header: type[Header], name: str, value: str) -> dict[str, str]:
-    """The fields that the header needs, and one more."""
+    """The fields that the header needs, and this one."""
     needed = {
         field.encode_name: "1"
         for field in msgspec.structs.fields(header)
@@ -258,7 +259,7 @@ def ext_of(header: type[Header], name: str, value: str) -> dict[str, str]:
 def test_boolean_ext_fields_are_read_as_java_reads_them(
     sent: Sent, codec: HeaderCodec, text: str, is_true: bool
 ) -> None:
-    """``Boolean.parseBoolean``: "1" and " true " were true."""
+    """``Boolean.parseBoolean``: "1" and " true " used to be read as true."""
     fields = [
         found for found in bool_fields() if codec is not HeaderCodec.ROCKETMQ or found[0] <= header_binary.CODE_MAX
     ]
@@ -273,7 +274,7 @@ def test_boolean_ext_fields_are_read_as_java_reads_them(
 def test_a_boolean_that_is_left_out_costs_no_second_decoding(
     sent: Sent, codec: HeaderCodec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Clients of 4.x ask for the largest offset without ``committed``, which then is true."""
+    """Clients of 4.x ask for the largest offset without ``committed``, which is then true."""
     service = Recorder({RequestCode.GET_MAX_OFFSET})
     monkeypatch.setattr("rmqserver.remoting.service.decode_header_untrusted", None)
     for ext in ({}, {"committed": "true"}, {"committed": "false"}):
@@ -298,7 +299,7 @@ def test_boolean_ext_fields_that_are_no_text(sent: Sent, literal: bytes, is_true
 def test_of_sends_the_batch_field_alone_takes_a_one(
     sent: Sent, codec: HeaderCodec, text: str, is_batch: bool, is_unit: bool
 ) -> None:
-    """C++ clients of 1.x write it so."""
+    """C++ clients of 1.x write it as "1"."""
     service = Recorder({RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2})
     short = {"a": "P", "b": "T", "c": "D", "d": "4", "e": "0", "f": "0", "g": "1", "h": "0", "i": "", "j": "0"}
     long = {"producerGroup": "P", "topic": "T", "queueId": "0", "bornTimestamp": "1"}

@@ -1,4 +1,4 @@
-"""What arrives on a stream comes to a plain function, by a task of trio's as in the rounds of the loop."""
+"""Bytes that arrive on a stream are handed to a plain function, by a trio task just as in the rounds of the loop."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def way(request: pytest.FixtureRequest) -> str:
 def between(
     way: str, talk: Talk, do: Callable[[Traffic, trio.SocketStream], Awaitable[None]], events: list[str]
 ) -> None:
-    """What ``do`` does with one end of a connection, while ``talk`` has the other. Each round notes its end."""
+    """Runs ``do`` on one end of a connection, and ``talk`` on the other. Each round adds "round" to ``events``."""
 
     async def main() -> None:
         with ExitStack() as stack, trio.fail_after(TIMEOUT_S):
@@ -65,7 +65,7 @@ def handed_over(
     way: str, take: Take, talk: Talk, *, silence_max_s: float = LONG_S, at_once: int = 100,
     events: list[str] | None = None,
 ) -> Ended:  # fmt: skip
-    """How it ended."""
+    """Hands a connection over to ``take``; returns how it ended."""
     found: list[Ended] = []
 
     async def do(traffic: Traffic, stream: trio.SocketStream) -> None:
@@ -125,7 +125,7 @@ def test_a_peer_that_is_silent_is_given_up_counted_from_its_last_word(way: str) 
 
 
 def test_what_has_come_is_taken_though_the_time_is_over() -> None:
-    """A process that stood still finds its timers first, and gave up a peer that had not been silent."""
+    """A process that stood still finds its timers first. It used to give up a peer that had not been silent."""
     came: list[bytes] = []
 
     def take(data: bytes | memoryview) -> bool:
@@ -134,7 +134,7 @@ def test_what_has_come_is_taken_though_the_time_is_over() -> None:
 
     async def main() -> Ended:
         ours, theirs = socketpair()
-        with theirs, closing(Loop()) as loop:  # which has not had its turn
+        with theirs, closing(Loop()) as loop:  # which has not had its turn yet
             theirs.send(b"word")
             async with trio.SocketStream(trio.socket.from_stdlib_socket(ours)) as stream:
                 return await ByLoop(loop).hand_over(stream, take, at_once_max_bytes=100, silence_max_s=0)
@@ -156,7 +156,7 @@ def test_what_the_function_raises_is_raised_where_it_is_waited_for(way: str) -> 
 
 
 def test_it_comes_in_a_round_of_the_loop_which_ends_behind_it() -> None:
-    """So what it answers is sent at once."""
+    """So the answers are sent at once."""
     events: list[str] = []
 
     def take(data: bytes | memoryview) -> bool:
@@ -214,7 +214,7 @@ def test_who_writes_hears_that_the_peer_is_gone(way: str) -> None:
 
 
 def test_a_socket_takes_as_much_as_it_has_room_for() -> None:
-    """Trio's takes 128 KiB: a slave that caught up was sent so much at a time."""
+    """A socket of trio takes 128 KiB. A slave that caught up used to get only so much at a time."""
 
     def taken(*, much: bool) -> int:
         async def main() -> int:

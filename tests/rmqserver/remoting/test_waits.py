@@ -1,4 +1,4 @@
-"""Waiting beside trio: the loop has its events, and trio whatever it has to do, however the loop waits."""
+"""Waiting beside trio: the loop gets its events, and trio does all its work, whichever way the loop waits."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def epoll() -> Iterator[select.epoll]:
 
 @pytest.fixture
 def pair(epoll: select.epoll) -> Iterator[Pair]:
-    """The first is in the set."""
+    """A pair of sockets; the first one is in the epoll set."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
         epoll.register(ours.fileno(), select.EPOLLIN)
@@ -37,14 +37,14 @@ def pair(epoll: select.epoll) -> Iterator[Pair]:
 
 @pytest.fixture(params=["beside trio", "in trio"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """With a trio in which nothing is found, the loop waits in trio, and nobody sees a difference."""
+    """If trio's epoll set is not found, the loop waits in trio, with the same results."""
     if request.param == "in trio":
         monkeypatch.setattr(waits, "inside_trio", lambda: None)
     return str(request.param)
 
 
 async def waiting(epoll: select.epoll, events: list[int]) -> None:
-    """As the loop does, until cancelled."""
+    """Waits as the loop does, until cancelled."""
     with Waits(epoll) as beside:
         while True:
             for fd, _ in await beside.wait(gather=len(events) % 2 == 1) or epoll.poll(0):
@@ -68,7 +68,7 @@ def run(epoll: select.epoll, body: Callable[[list[int]], Awaitable[None]]) -> No
 
 
 def test_the_trio_that_is_installed_has_its_set_where_we_look() -> None:
-    """Otherwise the loop is slower than it could be: look where the set is now."""
+    """Otherwise the loop is slower than it could be. If this fails, find out where the set is now."""
 
     async def main() -> None:
         inside = inside_trio()
@@ -95,7 +95,7 @@ def test_events_come_while_trio_sleeps_and_timers_while_nothing_comes(
 def test_descriptors_of_trios_own_and_threads_are_served(epoll: select.epoll, pair: Pair, way: str) -> None:
     async def body(events: list[int]) -> None:
         ours, theirs = trio.socket.socketpair()
-        for _ in range(3):  # a descriptor that has told is asked again
+        for _ in range(3):  # a descriptor that was ready once is waited for again
             await trio.to_thread.run_sync(lambda: None)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(theirs.send, b"x")

@@ -1,4 +1,4 @@
-"""``--seed FILE``: what is there when the server says that it is ready."""
+"""``--seed FILE``: the seed is there once the server says that it is ready."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A running broker is taken back: to nothing, to its seed, to a snapshot."""
+"""A running broker goes back to nothing, to its seed, or to a snapshot."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def bodies(admin: AdminClient, server: Server, topic: str) -> list[bytes]:
 
 
 def filled(admin: AdminClient, server: Server) -> None:
-    """A topic with a message, and a group that has consumed it."""
+    """Creates a topic with a message, and a group that has consumed it."""
     admin.create_topic(server.broker_addr, TopicConfig(topic_name="T", read_queue_nums=1, write_queue_nums=1))
     admin.create_group(server.broker_addr, SubscriptionGroupConfig(group_name="g"))
     put(admin, server, "T", b"first")
@@ -92,7 +92,7 @@ def test_a_snapshot_is_restored_as_often_as_wanted(server: Server, admin: AdminC
 
 
 def test_clients_see_a_restart(server: Server, admin: AdminClient) -> None:
-    """A pull that waits would wait for a message that is gone."""
+    """A held pull would otherwise wait for a message that is gone."""
     filled(admin, server)
     with Wire(server.broker_addr) as other:
         header = PullHeader(

@@ -1,4 +1,4 @@
-"""Copies of a store that is closed."""
+"""Copies of a closed store."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_only_what_is_of_the_store_goes_and_comes_back(root: Path) -> None:
 def test_a_restore_that_fails_leaves_the_store_as_it_was(
     root: Path, monkeypatch: pytest.MonkeyPatch, whole_count: int
 ) -> None:
-    """Three parts go, and three come: the file system breaks after each number of them."""
+    """Three parts go and three come; the file system breaks after each number of them."""
     files = StoreFiles(str(root))
     files.save("s")
     (root / "checkpoint").write_bytes(b"later")

@@ -1,4 +1,4 @@
-"""Stores to be damaged: small ones of ours with everything in them, and real ones of Apache's."""
+"""Stores that tests damage: small ones of ours with everything in them, and real ones of Apache's."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ NOW_MS = Clock().now_ms
 
 
 def fill(root: Path, *, is_closed: bool = True, message_count: int = 40) -> Path:
-    """A store of ours: messages of three topics, one delayed, some timers, light queues, keys, tags, tables. If not
-    ``is_closed``, it is left as a killed broker leaves it."""
+    """Makes a store of ours: messages of three topics, one delayed, some timers, light queues, keys, tags, tables. If
+    not ``is_closed``, it is left as a killed broker leaves it."""
     disk, clock = OsDisk(), Clock()
     store = MessageStore(root, OPTIONS, disk, clock, background=False)
     store.open()
@@ -97,7 +97,7 @@ def _timers(root: Path, store: MessageStore, disk: Disk, clock: Clock) -> TimerS
 
 @dataclass
 class Damaged:
-    """A store below ``root`` as it would be with changes that are made here."""
+    """The store below ``root`` with changes that exist only here."""
 
     root: Path
     disk: OverlayDisk
@@ -130,5 +130,5 @@ class Damaged:
         return check_store(survey(str(self.root), self.disk), clock_ms=Clock(NOW_MS))
 
     def found(self) -> list[Finding]:
-        """What is damage."""
+        """The findings that are damage."""
         return [finding for finding in self.check().findings if finding.severity is not Severity.NOTE]

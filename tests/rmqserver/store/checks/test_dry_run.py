@@ -1,5 +1,5 @@
-"""A start that is only tried leaves every byte and every time of the store as they are, and what it would have left is
-what the same start of a copy leaves."""
+"""A dry run of a start leaves every byte and every time of the store as they are, and its result equals what the same
+start leaves of a copy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.quick import first_is_quick
 NAMES = ["killed", "torn-body", "clean", "torn", "lmq", "store-5.3.3"]
 TIMERS = TimerOptions(log_file_size_bytes=1000 * 52)
 NOT_COMPARED = {"abort", "lock"}
-"""They say who runs."""
+"""They name the process that runs."""
 
 
 @pytest.fixture(scope="module", params=first_is_quick(NAMES, count=2))
@@ -31,7 +31,7 @@ def unpacked(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Path:
 
 
 def stamps(directory: Path) -> dict[str, tuple[int, int, bytes]]:
-    """Time of the last change, size and content of everything in a directory."""
+    """Modification time, size and content of everything in a directory."""
     found = {}
     for path in sorted([directory, *directory.rglob("*")]):
         status = path.stat()
@@ -55,7 +55,7 @@ def test_nothing_is_touched_and_the_end_is_that_of_a_real_start(unpacked: Path, 
         assert tried.recovered.end_offset == recovered.end_offset
         names = {str(path.relative_to(real)) for path in real.rglob("*") if path.is_file()}
         for name in names - NOT_COMPARED:
-            if not name.startswith(("timer", "config/timercheck")):  # a broker loads those
+            if not name.startswith(("timer", "config/timercheck")):  # timers are loaded by a broker
                 expected = (real / name).read_bytes()
                 assert tried.disk.file_size(f"{unpacked}/{name}") == len(expected), name
                 assert tried.disk.read_bytes(f"{unpacked}/{name}") == expected, name
@@ -85,7 +85,7 @@ def test_what_the_log_would_say_is_kept_and_not_printed(
     real = unpack("killed", tmp_path)
     (log,) = real.glob("commitlog/*1048576")
     data = bytearray(log.read_bytes())
-    data[1459741 - 1048576 + 4] ^= 1  # the record at which the checkpoint says everything was flushed
+    data[1459741 - 1048576 + 4] ^= 1  # the last flushed record, by the checkpoint
     log.write_bytes(data)
     with DryRun(str(real), SIZES, TIMERS, OsDisk()) as tried:
         assert tried.recovered is not None

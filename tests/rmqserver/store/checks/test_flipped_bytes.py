@@ -1,5 +1,5 @@
-"""A byte of any file is changed, or a sector of it is lost: that is found; or nobody reads it, which a start of the
-store shows by serving the same; or it is one of those that no checksum covers and nothing repeats, which
+"""A byte of any file is changed, or a sector of it is lost. The check finds that; or nobody reads the byte, so a start
+of the store serves the same; or it is one of the bytes that no checksum covers and nothing repeats, which
 docs/stores.md lists."""
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ QUICK_COUNT = 40
 SECTOR_BYTES = 512
 
 UNCOVERED = (range(16, 20), range(36, 84))
-"""Of a record with IPv4 hosts: flag; sysFlag, born time and host, store time and host, reconsume times, prepared
-transaction offset. And its properties, except what the index and the consume queue repeat of them."""
+"""The uncovered bytes of a record with IPv4 hosts: flag; sysFlag, born time and host, store time and host, reconsume
+times, prepared transaction offset. Its properties are uncovered, too, except what the index and the consume queue
+repeat of them."""
 
 Place = tuple[str, int]
 """A file below the root, and a byte in it."""
@@ -47,7 +48,7 @@ class Victim:
         self.sizes = {str(path.relative_to(root)): path.stat().st_size for path in paths}
 
     def used_places(self) -> Iterator[Place]:
-        """Bytes that hold something, and a few of the others."""
+        """The bytes that hold something, and a few of the others."""
         for name in self.sizes:
             data = (self.root / name).read_bytes()
             if name == "timerwheel":
@@ -61,7 +62,7 @@ class Victim:
             at += len(data)
 
     def check(self, damaged: Damaged, name: str, at: int) -> str:
-        """``found``, ``unread`` or ``uncovered``; fails for anything else."""
+        """Returns ``found``, ``unread`` or ``uncovered``; fails for anything else."""
         new: set[Finding] = set(damaged.check().findings) - self.usual
         assert not any(BREAKS in finding.ours for finding in new), (name, at, new)
         if new:
@@ -148,7 +149,7 @@ def test_every_flipped_byte_is_found_or_does_not_matter(victim: Victim) -> None:
 
 
 def test_a_lost_or_strange_sector_is_found_or_does_not_matter(victim: Victim) -> None:
-    """A sector holds more than one record has uncovered, so nothing is excused."""
+    """A sector holds more than the uncovered bytes of one record, so nothing is excused."""
     rng = Random(3)
     names = [name for name in victim.sizes if name not in ("timerwheel", "lock")]
     for name, fill_byte in itertools.product(rng.sample(names, min(len(names), 8)), (0, 0xA5)):

@@ -1,5 +1,5 @@
-"""Files that a broker reads as it starts, beside those of its messages: tables in a shape that is none, users, and by
-which it knows its place in a set. Each is judged as a start judges it."""
+"""The small files that a broker reads at its start, besides messages: tables of a wrong shape, users, and the files
+that tell it its place in a set. The check judges each as a start does."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SEQUENCES = "producerSequences"
 
 @pytest.fixture(scope="module")
 def member(tmp_path_factory: Any) -> Path:
-    """The store of a broker of a set."""
+    """The store of a broker in a set."""
     root = fill(tmp_path_factory.mktemp("member") / "store")
     file = EpochFile(f"{root}/{EPOCHS}", OsDisk())
     for epochs in ([Epoch(1, 0)], [Epoch(1, 0), Epoch(3, 900)]):
@@ -43,7 +43,7 @@ def identity(root: Path, disk: Any = None) -> IdentityFiles:
 
 
 def loaded(damaged: Damaged) -> Any:
-    """What a broker under a controller takes them for; None if it refuses."""
+    """The epochs and the id that a broker under a controller loads; None if it refuses."""
     try:
         file = EpochFile(f"{damaged.root}/{EPOCHS}", damaged.disk)
         file.load()
@@ -62,7 +62,8 @@ def test_the_files_of_a_set_are_known_and_clean(member: Path) -> None:
 
 
 def test_how_far_a_master_has_delivered_timers_is_no_damage_at_its_slave(tmp_path: Path) -> None:
-    """It said so of every slave: its master had saved that before, or never, and had taken in more."""
+    """The check used to report it for every slave, whose master had saved that before, or never, and had taken in
+    more."""
     root = fill(tmp_path / "store")
     path = f"{root}/config/timercheck"
     told = TimerCheckpoint(read_time_ms=1_795_661_552_000, log_position=520, queue_offset=9000, version_timestamp_ms=0)
@@ -133,7 +134,7 @@ def test_producers_numbers_are_made_anew_from_the_log(member: Path) -> None:
 def test_a_table_that_is_none_stops_our_broker_though_its_copy_is_whole(
     tmp_path: Path, name: str, text: str
 ) -> None:  # fmt: skip
-    """It was told as if the copy was taken; users were no table that was known."""
+    """The check used to say that the copy was taken, and did not know users as a table."""
     root = tmp_path / "store"
     for directory in ("commitlog", "config"):
         (root / directory).mkdir(parents=True)
@@ -159,7 +160,7 @@ def test_users_are_told_without_their_passwords(tmp_path: Path) -> None:
 
 
 def test_what_is_not_read_here_is_told(tmp_path: Path) -> None:
-    """Of a store in RocksDB that the check called clean, only notes said that its queues and tables were not read."""
+    """A store in RocksDB used to count as clean: only notes said that its queues and tables were not read."""
     root = unpack("rocksdb", tmp_path)
     (root / "mine.txt").touch()
     found = Damaged.of(root).check().findings

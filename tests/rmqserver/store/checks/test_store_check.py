@@ -1,5 +1,5 @@
-"""A store without damage is clean, whoever wrote it; and each kind of damage is found where it is, with what is lost by
-it and what becomes of it."""
+"""A store without damage is clean, whichever broker wrote it. Each kind of damage is found at its place, with the loss
+and the consequence."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.rmqserver.store.golden import manifest, unpack
 from tests.support.quick import first_is_quick
 
 TORN_OFFSET = 1540707
-"""Where the record lies of which ``torn`` and ``torn-body`` have lost a part."""
+"""The offset of the record that ``torn`` and ``torn-body`` have lost a part of."""
 
 LOG = "commitlog/00000000000000000000"
 SECOND_LOG = "commitlog/00000000000000004096"
@@ -62,12 +62,12 @@ def test_what_we_wrote_is_clean(request: pytest.FixtureRequest, name: str) -> No
     report = Damaged.of(request.getfixturevalue(name)).check()
     assert [finding for finding in report.findings if finding.is_damage] == []
     assert report.record_count > 40
-    assert report.unit_count > report.record_count  # those of light queues
+    assert report.unit_count > report.record_count  # light queues have units, too
     assert report.entry_count > 2 * 40
     assert report.table_count == 2
     kinds = {finding.kind for finding in report.findings}
     assert (FindingKind.UNCLEAN in kinds) == (name == "killed")
-    assert (FindingKind.UNIT_MISSING in kinds) == (name == "killed")  # that of the last message, which a start makes
+    assert (FindingKind.UNIT_MISSING in kinds) == (name == "killed")  # the last message's, which a start makes
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ def test_a_short_log_file(closed: Path) -> None:
         (27, 1, FindingKind.UNIT_WRONG),  # queue offset
         (35, 1, FindingKind.LOG_DAMAGE),  # its own log offset
         (36, 64, FindingKind.RECORD_FLAGS),  # sysFlag
-        (39, 4, FindingKind.UNIT_WRONG),  # sysFlag: a prepared one has no unit
+        (39, 4, FindingKind.UNIT_WRONG),  # sysFlag: a prepared message has no unit
         (58, 1, FindingKind.RECORD_TIME),  # store time
     ],
 )
@@ -297,7 +297,7 @@ def test_a_unit_that_points_behind_the_log(closed: Path) -> None:
 
 
 def test_a_queue_that_is_gone_is_made_anew_from_the_log(closed: Path) -> None:
-    """Ours sees that the newest record's queue is not there; where another is, it does not look."""
+    """Our broker notices that the newest record's queue is missing. It does not look for others."""
     damaged = Damaged.of(closed)
     damaged.remove("consumequeue")
     found = [each for each in damaged.found() if each.kind is FindingKind.UNIT_MISSING]
@@ -355,7 +355,7 @@ UNITS_AT = 40 + 7 * 4
         (UNITS_AT + 5 * 20 + 3, FindingKind.INDEX_ENTRY),  # hash
         (UNITS_AT + 5 * 20 + 11, FindingKind.INDEX_ENTRY),  # log offset
         (UNITS_AT + 5 * 20 + 15, FindingKind.INDEX_ENTRY),  # seconds
-        (UNITS_AT + 30 * 20 + 19, FindingKind.INDEX_ENTRY),  # the one before
+        (UNITS_AT + 30 * 20 + 19, FindingKind.INDEX_ENTRY),  # the previous unit
         (40 + 3, FindingKind.INDEX_SLOT),
         (7, FindingKind.INDEX_HEADER),
         (15, FindingKind.INDEX_HEADER),
