@@ -1,4 +1,4 @@
-"""Stores small enough to roll every kind of file within a few messages."""
+"""Stores so small that a few messages roll every kind of file."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def make_store(tmp_path: Path, clock: Clock) -> Iterator[MakeStore]:
-    """Opens a store without threads, tiny and in ``tmp_path/store`` unless told otherwise; closed at the end."""
+    """Opens a store without threads, by default a tiny one in ``tmp_path/store``. It is closed at the end."""
     opened: list[MessageStore] = []
 
     def make(directory: Path | None = None, options: StoreOptions = TINY, **more: Any) -> MessageStore:

@@ -1,8 +1,8 @@
 """Stores that a real Apache broker wrote, and what it said about them.
 
 An archive has a folder for each store, with ``store/``, ``manifest.json`` and ``messages.jsonl``. Files of zeros are
-packed sparse. Stores that began as copies of one are in one archive, sorted by path, so that what they have in common
-is packed once.
+packed sparse. Stores that began as copies of one store are in one archive, sorted by path, so that their common parts
+are packed once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SIZES = StoreOptions(
     index_unit_count=2000,
     message_size_max_bytes=256 << 10,
 )
-"""The file sizes of all of them."""
+"""All of these stores have these file sizes."""
 
 
 _TOGETHER = ("clean", "killed", "torn", "torn-body")
@@ -36,7 +36,7 @@ def _archive(name: str) -> Path:
 
 
 def unpack(name: str, target: Path) -> Path:
-    """The store directory of that name below ``target``, which exists."""
+    """Unpacks the store of that name below ``target``, which exists; returns its directory."""
     directory = target / "store"
     directory.mkdir()
     archives.unpack(_archive(name), directory, below=f"{name}/store/")
@@ -64,5 +64,5 @@ def manifest(name: str) -> dict[str, Any]:
 
 @functools.cache
 def messages(name: str) -> list[dict[str, Any]]:
-    """None for torn stores, of which only offsets are known."""
+    """The store's messages; empty for torn stores, of which only offsets are known."""
     return [json.loads(line) for line in (_member(name, "messages.jsonl") or b"").splitlines()]

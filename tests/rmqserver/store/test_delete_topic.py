@@ -1,4 +1,4 @@
-"""A topic is deleted in the middle of the store's work."""
+"""Deleting a topic while the store is at work."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def queue_files(directory: Path) -> list[Path]:
 
 @pytest.mark.parametrize("flush_mode", [FlushMode.ASYNC, FlushMode.SYNC])
 def test_a_round_in_flight_does_not_bring_a_deleted_topic_back(tmp_path: Path, flush_mode: FlushMode) -> None:
-    """The delete comes between append and commit, or between commit and the flush: the old queue's files must stay
-    gone, and the new topic must begin at 0 with its own messages only."""
+    """The delete comes between append and commit, or between commit and flush. The old queue's files must stay gone,
+    and the new topic must begin at 0 with its own messages only."""
     options = StoreOptions(flush_mode=flush_mode, index_enabled=False, commit_log_file_size_bytes=1 << 20)
     store = MessageStore(tmp_path, options, background=False)
     store.open()
@@ -60,7 +60,7 @@ def bodies(store: MessageStore) -> list[bytes]:
 
 
 def made_again(store: MessageStore, *, count: int = 2) -> None:
-    """A topic with three messages is deleted, and one of its name gets others."""
+    """Deletes a topic with three messages, and sends to a new one of the same name."""
     for number in range(3):
         append(store, "T", b"old %d" % number)
     store.commit()
@@ -73,8 +73,8 @@ def made_again(store: MessageStore, *, count: int = 2) -> None:
 
 @pytest.mark.parametrize("count", [2, 5])
 def test_queues_that_are_made_from_the_log_have_the_new_topic_alone(tmp_path: Path, count: int) -> None:
-    """After a power cut, or where somebody removed them. The new messages were passed over, until there were as many
-    as of the topic before."""
+    """After a power cut, or when somebody removed the queues. The new messages used to be passed over until there were
+    more than the old topic had."""
     store = open_store(tmp_path)
     made_again(store, count=count)
     store.close()

@@ -1,4 +1,5 @@
-"""What a record enters is the same when it is sent and when it is read back from the log, whatever its sysFlag."""
+"""A record enters the same queues and index when it is sent and when it is read back from the log, whatever its
+sysFlag."""
 
 from __future__ import annotations
 
@@ -53,9 +54,9 @@ APACHE = {
         ],
     },
 }
-"""What a broker of Apache RocketMQ 5.5.0 made of sends with these sysFlags, from IPv4 hosts: each was stored as it came
+"""What a broker of Apache RocketMQ 5.5.0 made of sends with these sysFlags, from IPv4 hosts. Each was stored as it came
 or refused, and was the same after its queues and its index had been removed. A send with the host bits 0x10 or 0x20 was
-acknowledged and is in no queue: its record is damaged. Ours clears those bits."""
+acknowledged and is in no queue, because its record is damaged; our broker clears those bits."""
 
 Send = Callable[[MessageStore, int, int, bytes], None]
 Seen = dict[str, object]
@@ -79,7 +80,7 @@ SENDS = {"plain": send, "delayed": send_delayed, "batch": send_batch}
 
 
 def send_around(store: MessageStore, queue_id: int, sys_flag: int, host: bytes, each: Send) -> str:
-    """Sends one message of that sysFlag between two plain ones; returns whether it was taken."""
+    """Sends one message with this sysFlag between two plain ones; returns "taken" or the status of its refusal."""
     send(store, queue_id, 0, host, key="before")
     try:
         each(store, queue_id, sys_flag, host)
@@ -92,7 +93,7 @@ def send_around(store: MessageStore, queue_id: int, sys_flag: int, host: bytes, 
 
 
 def seen(store: MessageStore, queue_count: int) -> Seen:
-    """All that a reader can find out, except the places in the log."""
+    """Everything that a reader can see, except the records' log offsets."""
     found: Seen = {}
     for topic in ("T", "SCHEDULE_TOPIC_XXXX"):
         for queue_id in range(queue_count):
@@ -119,7 +120,7 @@ def removed(disk: RecordingDisk, *names: str) -> RecordingDisk:
 
 
 def after_starts(store: MessageStore, disk: RecordingDisk) -> dict[str, RecordingDisk]:
-    """The disks on which the next process may start."""
+    """The disks on which the next process may have to start."""
     flushed_log_only = disk.image(Loss.NOTHING, Random(0))
     store.flush()
     killed = disk.image(Loss.NOTHING, Random(0))
@@ -163,7 +164,7 @@ def test_live_and_replayed_agree_for_any_bits(sys_flags: list[int], host: bytes,
 
 
 def outcome(sys_flag: int, kind: str) -> str:
-    """The outcome in the words of ``APACHE``. The stored sysFlag is as it was sent."""
+    """The outcome in the words of ``APACHE``; checks that the sysFlag is stored as it was sent."""
     store = opened(RecordingDisk())
     answer = send_around(store, 7, sys_flag, HOSTS["IPv4"], SENDS[kind])
     store.flush()

@@ -1,4 +1,4 @@
-"""The list of followers, seen by one that the store knows nothing of: it copies the log, as a replica would."""
+"""The list of followers, tested with one that the store does not know: it copies the log, as a replica would."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .conftest import TINY, TINY_SYNC, MakeStore, put, put_many
 
 
 class Copier:
-    """``copied`` outlives the store, as files would; a power cut leaves ``synced_bytes`` of it."""
+    """``copied`` outlives the store, as files would. A power cut leaves its first ``synced_bytes``."""
 
     def __init__(self) -> None:
         self.copied = bytearray()

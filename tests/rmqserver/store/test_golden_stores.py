@@ -1,5 +1,5 @@
-"""Stores of real Apache brokers - stopped, killed, torn, of 5.3.3, with light queues - open here, and hold what Apache
-said they hold: offsets, messages, index, tables. One in RocksDB is refused."""
+"""Stores of real Apache brokers - stopped, killed, torn, of 5.3.3, with light queues - can be opened here, and hold
+what Apache said they hold: offsets, messages, index, tables. One in RocksDB is refused."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from .golden import SIZES, manifest, messages, unpack
 
 NAMES = ["clean", "killed", "torn", "lmq", "torn-body", "store-5.3.3"]
 OTHER_QUEUES = {"BatchCqTopic", "CompactTopic"}
-"""Their queues are no consume queues: inner batches, and a compaction log. Their records are in the log."""
+"""These topics have no consume queues, but inner batches and a compaction log. Their records are in the log."""
 
 LIGHT = "%LMQ%"
-"""Light queues point at records of another topic."""
+"""Light queues point to records of another topic."""
 
 
 @pytest.fixture(scope="module", params=first_is_quick(NAMES, count=4))
@@ -38,7 +38,7 @@ def name(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def unpacked(name: str, tmp_path_factory: Any) -> Path:
-    """The store as it was packed. Copy it before you change something."""
+    """The store as it was packed. Copy it before you change anything."""
     return unpack(name, tmp_path_factory.mktemp(name))
 
 
@@ -119,7 +119,7 @@ def test_inner_batches_and_compacted_messages_are_in_the_log(store: MessageStore
             message = decode_record_untrusted(data)
             found[message.properties["UNIQ_KEY"]] = message
     for key, expected in told.items():
-        if expected["topic"] == "CompactTopic":  # the expected place is that in the compaction log
+        if expected["topic"] == "CompactTopic":  # the expected offset is that in the compaction log
             expected["commitLogOffset"] = found[key].log_offset
         _assert_same(found[key], expected)
         assert found[key].queue_offset == expected["queueOffset"]

@@ -1,5 +1,5 @@
-"""A log of a hundred gigabytes costs a start, and a round of retention, no more than one of four: both ask as little of
-the disk. Its files are sparse: each has one message, and then says that its rest is blank."""
+"""A start with a log of a hundred gigabytes, or a round of retention, asks the disk for no more than with a log of
+four. The log's files are sparse: each has one message and then a blank to its end."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def opened(root: Path, options: StoreOptions = OPTIONS) -> MessageStore:
 
 
 def made(root: Path, file_count: int) -> Path:
-    """A store with so many files of its log, each of a GiB, that was closed."""
+    """A closed store whose log has this many files, of one GiB each."""
     log = root / "commitlog"
     log.mkdir(parents=True)
     clock = Clock()
@@ -89,7 +89,7 @@ def made(root: Path, file_count: int) -> Path:
 
 
 def counted() -> Counter[str]:
-    """What was asked since the last call."""
+    """The calls since the last count."""
     found = Counter(CountedFile.calls)
     CountedFile.calls.clear()
     return found
@@ -128,6 +128,6 @@ def test_a_round_of_retention_asks_as_little_of_the_disk(tmp_path: Path) -> None
     small, large = found
     assert large.keys() == small.keys() == {"pread", "read_bytes", "unlink"}
     assert large["unlink"] == small["unlink"]
-    # The first unit that a queue keeps is searched for by halves.
+    # The first unit that a queue keeps is found by binary search.
     assert large["pread"] <= small["pread"] + 2 * (100).bit_length()
     assert large["read_bytes"] == 20 * large["pread"]

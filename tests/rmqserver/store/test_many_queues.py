@@ -1,5 +1,5 @@
-"""A start does as much with many queues as with few: a queue is opened when somebody asks for it. What recovery has to
-know of the others it takes from marks, which it believes only where nothing can have changed behind them."""
+"""A start does as much with many queues as with few, because a queue is opened when somebody asks for it. Recovery
+knows the other queues from marks, which it believes only where nothing can have changed after them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .conftest import TINY, MakeStore, put, put_many
 
 ROOT = "/store"
 OPTIONS = dataclasses.replace(TINY, commit_log_file_size_bytes=1 << 16, index_slot_count=100, index_unit_count=2000)
-"""One file each of log and index."""
+"""Log and index have one file each."""
 TOPICS = [f"T{number}" for number in range(100)]
 
 
@@ -39,7 +39,7 @@ def opened(disk: RecordingDisk) -> MessageStore:
 
 
 def filled(disk: RecordingDisk, topics: list[str], rounds: int = 2) -> MessageStore:
-    """Messages for each of the topics, dispatched; the last topic has the newest."""
+    """A store with dispatched messages for each topic; the last topic has the newest."""
     store = opened(disk)
     fill(store, topics, rounds)
     return store
@@ -62,7 +62,7 @@ def ended(store: MessageStore, how: str) -> None:
 
 
 def calls_of_start(disk: RecordingDisk) -> Counter[str]:
-    """What the next start asks of the disk."""
+    """The disk calls of the next start."""
     calls: Counter[str] = Counter()
     disk.on_call = lambda operation, path: calls.update([operation])
     store = opened(disk)
@@ -78,7 +78,7 @@ def bodies(store: MessageStore, topic: str) -> list[bytes]:
 
 @pytest.mark.slow
 def test_so_many_files_are_open_and_no_more_however_many_queues_there_are(tmp_path: Path) -> None:
-    """A file each stayed open: 80,000 queues would have needed 80,000 descriptors."""
+    """Each queue used to keep a file open: 80,000 queues would have needed 80,000 descriptors."""
 
     def open_files() -> int:
         links = (os.path.realpath(link) for link in Path("/proc/self/fd").iterdir())
@@ -131,7 +131,7 @@ def test_what_is_opened_later_is_whole(how: str) -> None:
 
 
 def test_what_a_killed_process_wrote_is_on_the_device_with_the_next_checkpoint() -> None:
-    """Nobody knows which files it wrote: all are synced at once, and none is opened for it."""
+    """Nobody knows which files it wrote, so the whole file system is synced at once, and no file is opened for that."""
     disk = RecordingDisk()
     filled(disk, TOPICS).abandon()
     store = opened(disk)
@@ -183,7 +183,7 @@ def test_removed_queues_are_made_again(how: str) -> None:
 
 @pytest.mark.parametrize("how", ["closed", "killed"])
 def test_a_start_that_makes_queues_again_may_be_killed_at_any_moment(how: str) -> None:
-    """The newest message's queue was made again, others were not, and a mark of the time before vouched for all."""
+    """The newest message's queue was restored and others were not, and an old mark used to vouch for all of them."""
     disk = RecordingDisk()
     store = filled(disk, TOPICS[:2])
     fill(store, TOPICS[2:3], rounds=UNWRITTEN_UNITS_MAX + 1)
@@ -203,7 +203,7 @@ def test_a_start_that_makes_queues_again_may_be_killed_at_any_moment(how: str) -
 
 
 def test_a_store_that_an_old_apache_has_closed_is_looked_through() -> None:
-    """5.3.3 leaves the offsets in the checkpoint as they were; its times are those of its own last message."""
+    """5.3.3 leaves the checkpoint's offsets as they were, and writes the times of its own last message."""
     disk = RecordingDisk()
     assert filled(disk, TOPICS).close()
     checkpoint = Checkpoint.read(disk, f"{ROOT}/checkpoint")
@@ -268,12 +268,12 @@ def test_a_topic_that_nobody_has_asked_for_can_be_deleted(one_is_damaged: Messag
     assert sorted(path.name for path in (tmp_path / "store/consumequeue").iterdir()) == ["T0", "T1", "T4"]
     assert sorted(one_is_damaged.queues.names()) == ["T0", "T1", "T4"]
     assert put(one_is_damaged, TOPICS[3]).queue_offset == 0
-    (tmp_path / "store/consumequeue" / TOPICS[2] / "0").mkdir(parents=True)  # for the fixture
+    (tmp_path / "store/consumequeue" / TOPICS[2] / "0").mkdir(parents=True)  # the fixture needs it
     (tmp_path / "store/consumequeue" / TOPICS[2] / "0" / f"{0:020d}").touch()
 
 
 def test_a_reader_of_a_live_store_sees_one_moment(make_store: MakeStore, tmp_path: Path) -> None:
-    """Queues that it opens later hold no message that came after it was opened."""
+    """Queues that the reader opens later hold no message that came after it was opened."""
     store = make_store()
     fill(store, TOPICS[:5])
     store.flush()
@@ -281,5 +281,5 @@ def test_a_reader_of_a_live_store_sees_one_moment(make_store: MakeStore, tmp_pat
     fill(store, TOPICS[:5])
     assert {topic: reader.max_offset(topic, 0) for topic in TOPICS[:5]} == dict.fromkeys(TOPICS[:5], 2)
     assert [queue.queue_id for queue in reader.queues.of_topic(TOPICS[4])] == [0]
-    assert OsDisk().can_sync_file_system  # else this is no test of it
+    assert OsDisk().can_sync_file_system  # otherwise this tests nothing
     assert reader.close()

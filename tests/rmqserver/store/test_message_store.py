@@ -1,4 +1,5 @@
-"""What the broker relies on: when messages are seen, what is refused and why, and that a failed write is the last."""
+"""What the broker relies on: when messages are seen, what is refused and why, and that nothing is written after a
+failed write."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ def test_async_messages_are_seen_after_commit_and_not_before(make_store: MakeSto
 
 
 def test_a_record_is_read_by_its_offset_whatever_its_size(make_store: MakeStore) -> None:
-    """Also one that is longer than the first read, ends with its file, or is the log's last."""
+    """Also a record that is longer than the first read, ends with its file, or is the log's last."""
     store = make_store(options=dataclasses.replace(TINY, message_size_max_bytes=4000))
     sizes = [0, 1, 900, 1024, 2500, 3800, 10, 3900, 500]
     appended = [put(store, body=b"b" * size) for size in sizes]
@@ -73,7 +74,7 @@ def test_the_flush_thread_rings_and_one_flush_covers_many_rounds(tmp_path: Path)
     for _ in range(50):
         put(store)
         store.commit()
-    bell = select.poll()  # unlike select.select, for descriptors past 1,023, too
+    bell = select.poll()  # unlike select.select, poll also takes descriptors past 1,023
     bell.register(store.flush_fd, select.POLLIN)
     while store.flushed_offset < store.written_offset or store.max_offset("T", 0) < 50:
         assert bell.poll(30_000)
@@ -118,7 +119,7 @@ def test_a_stored_record_is_what_was_sent(make_store: MakeStore, clock: Clock) -
 
 
 def test_a_zero_byte_in_properties_is_refused(make_store: MakeStore) -> None:
-    """Recovery takes zeros there for a sector that was lost: the log would end at this message."""
+    """Recovery takes zeros there for a lost sector, so the log would end at this message."""
     store = make_store()
     with pytest.raises(MessageRefused, match="zero byte"):
         put(store, properties=b"A\x01" + bytes(600) + b"\x02")
@@ -230,7 +231,7 @@ def test_a_batch_in_a_transaction_is_refused(make_store: MakeStore, sys_flag: in
 
 
 class FailingDisk(OsDisk):
-    """Its files fail as they are told: ``fail`` names the methods."""
+    """The disk of files that fail as they are told; ``fail`` names the methods."""
 
     def __init__(self) -> None:
         self.fail: set[str] = set()
@@ -276,7 +277,7 @@ def test_after_a_failed_write_nothing_is_acknowledged_or_taken_and_reads_go_on(m
 
 
 def test_a_failed_flush_is_never_tried_again(make_store: MakeStore) -> None:
-    """The kernel marks pages clean after a failed fsync: a second one succeeds without them."""
+    """The kernel marks pages clean after a failed fsync, so a second one would succeed without them."""
     disk = FailingDisk()
     store = make_store(disk=disk, options=TINY_SYNC)
     put(store)
@@ -332,7 +333,7 @@ def test_a_rocksdb_store_is_refused(make_store: MakeStore, tmp_path: Path) -> No
 
 
 def test_a_store_with_extended_consume_queues_is_refused(make_store: MakeStore, tmp_path: Path) -> None:
-    """Their units hold addresses in place of tags."""
+    """The units of such queues hold addresses in place of tags."""
     (tmp_path / "store/consumequeue_ext/T/0").mkdir(parents=True)
     with pytest.raises(StorageError, match="enableConsumeQueueExt=true") as refused:
         make_store()
@@ -458,7 +459,7 @@ def test_a_read_only_store_finds_file_sizes_and_the_newest_messages_itself(
 def test_what_the_round_has_written_is_read_without_the_disk(
     make_store: MakeStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who waits for a message has it in the round in which it comes; what came before is read from the file."""
+    """A waiting consumer gets a message in the round in which it comes. Older messages are read from the file."""
     store = make_store()
     put_many(store, 2)
     offsets = [put(store, body=b"%d" % number).log_offset for number in range(3)]

@@ -1,4 +1,4 @@
-"""The store against lists in a dict: whatever is appended, rolled, flushed, closed and crashed, in any order, every
+"""The store against lists in a dict. Whatever is appended, rolled, flushed, closed and crashed, in any order, every
 queue holds exactly what was committed to it, and every look-up finds it."""
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule()
     def kill_and_open_in_place(self) -> None:
-        """As on a machine that stays up."""
+        """A kill on a machine that stays up."""
         self.store.abandon()
         self.pending.clear()
         self.everything_is_visible()
@@ -126,7 +126,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule()
     def kill_and_open(self) -> None:
-        """Opens the files as the kernel has them at this moment; what was appended but not committed is gone."""
+        """Opens the files as the kernel has them now. Messages that were appended but not committed are gone."""
         self.copies += 1
         self.directory = self.root / f"copy{self.copies}"
         shutil.copytree(self.store.directory.root, self.directory)
@@ -138,7 +138,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @invariant()
     def one_queue_holds_what_was_committed(self) -> None:
-        """The others stay unopened, perhaps over several starts."""
+        """The other queues stay unopened, perhaps across several starts."""
         self.looks += 1
         self.queue_holds_what_was_committed(QUEUES[self.looks % len(QUEUES)])
 

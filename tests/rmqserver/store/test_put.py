@@ -1,4 +1,4 @@
-"""The one put, and the shortcut through it."""
+"""``put`` and ``append`` store the same."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def joined(properties: dict[str, str]) -> bytes:
 
 
 def stored(root: str, messages: list[NewMessage], *, is_put: bool) -> tuple[list[object], dict[str, bytes]]:
-    """What the store answered for each message, and its files: log, queues and index."""
+    """The store's answer for each message, and its files: log, queues and index."""
     directory = Path(root, "put" if is_put else "append")
     store = MessageStore(directory, TINY, clock_ms=Clock(), background=False)
     store.open()

@@ -19,7 +19,7 @@ OPTIONS = dataclasses.replace(TINY, delete_hours=(), file_reserved_hours=72, dis
 
 
 class PretendDisk(OsDisk):
-    """Says what it is told about its space, and that every file is 73 hours older than ``young_from``."""
+    """Reports the space that a test sets. Files with names before ``young_from`` are 73 hours old, others new."""
 
     def __init__(self, clock: Clock):
         self.used_percent = 50
@@ -122,7 +122,7 @@ def test_little_space_stops_writes_even_on_a_large_disk(store: MessageStore, dis
 
 
 def test_a_file_being_read_elsewhere_can_be_removed(store: MessageStore, tmp_path: Path) -> None:
-    """A reader in another thread holds its file: its descriptor must not become another file's."""
+    """A reader in another thread holds its file, so its descriptor must not become another file's."""
     result = store.get("T", 0, 0, 32, cached_only=True)
     held = store.log.segments.file(0)
     store.clean_expired(force=True)

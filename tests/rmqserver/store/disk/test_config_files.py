@@ -1,4 +1,4 @@
-"""Tables survive: a crash at any moment, a damaged file, members that this release does not know."""
+"""Tables survive a crash at any moment, a damaged file, and members that this release does not know."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_a_failed_save_is_reported_and_keeps_the_old_table(tmp_path: Path) -> No
 
 
 class BrokenDisk(OsDisk):
-    """A sync of a directory fails, if it is told so."""
+    """Its sync of a directory fails while it is broken."""
 
     is_broken = False
 
@@ -123,7 +123,7 @@ class FullDisk(OsDisk):
 
 
 def test_a_table_saved_now_is_in_its_file_at_return(tmp_path: Path) -> None:
-    """Nothing is done behind here: what a killed process left is all there is."""
+    """There is no background thread here: a killed process leaves exactly these files."""
     files = ConfigFiles(str(tmp_path), OsDisk(), background=False)
     for number in range(3):
         files.save_now("topics.json", {"a": number})
@@ -158,7 +158,7 @@ def test_an_older_version_does_not_come_back_when_it_is_tried_again(tmp_path: Pa
     files.save_now("topics.json", {"a": 1})
     disk.is_full = True
     files.save_now("topics.json", {"a": 2})
-    files.wait_until_saved()  # the sync of the first one fails, too
+    files.wait_until_saved()  # the sync of the first version fails, too
     assert len(problems) == 2
     disk.is_full = False
     files.close()
@@ -180,7 +180,7 @@ def test_a_sync_that_failed_is_told_of_and_the_table_written_anew(tmp_path: Path
 
 
 def test_a_table_whose_size_came_before_its_data_is_damaged(files: ConfigFiles) -> None:
-    """Also where the zeros lie within a text: a forgiving reader would take them."""
+    """Also if the zeros lie within a text, which a forgiving reader would accept."""
     files.save_now("topics.json", {"a": "x" * 600})
     files.close()
     path = Path(files.directory, "topics.json")
@@ -193,7 +193,7 @@ def test_a_table_whose_size_came_before_its_data_is_damaged(files: ConfigFiles) 
 
 
 def test_a_new_directory_is_on_the_device_when_its_first_table_is(tmp_path: Path) -> None:
-    """The table was synced, but its directory's name was not: a power cut took both."""
+    """The table used to be synced, but not its directory's name: a power cut took both."""
     synced: list[str] = []
 
     class Disk(OsDisk):
@@ -208,7 +208,7 @@ def test_a_new_directory_is_on_the_device_when_its_first_table_is(tmp_path: Path
 
 
 def test_what_could_not_be_saved_is_tried_again_at_the_end(tmp_path: Path) -> None:
-    """If nobody changed a table again, one full disk lost it for good."""
+    """A full disk used to lose a table for good if nobody changed it again."""
     problems: list[StorageError] = []
     obstacle = tmp_path / "config"
     obstacle.write_bytes(b"a file where the directory should be")

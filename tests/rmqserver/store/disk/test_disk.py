@@ -1,4 +1,4 @@
-"""The door to the file system: whole writes or an error, locks, and files that outlive their name."""
+"""File system access: whole writes or an error, locks, and files that outlive their name."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_cached_read_gives_the_bytes_or_none(tmp_path: Path) -> None:
 
 
 def test_large_cached_reads_have_their_own_bytes(tmp_path: Path) -> None:
-    """They share what they are read into."""
+    """All of them are read into one shared buffer."""
     data = os.urandom(1 << 20)
     file = OsDisk().open(str(tmp_path / "file"), create_size_bytes=0)
     file.pwrite(data, 0)
@@ -83,7 +83,7 @@ def test_a_rung_bell_is_readable_until_it_is_cleared() -> None:
     bell = Doorbell()
     for _ in range(3):
         bell.ring()
-    ready = select.poll()  # the descriptor may be past those that select.select takes
+    ready = select.poll()  # select.select refuses high descriptors
     ready.register(bell.fd, select.POLLIN)
     assert ready.poll(0)
     bell.clear()

@@ -37,7 +37,7 @@ steps = st.lists(
 
 
 def act(disk: Disk, root: Path, step: tuple[Any, ...]) -> str:
-    """Does a step; the kind of error that it ends in, or nothing."""
+    """Does a step; returns the kind of error that it ends in, or ""."""
     what, name, *rest = step
     path = f"{root}/{name}"
     calls: dict[str, Callable[[], object]] = {

@@ -1,4 +1,4 @@
-"""A table whose rows are changed in their places is a whole table after every single write."""
+"""A table whose rows are changed in place is a whole table after every single write."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_what_does_not_fit_is_laid_out_anew() -> None:
 
 
 def test_the_head_is_written_before_the_rows() -> None:
-    """A version that is newer than its table harms nobody; an older one would hide a change."""
+    """A version that is newer than its table does no harm; an older one would hide a change."""
     changes = RowSlots(HEAD, rows_of({"first": 1}), END).changes(HEAD, [("new", b'"new":2')], END)
     assert changes is not None
     assert [change.at for change in changes] == [0, 2 * SLOT_BYTES]

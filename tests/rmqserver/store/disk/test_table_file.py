@@ -21,7 +21,7 @@ from tests.rmqserver.store.golden import unpack
 def table_of(
     directory: Path, name: str = "topics.json", member: str = "topicConfigTable"
 ) -> tuple[TableFile, Document]:
-    """The table, loaded as a broker loads it, and what is in its file beside the entries."""
+    """The table as a broker loads it, and the other members of its file."""
     table = TableFile(ConfigFiles(str(directory), OsDisk(), background=False), name, member)
     document = table.load()
     for key, entry in document.pop(member, {}).items():
@@ -64,7 +64,7 @@ def test_members_of_a_newer_release_survive_and_deleted_entries_do_not(tmp_path:
 def test_a_change_renders_one_entry_whatever_the_size_of_the_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Creating topics one by one was quadratic."""
+    """Creating topics one by one used to be quadratic."""
     table, _ = table_of(tmp_path)
     for number in range(1000):
         table.put(f"T{number}", {"perm": 6})
@@ -85,7 +85,7 @@ class CountingFile(OsFile):
 
 
 class CountingDisk(OsDisk):
-    """Counts what is written. Files are of another class, whose descriptor is taken over."""
+    """Counts written bytes. It reopens each file as a ``CountingFile``."""
 
     def open(self, path: str, *, create_size_bytes: int | None = None, read_only: bool = False) -> OsFile:
         super().open(path, create_size_bytes=create_size_bytes, read_only=read_only).close()
@@ -93,7 +93,7 @@ class CountingDisk(OsDisk):
 
 
 def filled(directory: Path, count: int, disk: OsDisk | None = None) -> TableFile:
-    """A table of so many entries, in its file."""
+    """A table with this many entries, in its file."""
     files = ConfigFiles(str(directory), disk or OsDisk(), background=False)
     table = TableFile(files, "topics.json", "topicConfigTable")
     for number in range(count):
@@ -103,7 +103,7 @@ def filled(directory: Path, count: int, disk: OsDisk | None = None) -> TableFile
 
 
 def written_bytes(table: TableFile, count: int) -> int:
-    """By so many entries that are made one by one."""
+    """The bytes that are written when this many entries are made one by one."""
     before = CountingFile.written_bytes
     for number in range(count):
         table.put(f"New{number}", {"perm": 6})
@@ -112,7 +112,7 @@ def written_bytes(table: TableFile, count: int) -> int:
 
 
 def test_entries_made_one_by_one_cost_the_same_in_a_table_of_any_size(tmp_path: Path) -> None:
-    """The whole table was written for each: 1,000 more topics beside 10,000 took minutes."""
+    """Each entry used to write the whole table: 1,000 more topics beside 10,000 took minutes."""
     disk = CountingDisk()
     few, many = filled(tmp_path / "few", 2000, disk), filled(tmp_path / "many", 8000, disk)
     assert written_bytes(few, 400) == written_bytes(many, 400) == 400 * 2 * SLOT_BYTES
@@ -155,8 +155,8 @@ def test_a_table_changed_in_place_is_whole_after_each_change_and_apaches_when_it
 
 
 def test_what_takes_the_place_of_a_table_changed_in_place_has_its_changes_in_a_synced_copy(tmp_path: Path) -> None:
-    """A power cut may leave its name without its bytes. The copy of before the changes would take them back, though
-    they were on the device."""
+    """A power cut may leave the new file's name without its bytes. A copy from before the changes would undo them,
+    although they were on the device."""
     table = filled(tmp_path, IN_PLACE_FROM_COUNT)
     table.put("New", {"perm": 6})
     table.save({})

@@ -1,4 +1,4 @@
-"""The epochs of a log: where two logs part is where their masters parted, whatever was written and cut before."""
+"""The epochs of a log: two logs part where their masters parted, whatever was written and cut before."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_it_is_apaches_file(path: Path) -> None:
 
 
 @given(st.text(max_size=60) | st.text("0123456789-\n", max_size=60))
-@example(f"0\n{'9' * 5000}\n")  # more digits than Python takes
+@example(f"0\n{'9' * 5000}\n")  # more digits than Python's int() accepts
 def test_any_other_text_is_refused(text: str) -> None:
     try:
         epochs = EpochList.of_text_untrusted(text)
@@ -51,8 +51,8 @@ def test_any_other_text_is_refused(text: str) -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3), st.booleans()), max_size=30), st.data())
 def test_two_logs_part_where_their_bytes_do(turns: list[tuple[int, int, bool]], data: st.DataObject) -> None:
-    """Three brokers take turns as masters; what each writes is copied to some others, wholly or in part, after these
-    have cut what the master has not. At any time ``parting`` is where the bytes of two logs differ, or before."""
+    """Three brokers take turns as masters. What each writes is copied to some others, wholly or in part, after these
+    have cut what the master lacks. ``parting`` is always where the bytes of two logs differ, or before."""
     logs: list[list[tuple[int, int]]] = [[], [], []]
     lists = [EpochList(), EpochList(), EpochList()]
     for epoch, (master, size, has_slave) in enumerate(turns, 1):
@@ -99,7 +99,7 @@ def test_lists_that_share_no_epoch_do_not_part_anywhere() -> None:
 
 
 def test_a_master_of_which_nothing_was_stored_follows_the_next_one() -> None:
-    """Of a set that was made and has no message yet: the next master's epoch has taken the place of its own."""
+    """A new set has no message yet, and the next master's epoch has replaced that of this master."""
     mine, theirs = EpochList([Epoch(1, 0)]), EpochList([Epoch(2, 0)])
     assert mine.parting(0, theirs, 0) == 0
     assert mine.parting(0, theirs, 500) == 0

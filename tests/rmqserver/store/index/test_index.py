@@ -1,4 +1,4 @@
-"""Index files: layout as drawn in Apache's, entries of a message, rolling, look-up by key and time."""
+"""Index files: Apache's layout, a message's entries, rolling, look-up by key and time."""
 
 from __future__ import annotations
 
@@ -108,8 +108,8 @@ def test_a_full_file_is_followed_by_another_and_both_are_searched(tmp_path: Path
 
 @st.composite
 def messages(draw: st.DrawFn) -> list[IndexItem]:
-    """Messages in log order, with or without entries, some with more than a file of five units holds. Some times go
-    back."""
+    """Messages in log order, with or without entries. Some have more entries than a file of five units holds, and some
+    times go back."""
     properties = st.builds(
         lambda unique_key, keys, tag: b"".join(
             b"%b\x01%b\x02" % each for each in ((b"UNIQ_KEY", unique_key), (b"KEYS", b" ".join(keys)), (b"TAGS", tag))
@@ -139,7 +139,7 @@ def test_files_are_the_same_whatever_is_put_at_once(units: int, items: list[Inde
     assert at_once == singly
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(index_file, "index_units", None)
-        assert files(portions) == singly  # in Python alone
+        assert files(portions) == singly  # the same without C
 
 
 def test_the_native_part_refuses_what_would_write_beside_its_memory() -> None:
@@ -202,7 +202,7 @@ def test_a_damaged_chain_ends_and_does_not_loop(tmp_path: Path) -> None:
     save(index)
     path = next((tmp_path / "index").iterdir())
     data = bytearray(path.read_bytes())
-    struct.pack_into(">i", data, 44 + 20 * 2 + 16, 3)  # the second unit's previous is the third
+    struct.pack_into(">i", data, 44 + 20 * 2 + 16, 3)  # the second unit's previous unit is the third
     path.write_bytes(data)
     assert make_index(tmp_path, slots=1).query("TopicTest", "k", 10, 0, FOREVER) == [200, 100]
 
@@ -223,8 +223,8 @@ def test_a_damaged_count_of_entries_stops_neither_puts_nor_looks(tmp_path: Path,
 
 
 def test_kills_between_a_roll_and_its_snapshot_double_no_entry(tmp_path: Path) -> None:
-    """The new file exists but is empty, and the old one is not full on the disk yet. Each such kill left one more empty
-    file, and the last message's entries twice."""
+    """The new file exists but is empty, and the old one is not full on the disk yet. Each such kill used to leave one
+    more empty file, and the last message's entries twice."""
     save(first := make_index(tmp_path, units=4))
     first.put([item(100, b"UNIQ_KEY\x01A\x02")])
     save(first)

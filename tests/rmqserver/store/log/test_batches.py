@@ -18,7 +18,7 @@ from tests.support.clock import Clock
 OPTIONS = dataclasses.replace(TINY, commit_log_file_size_bytes=1 << 16, index_unit_count=1000)
 HOST_V6 = host_bytes("::1", 10911)
 
-# Empty names, names within values, missing separators: whatever makes neighbours alike or not.
+# Empty names, names within values, missing separators: everything that may make neighbours look alike.
 pieces = st.sampled_from(
     [b"UNIQ_KEY\x01A1\x02", b"UNIQ_KEY\x01B2\x02", b"UNIQ_KEY\x01b\x02", b"UNIQ_KEY\x01C", b"MYUNIQ_KEY\x01D\x02",
      b"KEYS\x01k l\x02", b"KEYS\x01m\x02", b"TAGS\x01t\x02", b"TAGS\x01u\x02", b"X\x01TAGS\x02", b"MYTAGS\x01v\x02",
@@ -28,7 +28,7 @@ items = st.builds(BatchItem, st.integers(0, 9), st.binary(max_size=9), st.lists(
 
 
 def files_of(fill: Callable[[MessageStore], None]) -> dict[str, bytes]:
-    """What a store that ``fill`` put messages into leaves behind, by path."""
+    """The files of a store that ``fill`` put messages into, by path."""
     with tempfile.TemporaryDirectory() as folder:
         store = MessageStore(folder, OPTIONS, clock_ms=Clock(), background=False)
         store.open()

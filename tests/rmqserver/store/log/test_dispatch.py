@@ -1,4 +1,4 @@
-"""The records of a copied log dispatched in C and in Python: the same store."""
+"""Dispatching the records of a copied log in C and in Python makes the same store."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def open_store(root: Path) -> MessageStore:
 
 
 def copied(log: bytes, root: Path) -> dict[str, Any]:
-    """What a slave makes of it."""
+    """The state of a slave that copies this log."""
     slave = open_store(root)
     copy = slave.log_copy()
     for at in range(0, len(log), FILE_SIZE_BYTES):
@@ -66,7 +66,7 @@ def copied(log: bytes, root: Path) -> dict[str, Any]:
 def test_what_is_dispatched_in_c_is_what_is_dispatched_in_python(
     sent: list[dict[str, Any]], at: int, noise: bytes
 ) -> None:
-    """Whatever the records are, and where one is damaged."""
+    """This holds for any records, and for damage at any place."""
     pytest.importorskip("rmqserver.store.log._dispatch")
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         master = open_store(Path(folder, "master"))
@@ -100,7 +100,7 @@ def test_the_native_part_reads_nothing_beside_its_data(
     at %= len(log)
     log[at : at + len(noise)] = noise
     data = bytes(log[: size % (len(log) + 1)])
-    # Without the checksum, so that what is damaged is looked at too.
+    # Without the checksum, so that damaged records are read, too.
     end, last, _, runs, items = plain_records(
         data,
         0,

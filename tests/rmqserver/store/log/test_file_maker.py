@@ -1,4 +1,4 @@
-"""Space is reserved ahead of the log, but not the last space of the disk."""
+"""Space is reserved ahead of the log, but never the last space of the disk."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def allocated_bytes(file: File) -> int:
 
 @pytest.mark.parametrize(("free_bytes", "is_reserved"), [(2 * FILE_BYTES, True), (2 * FILE_BYTES - 1, False)])
 def test_the_last_of_a_disk_is_left_to_those_who_write(tmp_path: Path, free_bytes: int, is_reserved: bool) -> None:
-    """On a disk of 24 MiB the call for the next 16 took the last 8 for a moment, failed and gave them back; a message
-    that came in that moment was refused, and so was everything after it, with a quarter of the disk free."""
+    """On a disk of 24 MiB the call for the next 16 MiB used to take the last 8 for a moment, fail and give them back. A
+    message in that moment was refused, and so was everything after it, with a quarter of the disk free."""
     disk = PretendDisk(free_bytes)
     log = CommitLog(str(tmp_path), FILE_BYTES, disk, FileCache(disk, 4))
     maker = FileMaker(log, disk)

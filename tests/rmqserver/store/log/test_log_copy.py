@@ -1,4 +1,4 @@
-"""A slave's store: bytes of its master's log, in any portions, make the same store."""
+"""A slave's store: the bytes of its master's log, in any portions, make the same store."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FILE_SIZE_BYTES = TINY.commit_log_file_size_bytes
 
 
 def fill(store: MessageStore, count: int = 60) -> None:
-    """Over the ends of some files, with keys, tags and a rolled-back half message."""
+    """Stores messages across several files, with keys, tags and rolled-back half messages."""
     for number in range(count):
         sys_flag = 0xC if number % 10 == 9 else 0
         put(store, "T" if number % 3 else "U", number % 2, b"%d" % number * (1 + number % 90), tags=f"t{number % 4}",
@@ -31,7 +31,7 @@ def fill(store: MessageStore, count: int = 60) -> None:
 
 
 def transfers(master: MessageStore, start: int, rng: random.Random) -> list[tuple[int, bytes]]:
-    """The log from ``start`` on in pieces, none over the end of a file."""
+    """The log from ``start`` on in pieces; none crosses the end of a file."""
     found, end = [], master.log.written_offset
     while start < end:
         size = min(rng.randrange(1, 700), end - start, FILE_SIZE_BYTES - start % FILE_SIZE_BYTES)
@@ -41,7 +41,7 @@ def transfers(master: MessageStore, start: int, rng: random.Random) -> list[tupl
 
 
 def seen(store: MessageStore) -> dict[object, list[bytes]]:
-    """What readers find."""
+    """Everything that readers find."""
     store.followers.work_everything()
     found: dict[object, list[bytes]] = {
         (topic, queue_id): [record for at in range(store.min_offset(topic, queue_id), store.max_offset(topic, queue_id))
@@ -79,7 +79,7 @@ def test_readers_find_the_same_also_after_a_crash_in_the_middle(
     slave.close()
     again = make_store(tmp_path / "slave")
     assert seen(again) == seen(master)
-    fill(again, 3)  # a slave that has become a master
+    fill(again, 3)  # the slave has become a master
     assert again.end_offset > master.end_offset
 
 
@@ -122,7 +122,7 @@ def test_bytes_that_do_not_fit_change_nothing(make_store: MakeStore, tmp_path: P
 def test_a_record_whose_properties_come_in_two_parts_is_shown_when_it_is_whole(
     make_store: MakeStore, tmp_path: Path
 ) -> None:
-    """Its tags were taken for none, and nobody who asked for them ever got it."""
+    """It used to count as a record without tags, so consumers that filter by its tag never got it."""
     master, slave = make_store(tmp_path / "master"), make_store(tmp_path / "slave")
     put(master, tags="wanted")
     master.commit()
@@ -184,7 +184,7 @@ def test_readers_see_nothing_before_it_is_dispatched_while_all_of_it_is_written(
 
 
 def test_what_is_dispatched_is_not_seen_before_it_is_confirmed(make_store: MakeStore, tmp_path: Path) -> None:
-    """On a slave that flushes before it shows, as on a master."""
+    """On a slave that flushes before it shows messages, as on a master."""
     master, slave = make_store(tmp_path / "master"), make_store(tmp_path / "slave", TINY_SYNC)
     fill(master)
     copy = slave.log_copy()

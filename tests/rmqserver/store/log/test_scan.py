@@ -1,4 +1,4 @@
-"""Reading a commit log from a record on: every record is found, whatever the pieces in which the log is read."""
+"""Reading a commit log from a record on: every record is found, whatever pieces the log is read in."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_every_record_is_found_where_it_was_put(store: MessageStore) -> None:
     found = [record for portion in portions for record in portion]
     assert len(found) == 200 + 1 + 1 + 1500
     assert len(store.log.segments.bases) > 1
-    assert {len(portion) for portion in portions} > {1}  # the large one came alone, the others did not
+    assert {len(portion) for portion in portions} > {1}  # the large one comes alone, the others do not
     assert found == list(scan(store.log.segments, 0))
     assert found[7].properties == b"KEYS\x01k7\x02TAGS\x01A\x02"
     assert (found[201].sys_flag, found[202].topic, found[203].queue_id) == (STORE_HOST_V6, "T0", 1)
@@ -52,7 +52,7 @@ def test_from_any_record_on_the_rest_is_found(store: MessageStore) -> None:
 
 @pytest.mark.parametrize("damaged", [0, 1, 100, 200, 203, 1000])
 def test_a_damaged_body_ends_the_log_before_its_record(store: MessageStore, damaged: int) -> None:
-    """The damage is at the start of a chunk, and within one."""
+    """The damage is at the start of a chunk, or within one."""
     segments = store.log.segments
     whole = list(scan(segments, 0))
     at = whole[damaged].log_offset

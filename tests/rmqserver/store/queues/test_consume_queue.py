@@ -1,4 +1,4 @@
-"""One queue's units, without a log."""
+"""The units of one queue, without a log."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ NOWHERE = Path("/nonexistent")
 
 
 def queue_with(offsets: list[int]) -> ConsumeQueue:
-    """The queue's records have these queue offsets, and lie one behind the other in the log. Nothing is in a file
-    yet."""
+    """A queue whose records have these queue offsets and follow each other in the log. Nothing is in a file yet."""
     disk = OsDisk()
     queue = ConsumeQueue("T", 0, SegmentedFile(str(NOWHERE), 20 * 1000, disk, FileCache(disk, 1)))
     for number, offset in enumerate(offsets):
@@ -27,7 +26,7 @@ def queue_with(offsets: list[int]) -> ConsumeQueue:
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=12), st.integers(0, 12))
 def test_gap_in_the_middle_hides_nothing_before_it(steps: list[int], forgotten: int) -> None:
-    """The log may lack records of a queue; those on both sides of the gap are found by their place in the log."""
+    """The log may lack records of a queue. Records on both sides of the gap are found by their log offset."""
     offsets = [sum(steps[:count]) for count in range(1, len(steps) + 1)]
     queue = queue_with(offsets)
     queue.forget_before(forgotten * RECORD_SIZE)

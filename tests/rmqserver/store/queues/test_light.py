@@ -1,4 +1,5 @@
-"""Light queues: what a message names, what the store writes for it, and that the log alone makes it again."""
+"""Light queues: the names in a message, the units that the store writes for it, and that the log alone restores
+them."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ def opened(path: Path, options: StoreOptions = LIGHT) -> MessageStore:
 
 
 def log_offsets(store: MessageStore, name: str) -> list[int]:
-    """Where the records of a light queue are."""
+    """The log offsets of a light queue's records."""
     found: list[int] = []
     while (result := store.get(name, 0, len(found), 32)).status is GetStatus.FOUND:
         found += [decode_record_untrusted(record).log_offset for record in result.records()]
@@ -131,7 +132,7 @@ def test_the_queues_are_there_after_a_start(tmp_path: Path, killed: bool, withou
 
 
 def test_apaches_light_queues_are_made_again_to_the_byte(tmp_path: Path) -> None:
-    """Out of its log alone."""
+    """They are made from the log alone."""
     directory = unpack("lmq", tmp_path)
     files = sorted(directory.glob("consumequeue/%LMQ%*/0/*"))
     apache = {path: path.read_bytes() for path in files}
@@ -156,7 +157,8 @@ def test_any_properties_are_looked_through(names: bytes, offsets: bytes) -> None
 
 @pytest.mark.parametrize("digits", [18, 19, 20, 5000])
 def test_offsets_that_no_queue_has_are_passed_over(tmp_path: Path, digits: int) -> None:
-    """The store of before had no light queues, and kept what the client said. The next one could not be opened."""
+    """A store without light queues used to keep what the client said, and a store with them could then not be
+    opened."""
     off, on = (dataclasses.replace(options, commit_log_file_size_bytes=1 << 16) for options in (TINY, LIGHT))
     before = opened(tmp_path, off)
     put_light(before, "%LMQ%a", INNER_MULTI_QUEUE_OFFSET="9" * digits)

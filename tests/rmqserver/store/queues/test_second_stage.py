@@ -1,4 +1,4 @@
-"""A filter's second stage: which messages a pull returns, where it goes on, and how much it reads."""
+"""A filter's second stage: which messages a pull returns, where the next pull goes on, and how much is read."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def put_numbered(store: MessageStore, numbers: list[int], tags: str = "", **more
 
 
 def expected(numbers: list[tuple[int, bool]], start: int, max_count: int, *, red_only: bool) -> tuple[list[bytes], int]:
-    """What ``DefaultMessageStore.getMessage`` does: a message that no stage takes counts only for the end of the scan;
-    whether the batch is full is asked before each unit."""
+    """What ``DefaultMessageStore.getMessage`` does: a message that no stage takes only counts against the limit of the
+    scan, and a full batch is noticed before the next unit."""
     found: list[bytes] = []
     at = start
     for number, is_red in numbers[start : start + max(12, max_count)]:
@@ -100,7 +100,8 @@ def test_a_pull_goes_on_behind_the_last_unit_it_looked_at(
 def test_a_pull_stops_at_its_limits_among_messages_of_other_queues(
     messages: list[tuple[int, int, int]], max_count: int, max_bytes: int
 ) -> None:
-    """``messages``: number, body size, and how much of another queue lies before it. Here several are read at once."""
+    """``messages``: number, body size, and size of another queue's message before it. Several messages are read in one
+    go here."""
     options = dataclasses.replace(ROOMY, commit_log_file_size_bytes=16 << 10, filter_scan_bytes_max=100 * 20)
     found: list[int] = []
     with TemporaryDirectory() as directory:
@@ -195,7 +196,7 @@ FILTER = "a = '5' AND n IS NULL OR ab > 4"
 def test_records_are_taken_in_c_as_in_python(
     whole: list[bytes], damage: list[tuple[int, int]], shifts: list[int], count_max: int, base: int
 ) -> None:
-    """``shifts``: by how much units lie beside their records."""
+    """``shifts``: the distances of units from their records."""
     take_wanted = pytest.importorskip("rmqserver.store.queues._properties").take_wanted
     names, accepts_values = compile_sql92_for_values(FILTER)
     accepts = compile_sql92_for_records(FILTER)
@@ -293,7 +294,7 @@ class SlowDisk(OsDisk):
 def test_what_is_not_in_memory_is_looked_at_in_load(
     make_store: MakeStore, numbers: list[int], status: GetStatus, found: list[bytes]
 ) -> None:
-    large = 33 << 20  # the newest 32 MiB are taken to be in memory
+    large = 33 << 20  # the store assumes that the newest 32 MiB are in memory
     options = StoreOptions(commit_log_file_size_bytes=64 << 20, message_size_max_bytes=large, index_enabled=False)
     store = make_store(options=options, disk=SlowDisk())
     put_numbered(store, numbers)

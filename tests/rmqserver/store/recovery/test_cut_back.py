@@ -1,4 +1,4 @@
-"""A store whose log is cut off is one in which the rest was never written."""
+"""A store whose log is cut equals one in which the rest was never written."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HOST = bytes(8)
 
 
 def put(store: MessageStore, number: int) -> tuple[int, int]:
-    """Where its record begins, and where it ends."""
+    """Stores a message; returns where its record begins and ends."""
     appended = store.append(
         f"T{number % 3}", number % 2, 0, 0, 0, HOST, HOST, 0, b"%d" % number * 40, b"KEYS\x01k%d\x02" % number
     )

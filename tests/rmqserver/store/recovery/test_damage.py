@@ -1,5 +1,5 @@
-"""Every single byte of each kind of file is changed: either the start is refused with the file's name and what to do,
-or every other message is served. Nothing else is ever raised, and no message that nobody sent is served silently."""
+"""Every single byte of each kind of file is changed. Either the start is refused, with the file's name and what to do,
+or every other message is served. No other error is ever raised, and no message that nobody sent is served silently."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def changed(whole: RecordingDisk, name: str, at: int, is_crashed: bool) -> Recor
 
 
 def served(disk: RecordingDisk) -> list[StoredMessage] | None:
-    """What a consumer gets of the queue; None if the start was refused."""
+    """The messages that a consumer gets from the queue; None if the start was refused."""
     store = MessageStore(STORE, TINY, disk=disk, clock_ms=Clock(), background=False)
     try:
         store.open()
@@ -68,7 +68,7 @@ def served(disk: RecordingDisk) -> list[StoredMessage] | None:
 
 
 def messages(store: MessageStore) -> Iterator[StoredMessage]:
-    """The messages that can be decoded: a client reports the others."""
+    """The messages that can be decoded. A client reports the others."""
     offset = store.min_offset("T", 0)
     for _ in range(2 * COUNT):
         result = store.get("T", 0, offset, 32)

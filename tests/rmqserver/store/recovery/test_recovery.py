@@ -1,4 +1,4 @@
-"""What a crash can leave behind, and what is there after the next start."""
+"""What a crash can leave behind, and what the next start makes of it."""
 
 from __future__ import annotations
 
@@ -86,7 +86,8 @@ def test_a_record_torn_in_its_body_is_cut_off(make_store: MakeStore, crashed: Pa
 
 
 def test_what_lies_behind_the_end_can_never_come_back(make_store: MakeStore, crashed: Path) -> None:
-    """When a torn record was overwritten by one of the same size, the intact old one behind it became valid again."""
+    """When a record of the same size overwrote a torn record, the intact old one behind it used to become valid
+    again."""
     path, at = last_record_at(crashed)
     size = int.from_bytes(path.read_bytes()[at : at + 4], "big")
     torn_at = at - size
@@ -130,8 +131,8 @@ def test_a_page_of_a_queue_that_never_reached_the_disk_is_filled_again(make_stor
 def test_a_unit_torn_between_two_sectors_is_made_again(
     make_store: MakeStore, tmp_path: Path, sector: int, lost_bytes: int, is_in_log: bool
 ) -> None:
-    """Of the unit before the part that is lost there are its log offset and size, without its tag, or its log offset
-    alone: a consumer that filters missed the message, or everybody did."""
+    """The loss leaves only the first part of a unit: log offset and size without the tag, or the log offset alone. A
+    consumer that filters used to miss the message, or every consumer did."""
     options = dataclasses.replace(TINY, consume_queue_file_size_bytes=200 * 20)
     store = make_store(tmp_path / "live", options)
     tags = ["red" if number % 2 else "green" for number in range(190)]
@@ -170,7 +171,7 @@ def test_units_of_records_that_the_log_lost_are_taken_back(make_store: MakeStore
 
 
 def test_an_index_that_knows_more_than_the_log_is_made_again(make_store: MakeStore, tmp_path: Path) -> None:
-    """A stale entry would answer a look-up with the message that lies at its offset now."""
+    """A stale entry would answer a look-up with the message that now lies at its offset."""
     store = make_store()
     put_many(store, 100)
     assert store.close()
@@ -191,8 +192,8 @@ def test_damage_in_the_oldest_file_is_refused_and_not_taken_for_an_empty_log(
 
 
 def test_a_power_cut_before_the_first_flush_of_all_is_no_damage(make_store: MakeStore, tmp_path: Path) -> None:
-    """The second file is made ahead, so its name, and queue units, may reach the device before any message does. Then
-    the start was refused."""
+    """The second file is made ahead, so its name, and queue units, may reach the device before any message does. The
+    start used to be refused."""
     directory = tmp_path / "store"
     store = make_store(tmp_path / "live")
     put_many(store, 20)
@@ -208,7 +209,7 @@ def test_a_power_cut_before_the_first_flush_of_all_is_no_damage(make_store: Make
 
 
 def test_a_queue_file_whose_size_was_lost_is_made_again(make_store: MakeStore, crashed: Path) -> None:
-    """Names may reach the device before sizes. The start was refused if there was a later file."""
+    """Names may reach the device before sizes. The start used to be refused if there was a later file."""
     make_store().close()
     (crashed / "abort").write_text("1")
     Checkpoint().write(OsDisk(), str(crashed / "checkpoint"))
@@ -223,7 +224,7 @@ def test_an_index_file_whose_size_was_lost_is_made_again(make_store: MakeStore, 
 
 
 def test_a_record_torn_in_its_properties_is_cut_off(make_store: MakeStore, crashed: Path) -> None:
-    """No checksum covers properties: the message came back without its tag and keys, and was given to consumers."""
+    """No checksum covers properties: the message used to come back without its tag and keys, and consumers got it."""
     store = make_store()
     put(store, body=b"next", keys="k" * 600, tags="red")
     store.commit()
@@ -241,8 +242,8 @@ def test_a_blank_whose_size_was_torn_off_leads_to_the_next_file(make_store: Make
 
 
 def test_a_checkpoint_after_the_first_message_of_all_is_still_ours(make_store: MakeStore, tmp_path: Path) -> None:
-    """It names log offset 0, as an old Apache's does. So a later message that was torn in its properties was taken for
-    whole."""
+    """It names log offset 0, like that of an old Apache broker. So a later message with torn properties used to be
+    taken for whole."""
     store = make_store(tmp_path / "live")
     put_many(store, 1)
     store.flush()
@@ -268,7 +269,7 @@ def test_damage_before_the_checkpoint_is_reported(
 
 
 def test_offsets_that_no_record_has_are_stepped_over(make_store: MakeStore, crashed: Path) -> None:
-    """A round whose write failed has used queue offsets; the next message must keep its own."""
+    """A round whose write failed has used queue offsets. The next message must keep its own."""
     store = make_store()
     queue = store.queue("T", 0)
     assert queue is not None
@@ -278,7 +279,7 @@ def test_offsets_that_no_record_has_are_stepped_over(make_store: MakeStore, cras
 
 
 def test_a_queue_may_start_behind_zero(make_store: MakeStore, tmp_path: Path) -> None:
-    """After its topic was deleted and its older records expired, the first record found may have any offset."""
+    """After its topic was deleted and its older records expired, the first record may have any queue offset."""
     store = make_store()
     put_many(store, 100)
     assert store.close()
@@ -317,8 +318,8 @@ def test_a_clean_start_reads_one_record_not_the_log(make_store: MakeStore) -> No
 
 @pytest.mark.parametrize("is_ours", [True, False])
 def test_a_crash_after_a_checkpoint_replays_from_there_on(make_store: MakeStore, crashed: Path, is_ours: bool) -> None:
-    """If the checkpoint is ours, from the very record; if it is Apache's, which flushes queues first, from the record's
-    file."""
+    """From the record itself if the checkpoint is ours. Apache's broker flushes queues first, so its checkpoint counts
+    from the start of the record's file."""
     store = make_store()
     store.flush()
     put_many(store, 3)
@@ -334,7 +335,7 @@ def test_a_crash_after_a_checkpoint_replays_from_there_on(make_store: MakeStore,
 
 
 def test_a_log_that_cannot_be_read_for_the_index_is_a_reason_to_refuse_writes(make_store: MakeStore) -> None:
-    """The index reads it after the start, in a task of the broker: an error there ended the broker."""
+    """The index reads the log after the start, in a task of the broker. An error there used to end the broker."""
     recorded = RecordingDisk()
     put_many(make_store(Path("/store"), disk=recorded), 30)
     store = make_store(Path("/store"), disk=recorded.image(Loss.NOTHING, Random(0)))
@@ -380,7 +381,7 @@ def test_only_what_was_not_dispatched_is_replayed(killed: MessageStore) -> None:
 
 
 def test_a_copy_of_a_killed_store_is_replayed_from_the_checkpoint_on(killed: MessageStore, tmp_path: Path) -> None:
-    """The parts of a copy may be from different moments."""
+    """The parts of a copy may come from different moments."""
     shutil.copytree(killed.directory.root, tmp_path / "copy")
     assert replayed_count(tmp_path / "copy") == 103
 
@@ -403,7 +404,7 @@ def test_after_a_failed_flush_all_is_replayed(killed: MessageStore) -> None:
 
 
 def test_the_note_of_what_was_dispatched_is_gone_when_apaches_broker_has_run(killed: MessageStore) -> None:
-    Path(killed.directory.root, "abort").write_text("4711")  # as it does at its start
+    Path(killed.directory.root, "abort").write_text("4711")  # Apache's broker does this at its start
     assert replayed_count(killed.directory.root) == 103
 
 

@@ -1,5 +1,5 @@
-"""What is known of producers' numbers equals a model, whatever happens to the store: restarts, kills, power cuts, a
-lost file, a copy of the log, another broker on the store."""
+"""The producers' sequence numbers that a store knows equal a model, whatever happens to the store: restarts, kills,
+power cuts, a lost file, a copy of the log, another broker on the store."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Sent = dict[tuple[LineKey, ProducerSequence], StoredPlace]
 
 
 class Opened:
-    """A store, and its producers' numbers."""
+    """A store with its producers' sequence numbers."""
 
     def __init__(self, root: Path, options: StoreOptions = TINY):
         self.feeds: list[SequenceFeed] = []
@@ -45,7 +45,7 @@ class Opened:
         return self.feeds[0]
 
     def send(self, key: LineKey, number: ProducerSequence) -> StoredPlace:
-        """As a broker does. OutOfSequence."""
+        """Sends as a broker does. Raises OutOfSequence."""
         assert self.feed.is_ready
         place = self.feed.table.find(key, number)
         if place is None:
@@ -156,8 +156,8 @@ KEYS = [LineKey(f"p{number % 2}", "T", number // 2) for number in range(4)]
 
 
 class Run:
-    """``ledger``: where each message was said to be. ``unwritten``: those of this round, whose producers have not been
-    answered."""
+    """``ledger``: the place that was reported for each message. ``unwritten``: the messages of this round, whose
+    producers have no answer yet."""
 
     def __init__(self, root: Path):
         self.root = root
@@ -187,7 +187,7 @@ class Run:
         self.unwritten.clear()
 
     def restart(self, event: str) -> None:
-        if event == "kill":  # nobody was answered
+        if event == "kill":  # no producer has its answer
             for key, number in self.unwritten:
                 self.following[key] = min(self.following[key], number)
             self.unwritten.clear()
@@ -259,7 +259,7 @@ def test_a_copied_log_is_known_as_its_master_knows_it(tmp_path: Path) -> None:
 
 
 def test_what_is_not_confirmed_is_forgotten_when_it_is_cut_off(tmp_path: Path) -> None:
-    """A former master: its last messages were nobody else's."""
+    """This broker was a master, and no other broker has its last messages."""
     opened = Opened(tmp_path, replace(TINY, waits_for_copies=True))
     places = [opened.send(KEY, number) for number in numbered(3, KEY)]
     opened.store.commit()

@@ -1,4 +1,5 @@
-"""Timers in the files of a real broker, in files after a kill, a tear or days of standstill, and against a model."""
+"""Timers in the files of a real broker, in files after a kill, a torn write or days of standstill, and against a
+model."""
 
 from __future__ import annotations
 
@@ -46,14 +47,14 @@ def save(store: TimerStore) -> None:
 
 
 def add(store: TimerStore, log_offset: int, due_ms: int, now_ms: int, *, is_delete: bool = False) -> bool:
-    """Adds a message; log offsets are queue offsets here."""
+    """Adds a message; in these tests log offsets are also queue offsets."""
     taken = store.enqueue(log_offset, 100, 7, due_ms, now_ms, is_delete=is_delete)
     store.queue_offset = log_offset + 1
     return taken
 
 
 def delivered(store: TimerStore, now_ms: int) -> list[int]:
-    """The log offsets of everything that is due, in order of delivery."""
+    """The log offsets of all due messages, in order of delivery."""
     found: list[int] = []
     while slots := store.due(now_ms):
         for slot in slots:
@@ -76,7 +77,7 @@ def taken_from(slot: DueSlot, count: int) -> list[Unit]:
 
 
 def slots_of(root: Path) -> list[Slot]:
-    """All slots of the file, also those of the past."""
+    """All slots of the file, including past ones."""
     wheel = TimerWheel(f"{root}/timerwheel", OsDisk(), 1000)
     wheel.load(0)
     return wheel.slots_since(0)
@@ -94,13 +95,13 @@ def test_reads_what_apache_wrote(tmp_path: Path) -> None:
 
 
 def test_writes_what_apache_wrote(tmp_path: Path) -> None:
-    """The golden units, put in again one by one, give the golden files: every byte of log and check, every slot."""
+    """The golden units, put in again one by one, give the golden files: every byte of log and check, and every slot."""
     root = unpack("clean", tmp_path)
     check = (root / "config/timercheck").read_bytes()
     golden = opened(root, 0, GOLDEN_OPTIONS)
     own = opened(tmp_path / "own", 0, GOLDEN_OPTIONS)
     for unit in golden.log.scan(0):
-        # Apache's clock of units stands at the start of a second; its slot is the delay's.
+        # Apache's write time of a unit is the start of a second; its slot is that of the delay.
         due_ms = unit.slot_time_ms if not unit.is_roll else unit.write_time_ms + 2 * 86_400_000
         assert own.enqueue(
             unit.log_offset, unit.message_size_bytes, unit.topic_hash, due_ms, unit.write_time_ms,
@@ -124,7 +125,7 @@ def test_the_slot_of_a_time(tmp_path: Path) -> None:
 
 
 def test_slots_at_every_edge_are_read_again_and_past_ones_are_not(tmp_path: Path) -> None:
-    """The file is read in portions, and what is empty or past is passed over in blocks."""
+    """The file is read in portions, and empty or past slots are skipped in blocks."""
     wheel, block, portion = TimerWheel(f"{tmp_path}/timerwheel", OsDisk(), 1000), 4096 // 32, (1 << 20) // 32
     turn = 1_000 * wheel.slot_count
     places = [0, 1, block - 1, block, 5 * block + 7, portion - 1, portion, 3 * portion + 1, wheel.slot_count - 1]
@@ -143,15 +144,16 @@ def test_delivers_in_the_order_of_time_and_arrival(tmp_path: Path) -> None:
         assert add(store, offset, START_MS + seconds * 1000, START_MS)
     assert delivered(store, START_MS + 2999) == []  # a slot takes what is due until its end
     assert delivered(store, START_MS + 4000) == [1, 4, 3]
-    assert not add(store, 6, START_MS + 3000, START_MS)  # that slot has passed, whatever the clock says
+    assert not add(store, 6, START_MS + 3000, START_MS)  # that slot has passed, even if the clock is earlier
     assert delivered(store, START_MS + 9000) == [0, 2, 5]
 
 
 def test_what_a_clock_that_was_ahead_has_passed_stays_passed(tmp_path: Path) -> None:
-    """As in Apache's broker: its slots may have been delivered and are not opened again. What is due later waits."""
+    """As in Apache's broker: slots that have passed may have been delivered, and are not opened again. Later ones
+    wait."""
     store = opened(tmp_path, START_MS)
     assert delivered(store, START_MS + 60_000) == []
-    assert not add(store, 0, START_MS + 30_000, START_MS)  # for whoever asks to deliver it at once
+    assert not add(store, 0, START_MS + 30_000, START_MS)  # the caller delivers it at once
     assert add(store, 1, START_MS + 61_000, START_MS)
     save(store)
     again = opened(tmp_path, START_MS)
@@ -210,7 +212,8 @@ def test_a_recall_that_came_before_its_target_survives_a_stop_between_them(tmp_p
 
 
 def test_what_was_delivered_behind_a_slot_that_is_not_done_is_taken_out_by_a_stop(tmp_path: Path) -> None:
-    """The read time is that of the first slot that is not done: Apache's broker would deliver the second one again."""
+    """The read time is that of the first unfinished slot, so Apache's broker would otherwise deliver the second one
+    again."""
     store = opened(tmp_path, START_MS)
     for offset in range(25):
         add(store, offset, START_MS + (1000 if offset < 20 else 2000), START_MS)
@@ -225,8 +228,8 @@ def test_what_was_delivered_behind_a_slot_that_is_not_done_is_taken_out_by_a_sto
 
 @pytest.mark.parametrize("written_count", range(4))
 def test_goes_on_after_kill_9(tmp_path: Path, written_count: int) -> None:
-    """The files are as the page cache has them. The note was written before the copies: what is still delivered depends
-    on how many of the three are there. The second slot is done, although the first is not."""
+    """The files are as the page cache has them. The note was written before the copies, so what is still delivered
+    depends on how many of the three copies are there. The second slot is done, although the first is not."""
     store = opened(tmp_path, START_MS)
     for offset in range(25):
         add(store, offset, START_MS + 1000 * (1 + offset // 20), START_MS)
@@ -256,7 +259,7 @@ def test_what_was_due_at_once_is_not_delivered_again_after_kill_9(tmp_path: Path
 
 
 def test_units_of_messages_that_a_power_cut_took_are_dropped(tmp_path: Path) -> None:
-    """Other messages will be at their log offsets."""
+    """Other messages will get their log offsets."""
     store = opened(tmp_path, START_MS)
     save(store)
     for offset in (0, 100, 200):
@@ -345,8 +348,8 @@ def test_a_note_of_any_bytes_is_none(data: bytes) -> None:
 
 @dataclass
 class Model:
-    """What waits, by the second in which it is due. ``since_save``: what was delivered since the last checkpoint.
-    ``maybe_again``: what may come again after a power cut."""
+    """Waiting messages, with the times at which they are due. ``since_save``: messages delivered since the last
+    checkpoint. ``maybe_again``: messages that may come again after a power cut."""
 
     now_ms: int = START_MS
     waiting: dict[int, int] = field(default_factory=dict)
@@ -375,8 +378,9 @@ class Model:
     )
 )  # fmt: skip
 def test_nothing_is_lost_early_or_twice(tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int]]) -> None:
-    """Whatever is added, delivered, stopped or killed: each message is delivered once, when its second is over. A power
-    cut may bring what was delivered since the last checkpoint once more; what the log lacks is taken in again."""
+    """Whatever is added, delivered, stopped or killed, each message is delivered once, when its second is over. A power
+    cut may bring back what was delivered since the last checkpoint; messages that the timer log has lost are taken in
+    again."""
     root = tmp_path_factory.mktemp("timers")
     model, store = Model(), opened(root, START_MS)
     for step, value in steps:
@@ -412,11 +416,11 @@ def test_nothing_is_lost_early_or_twice(tmp_path_factory: pytest.TempPathFactory
 
 
 def cut_power(root: Path, store: TimerStore, lost_words: int) -> None:
-    """The end of the timer log is not on the device, though the slots are. No note outlives a power cut."""
+    """Loses the end of the timer log, but not the slots. No note outlives a power cut."""
     store.log.write()
     store.wheel.write()
     end = store.log.end_position
-    torn = max(end - lost_words * 4, store.saved.log_position)  # before it all was synced
+    torn = max(end - lost_words * 4, store.saved.log_position)  # everything before it was synced
     if torn < end:
         base = store.log.segments.base_of(torn)
         with open(store.log.segments.path(base), "r+b") as file:
@@ -427,7 +431,7 @@ def cut_power(root: Path, store: TimerStore, lost_words: int) -> None:
 
 
 def take_in_again(store: TimerStore, model: Model) -> None:
-    """Does what the reader of the queue does: it delivers at once what has become due meanwhile."""
+    """Does what the reader of the queue does, and delivers at once what has become due meanwhile."""
     for offset in range(store.queue_offset, model.next_offset):
         due_ms = model.waiting.get(offset) or model.maybe_again.get(offset)
         if not store.is_known(offset) and due_ms is not None and not add(store, offset, due_ms, model.now_ms):
