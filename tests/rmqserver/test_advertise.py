@@ -21,7 +21,7 @@ def test_auto_is_the_listener_or_our_end_of_the_connection() -> None:
 
 
 def test_a_wildcard_and_a_nameserver_on_this_machine_still_give_an_address() -> None:
-    """The address depends on the machine; without a network it is loopback, and never a wildcard."""
+    """The address depends on the machine. Without a network it is a loopback address, but never a wildcard."""
     host, _, port = Advertise("0.0.0.0", 1).addr("127.0.0.1").rpartition(":")
     assert port == "1"
     assert host not in ("", "0.0.0.0")

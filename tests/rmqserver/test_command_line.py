@@ -91,7 +91,7 @@ def test_a_broker_alone_needs_a_nameserver(monkeypatch: pytest.MonkeyPatch) -> N
     made = plan(Options(has_namesrv=False, has_broker=True))
     assert made.broker is not None
     assert made.broker.namesrv_addresses == ("a:1",)
-    # It does not matter to a test that brings its own.
+    # A test that brings its own nameserver does not need the variable.
     made = standalone()
     assert made.broker is not None
     assert made.broker.namesrv_addresses == ()

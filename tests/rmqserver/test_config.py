@@ -14,12 +14,12 @@ INT_MAX, LONG_MAX = (1 << 31) - 1, (1 << 63) - 1
 
 
 def keys_of(config: Settings) -> set[str]:
-    """The keys that the server acts on: each has an attribute."""
+    """The keys that the server acts on: those that have an attribute."""
     return {field.metadata["key"] for field in dataclasses.fields(config)}
 
 
 def test_defaults_are_those_of_the_store() -> None:
-    """The data file and ``StoreOptions`` state Apache's defaults twice; one must not drift."""
+    """The data file and ``StoreOptions`` both state Apache's defaults. They must not drift apart."""
     assert BrokerConfig().store_options() == StoreOptions()
 
 
@@ -48,7 +48,7 @@ def test_the_list_is_sorted_and_holds_what_we_do_not_act_on() -> None:
 
 
 def test_what_only_we_have_is_a_comment_until_it_says_something_else() -> None:
-    """Apache's tools must see what Apache's broker lists."""
+    """Apache's tools must see exactly the settings that Apache's broker lists."""
     config = BrokerConfig()
     assert "#maxSendRatePerTopic=0\n" in config.render()
     assert not any(map(config.is_own, java_properties.parse_untrusted(config.render())))
@@ -141,7 +141,8 @@ def test_the_black_list_can_be_longer_but_not_shorter() -> None:
 
 
 def test_text_with_control_characters_is_no_value() -> None:
-    """A zero byte in the region went into every message's properties, and every send was refused from then on."""
+    """A zero byte in the region used to get into every message's properties, and every send was refused from then
+    on."""
     config = BrokerConfig()
     with pytest.raises(UsageError, match=r"regionId=a\?b: text without control characters is needed"):
         config.update({"traceOn": "false", "regionId": "a\0b"})
@@ -155,7 +156,7 @@ LIMITS = {
     "maxReceivedBytesPerConnection": (1 << 20, INT_MAX),
     "maxUnreadBytesPerConnection": (1 << 20, 256 << 20),
 }
-"""Of either server; 0 is no number of bytes that are received, but none."""
+"""Bounds of the limits of both servers. A limit of 0 received bytes would mean none, so it is out of bounds."""
 
 BOUNDS = {
     "brokerId": (0, LONG_MAX),
@@ -233,13 +234,13 @@ BOUNDS = {
     "uniqueKeyCheckMillis": (0, LONG_MAX),
     **LIMITS,
 }
-"""Of every number that the broker acts on."""
+"""The bounds of every number that the broker acts on."""
 
 CLAMPED = {
     "registerNameServerPeriod", "diskMaxUsedSpaceRatio", "diskSpaceCleanForciblyRatio", "diskSpaceWarningLevelRatio",
     "timerPrecisionMs", "timerRollWindowSlot",
 }  # fmt: skip
-"""Any value will do, as with Apache's broker."""
+"""Numbers that take any value, as in Apache's broker."""
 
 NAMESRV_BOUNDS = {
     "listenPort": (0, 65_535),
@@ -252,12 +253,12 @@ NAMESRV_BOUNDS = {
 
 @pytest.mark.parametrize("kind", [BrokerConfig, NamesrvConfig])
 def test_every_number_that_is_acted_on_has_bounds(kind: type[Settings]) -> None:
-    """One setting from anybody who reaches the port must not stop the server for others: a period of 0 would be a busy
-    loop, one of 300 million years a task that never wakes up, and a message size of 0 would end all sends."""
+    """No setting may stop the server for others, whoever sends it: a period of 0 would be a busy loop, one of 300
+    million years a task that never wakes up, and a message size of 0 would end all sends."""
     config = kind()
     bounds = BOUNDS if kind is BrokerConfig else NAMESRV_BOUNDS
     numbers = {key for key in keys_of(config) if config.kinds[key] in ("int", "long", "float")}
-    others = {"brokerPermission", "inSyncReplicas", "minInSyncReplicas"}  # of three numbers; only beside others
+    others = {"brokerPermission", "inSyncReplicas", "minInSyncReplicas"}  # one of three; tied to other settings
     assert numbers - others - (CLAMPED if kind is BrokerConfig else set()) == bounds.keys()
     for key, (low, high) in bounds.items():
         limit = LONG_MAX if config.kinds[key] == "long" else INT_MAX

@@ -1,4 +1,4 @@
-"""``rmqserver``'s options as variables of the environment."""
+"""Environment variables as options of ``rmqserver``."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_variable_stands_for_its_flag() -> None:
 def test_the_flag_wins() -> None:
     environment = {"RMQSERVER_PORT": "1", "RMQSERVER_SET": "brokerName=a"}
     found = parsed("broker", "--port", "2", "--set", "brokerName=b", environment=environment)
-    assert (found["port"], found["settings"]) == (2, ["brokerName=a", "brokerName=b"])  # the last one counts
+    assert (found["port"], found["settings"]) == (2, ["brokerName=a", "brokerName=b"])  # the last value counts
 
 
 def test_what_a_command_does_not_have_and_what_is_empty_says_nothing() -> None:

@@ -1,4 +1,4 @@
-"""A protective setting is never ignored, neither at the start, wherever it comes from, nor over the wire."""
+"""A protective setting is never ignored: neither at the start, whatever its source, nor over the wire."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rmqserver.command_line import Options, plan
 from rmqserver.config import BrokerConfig, NamesrvConfig, Settings
 
 GUARDS = [("aclEnable", "true"), ("migrateAuthFromV1Enabled", "true")]
-"""Without ``rocketmqHome``."""
+"""Refused at the start if there is no ``rocketmqHome``."""
 
 AT_START = [
     ("tls.test.mode.enable", "false"), ("tls.test.mode.enable", "no"), ("tls.server.mode", "enforcing"),
@@ -22,7 +22,7 @@ AT_START = [
     ("authenticationEnabled", "true"), ("authorizationEnabled", "true"), ("authenticationWhitelist", "10"),
     ("aclEnable", " TRUE "), ("initAuthenticationUser", '{"username":"u","password":"p"}'),
 ]  # fmt: skip
-"""What tests/rmqserver/tls and tests/rmqserver/auth have for the start."""
+"""Settings for the start, which tests/rmqserver/tls and tests/rmqserver/auth test."""
 
 PROMISES = [
     ("brokerRole", "SLAVE"),

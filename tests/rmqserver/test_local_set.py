@@ -1,4 +1,4 @@
-"""``standalone --replicas``: a set of brokers that one command starts, and ends."""
+"""``standalone --replicas``: one command starts a set of brokers, and ends it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The commands with which pages start a server, run as they stand, but for ports: each is ready, and ends cleanly."""
+"""The server commands of the documentation pages, run as they stand except for ports: each server gets ready, and ends
+cleanly."""
 
 from __future__ import annotations
 
@@ -27,9 +28,9 @@ ROOT = Path(__file__).parents[2]
 PAGES = ["README.md", "docs/testing.md", "docs/metrics.md", "docs/security.md"]
 OF_SEVERAL_SERVERS = "docs/replication.md"
 OF_A_CONTROLLER = "docs/controller.md"
-"""Run by ``tests/rmqadmin/commands/test_controller_page.py``."""
+"""The test of this page is ``tests/rmqadmin/commands/test_controller_page.py``."""
 ANY_PORTS = ["--namesrv-port", "0", "--port", "0"]
-"""Of the same option twice, the last counts."""
+"""Added last, because the last of two equal options counts."""
 
 
 def blocks(page: str, *languages: str) -> list[str]:
@@ -75,8 +76,8 @@ def test_every_page_that_starts_a_server_is_tried() -> None:
 
 
 def test_three_machines_do_as_the_page_says(tmp_path: Path) -> None:
-    """Each is a loopback address of its own, so ports are those of the page. The master is killed; then a disk is
-    lost."""
+    """Each machine is a loopback address, so the ports are those of the page. First the master is killed, and then a
+    disk is lost."""
     net = f"127.{os.getpid() >> 8 & 255}.{os.getpid() & 255}."
     (block,) = (each for each in blocks(OF_SEVERAL_SERVERS, "text") if "rmqserver broker" in each)
     lines = block.replace("\\\n", " ").replace("10.0.0.", net).splitlines()

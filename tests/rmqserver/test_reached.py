@@ -1,5 +1,5 @@
-"""Clients find the broker: on whichever address they have reached the nameserver, and through a mapped port. A real
-producer and a real consumer each time, because it is their connections that have to come about."""
+"""Clients reach the broker over whichever address they have reached the nameserver at, and through a mapped port. Each
+test uses a real producer and a real consumer, because their connections are what matters."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ADDRESSES = ("127.0.0.1", "127.0.0.2")
 
 @pytest.fixture(scope="module")
 def everywhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """On all addresses of the machine, loopback's among them."""
+    """A server on all addresses of the machine, including loopback."""
     with servers.standalone(tmp_path_factory.mktemp("everywhere"), "--listen", "0.0.0.0") as server:
         yield server
 
@@ -32,7 +32,7 @@ def port_of(address: str) -> str:
 
 
 def told(namesrv_addr: str, topic: str) -> set[str]:
-    """Where the broker is, by the cluster's table and by the topic's route."""
+    """The broker's addresses in the cluster's table and in the topic's route."""
     with AdminClient(namesrv_addr) as admin:
         brokers = [*admin.cluster_info().broker_addr_table.values(), *admin.topic_route(topic).broker_datas]
     return {address for broker in brokers for address in broker.broker_addrs.values()}
@@ -65,7 +65,7 @@ def test_a_server_that_listens_on_one_address_tells_of_that_one(server: Server, 
 
 
 def test_what_is_advertised_leads_through_a_mapped_port(tmp_path: Path) -> None:
-    """As with a container whose ports are others outside."""
+    """As with a container whose ports are mapped to others outside."""
     namesrv_port, broker_port = free_ports()
     ports = ("--namesrv-port", str(namesrv_port), "--port", str(broker_port))
     with Forwarder("127.0.0.3") as namesrv, Forwarder("127.0.0.3") as broker:

@@ -1,4 +1,4 @@
-"""Stores without ``--data``, with real processes: what kill -9 leaves is removed, and nothing else is."""
+"""Stores without ``--data``, with real processes: what kill -9 leaves behind is removed, and nothing else."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.servers import Server, until
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The system's directory for temporary files, for this test alone."""
+    """The system's directory for temporary files, replaced for each test."""
     folder = tmp_path / "tmp"
     folder.mkdir()
     monkeypatch.setenv("TMPDIR", str(folder))
@@ -68,7 +68,7 @@ def test_a_number_that_another_process_has_now_is_no_owner(folder: Path) -> None
 
 
 def test_a_store_whose_owner_cannot_be_seen_and_holds_the_lock_is_left(folder: Path) -> None:
-    """Its owner is a process of another container, whose number means nothing here."""
+    """The owner is a process in another container, whose process id means nothing here."""
     left = folder / f"{PREFIX}other"
     left.mkdir()
     note = left / OWNER

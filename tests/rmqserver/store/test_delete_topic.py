@@ -74,7 +74,7 @@ def made_again(store: MessageStore, *, count: int = 2) -> None:
 @pytest.mark.parametrize("count", [2, 5])
 def test_queues_that_are_made_from_the_log_have_the_new_topic_alone(tmp_path: Path, count: int) -> None:
     """After a power cut, or when somebody removed the queues. The new messages used to be passed over until there were
-    more than the old topic had."""
+    as many as in the old topic."""
     store = open_store(tmp_path)
     made_again(store, count=count)
     store.close()

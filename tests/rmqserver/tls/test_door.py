@@ -1,4 +1,4 @@
-"""Real handshakes with the loop: modes, clients' certificates, changed files, large frames, and hostile beginnings."""
+"""Real handshakes with the loop: modes, client certificates, changed files, large frames, and hostile first bytes."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def echo_loop(door: TlsDoor) -> Iterator[tuple[Loop, Echo, int]]:
 
 
 async def ask(stream: trio.abc.Stream, body: bytes = b"") -> bytes:
-    """The body of the answer."""
+    """Sends a request; returns the body of the answer."""
     await stream.send_all(encode_frame(Command(code=CODE, opaque=1, ext={"consumerGroup": "g"}, body=body)))
     reader = FrameReader()
     while not (answers := reader.feed(await stream.receive_some())):
@@ -174,7 +174,7 @@ async def test_a_client_that_does_not_trust_us_is_named(
 
 
 def refuse(port: int, context: ssl.SSLContext) -> None:
-    """Trio's stream would go without an alert."""
+    """A client that refuses the server's certificate. Trio's stream would send no alert."""
     with (
         socket.create_connection(("127.0.0.1", port)) as plain,
         pytest.raises(ssl.SSLCertVerificationError),
@@ -203,7 +203,7 @@ async def test_changed_files_are_for_new_connections(
             async with await tls_stream(port, client_context(first)) as before:
                 assert await ask(before, b"1") == b"1"
                 fresh.cert.replace(used.cert)
-                await logged("event=certificates-not-loaded")  # the key is still the old one
+                await logged("event=certificates-not-loaded")  # the key is not replaced yet
                 async with await tls_stream(port, client_context(first)) as stream:
                     assert await ask(stream, b"2") == b"2"
                 fresh.key.replace(used.key)
@@ -240,7 +240,7 @@ def hello(context: ssl.SSLContext) -> bytes:
 @settings(max_examples=50, deadline=None)
 @given(st.data())
 def test_garbage_behind_or_in_a_hello_ends_in_words(server_context: ssl.SSLContext, data: st.DataObject) -> None:
-    """Nothing but PumpError comes out of it, and no byte for the frame cutter."""
+    """Only PumpError may come out of the pump, and no byte for the frame cutter."""
     sent = bytearray(hello(_ANY))
     where = data.draw(st.integers(1, len(sent) - 1))
     sent[where:] = data.draw(st.binary(max_size=600))
@@ -264,7 +264,7 @@ _ANY.verify_mode = ssl.CERT_NONE
 async def test_a_connection_of_ours_may_send_before_the_handshake_has_ended(
     authority: Authority, server: Signed
 ) -> None:
-    """As the registration with a nameserver does."""
+    """The registration with a nameserver does this."""
     link = TlsLink(LinkSettings(key_pair=None, checks_server=True, trust_path=str(authority.cert)))
     answered: list[Command | None] = []
     with echo_loop(TlsDoor(door_of(server, TlsMode.ENFORCING))) as (loop, service, port), trio.fail_after(LIMIT_S):

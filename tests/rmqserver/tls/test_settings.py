@@ -1,4 +1,4 @@
-"""What switches TLS on, and which combinations would guard less than they say."""
+"""Settings that switch TLS on, and combinations that would guard less than they say."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_certificate_switches_it_on_beside_plain_connections() -> None:
 
 
 def test_enforcing_takes_the_way_to_the_nameservers_along() -> None:
-    """As Apache's: ``useTLS`` is on where the mode is enforcing."""
+    """As with Apache's: ``useTLS`` is on where the mode is enforcing."""
     settings = tls_settings({**CERT, "tls.server.mode": "ENFORCING"})
     assert settings.link is not None
     assert not settings.link.checks_server
