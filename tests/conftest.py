@@ -17,23 +17,24 @@ from tests.support.wire import Wire
 
 _numbers = itertools.count(1)
 
-# A shell's background job ignores Ctrl-C, and so would every program that these tests start and stop by Ctrl-C.
+# A shell's background job ignores Ctrl-C, and so would every program that these tests start and stop with it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# How long an example takes says how busy the machine is. The quick tests try the same examples each time, so that they
-# say of a change whether it broke something. `make test-all` tries others each time.
+# How long an example takes depends on how busy the machine is. The quick tests try the same examples each time, so that
+# a failure means that a change broke something. `make test-all` tries new ones each time.
 hypothesis.settings.register_profile("whole", deadline=None)
 hypothesis.settings.register_profile("quick", deadline=None, max_examples=30, derandomize=True)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """If the slow tests are left out, properties are tried with fewer examples, too."""
+    """Without the slow tests, properties are also tried with fewer examples."""
     hypothesis.settings.load_profile("quick" if "not slow" in config.option.markexpr else "whole")
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests that xdist gives to one worker: see ``group_of``. Those of ``make crash`` may take their hours."""
+    """Gives each test the group that keeps it on one xdist worker (``group_of``). Tests of ``make crash`` have no time
+    limit."""
     for item in items:
         if item.get_closest_marker("crash"):
             item.add_marker(pytest.mark.timeout(0))
@@ -44,8 +45,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def group_of(item: pytest.Item) -> str:
-    """The tests of a file share servers. Those that start a JVM make four groups, so that no more run at a time than a
-    small machine can bear."""
+    """Tests of one file share servers, so they share a group. Those that start a JVM make four groups: a small machine
+    bears no more JVMs at a time."""
     if any(item.iter_markers("spark")):
         return "jvm, spark"
     if "cluster" in getattr(item, "fixturenames", ()):
@@ -60,19 +61,19 @@ PLAYED = "golden_exchanges_played"
 
 @pytest.hookimpl(optionalhook=True)  # of xdist
 def pytest_testnodedown(node: Any) -> None:
-    """A worker of xdist has told which exchanges its tests played."""
-    golden.played().update(getattr(node, "workeroutput", {}).get(PLAYED, ()))  # one that was killed has none
+    """Collects the exchanges that the tests of an xdist worker played."""
+    golden.played().update(getattr(node, "workeroutput", {}).get(PLAYED, ()))  # a killed worker has none
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """A whole run fails if a recorded exchange was not played, and nobody says why."""
+    """A whole run fails if a recorded exchange was neither played nor excused."""
     config = session.config
     if hasattr(config, "workeroutput"):
         config.workeroutput[PLAYED] = sorted(golden.played())
         return
     is_whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS and not config.option.keyword
     if exitstatus == pytest.ExitCode.OK and is_whole and config.option.markexpr.startswith("not "):
-        from tests.docs.not_played import wrongly_left  # 0.2 s, which most runs need not spend
+        from tests.docs.not_played import wrongly_left  # 0.2 s that most runs save
 
         left = wrongly_left(golden.played())
         for line in left:
@@ -83,7 +84,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def own_files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Whoever runs the tests may have contexts and settings of their own."""
+    """Keeps the contexts and settings of the user who runs the tests out of them."""
     with pytest.MonkeyPatch.context() as environment:
         for kind in ("CONFIG", "STATE"):
             environment.setenv(f"XDG_{kind}_HOME", str(tmp_path_factory.mktemp(kind)))
@@ -100,7 +101,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture
 def start_standalone(tmp_path: Path) -> Iterator[Callable[..., Server]]:
-    """Starts a nameserver and broker of the test's own: ``start_standalone("--flush", "sync")``."""
+    """Starts a nameserver and broker for this test alone: ``start_standalone("--flush", "sync")``."""
     started: list[Server] = []
 
     def start(*args: str | Path) -> Server:

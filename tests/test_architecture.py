@@ -1,5 +1,5 @@
-"""The one direction of imports (docs/architecture.md), read from the sources and, where it matters to a user's time,
-from what a real process has loaded."""
+"""Imports go one way (docs/architecture.md). Read from the sources and, where loading costs a user time, from the
+modules that a real process has loaded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 
-# Package -> what it may import of ours. A deeper name is a narrower door.
+# Package -> which of our packages it may import. A dotted name allows that subpackage alone.
 ARROWS = {
     "rmqproto": set(),
     "rmqclient": {"rmqproto"},
@@ -27,7 +27,7 @@ ARROWS = {
 PACKAGES = ("rmqproto", "rmqclient", "rmqserver", "rmqadmin", "spark_tools")
 OURS = {*PACKAGES, "quickstart", "bench", "tests"}
 
-# Package -> modules of others that must not be imported there at all.
+# Package -> third-party and standard modules that it must not import.
 FORBIDDEN = {
     "rmqproto": {"trio", "socket", "ssl", "asyncio", "typer", "rich", "textual", "pyspark"},
     "rmqserver/store": {"trio", "socket", "typer", "rich", "textual", "pyspark"},
@@ -67,7 +67,7 @@ def test_imports_of_ours_point_one_way(package: str) -> None:
     for file in sources_of(package):
         for name in imports_of(file):
             if name.partition(".")[0] in OURS:
-                # `import a.b` also shows as `a`; a name is allowed if it is in a door or leads to one.
+                # `import a.b` also shows as `a`, so a parent of an allowed package is allowed too.
                 allowed = any(is_within(name, door) or is_within(door, name) for door in doors)
                 assert allowed, f"{file.relative_to(ROOT)} imports {name}"
 
@@ -85,11 +85,11 @@ def module_name(file: Path) -> str:
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_no_import_goes_in_a_circle(package: str) -> None:
-    """Imports in functions count, and those for types only: two modules that know each other are hard to change
+    """Imports inside functions and imports for types count too: two modules that know each other are hard to change
     alone."""
     files = {module_name(file): file for file in (ROOT / package).rglob("*.py")}
     imports = {name: imports_of(file) & files.keys() for name, file in files.items()}
-    TopologicalSorter(imports).prepare()  # CycleError names the circle
+    TopologicalSorter(imports).prepare()  # CycleError names the cycle
 
 
 @pytest.mark.parametrize(
@@ -101,23 +101,23 @@ def test_no_import_goes_in_a_circle(package: str) -> None:
     ],
 )
 def test_commands_and_dashboard_share_only_the_core(room: str, closed: tuple[str, ...]) -> None:
-    """A command that another one imports could not be changed alone."""
+    """A command that another one imports cannot be changed alone."""
     for file in sorted((ROOT / room).rglob("*.py")):
         for name in imports_of(file):
             assert not any(is_within(name, door) for door in closed), f"{file.relative_to(ROOT)} imports {name}"
 
 
-# Rooms whose files may have the same names because they show one subject from several sides.
+# Packages whose files may share names because they show one subject from several sides.
 MIRRORS = [
     ("rmqproto/headers", "rmqproto/bodies"),
-    ("rmqserver/store/queues", "rmqserver/store/index"),  # what each of them takes from the log is its feed
+    ("rmqserver/store/queues", "rmqserver/store/index"),  # what each takes from the log is its feed
     ("rmqadmin/core", "rmqadmin/commands", "rmqadmin/tui"),  # mqadmin names the commands
     ("rmqadmin/tui/screens", "rmqadmin/tui/sources", "rmqadmin/tui/dialogs"),
 ]
 
 
 def test_no_two_classes_share_a_name() -> None:
-    """A reader who searches for a class finds the right one. Names with an underscore stay in their file."""
+    """A reader who searches for a class finds the right one. Classes with an underscore stay in their file."""
     places: dict[str, list[str]] = {}
     for file in (file for package in PACKAGES for file in sorted((ROOT / package).rglob("*.py"))):
         for node in ast.parse(file.read_text()).body:
@@ -147,7 +147,7 @@ def are_mirrored(one: Path, other: Path) -> bool:
 
 
 def test_blocking_client_knows_no_trio() -> None:
-    """A CLI command must start in a tenth of a second; trio alone takes that."""
+    """A CLI command must start in a tenth of a second, and trio alone takes that long."""
     loaded = loaded_by("import rmqclient.blocking, rmqclient.admin, rmqserver.store.message_store")
     assert not loaded & {"trio", "textual", "pyspark", "rich", "typer", "asyncio"}
 
@@ -158,7 +158,7 @@ def test_server_loads_no_tools() -> None:
 
 
 def test_only_the_dashboard_loads_textual() -> None:
-    """175 ms, which no other command should pay, nor its own entry in the registry, nor `--help`."""
+    """Loading it takes 175 ms. No other command should pay that, nor should `tui --help`."""
     loaded = loaded_by(
         "import io, sys\n"
         "from rmqadmin import cli\n"
@@ -177,7 +177,7 @@ def test_only_the_package_of_the_dashboard_names_textual() -> None:
 
 
 def test_only_the_prompt_names_prompt_toolkit() -> None:
-    """80 ms; lines that nobody types do without it."""
+    """Loading it takes 80 ms. Lines that nobody types do without it."""
     knowing = {f"rmqadmin/prompt/{name}.py" for name in ("command_history", "interactive")}
     found = {
         str(file.relative_to(ROOT))

@@ -1,4 +1,5 @@
-"""What proves who somebody is, is compared in a time that does not say where it is wrong: read from the sources."""
+"""Proofs of identity are compared in constant time, so that the time does not tell which byte is wrong. Read from the
+sources."""
 
 from __future__ import annotations
 
@@ -11,23 +12,23 @@ import pytest
 from tests.test_architecture import PACKAGES, ROOT
 
 PROOF = re.compile(r"(^|_)(secret|secret_key|password|signature|token|digest|mac|given)$")
-"""What the names end in that proofs have. Names of fields are constants, in capital letters."""
+"""The endings of names that hold proofs. Names of fields are constants in capital letters."""
 
 ALLOWED = {
-    "rmqadmin/core/access/users.py: before.password != after.password",  # whether an administrator's change is one
+    "rmqadmin/core/access/users.py: before.password != after.password",  # whether an administrator changes it
     "rmqadmin/mqadmin_argv.py: token == '--'",  # words of a command line
     "rmqadmin/mqadmin_argv.py: token == '-'",
 }
 
 HAS_ANY = re.compile("secret|password|signature|digest|token|hmac")
-"""What a file has in it that knows of proofs; the others need not be parsed."""
+"""A file that knows of proofs contains one of these; other files need not be parsed."""
 
 COMPARING = {
     "rmqproto/wire/signing.py": {"has_signed", "has_signed_content"},
     "rmqadmin/tui/browser/browser_gate.py": {"knows"},
     "spark_tools/replay/sending/permit_service.py": {"answer"},
 }
-"""The functions that look at proofs."""
+"""The functions that compare proofs."""
 
 
 def is_proof(node: ast.expr) -> bool:
@@ -40,7 +41,7 @@ def is_proof(node: ast.expr) -> bool:
 
 
 def leaks(tree: ast.AST) -> list[str]:
-    """Comparisons of proofs that end at the first byte that is wrong."""
+    """Comparisons of proofs that stop at the first wrong byte."""
     found = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Compare) and any(isinstance(op, ast.Eq | ast.NotEq) for op in node.ops):

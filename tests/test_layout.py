@@ -1,4 +1,4 @@
-"""Where tests are, and which markers they have: `make test` must pass on a machine that has only Python."""
+"""Where tests live and which markers they have: `make test` must pass on a machine that has only Python."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 TESTS = Path(__file__).parent
 
-# Folder -> the marker that every test module in it carries, because everything in it needs what the marker names.
+# Folder -> the marker of every test module in it, because everything in it needs what the marker names.
 MARKED_FOLDERS = {"interop": "interop", "spark_tools/spark": "spark"}
 
 
@@ -26,7 +26,7 @@ def test_modules_that_need_more_than_python_are_marked(module: Path, marker: str
 
 
 def test_tests_of_a_file_share_a_worker(request: pytest.FixtureRequest) -> None:
-    """xdist finds the group behind the last @ of the name. Releases of pytest have broken that silently."""
+    """xdist takes the group from behind the last @ of the name. Releases of pytest have broken that silently."""
     if not request.config.pluginmanager.hasplugin("xdist") or not hasattr(request.config, "workerinput"):
         pytest.skip("the tests run in one process")
     if not request.config.option.loadgroup:
@@ -42,7 +42,7 @@ def test_what_tests_share_knows_none_of_them() -> None:
 
 
 def marks_of(module: Path) -> list[str]:
-    """The marks in a module's ``pytestmark``, as they stand in the source."""
+    """The marks in a module's ``pytestmark``, as the source spells them."""
     for node in ast.parse(module.read_text()).body:
         if isinstance(node, ast.Assign) and any(ast.unparse(target) == "pytestmark" for target in node.targets):
             marks = node.value.elts if isinstance(node.value, ast.List) else [node.value]

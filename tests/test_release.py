@@ -1,5 +1,5 @@
-"""``make release`` and ``make audit``: a release has its hashes beside it, and is the same each time; a known weakness
-of a package ends the audit with an error."""
+"""``make release`` and ``make audit``: a release comes with its hashes and is reproducible; a known weakness of a
+package fails the audit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(MAKE is None, reason="there i
 
 
 def make(directory: Path, venv: Path, *args: str) -> subprocess.CompletedProcess[str]:
-    """With ``venv`` taken as it is: nothing is installed."""
+    """Uses ``venv`` as it is and installs nothing."""
     as_it_is = ("-o", f"{venv}/.created", "-o", f"{venv}/.audit")
     return subprocess.run(
         [str(MAKE), "--no-print-directory", *args, f"VENV={venv}", *as_it_is],
@@ -40,7 +40,7 @@ def make(directory: Path, venv: Path, *args: str) -> subprocess.CompletedProcess
 
 @pytest.fixture
 def sources(tmp_path: Path) -> Path:
-    """What is in the repository, and nothing that a build left behind."""
+    """A copy of the files in the repository, without build leftovers."""
     if not (ROOT / ".git").exists():
         pytest.skip("which files are the project's is not known without its repository")
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
@@ -52,7 +52,7 @@ def sources(tmp_path: Path) -> Path:
 
 
 def checked(dist: Path) -> int:
-    """As its user checks it."""
+    """The exit status of the check that a user of the release runs."""
     return subprocess.run(["sha256sum", "-c", "SHA256SUMS"], cwd=dist, capture_output=True, check=False).returncode
 
 
@@ -96,7 +96,7 @@ AUDITOR = """\
 echo "asked: $*"
 exit $WEAKNESSES
 """
-"""In place of ``pip-audit``, which asks a registry."""
+"""Stands in for ``pip-audit``, which asks a registry."""
 
 
 @pytest.mark.parametrize("weaknesses", [0, 1])
@@ -115,7 +115,7 @@ def test_an_audit_is_strict_and_a_weakness_ends_it(
 
 
 def test_what_is_audited_are_exact_versions_of_all_that_is_named() -> None:
-    """A name without its version, or a package without a line, would be looked up as something else or not at all."""
+    """A name without a version would be looked up as something else, and a package without a line not at all."""
     lines = [line.partition("#")[0].strip() for line in (ROOT / "constraints.txt").read_text().splitlines()]
     audited = [line.partition(";")[0].strip() for line in lines if line]
     assert all(re.fullmatch(r"[\w.\[\]-]+==[\w.+!]+", line) for line in audited)

@@ -1,4 +1,4 @@
-"""Errors and notices say ``1 queue`` and ``2 queues``: none says ``1 queues``."""
+"""Errors and notices say ``1 queue`` and ``2 queues``, never ``1 queues``."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from rmqproto.wording import counted
 ROOT = Path(__file__).parent.parent
 _COUNTED = "broker|client|controller|dead letter|group|message|name server|queue|row|server|time|topic"
 _BY_HAND = re.compile(rf"(?<!\d)\{{[^{{}}]*\}} ((?:more |new |other )?(?:{_COUNTED})s)\b")
-"""A number that is filled in, and one of these behind it."""
+"""A value that is filled in, followed by one of these plurals."""
 
 _ALWAYS_SEVERAL = {
-    ("rmqadmin/diagnostics.py", "servers"),  # of two or more
-    ("rmqadmin/shared/replay_progress.py", "messages"),  # of which more are expected
-    ("rmqadmin/testing/rocketmq.py", "messages"),  # of an assertion
-    ("rmqadmin/tui/screens/topics.py", "messages"),  # a total, as a column says it
-    ("rmqadmin/tui/widgets/status_line.py", "times"),  # from two on
-    ("rmqadmin/core/messages/files/message_pack.py", "messages"),  # a damaged file
+    ("rmqadmin/diagnostics.py", "servers"),  # two or more
+    ("rmqadmin/shared/replay_progress.py", "messages"),  # more are still expected
+    ("rmqadmin/testing/rocketmq.py", "messages"),  # in an assertion
+    ("rmqadmin/tui/screens/topics.py", "messages"),  # a total, worded like a column
+    ("rmqadmin/tui/widgets/status_line.py", "times"),  # from 2 on
+    ("rmqadmin/core/messages/files/message_pack.py", "messages"),  # in a damaged file
     ("rmqadmin/commands/message/query_msg_by_key.py", "messages"),
-    ("rmqadmin/commands/msg/msg_get.py", "topics"),  # not one
-    ("rmqadmin/commands/msg/msg_get.py", "messages"),  # from two on
+    ("rmqadmin/commands/msg/msg_get.py", "topics"),  # not 1
+    ("rmqadmin/commands/msg/msg_get.py", "messages"),  # from 2 on
     ("rmqadmin/commands/msg/msg_send.py", "messages"),
-    ("rmqadmin/core/messages/importing/importer.py", "messages"),  # a thousand
-    ("rmqadmin/core/groups/running_info.py", "times"),  # as Apache's tool says it
-    ("rmqadmin/tui/dialogs/change.py", "rows"),  # more than there is room for
-    ("rmqadmin/commands/check/check_dlq.py", "dead letters"),  # whose they are
+    ("rmqadmin/core/messages/importing/importer.py", "messages"),  # 1,000
+    ("rmqadmin/core/groups/running_info.py", "times"),  # Apache's wording
+    ("rmqadmin/tui/dialogs/change.py", "rows"),  # more than fit
+    ("rmqadmin/commands/check/check_dlq.py", "dead letters"),  # after the group's name
 }
 
 
@@ -44,7 +44,7 @@ def test_one_is_not_many(number: int, nouns: tuple[str, ...], text: str) -> None
 
 
 def test_no_text_makes_a_plural_by_hand() -> None:
-    """A message that had come back once "came back 1 times"."""
+    """A message that had come back once was said to have come back "1 times"."""
     found = set()
     for package in ("rmqadmin", "spark_tools"):
         for path in (ROOT / package).rglob("*.py"):

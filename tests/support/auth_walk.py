@@ -1,4 +1,4 @@
-"""Every request code put to a server, signed or not: what the tests of users and policies share."""
+"""Every request code sent to a server, signed or not. Shared by the tests of users and policies."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WALKERS: dict[str, Credentials | None] = {
     "without a policy": NOBODY,
     "with the wrong policy": WRONG,
 }
-"""Who asks for what is not theirs."""
+"""Clients that ask for what they may not have."""
 
 POLICIES = {"wrong": ("Topic:other", "Group:other", "Cluster:other"), "right": ("*",), "off": ("*",)}
 
@@ -47,7 +47,7 @@ class Sent(NamedTuple):
 
 
 def request_of(code: int) -> Sent:
-    """A request that names the topic T and the group g, and is otherwise as little as its header takes."""
+    """A request that names topic T and group g, and otherwise holds only what its header requires."""
     names = {
         "topic": "T", "group": "g", "consumerGroup": "g", "groupName": "g", "producerGroup": "p", "b": "T",
         "topicFilterType": "SINGLE_TAG", "defaultTopic": "TBW102",
@@ -70,7 +70,7 @@ BODIES = {
     200071: json.dumps({"subscriptionSet": [_LITE]}).encode(),
     200151: json.dumps({"acks": [_ACK]}).encode(),
 }
-"""Of requests that name their topics and groups there."""
+"""Bodies of requests that name their topics and groups in the body."""
 
 
 def prepare(wire: Wire) -> None:
@@ -93,7 +93,7 @@ def prepare(wire: Wire) -> None:
 def ask_as(
     wire: Wire, code: int, ext: Mapping[str, str], body: bytes = b"", user: Credentials | None = None, **more: Any
 ) -> Command:
-    """Unsigned without a user."""
+    """Signed if there is a user."""
     fields = dict(ext)
     if user is not None:
         sign(fields, body, user)
@@ -101,7 +101,7 @@ def ask_as(
 
 
 def refusals(wire: Wire, codes: Iterable[int], user: Credentials | None) -> dict[int, str]:
-    """The remarks of those that were answered with 16."""
+    """The remarks of the requests that were answered with 16, by code."""
     found = {}
     for code in codes:
         sent = request_of(code)
@@ -112,7 +112,7 @@ def refusals(wire: Wire, codes: Iterable[int], user: Credentials | None) -> dict
 
 
 def walk(addr: str, codes: Iterable[int]) -> dict[str, dict[int, str]]:
-    """What each of the walkers was refused, and how."""
+    """What each walker was refused, with the remark, by code."""
     codes = sorted(codes)
     found = {}
     for name, user in WALKERS.items():
@@ -122,11 +122,11 @@ def walk(addr: str, codes: Iterable[int]) -> dict[str, dict[int, str]]:
 
 
 def recorded() -> dict[str, dict[int, str]]:
-    """The same of a real Apache RocketMQ 5.5.0; ``tests/interop/guarded/test_auth.py`` holds it against one."""
+    """The same from a real Apache RocketMQ 5.5.0; ``tests/interop/guarded/test_auth.py`` checks it against one."""
     walks = json.loads(RECORDED.read_text())
     return {name: {int(code): remark for code, remark in refused.items()} for name, refused in walks.items()}
 
 
 ASKED_OF_HERE = {361, 200070, 200071, 200151}
-"""Codes that bring messages or acknowledge them, for which Apache asks nothing. Here they need what their siblings
-need."""
+"""Codes that fetch or acknowledge messages and that Apache does not guard. Here they need the same rights as similar
+requests."""

@@ -1,4 +1,4 @@
-"""Work that goes on beside a test."""
+"""Work that runs beside a test."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 @contextmanager
 def beside(work: Callable[[threading.Event], object]) -> Iterator[None]:
-    """Runs ``work`` in a thread of its own beside the block. The event tells it that the block has ended, which then
-    waits for it."""
+    """Runs ``work`` in a thread of its own during the block. At the block's end the event is set, and the thread is
+    awaited."""
     has_ended = threading.Event()
     thread = threading.Thread(target=work, args=(has_ended,))
     thread.start()

@@ -1,4 +1,4 @@
-"""Brokers of ours that controllers make a set."""
+"""Brokers of ours that form a set under a controller."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ COMMON = {
     "mappedFileSizeCommitLog": "65536", "allAckInSyncStateSet": "true", "syncBrokerMetadataPeriod": "200",
     "brokerHeartbeatInterval": "200", "checkSyncStateSetPeriod": "200", "slaveTimeout": "1000",
     "slaveReadEnable": "true", "haSendHeartbeatInterval": "200", "brokerIP2": "127.0.0.1",
-    "forwardToMasterEnable": "false",  # who takes messages is the master
+    "forwardToMasterEnable": "false",  # so that only the master takes messages
 }  # fmt: skip
 
 PATIENT = {"slaveTimeout": "20000"}
-"""For a set that is to say SEND_OK, however busy the machine is. Its admin client must wait longer."""
+"""For a set that must answer SEND_OK however busy the machine is. Its admin client needs a longer timeout."""
 
 PROBE = b"?"
-"""Tells whether messages are taken."""
+"""The body of a message that tests whether a broker takes messages."""
 
 
 def is_settled(admin: AdminClient, controller_addr: str, name: str = BROKER_NAME) -> bool:
-    """The controller knows who lives, and elects: nobody has the id 9, and that is all it says."""
+    """Whether the controller knows the living brokers and elects: then its only complaint is that nobody has the id 9."""
     try:
         admin.clean_broker_data(controller_addr, name, 0, broker_ids=[9])
     except RefusedError as error:
@@ -45,8 +45,8 @@ class Nameserver(Protocol):
 
 @dataclass
 class BrokerSet:
-    """Brokers of ours under a controller, each on the same port and store however often it is started; by numbers,
-    which are their ids at the controller where they were started in their order."""
+    """Brokers of ours under a controller, by number. A broker keeps its port and store over restarts. A broker's number
+    is its id at the controller if the brokers were first started in the order of their numbers."""
 
     directory: Path
     controller_addr: str
@@ -66,7 +66,7 @@ class BrokerSet:
         return self.brokers[number]
 
     def send(self, number: int, body: bytes) -> SendStatus:
-        """SEND_OK, or what else; at the broker of that id."""
+        """Sends to the broker of that number. Returns SEND_OK or another status."""
         queue = MessageQueue("Kept", self.name, 0)
         return self.admin.send_message(self.brokers[number].broker_addr, queue, Message("Kept", body)).status
 
@@ -78,7 +78,7 @@ class BrokerSet:
         return found
 
     def in_sync_addrs(self) -> set[str]:
-        """Addresses of those that the controller has in sync."""
+        """Addresses of the replicas that the controller counts as in sync."""
         sets = self.admin.replica_sets(self.controller_addr, [BROKER_NAME]).replicas_info_table.values()
         return {one.broker_address for each in sets for one in each.in_sync_replicas}
 

@@ -1,4 +1,4 @@
-"""Certificates as a site would have them: an authority, and what it signs."""
+"""Certificates as a site would have them: an authority and the certificates that it signs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import serialization
 
 @dataclass(frozen=True, slots=True)
 class Signed:
-    """PEM files."""
+    """Paths of PEM files."""
 
     cert: Path
     key: Path

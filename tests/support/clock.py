@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Clock:
-    """Stands still until it is moved. Pass it wherever milliseconds since 1970 are needed."""
+    """Stands still until the test moves it. Pass it wherever milliseconds since 1970 are needed."""
 
     def __init__(self, now_ms: int = 1_700_000_000_000):
         self.now_ms = now_ms

@@ -1,4 +1,4 @@
-"""A consumer that is online and says about itself what a test tells it to."""
+"""An online consumer that reports about itself what a test tells it to."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tests.support.wire import Wire
 
 
 class TalkingConsumer(Wire):
-    """Leaving ``with`` ends the connection and the thread that answers on it. ``info_body``: what it says of itself
-    (307). Asked for its offsets (221), it says those of the same queues."""
+    """Answers requests in a thread until ``with`` is left, which also closes the connection. ``info_body`` answers
+    requests for its running info (307). Requests for its offsets (221) get those of the same queues."""
 
     def __init__(self, broker_addr: str, heartbeat: Heartbeat, info: ConsumerRunningInfo):
         super().__init__(broker_addr)

@@ -1,6 +1,6 @@
-"""What real 5.5.0 servers of a set were asked and answered (``tests/golden/ha``). A controller, by scene: two brokers,
-wrong requests, hand-overs, a master that is killed, an unclean election, three controllers. And one scene of a slave
-that acts for its master, which is killed and comes back."""
+"""Recorded requests and answers of real 5.5.0 servers of a set (``tests/golden/ha``). Controller scenes: two brokers,
+wrong requests, handovers, a killed master, an unclean election, three controllers. One more scene: a slave acts for its
+master, which is killed and comes back."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DIRECTORY = Path(__file__).parent.parent / "golden/ha"
 @dataclass(frozen=True)
 class ControllerExchange:
     """``name`` is code, name and number; ``at_ms`` is the time in the scene; ``sender`` is broker, slave, client
-    (mqadmin, or the maker of the records) or controller. ``answer`` is None for what is oneway."""
+    (mqadmin or the recording program) or controller. ``answer`` is None for a oneway request."""
 
     name: str
     scene: str
@@ -29,12 +29,12 @@ class ControllerExchange:
 
 
 def controller_exchanges() -> tuple[ControllerExchange, ...]:
-    """All of them, by scene and time."""
+    """All exchanges of the controller scenes, by scene and time."""
     return _exchanges("controller.jsonl.xz")
 
 
 def acting_exchanges() -> tuple[ControllerExchange, ...]:
-    """Those of nameserver, master and slave, by time."""
+    """Exchanges of the nameserver, master and slave, by time."""
     return _exchanges("acting.jsonl.xz")
 
 

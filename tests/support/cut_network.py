@@ -1,13 +1,13 @@
-"""A network that can be cut, on one machine and without privileges: servers are told addresses of a proxy, which knows
-of each connection whose it is.
+"""A network that can be cut, on one machine and without privileges. Servers advertise addresses of a proxy, which knows
+the processes at both ends of each connection.
 
     broker ──> 127.0.0.12:10911 ══ proxy ══> 127.0.0.1:10911
                as it is advertised           where that broker listens
 
-Each member has a loopback address of its own to be reached at. Who has made a connection is asked of the kernel, so
-that a member is cut from all others by one word, whoever called whom. A cut is silence, as that of a network: nothing
-passes, no end and no reset of a connection is told, and all of it comes when it is healed, if anybody still waits. One
-thing is nearer than the truth: who connects is connected, and then hears nothing.
+Each member is reached at a loopback address of its own. The kernel tells which process made a connection, so one call
+cuts a member from all others, whichever side connected. A cut is silence, as in a real network: no data, end or reset
+of a connection passes. After the heal all of it arrives, if anybody still waits. One thing differs from a real network:
+a new connection during a cut succeeds, and then hears nothing.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ LENGTH_BYTES = 4
 
 
 class CutNetwork:
-    """From entry to exit, in a thread of its own. ``renamed``: addresses that servers say of themselves, and what
-    others are told in their place, of the same length; for servers that cannot be told what to advertise."""
+    """Runs in a thread of its own from entry to exit. ``renamed`` maps addresses that servers tell to addresses of the
+    same length that others are told instead. It is for servers whose advertised address cannot be set."""
 
     def __init__(self, renamed: Mapping[str, str] | None = None) -> None:
         self.renamed = dict(renamed or {})
         self._cut: dict[str, int] = {}
-        """Process ids by the host at which others reach it."""
+        """Ids of the cut processes, by the host at which others reach them."""
         self._connections: set[_Connection] = set()
         self._is_ready = threading.Event()
         self._thread = threading.Thread(target=trio.run, args=(self._run,), daemon=True)
@@ -47,12 +47,12 @@ class CutNetwork:
         self._thread.join()
 
     def lead(self, host: str, to: str, port: int = 0, *, has_frames: bool = True) -> str:
-        """The address under which others reach what listens at ``to``, now or later. ``has_frames``: it speaks the
-        remoting protocol, in which addresses are renamed."""
+        """Returns the address at which others reach the server that listens at ``to``, now or later. ``has_frames``: it
+        speaks the remoting protocol, in which addresses are renamed."""
         return trio.from_thread.run(self._lead, host, port, to, has_frames, trio_token=self._token)
 
     def cut(self, host: str, pid: int) -> None:
-        """The process that is reached at that host, from everything."""
+        """Cuts off the process that others reach at ``host`` from everything."""
         self._change(lambda: self._cut.update({host: pid}))
 
     def heal(self, host: str) -> None:
@@ -96,7 +96,7 @@ class CutNetwork:
                     nursery.start_soon(connection.pass_on, near, far, _Renaming(renamed))
                     nursery.start_soon(connection.pass_on, far, near, _Renaming(renamed))
         except* (OSError, trio.BrokenResourceError, trio.ClosedResourceError):
-            pass  # one end is gone, and both are closed
+            pass  # one end is gone; both are closed
         finally:
             self._connections.discard(connection)
 
@@ -121,12 +121,12 @@ class _Connection:
             self._released = trio.Event()
 
     async def passes(self) -> None:
-        """Returns when it is not held."""
+        """Returns once the connection is not held."""
         while self._is_held:
             await self._released.wait()
 
     async def pass_on(self, source: trio.SocketStream, sink: trio.SocketStream, renaming: _Renaming) -> None:
-        """What was on its way when it is cut comes when it is healed, and so does the end."""
+        """Data that is on its way during a cut arrives after the heal, and so does the end."""
         is_broken = False
         while True:
             try:
@@ -143,7 +143,7 @@ class _Connection:
 
 
 class _Renaming:
-    """Of addresses in whole frames, so that none is missed where it comes in two pieces."""
+    """Renames addresses in whole frames, so that an address that arrives in two pieces is not missed."""
 
     def __init__(self, renamed: Mapping[str, str]):
         assert all(len(own) == len(told) for own, told in renamed.items()), "or frames would have other lengths"
@@ -167,7 +167,7 @@ class _Renaming:
 
 
 def _inode_of_peer(near: trio.socket.SocketType) -> str | None:
-    """Of the socket at the other end of a connection on this machine; None if it is gone."""
+    """The inode of the socket at the other end of a connection on this machine; None if it is gone."""
     wanted = [_as_in_proc(near.getpeername()), _as_in_proc(near.getsockname())]
     for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
         fields = line.split()
@@ -182,7 +182,7 @@ def _as_in_proc(address: tuple[str, int]) -> str:
 
 
 def _inodes_of(pid: int) -> set[str]:
-    """What the process has open. Nothing if it is gone."""
+    """The inodes that the process has open; empty if it is gone."""
     found = set()
     try:
         for each in os.scandir(f"/proc/{pid}/fd"):

@@ -1,4 +1,4 @@
-"""A port that is mapped to another, as that of a container: what comes in on one side goes out on the other."""
+"""A port mapped to another, as a container's is: bytes that come in on one side go out on the other."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Self
 
 
 class Forwarder:
-    """Listens on a free port of ``host`` from the start; ``to`` says where it leads, and may come later. Connections
-    are counted. Leaving ``with`` ends it and its connections."""
+    """Listens on a free port of ``host`` from the start; the target ``to`` may be set later. Counts connections.
+    Leaving ``with`` closes it and its connections."""
 
     def __init__(self, host: str = "127.0.0.1") -> None:
         self._listener = socket.create_server((host, 0))
@@ -30,7 +30,7 @@ class Forwarder:
         self.drop()
 
     def drop(self) -> None:
-        """Breaks the connections that there are."""
+        """Breaks the open connections."""
         while self._sockets:
             each = self._sockets.pop()
             with contextlib.suppress(OSError):

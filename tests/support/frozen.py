@@ -1,5 +1,5 @@
-"""A broker that is frozen, and sent messages meanwhile: when it goes on they are the first that it sees, before anybody
-can have told it that another is the master."""
+"""A broker that is sent messages while it is frozen. When it wakes it sees them first, before anybody can tell it that
+another broker is the master."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COUNT = 16
 
 
 class Frozen:
-    """From the start; ``wake`` it in any case."""
+    """Freezes the process at once. The caller must ``wake`` it."""
 
     def __init__(self, pid: int, addr: str):
         self._pid = pid
@@ -36,7 +36,7 @@ class Frozen:
         os.kill(self._pid, signal.SIGCONT)
 
     def answered(self) -> list[int]:
-        """The codes with which it answered what was sent. It closes its connections when it gets another role."""
+        """The codes of the answers to what was sent. A broker closes its connections when its role changes."""
         codes: list[int] = []
         try:
             while len(codes) < COUNT:

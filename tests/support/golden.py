@@ -1,5 +1,5 @@
-"""Exchanges of a real Apache RocketMQ 5.5.0, to be played against ours (``tests/golden/frames.jsonl.xz``), and which of
-them were."""
+"""Recorded exchanges of a real Apache RocketMQ 5.5.0, to be played against ours (``tests/golden/frames.jsonl.xz``), and
+which of them were played."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _played: set[str] = set()
 
 
 def played() -> set[str]:
-    """Names of the exchanges whose request or answer a running test has had."""
+    """Names of the exchanges whose request or answer a running test has read."""
     return _played
 
 
@@ -46,7 +46,7 @@ class Exchange:
         return self.recorded_answer
 
     def _is_played(self) -> None:
-        if "PYTEST_CURRENT_TEST" in os.environ:  # tests are also made from exchanges, which is no play
+        if "PYTEST_CURRENT_TEST" in os.environ:  # reads while tests are collected are no plays
             _played.add(self.name)
 
 
@@ -57,7 +57,7 @@ def _frames() -> dict[str, bytes]:
 
 
 def exchange(name: str) -> Exchange:
-    """One exchange by its name. KeyError if there is none."""
+    """The exchange of that name. KeyError if there is none."""
     answer = _frames().get(f"apache/{name}/response")
     return Exchange(name, _frames()[f"apache/{name}/request"], decode_frame_untrusted(answer) if answer else None)
 
@@ -83,8 +83,8 @@ def codes() -> dict[int, str]:
 
 
 def said(answer: Command | None) -> Any:
-    """What an answer says, for comparing ours with Apache's: code, remark, ext fields and body, a body of JSON by its
-    members. It leaves out the server's language and the codec. An absent remark equals an empty one, because binary
+    """The parts of an answer to compare with Apache's: code, remark, ext fields and body. A JSON body is compared by
+    its members. The server's language and the codec are left out. An absent remark equals an empty one, because binary
     headers do not tell them apart."""
     if answer is None:
         return None

@@ -1,4 +1,4 @@
-"""Lite topics on any broker: a parent topic, a group that is bound to it, messages, and a listener that keeps them."""
+"""Lite topics on any broker: a parent topic, a group bound to it, messages, and a listener that keeps them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def send(place: Place, topic: str, **bodies_by_lite_topic: str) -> None:
 
 
 class ByLiteTopic:
-    """A listener that keeps what it gets, by lite topic."""
+    """A listener that keeps the messages it gets, by lite topic."""
 
     def __init__(self, say: Callable[[ReceivedMessage], ConsumeStatus | None] = lambda message: None):
         self.say = say

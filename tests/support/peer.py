@@ -1,4 +1,4 @@
-"""A server that says what a test tells it to: real loopback sockets, real frames, no broker behind them."""
+"""A scripted server: real loopback sockets and real frames, but no broker behind them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from rmqproto.headers.base import Header, to_ext
 from rmqproto.wire.command import Command, FrameReader, encode_frame
 
 CLOSE = object()
-"""Instead of an answer: closes the connection."""
+"""A reply that closes the connection."""
 
 Reply = Callable[[Command], object]
-"""What to do with a request: a Command or bytes to send, a list of them, None to stay silent, CLOSE."""
+"""How to reply to a request: a Command or bytes to send, a list of them, None for no answer, or CLOSE."""
 
 JOIN_TIMEOUT_S = 20.0
 
@@ -33,8 +33,8 @@ def answer(
 
 
 class Peer:
-    """Listens from the start. ``requests`` holds all that came, ``answers`` what came back to our own requests.
-    ``close`` it, or use it as a context; ``listen`` again on the same port after ``hang_up``."""
+    """Listens from the start. ``requests`` holds every request that came, ``answers`` every answer to our own requests.
+    ``close`` it, or use it as a context manager; after ``hang_up``, ``listen`` listens again on the same port."""
 
     def __init__(self, reply: Reply):
         self.reply = reply
@@ -64,11 +64,11 @@ class Peer:
         self._accepting.start()
 
     def hang_up(self) -> None:
-        """Refuses new connections and closes those that are open."""
+        """Refuses new connections and closes the open ones."""
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
-        self._accepting.join(JOIN_TIMEOUT_S)  # whoever came in the last moment is in the table then
+        self._accepting.join(JOIN_TIMEOUT_S)  # a client that connected at the last moment is in the table then
         self.drop_channels()
         for thread in self._threads:
             thread.join(JOIN_TIMEOUT_S)
@@ -81,14 +81,14 @@ class Peer:
                 connection.shutdown(socket.SHUT_RDWR)
 
     def push(self, command: Command | None) -> None:
-        """Sends a request of our own, or an answer that was held, to everybody who is connected."""
+        """Sends a request of our own, or a held answer, to every connected client."""
         if command is None:
             return
         for connection in list(self._open):
             connection.sendall(encode_frame(command))
 
     def wait_for(self, condition: Callable[[], bool], timeout_s: float = 20.0) -> None:
-        """Waits until something that came makes ``condition`` true."""
+        """Waits until ``condition`` is true, which is checked whenever something arrives."""
         with self.changed:
             assert self.changed.wait_for(condition, timeout_s), (self.requests, self.answers)
 

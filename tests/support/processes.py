@@ -1,4 +1,4 @@
-"""Child processes of the tests: each is ended by its own pid, and dies with the test run even when that is killed."""
+"""Child processes of the tests. Each is ended by its own pid, and dies with the test run even if that is killed."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def end(process: subprocess.Popen[bytes], sig: signal.Signals = signal.SIGTERM) 
 
 def free_ports() -> tuple[int, int]:
     """A nameserver port and a broker port; the broker's neighbours (port - 2: fast listener, port + 1: HA) are free.
-    For servers that are started again on the port that they had: what port 0 gave may be anybody's connection by
-    then."""
+    For servers that restart on the same port: a port from port 0 may belong to another connection by the time of the
+    restart."""
     found: list[int] = []
     first = random.randrange(PORT_RANGE[0], PORT_RANGE[1] - 2000, PORTS_APART)
     for port in range(first, PORT_RANGE[1], PORTS_APART):
@@ -78,7 +78,7 @@ def _is_free(port: int) -> bool:
     with socket.socket() as s:
         s.setsockopt(
             socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
-        )  # as the servers do: TIME_WAIT does not make a port taken
+        )  # SO_REUSEADDR as the servers set it: a port in TIME_WAIT is free
         try:
             s.bind(("127.0.0.1", port))
         except OSError:

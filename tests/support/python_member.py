@@ -1,4 +1,4 @@
-"""Our own push consumer as a member of a group beside Java's: in a thread of its own, with Trio inside."""
+"""Our own push consumer as a member of a group beside Java's. It runs Trio in a thread of its own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LEAVE_TIMEOUT_S = 60
 
 
 class PythonMember:
-    """Within the ``with`` block our client is a member of ``group``, which wants of the topic what ``expression`` says;
+    """Within the ``with`` block our client is a member of ``group`` and subscribes to the topic by ``expression``.
     ``bodies`` holds what it has consumed so far."""
 
     def __init__(self, namesrv_addr: str, group: str, topic: str, expression: str = "*"):

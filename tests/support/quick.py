@@ -1,4 +1,4 @@
-"""What the quick tests leave to ``make test-all``."""
+"""Cases that the quick tests leave to ``make test-all``."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import pytest
 
 
 def first_is_quick(params: Iterable[Any], count: int = 1) -> list[Any]:
-    """Parameters of which the quick tests try the first ``count``, and ``make test-all`` all. For cases that differ
-    little and cost a process each."""
+    """The quick tests try the first ``count`` parameters, ``make test-all`` tries all. For cases that differ little and
+    cost a process each."""
     return [each if at < count else _slow(each) for at, each in enumerate(params)]
 
 
 def first_size_is_quick(sizes: Iterable[tuple[int, int]]) -> list[Any]:
-    """The same of sizes of a terminal, each of which is one parameter."""
+    """The same for terminal sizes, each of which is one parameter."""
     return [size if not at else pytest.param(size, marks=pytest.mark.slow) for at, size in enumerate(sizes)]
 
 

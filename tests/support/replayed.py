@@ -1,5 +1,5 @@
-"""A server that answers as a real Apache RocketMQ 5.5.0 did while its exchanges were recorded: broker, controller and
-name server at one address. It is for requests that our own server does not serve."""
+"""A server that answers as a real Apache RocketMQ 5.5.0 did in the recorded exchanges. It is broker, controller and
+name server at one address. Use it for requests that our own server does not serve."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from tests.support.golden import exchange
 from tests.support.peer import Peer, answer
 
 RECORDED_ADDRS = ("127.0.0.1:10911", "127.0.0.1:10921", "127.0.0.1:10931", "127.0.0.1:9878", "127.0.0.1:9876")
-"""Where the recorded servers were: in answers and texts, all of them stand for the one that replays."""
+"""The addresses of the recorded servers. In answers and texts the replaying server's address replaces them."""
 
 _VARYING = {header_msgpack.FIELD, "invokeTime", "checkStoreTime"}
-"""Ext fields that no two requests share."""
+"""Ext fields that differ in every request."""
 
 Answer = Callable[[Command], Command | None]
-"""Takes a request; None if it is not the one that is meant."""
+"""Takes a request. Returns None if the request is for another one."""
 
 
 class Replayed(Peer):
-    """Answers the requests of the named exchanges (``3004-AUTH_GET_USER/01``) and those that ``answers`` know; routes
-    and the cluster are its own: ``broker_name`` in DefaultCluster, at its own address. It says of all others that it
-    does not support them."""
+    """Answers the requests of the named exchanges (``3004-AUTH_GET_USER/01``) and those that ``answers`` know. The
+    routes and the cluster are its own: ``broker_name`` in DefaultCluster, at its own address. To all other requests it
+    answers that it does not support them."""
 
     def __init__(self, *exchanges: str, answers: Sequence[Answer] = (), broker_name: str = "broker-a"):
         self._broker_name = broker_name
@@ -69,14 +69,14 @@ class Replayed(Peer):
 
 
 def answering(code: int, body: Any = None, *, ext: Mapping[str, str] | None = None, answer_code: int = 0) -> Answer:
-    """An answer to every request of a code, for what was not recorded: ``body`` as JSON."""
+    """Answers every request of a code, for exchanges that were not recorded: ``body`` is sent as JSON."""
 
     said = Command(code=answer_code, ext=dict(ext or {}), body=b"" if body is None else fastjson.dumps(body))
     return lambda request: said if request.code == code else None
 
 
 def _recorded(name: str) -> Answer:
-    """The answer of an exchange whose request says the same."""
+    """Gives the recorded answer to a request that says the same as the recorded one."""
     found = exchange(name)
     (asked,) = FrameReader().feed(found.recorded_request)
     assert found.recorded_answer is not None, f"{name} has no answer"
@@ -86,7 +86,7 @@ def _recorded(name: str) -> Answer:
 
 
 def _said(request: Command) -> Any:
-    """What a request asks for; of a JSON body, its members."""
+    """The contents of a request to compare; a JSON body counts by its members."""
     body: Any = request.body
     if body[:1] in (b"{", b"["):
         with contextlib.suppress(ProtocolError):

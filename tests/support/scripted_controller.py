@@ -1,4 +1,4 @@
-"""A controller of one set that elects whom a test names, over real sockets. What it answers, and refuses, is what a
+"""A controller of one set that elects the broker a test names, over real sockets. It answers and refuses as a
 controller of Apache RocketMQ 5.5.0 does."""
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from tests.support.wire import Wire
 
 
 class ScriptedController:
-    """``master`` 0: there is none. ``silent`` codes are not answered, and ``lost`` ones are carried out and not
-    answered, until they are taken out again."""
+    """``master`` 0 means no master. Requests with ``silent`` codes are ignored; those with ``lost`` codes are carried
+    out but not answered."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -40,7 +40,7 @@ class ScriptedController:
         self.silent: set[int] = set()
         self.lost: set[int] = set()
         self.refused_sets: list[int] = []
-        """Codes with which changes of the set were refused."""
+        """Response codes of the refused changes of the in-sync set."""
         self.is_electing = True
         self.peer = Peer(self._reply)
 
@@ -51,7 +51,7 @@ class ScriptedController:
         self.peer.hang_up()
 
     def elect(self, broker_id: int, *, tells: bool = True) -> None:
-        """Makes it the master."""
+        """Makes the broker of that id the master."""
         with self.lock:
             self.master, self.epoch, self.members = broker_id, self.epoch + 1, {broker_id}
             self.set_epoch += 1

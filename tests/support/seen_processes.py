@@ -1,4 +1,4 @@
-"""What the list of processes shows to every user of the machine."""
+"""What the process list shows to every user of the machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.beside import beside
 
 @contextmanager
 def all_argv() -> Iterator[set[bytes]]:
-    """The command lines of all processes that there are meanwhile."""
+    """The command lines of all processes that are seen during the block."""
     seen: set[bytes] = set()
 
     def look(is_over: threading.Event) -> None:
@@ -21,7 +21,7 @@ def all_argv() -> Iterator[set[bytes]]:
                 try:
                     seen.add(path.read_bytes())
                 except OSError:
-                    continue  # it has ended
+                    continue  # the process has ended
 
     with beside(look):
         yield seen

@@ -1,4 +1,4 @@
-"""``rmqserver`` as real child processes, which end with the test run even when that is killed."""
+"""``rmqserver`` as real child processes, which end with the test run even if that is killed."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ from tests.support.warm_processes import WarmProcess
 LOG_TAIL_BYTES = 4000
 UNTIL_TIMEOUT_S = 60
 UNTIL_POLL_S, UNTIL_POLL_MAX_S = 0.002, 0.05
-"""Between two questions: without it each test that waits takes a whole processor from the servers that it waits for."""
+"""The pause between two checks. Without it each waiting test takes a whole processor from the servers that it waits
+for."""
 UNTIL_POLL_SHARE = 0.02
-"""Of the time that it has waited: who waits long is asked less often, and is late by no more than that."""
+"""The pause as a share of the time waited so far: a long wait checks less often, and ends late by at most this
+share."""
 
 IS_COLD = False
-"""Whether servers are started as their users do, by a new interpreter. Tests of ``process/test_server.py`` set it."""
+"""Whether servers start as users start them, in a new interpreter. The tests of ``process/test_server.py`` set it."""
 
 
 def _start(args: list[str], log_fd: int) -> subprocess.Popen[bytes] | WarmProcess:
@@ -40,10 +42,10 @@ def _start(args: list[str], log_fd: int) -> subprocess.Popen[bytes] | WarmProces
 
 
 class Server:
-    """One ``rmqserver`` process; the constructor starts it and waits until it is ready. ``stop`` it, or use it as a
-    context.
+    """One ``rmqserver`` process. The constructor starts it and waits until it is ready. ``stop`` it, or use it as a
+    context manager.
 
-    ``log_file`` gets its standard error. RuntimeError, with the end of that, if the process ends before it is ready.
+    ``log_file`` gets its standard error. RuntimeError with the end of the log if the process ends before it is ready.
     """
 
     def __init__(self, *args: str | Path, log_file: Path):
@@ -85,7 +87,7 @@ class Server:
         return Path(self.ready["store_dir"])
 
     def stop(self, sig: signal.Signals = signal.SIGTERM) -> int:
-        """Ends it, cleanly or (SIGKILL) not, and returns its exit status, also if it is called again."""
+        """Ends it, cleanly or by SIGKILL, and returns its exit status. May be called again."""
         status = end(self._process, sig)
         out = self._process.stdout
         if out is not None and not out.closed:
@@ -99,8 +101,8 @@ class Server:
 
 
 def standalone(directory: Path, *args: str | Path) -> Server:
-    """Nameserver and broker on any free ports, with small files; the store in ``directory``, unless ``--data`` is
-    among ``args``."""
+    """A nameserver and broker on any free ports, with small files. The store is in ``directory``, unless ``args`` has
+    ``--data``."""
     directory.mkdir(parents=True, exist_ok=True)
     data = () if "--data" in args else ("--data", directory / "store")
     return Server("standalone", "--namesrv-port", "0", "--port", "0", *data, *SMALL, *args, log_file=directory / "log")
@@ -112,14 +114,14 @@ def namesrv(directory: Path, *args: str | Path) -> Server:
 
 
 def controller(directory: Path, *args: str | Path) -> Server:
-    """Its state in ``directory``."""
+    """A controller with its state in ``directory``."""
     directory.mkdir(parents=True, exist_ok=True)
     own = () if "--port" in args else ("--port", "0")
     return Server("controller", *own, "--data", directory / "controller", *args, log_file=directory / "log")
 
 
 def broker(directory: Path, namesrv_addr: str, name: str, *args: str | Path) -> Server:
-    """A broker of a name server that runs, on any free port, with small files."""
+    """A broker of a running name server, on any free port, with small files."""
     directory.mkdir(parents=True, exist_ok=True)
     own = ("--port", "0", "--data", directory / "store", "--set", f"brokerName={name}")
     return Server("broker", "--namesrv", namesrv_addr, *own, *SMALL, *args, log_file=directory / "log")
@@ -137,11 +139,11 @@ SMALL = tuple(
     )
     for part in ("--set", setting)
 )
-"""A test's store should cost little, and not depend on how full the disk of the machine is."""
+"""Settings that make a test's store cheap and independent of how full the machine's disk is."""
 
 
 def until(check: Callable[[], bool]) -> None:
-    """Asks again until it holds; RuntimeError if it does not hold within UNTIL_TIMEOUT_S."""
+    """Calls ``check`` until it is true. RuntimeError after UNTIL_TIMEOUT_S."""
     begun_s = time.monotonic()
     while not check():
         waited_s = time.monotonic() - begun_s

@@ -1,4 +1,4 @@
-"""A slave that only speaks: reports go out, transfers come in, and nothing is stored."""
+"""A slave that only speaks the protocol: it sends reports and receives transfers, but stores nothing."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from tests.support.wire import TIMEOUT_S
 
 
 class Transfer(NamedTuple):
-    """Bytes of the log from a log offset on; without bytes, a sign of life."""
+    """Bytes of the log from a log offset on; a heartbeat if there are none."""
 
     log_offset: int
     data: bytes
 
 
 class Slave:
-    """``close`` it, or use it as a context."""
+    """``close`` it, or use it as a context manager."""
 
     def __init__(self, ha_addr: str):
         host, _, port = ha_addr.rpartition(":")
         self._socket = socket.create_connection((host, int(port)), TIMEOUT_S)
         self._received = b""
         self.copied = b""
-        """What all transfers together brought."""
+        """The bytes of all transfers so far."""
 
     def __enter__(self) -> Self:
         return self
@@ -44,14 +44,14 @@ class Slave:
         self.send(REPORT.pack(log_offset))
 
     def transfer(self) -> Transfer:
-        """The next one. EOFError if the master closed the connection."""
+        """The next transfer. EOFError if the master closed the connection."""
         offset, size = TRANSFER_HEAD.unpack(self._read(TRANSFER_HEAD.size))
         data = self._read(size)
         self.copied += data
         return Transfer(offset, data)
 
     def copy_until(self, end_offset: int, *, reports: bool = True) -> None:
-        """Takes transfers until one ends there."""
+        """Takes transfers until one ends at that offset."""
         end = -1
         while end < end_offset:
             found = self.transfer()

@@ -1,14 +1,14 @@
-"""Servers from a process that has imported ``rmqserver`` and forks: 0.05 s of CPU each, where a new interpreter takes
-0.3. What runs is the same ``main`` with the arguments, the environment and the folder of the test, as a session of its
-own; ``tests/rmqserver/process/test_server.py`` starts the program as its users do.
+"""Servers forked from a process that has imported ``rmqserver``: each costs 0.05 s of CPU, a new interpreter 0.3 s. A
+server runs the same ``main``, with the arguments, environment and folder of the test, in a session of its own.
+``tests/rmqserver/process/test_server.py`` starts the program as its users do.
 
-A test run asks its nursery for a server. The nursery forks a keeper, which forks the server, tells its pid, and at last
+A test run asks its nursery for a server. The nursery forks a keeper, which forks the server, sends its pid and finally
 its exit status:
 
     test run ── nursery ─┬─ keeper ── server
                          └─ keeper ── server
 
-Each of them gets SIGTERM when its parent dies, so that none outlives a test run that is killed.
+Each process gets SIGTERM when its parent dies, so none outlives a killed test run.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ ROOT = Path(__file__).parents[2]
 PR_SET_PDEATHSIG = 1
 REQUEST_MAX_BYTES = 1 << 17
 TOLD = struct.Struct("i")
-"""What a keeper tells: the pid, then the exit status as ``subprocess`` has it."""
+"""What a keeper sends: the pid, then the exit status as ``subprocess`` gives it."""
 
 
 class WarmProcess:
-    """As much of ``subprocess.Popen`` as the tests of servers need. ``stdout`` is the caller's to close."""
+    """The part of ``subprocess.Popen`` that the tests of servers need. The caller closes ``stdout``."""
 
     def __init__(self, args: Sequence[str], log_fd: int):
-        """``rmqserver ARGS``, with its standard error in ``log_fd``, which stays the caller's."""
+        """Runs ``rmqserver ARGS`` with its standard error in ``log_fd``, which the caller closes."""
         read_fd, write_fd = os.pipe()
         self._keeper, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         request = json.dumps({"args": list(args), "environment": dict(os.environ), "folder": os.getcwd()}).encode()
@@ -67,7 +67,7 @@ class WarmProcess:
             return None
 
     def wait(self, timeout_s: float | None = None) -> int:
-        """TimeoutExpired if it still runs then."""
+        """TimeoutExpired if it still runs after the timeout."""
         if self.returncode is None:
             self._keeper.settimeout(timeout_s)
             try:
@@ -87,7 +87,7 @@ class WarmProcess:
 
 @functools.cache
 def _nursery() -> socket.socket:
-    """Requests go there. One for each test run, or worker of one."""
+    """The socket that takes requests. Each test run, or xdist worker, has its own."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         nursery = subprocess.Popen(
@@ -111,9 +111,9 @@ def _nursery() -> socket.socket:
 
 
 def _serve_requests(control: socket.socket) -> list[str]:
-    """Returns in a server, with its arguments; ends the nursery when the test run has ended."""
+    """Returns in each new server, with its arguments. Ends the nursery when the test run has ended."""
     die_with_parent()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # keepers leave nothing behind
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # keepers leave no zombies behind
     while True:
         request, fds, _, _ = socket.recv_fds(control, REQUEST_MAX_BYTES, 3)
         if not request:
@@ -142,7 +142,7 @@ def _keep(request: dict[str, Any], out_fd: int, log_fd: int, keeper_fd: int) -> 
 
 
 def _become(request: dict[str, Any], out_fd: int, log_fd: int) -> list[str]:
-    """Makes of this process what a new one would be."""
+    """Makes this process look like a newly started one. Returns its arguments."""
     os.setsid()
     for fd, place in ((out_fd, 1), (log_fd, 2)):
         os.dup2(fd, place)
@@ -160,7 +160,7 @@ def die_with_parent() -> None:
 
 
 def have_room() -> None:
-    """Servers see a disk that is at most half full, whatever else is on this machine's: from 75 % on a broker deletes
+    """Servers see a disk that is at most half full, whatever this machine's disk holds: above 75 % a broker deletes
     early and the tools warn, and at 90 % it takes no messages."""
     real_usage = OsDisk.usage
 

@@ -1,4 +1,4 @@
-"""A raw client: whole frames out, commands back, nothing in between. It can also send what no good client would."""
+"""A raw client: it sends whole frames and receives commands. It can also send what no good client would."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from rmqproto.wire import fastjson
 from rmqproto.wire.command import Command, FrameReader, HeaderCodec, encode_frame
 
 TIMEOUT_S = 20.0
-"""Far past what any answer takes on a busy machine: a test that meets it fails anyway."""
+"""Far longer than any answer takes on a busy machine: a test that reaches it fails anyway."""
 
 
 class Wire:
-    """One connection. ``close`` it, or use it as a context."""
+    """One connection. ``close`` it, or use it as a context manager."""
 
     def __init__(self, address: str):
         host, _, port = address.rpartition(":")
@@ -38,12 +38,12 @@ class Wire:
         self._socket.close()
 
     def hang_up(self) -> None:
-        """Ends the connection while a thread receives, which gets EOFError."""
+        """Ends the connection while another thread receives; that thread gets EOFError."""
         self._socket.shutdown(socket.SHUT_RDWR)
 
     @property
     def address(self) -> str:
-        """Our end of the connection, which the server calls the peer."""
+        """Our address, which the server sees as its peer's."""
         host, port = self._socket.getsockname()[:2]
         return f"{host}:{port}"
 
@@ -55,7 +55,7 @@ class Wire:
         while not self._received:
             try:
                 data = self._socket.recv(1 << 16)
-            except ConnectionResetError:  # closed with something of ours unread
+            except ConnectionResetError:  # closed while some of our bytes were unread
                 data = b""
             if not data:
                 raise EOFError("the server closed the connection")
@@ -63,7 +63,7 @@ class Wire:
         return self._received.pop(0)
 
     def exchange(self, frame: bytes) -> Command:
-        """Sends a frame as it is, and returns what comes next."""
+        """Sends a frame as it is, and returns the next command."""
         self.send(frame)
         return self.receive()
 
@@ -77,7 +77,7 @@ class Wire:
         language: str = "JAVA",
         codec: HeaderCodec = HeaderCodec.JSON,
     ) -> Command:
-        """The answer to a request. What the server asks or tells in between is passed over."""
+        """The answer to a request. Requests and notices from the server in between are skipped."""
         self._opaque += 1
         ext = to_ext(fields) if isinstance(fields, Header) else dict(fields or {})
         self.send(
@@ -93,27 +93,27 @@ class Wire:
                 return answer
 
     def tell(self, code: int, fields: Header | Mapping[str, str] | None = None, body: bytes = b"") -> None:
-        """A oneway request."""
+        """Sends a oneway request."""
         ext = to_ext(fields) if isinstance(fields, Header) else dict(fields or {})
         self.send(encode_frame(Command(code=code, ext=ext, body=body, flag=ONEWAY_FLAG)))
 
     # --- what many tests ask -----------------------------------------------------------------------------------------
 
     def cluster_addrs(self) -> dict[str, dict[int, str]]:
-        """Asks a nameserver: addresses by broker name and id."""
+        """Asks a nameserver for the addresses, by broker name and id."""
         answer = self.ask(RequestCode.GET_BROKER_CLUSTER_INFO)
         table = fastjson.loads_untrusted(answer.body, ClusterInfo).broker_addr_table
         return {name: data.broker_addrs for name, data in table.items()}
 
     def route(self, topic: str) -> TopicRoute | None:
-        """Asks a nameserver; None if it knows no such topic."""
+        """Asks a nameserver for a route; None if it does not know the topic."""
         answer = self.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, RouteHeader(topic=topic))
         return (
             None if answer.code == ResponseCode.TOPIC_NOT_EXIST else fastjson.loads_untrusted(answer.body, TopicRoute)
         )
 
     def create_topic(self, topic: str, queue_nums: int = 4) -> None:
-        """Asks a broker."""
+        """Creates the topic on a broker."""
         header = TopicConfigHeader(topic=topic, read_queue_nums=queue_nums, write_queue_nums=queue_nums, perm=6)
         answer = self.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, header)
         assert answer.code == 0, answer.remark

@@ -1,4 +1,4 @@
-"""A broker that asks everybody, under load."""
+"""A broker that authenticates every client, under load."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rmqproto.headers.base import NoFields
 @pytest.mark.slow
 def test_the_load_is_served_when_it_is_signed_and_only_then() -> None:
     with guarded() as broker:
-        for frame in (send(USER), pull(USER)):  # what is sent in one go is not yet there for its pulls
+        for frame in (send(USER), pull(USER)):  # pulls do not find messages that are sent in the same write
             put_all(broker, [frame] * 3)
         with socket.create_connection(broker.host_port, timeout=30) as stranger:
             for frame in (send(None), pull(None), request(RequestCode.GET_BROKER_CONFIG, NoFields(), b"", None)):

@@ -1,4 +1,4 @@
-"""Timers that are put, awaited and counted: none is lost, none comes before its moment."""
+"""Timers are sent, awaited and counted: none is lost and none is early."""
 
 from __future__ import annotations
 

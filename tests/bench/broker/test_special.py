@@ -1,5 +1,4 @@
-"""The load of the special rows is what a broker accepts: every request is answered with success, and none is left half
-done."""
+"""A broker accepts the load of the special rows: every request succeeds and none is left half done."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ from rmqproto.names import TRANSACTION_HALF_TOPIC
 
 SECONDS = 0.3
 QUEUES = 4
-"""Of a topic that a send creates."""
+"""Of a topic that is created by a send."""
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="the load generator is compiled")
 
@@ -44,7 +43,8 @@ def row(part: str) -> Row:
 
 
 def test_every_half_message_is_committed(load: Load) -> None:
-    """Also those that were under way at the end: consumers see as many messages as there are half messages."""
+    """Transactions under way at the end are committed too: consumers see as many messages as there are half
+    messages."""
     with ours() as broker, AdminClient(broker.namesrv_addr) as admin:
         load.run(broker, row("transaction"), SECONDS)
         half = admin.max_offset(broker.address, TRANSACTION_HALF_TOPIC, 0)

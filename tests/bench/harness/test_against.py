@@ -23,8 +23,8 @@ def runs(*per_s: float) -> list[dict[str, float]]:
     ("before", "after", "is_reached"),
     [
         ([100, 100, 100, 100], [99, 101, 99, 101], True),
-        ([100, 50, 100, 50], [100, 50, 100, 50], True),  # the machine drifts: both drift with it
-        ([100, 100, 100, 100], [100, 60, 60, 60], True),  # other load in most rounds: the best is as good
+        ([100, 50, 100, 50], [100, 50, 100, 50], True),  # the machine drifts, and both drift with it
+        ([100, 100, 100, 100], [100, 60, 60, 60], True),  # other load in most rounds; the best round is as good
         ([100, 100, 100, 100], [95, 95, 95, 95], False),
     ],
 )
@@ -44,7 +44,7 @@ def test_the_table_shows_every_ratio(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_the_other_checkout_runs_its_own_code(tmp_path: Path) -> None:
-    """It does not run this one's, which is installed, nor the working directory's."""
+    """It runs neither this installed checkout's code nor the working directory's."""
     for package in ("rmqproto", "rmqserver"):
         shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
     check_checkout(tmp_path)

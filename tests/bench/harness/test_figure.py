@@ -1,4 +1,4 @@
-"""What is printed for a figure, and the exit status of the run."""
+"""The printed form of a figure, and the exit status of the run."""
 
 from __future__ import annotations
 

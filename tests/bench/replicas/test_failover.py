@@ -1,4 +1,4 @@
-"""What the table says of sets that lost their masters."""
+"""What the table says about sets that lost their masters."""
 
 from __future__ import annotations
 

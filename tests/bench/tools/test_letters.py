@@ -1,4 +1,5 @@
-"""A group's dead letters are made, seen, and sent again; a command that ends otherwise than it should is no figure."""
+"""A group's dead letters are made, seen and sent again. A command that ends with an unexpected status gives no
+figure."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ def test_dead_letters_are_made_and_sent_again(tmp_path: Path) -> None:
         letters = Letters(broker, {**os.environ, "NAMESRV_ADDR": broker.namesrv_addr, "XDG_STATE_HOME": str(tmp_path)})
         runs = letters.runs(1, 3, ["dlq", "redrive"], "--execute", "--yes")
         sent = sum(admin.max_offset(broker.address, ORIGIN, queue_id) for queue_id in range(4))
-        assert (len(runs), sent) == (1, 6)  # what compiles the program sends as well
+        assert (len(runs), sent) == (1, 6)  # the run that compiles the program sends them too
         with pytest.raises(RuntimeError, match="exit status 0"):
             letters.runs(1, 3, ["dlq", "redrive"], status=5)
     wall, cpu = seconds("it", runs, at_most=600)
