@@ -1,7 +1,7 @@
-"""Makes ``docs/compatibility.md``: every request code of Apache RocketMQ 5.5.0 with what we do, from the dispatch
-tables and from the known differences of the golden plays. ``python -m tests.docs.compatibility`` writes it.
+"""Makes ``docs/compatibility.md``: every request code of Apache RocketMQ 5.5.0 and what we do with it, from the
+dispatch tables and the known differences of the golden plays. ``python -m tests.docs.compatibility`` writes it.
 
-The codes and their names come from the recorded exchanges with a real 5.5.0.
+The codes and their names come from recorded exchanges with a real 5.5.0.
 """
 
 from __future__ import annotations
@@ -38,19 +38,20 @@ TO_CLIENTS = {
     RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT,
     RequestCode.NOTIFY_UNSUBSCRIBE_LITE,
 }
-"""Sent by the broker; 307 and 309 go both ways: a tool asks the broker, and the broker its client."""
+"""Codes that the broker sends to clients. 307 and 309 go both ways: a tool asks the broker, and the broker its
+client."""
 
 TO_BROKERS: dict[int, str] = {
     RequestCode.NOTIFY_BROKER_ROLE_CHANGED: "controller",
     RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE: "nameserver",
 }
-"""Who sends what."""
+"""Codes that are sent to brokers, and the sender."""
 
 NEVER_SERVED_BY_APACHE = {13, 22, 23, 27, 47, 209, 210, 211, 212, 213, 214, 301, 302, 9999, 200072}
-"""Numbers without a handler in 5.5.0, which answers 3 as we do."""
+"""Codes without a handler in 5.5.0, which answers 3 as we do."""
 
 UNSERVED = (("a process is one broker, not a container of several", {902, 903}),)
-"""What is not served, and why."""
+"""Codes that are not served, and why."""
 
 HEAD = """\
 # Compatibility
@@ -100,7 +101,7 @@ Exchanges of requests that are not served are not played, either.
 
 
 def dispatch_tables() -> tuple[set[int], set[int], set[int]]:
-    """Codes that the broker serves, the nameserver, and the controller."""
+    """The codes that broker, nameserver and controller serve."""
     with tempfile.TemporaryDirectory() as folder:
         loop = Loop()
         try:
@@ -138,7 +139,7 @@ def page() -> str:
     broker, namesrv, controller = dispatch_tables()
     names = codes()
     elsewhere = {RequestCode.REGISTER_TOPIC_IN_NAMESRV, RequestCode.CONTROLLER_ALTER_SYNC_STATE_SET}
-    """Recorded in other files."""
+    """Codes whose exchanges are recorded in other files."""
     assert broker | namesrv | controller <= names.keys() | elsewhere
     names.update({int(code): code.name for code in elsewhere})
     lines = [f"| {code} | {names[code]} | {what_we_do(code, broker, namesrv, controller)} |" for code in sorted(names)]

@@ -1,5 +1,5 @@
-"""What the broker deliberately answers otherwise than Apache's, with the reasons. The compatibility page of the manual
-is made from these tables; the plays of recorded exchanges hold the broker to the first."""
+"""Deliberate differences between our broker's answers and Apache's, with the reasons. The manual's compatibility page
+is made from these tables. The plays of recorded exchanges hold the broker to the first."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Difference(NamedTuple):
-    """What we answer otherwise on purpose: what it is, and why."""
+    """A deliberate difference: what we answer, and why."""
 
     ours: str
     reason: str
@@ -46,7 +46,7 @@ RECORDED = {
         "the answer is about one group and one parent topic; Apache puts all lite topics of the client together",
     ),
 }
-"""Differences that a recorded exchange shows, by exchange."""
+"""Differences that a recorded exchange shows, by the exchange's name."""
 
 NOT_PLAYED = {
     "10-SEND_MESSAGE/16": "requests never wait for a thread here, so none can wait too long",
@@ -61,8 +61,8 @@ NOT_PLAYED = {
     "1007-GET_BROKER_EPOCH_CACHE/04": "of a broker with a controller",
     "1005-CONTROLLER_GET_METADATA_INFO/01": "of a controller that did not answer",
 }
-"""Recorded exchanges of requests that we serve, which are not played against our broker, and why. Every other one is:
-a whole run of the tests sees to it."""
+"""Recorded exchanges of requests that we serve but do not play against our broker, and why. A whole run of the tests
+checks that all others are played."""
 
 NOT_RECORDED = {
     "a master and its slaves: a slave with messages that its master lacks": Difference(

@@ -1,5 +1,5 @@
-"""Whether every exchange recorded with a real Apache RocketMQ was played against ours: a whole run of the tests asks at
-its end (``tests/conftest.py``)."""
+"""Checks that every exchange recorded with a real Apache RocketMQ was played against ours. A whole run of the tests
+does this at its end (``tests/conftest.py``)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support import golden
 
 
 def wrongly_left(played: Collection[str]) -> list[str]:
-    """A line for each exchange that should have been played, or that need not be named as left out."""
+    """A line for each exchange that should have been played, or that is named as left out without need."""
     served = set.union(*dispatch_tables()) | TO_CLIENTS | NEVER_SERVED_BY_APACHE
     due = {name for name in golden.names() if int(name.partition("-")[0]) in served}
     missing = due - NOT_PLAYED.keys() - set(played)

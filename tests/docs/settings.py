@@ -1,5 +1,5 @@
-"""Which settings of Apache's brokers and nameservers have no effect on ours, by the reason. The compatibility page is
-made from this; it cannot be made while a setting has neither an effect nor a reason."""
+"""Settings of Apache's brokers and nameservers that have no effect on ours, grouped by the reason. The compatibility
+page is made from this. It cannot be made while a setting has neither an effect nor a reason."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rmqserver.config import BrokerConfig, ControllerConfig, NamesrvConfig, Sett
 
 
 class Family(NamedTuple):
-    """Settings without effect: what they are about, why they have none, and regular expressions for their names."""
+    """Settings without effect: their subject, the reason, and regular expressions for their names."""
 
     about: str
     reason: str
@@ -198,7 +198,7 @@ FAMILIES = (
 
 
 def idle_keys() -> dict[str, list[str]]:
-    """Settings without effect, by what they are about. LookupError for one that is in no family."""
+    """Settings without effect, by subject. LookupError for a setting that is in no family."""
     found: dict[str, list[str]] = {family.about: [] for family in FAMILIES}
     for key in sorted({key for kind in (BrokerConfig, NamesrvConfig, ControllerConfig) for key in _idle(kind)}):
         family = next((one for one in FAMILIES if one.has(key)), None)
@@ -213,20 +213,20 @@ def _idle(kind: type[Settings]) -> set[str]:
 
 
 def acted_on(kind: type[Settings]) -> set[str]:
-    """Of Apache's settings; also what is acted on before the broker is made."""
+    """Apache's settings that have an effect here, including those that act before the broker is made."""
     known = kind()
     keys = {field.metadata["key"] for field in dataclasses.fields(kind)} | (AUTH_KEYS & known.kinds.keys())
     return {key for key in keys if not known.is_own(key)}
 
 
 def own_keys() -> list[str]:
-    """Settings that only our servers have. Apache's guards, which our controllers have, are none of them."""
+    """Settings that only our servers have. This leaves out Apache's auth settings, which our controllers have too."""
     kinds = (BrokerConfig, NamesrvConfig, ControllerConfig)
     return sorted({key for kind in kinds for key in kind().kinds if kind().is_own(key)} - (AUTH_KEYS - OWN_KEYS))
 
 
 def unused_patterns() -> list[str]:
-    """Patterns that match no setting any more."""
+    """Patterns that no longer match a setting."""
     keys = {key for of_family in idle_keys().values() for key in of_family}
     patterns = [each for family in FAMILIES for each in family.patterns.split()]
     return [each for each in patterns if not any(re.fullmatch(each, key) for key in keys)]

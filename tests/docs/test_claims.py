@@ -1,4 +1,4 @@
-"""What pages name is there: options, commands, settings, metrics, what the fixture of the tests can do."""
+"""Things that pages name exist: options, commands, settings, metrics, and the methods of the test fixture."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ WRITTEN = [page for page in PAGES if page.name not in GENERATED]
 _CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.DOTALL | re.MULTILINE)
 
 ALSO_OPTIONS = {"--help", "--top"}
-"""Of every program; and a short form of --topic."""
+"""An option of every program, and a short form of --topic."""
 
 ALSO_NAMES = {"clientRebalance", "authClient"}
-"""A field of the protocol; the end of a setting's name."""
+"""A field of the protocol, and the end of a setting's name."""
 
 of_each_page = pytest.mark.parametrize("page", WRITTEN, ids=lambda page: str(page.relative_to(ROOT)))
 
@@ -57,7 +57,7 @@ def test_every_command_of_a_page_is_one(page: Path) -> None:
 
 @of_each_page
 def test_every_command_and_setting_that_a_page_names_alone_is_one(page: Path) -> None:
-    """Words like `updateTopic` and `flushDiskType`; on Spark's page, its options and columns."""
+    """Words like `updateTopic` and `flushDiskType`; on Spark's page its options and columns."""
     own = re.findall(r'"([a-z]+[A-Z]\w*)"', source("rmqserver"))  # settings that Apache's servers do not have
     keys = {key for kind in (BrokerConfig, NamesrvConfig, ControllerConfig) for key in kind().kinds} | set(own)
     columns = set(re.findall(r'"(\w+)"', source("spark_tools"))) if page.name == "spark.md" else set()

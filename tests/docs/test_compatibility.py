@@ -1,4 +1,4 @@
-"""The page of compatibility says what the dispatch tables do."""
+"""The compatibility page matches the dispatch tables."""
 
 from tests.docs.compatibility import PAGE, page
 from tests.docs.settings import unused_patterns

@@ -1,5 +1,5 @@
-"""Every link between our pages leads somewhere: the file is there, and so is the heading. So does every page that a
-program names."""
+"""Every link between our pages works: the file exists, and so does the heading. So does every page that a program
+names."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.DOTALL | re.MULTILINE)
 
 @cache
 def anchors(page: Path) -> set[str]:
-    """What headings are linked by, as GitHub makes it: letters, digits, - and _, the rest left out; a second one of the
-    same words has a number."""
+    """The anchors of a page's headings, as GitHub makes them: letters, digits, - and _ are kept, the rest is dropped. A
+    repeated heading gets a number."""
     text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
     found: Counter[str] = Counter()
     names = set()

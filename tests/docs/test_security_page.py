@@ -1,4 +1,4 @@
-"""What docs/security.md says how to harden a server in five minutes is done, step by step, as it stands there."""
+"""The steps of docs/security.md for hardening a server in five minutes work as written."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SECRETS = {"admin": "admin-Xk7/qP9z", "inner": "inner-Xk7/qP9z", "orders": "orde
 
 
 def steps() -> tuple[str, str, list[str]]:
-    """The file, the line that starts the server, and the lines behind it."""
+    """The configuration file, the command that starts the server, and the shell commands that follow."""
     section = PAGE.read_text().partition("## Harden it in five minutes")[2].partition("\n## ")[0]
     blocks = re.findall(r"```(\w+)\n(.*?)```", section, re.DOTALL)
     lines = [line.strip() for kind, text in blocks if kind == "sh" for line in text.splitlines() if line.strip()]

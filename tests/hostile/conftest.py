@@ -1,4 +1,4 @@
-"""A server under attack, and a good client that must not notice it."""
+"""A server under attack, and a good client that must not notice the attack."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from tests.support.wire import Wire
 
 ANSWER_MAX_S = 3.0
 """How long the server may work on other things while the good client waits for three answers: a client's own timeout.
-Counted in CPU time of the server, because elapsed time says how busy the machine is."""
+Measured in the server's CPU time, because elapsed time depends on how busy the machine is."""
 
 RSS_GROWTH_MAX_BYTES = 700 << 20
-"""Above what the server has when it is ready: the two totals of 256 MiB (incomplete frames, answers that are not read),
-a round's worth of work, and what the allocator keeps. Without the limits each flood here takes several GiB."""
+"""The allowed growth of a server that is ready: the two totals of 256 MiB (incomplete frames and unread answers), the
+work of one round, and memory that the allocator keeps. Without the limits each flood here takes several GiB."""
 
 
 def cpu_s(pid: int) -> float:
-    """CPU time that a process has taken so far, in all its threads (``proc_pid_stat(5)``: utime and stime)."""
+    """CPU time of a process so far, over all its threads (``proc_pid_stat(5)``: utime and stime)."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class GoodClient(threading.Thread):
-    """Sends and pulls one message after the other, until ``stop``. ``slowest_s`` is the most CPU time that the server
-    took for one."""
+    """Sends and pulls one message after the other until ``stop``. ``slowest_s`` is the most CPU time that the server
+    took during one round."""
 
     def __init__(self, server: Server):
         super().__init__(name="good-client", daemon=True)
@@ -84,7 +84,7 @@ class GoodClient(threading.Thread):
 
 
 class Victim:
-    """A server under attack. ``check`` says that it is alive and has not grown past the limits."""
+    """A server under attack. ``check`` fails if its memory has grown past the limits."""
 
     def __init__(self, server: Server):
         self.server = server
@@ -102,8 +102,8 @@ class Victim:
 
 @pytest.fixture(scope="module")
 def hostile_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Victim]:
-    """One server for the attacks of a file. Whatever they are, it ends cleanly, logs no mistake of its own, and has
-    written only into its store."""
+    """One server for all attacks of a file. Whatever the attacks, it ends cleanly, logs no traceback, and writes only
+    into its store."""
     directory = tmp_path_factory.mktemp("hostile")
     with servers.standalone(directory) as server:
         yield Victim(server)
@@ -119,7 +119,7 @@ def hostile_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Victim]
 
 @pytest.fixture
 def victim(hostile_server: Victim) -> Iterator[Victim]:
-    """The server, while a good client works. At the end both are checked."""
+    """The server under attack while a good client works. Both are checked at the end."""
     with Wire(hostile_server.broker_addr) as wire:
         wire.create_topic(KNOWN_TOPIC)
     good = GoodClient(hostile_server.server)

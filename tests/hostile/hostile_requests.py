@@ -1,5 +1,5 @@
-"""Requests that no good client sends, made from the dispatch tables: every served code with each of its fields made
-hostile while the others are right, and with every kind of body."""
+"""Requests that no good client sends, made from the dispatch tables: every served code, with each of its fields hostile
+while the others are right, and with every kind of body."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from rmqserver.remoting.service import Service
 
 
 def services() -> dict[str, Service]:
-    """Both services, not opened: only their tables are needed."""
+    """Both services, unopened: only their tables are needed."""
     return {"broker": Broker(BrokerConfig(), Loop()), "namesrv": Nameserver(NamesrvConfig(), KvConfig())}
 
 
 KNOWN_TOPIC = "Known"
-"""Stands in right fields and bodies; tests see to it that it is there."""
+"""The topic in right fields and bodies. Tests make sure that it exists."""
 
 HOSTILE_TEXTS = (
     "", "\0", "../x", "%RETRY%../x", "/etc/passwd", "%DLQ%", "-1", "2147483648", "9223372036854775808", "[" * 1000,
@@ -72,7 +72,7 @@ BODIES: dict[int, dict[str, Any]] = {
     },
     RequestCode.QUERY_DATA_VERSION: VERSION,
 }  # fmt: skip
-"""A right body for each code that reads one."""
+"""A right body for each code that reads a body."""
 
 HOSTILE_MEMBERS = (
     None, "", "../x", "a\0b", -1, 1 << 31, 1 << 63, 10**9, 10**30, 1.5, True, [], {}, [[[]]], {"a": {"b": {}}},
@@ -87,7 +87,7 @@ RIGHT_TEXTS = {
 
 
 def right_fields(code: int) -> dict[str, str]:
-    """Every ext field of the code, with a value that is right for it."""
+    """Every ext field of the code with a right value."""
     header = REQUEST_HEADERS.get(code, NoFields)
     found = {}
     for name, kind in kinds(code).items():
@@ -97,7 +97,7 @@ def right_fields(code: int) -> dict[str, str]:
 
 
 def kinds(code: int) -> dict[str, str]:
-    """``number``, ``text`` or ``boolean`` by the names of the code's ext fields."""
+    """The kind of each ext field of the code: ``number``, ``text`` or ``boolean``."""
     found = {}
     for field in msgspec.structs.fields(REQUEST_HEADERS.get(code, NoFields)):
         types = (field.type, *getattr(field.type, "__args__", ()))
@@ -107,7 +107,7 @@ def kinds(code: int) -> dict[str, str]:
 
 
 def requests(code: int) -> Iterator[bytes]:
-    """Frames; the codecs that can carry the code take turns."""
+    """Frames with every variant. The codecs that can carry the code take turns."""
     codecs = [codec for codec in HeaderCodec if codec is not HeaderCodec.ROCKETMQ or code <= header_binary.CODE_MAX]
     right = right_fields(code)
     body = json.dumps(BODIES.get(code, {})).encode()
@@ -130,7 +130,7 @@ def _variants(code: int, right: dict[str, str], body: bytes) -> Iterator[tuple[d
 
 
 def _mutations(value: Any) -> Iterator[Any]:
-    """The value with each of its parts, at any depth, replaced or left out."""
+    """Copies of the value in which one part, at any depth, is replaced, added or left out."""
     if isinstance(value, dict):
         for name, member in value.items():
             yield {other: each for other, each in value.items() if other != name}

@@ -1,9 +1,9 @@
-"""Stores with bytes flipped, files missing, cut, of a wrong size or replaced by directories, broken tables, a disk that
-is full. The start is refused in one message that names the file and says what to do, or what is whole is served; never
-a traceback.
+"""Damaged stores: flipped bytes, files that are missing, cut, of a wrong size or replaced by directories, broken
+tables, a full disk. Either the server refuses to start, with one message that names the file and says what to do, or it
+serves what is whole. It never shows a traceback.
 
-The format has no checksum for properties, for the numbers of a record's head, nor for units of consume queues and
-entries of the index. If these still look possible, they are passed on as they are, as by Apache's broker.
+The format has no checksum for properties, for the numbers in a record's head, or for units of consume queues and
+entries of the index. Damaged values that still look possible are passed on as they are, as by Apache's broker.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def send(wire: Wire, body: bytes, properties: str = "") -> int:
 
 
 def drain(wire: Wire) -> int:
-    """Reads the queue as a consumer does, which each answer tells where to go on. Returns the bytes it got. It must
-    come to the end; if it hangs on one offset, the test fails."""
+    """Reads the queue to its end as a consumer does, going on where each answer says. Returns the bytes that it got.
+    The test fails if the reading hangs on one offset."""
     offset, size_bytes = 0, 0
     for _ in range(MESSAGES):
         header = PullHeader(
@@ -61,7 +61,7 @@ def drain(wire: Wire) -> int:
 
 @pytest.fixture(scope="module")
 def whole_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A hundred messages, two of them delayed, a group with an offset; stopped cleanly."""
+    """A store of a hundred messages, two of them delayed, and a group with an offset; its server stopped cleanly."""
     directory = tmp_path_factory.mktemp("whole")
     with servers.standalone(directory) as server:
         with Wire(server.broker_addr) as wire:
@@ -81,13 +81,13 @@ def whole_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def store(whole_store: Path, tmp_path: Path) -> Path:
-    """A copy, in the directory of a server that will be started."""
+    """A copy of the whole store, in the directory of a server that a test starts."""
     subprocess.run(["cp", "-a", "--sparse=always", whole_store, tmp_path / "store"], check=True)
     return tmp_path / "store"
 
 
 def refused(store: Path) -> str:
-    """Standard error of a server that did not start: one message."""
+    """The log of a server that refuses to start: it holds one error message."""
     with pytest.raises(RuntimeError) as caught:
         servers.standalone(store.parent)
     text = (store.parent / "log").read_text()
@@ -99,7 +99,7 @@ def refused(store: Path) -> str:
 
 
 def served(store: Path, *, status: int = 0) -> int:
-    """Asks the server everything once; returns the bytes of messages that it still has."""
+    """Asks the server every kind of question once. Returns the number of message bytes that it still has."""
     server = servers.standalone(store.parent)
     with server, Wire(server.broker_addr) as wire:
         size_bytes = drain(wire)
@@ -145,8 +145,8 @@ def mark_crashed(store: Path) -> None:
 @pytest.mark.parametrize("is_crashed", [False, True], ids=["clean", "crashed"])
 @pytest.mark.parametrize("at", first_is_quick([0, 4, 28, 84, 90]))
 def test_flipped_bytes_of_a_record(store: Path, at: int, is_crashed: bool) -> None:
-    """The record is in the middle of the log. Flipped are: size, magic, CRC, own offset, flags, time, body length,
-    body, topic."""
+    """The record is in the middle of the log. The flipped bytes are in: size, magic, CRC, own offset, flags, time, body
+    length, body, topic."""
     data = (store / LOG).read_bytes()[: 1 << 16]
     start = data.index(b"body 50") - 88
     flip(store / LOG, start + at)
@@ -171,12 +171,12 @@ def test_flipped_bytes_of_a_record(store: Path, at: int, is_crashed: bool) -> No
 def test_units_that_point_nowhere_cost_no_other_message(
     store: Path, unit: int, content: bytes, is_crashed: bool
 ) -> None:
-    """The pull failed at that offset for ever, or passed over all 32 messages that it would have given."""
+    """The pull used to fail at that offset forever, or to pass over all 32 messages that it would have returned."""
     overwrite(store / QUEUE, unit * UNIT, content)
     if is_crashed:
         mark_crashed(store)
     record_bytes = len(b"body 50") + 100
-    if unit == 50 and content.strip(b"\0"):  # only the log knows what lies behind the first zero unit
+    if unit == 50 and content.strip(b"\0"):  # only the log tells what follows the first zero unit
         assert served(store) > (MESSAGES - 4) * record_bytes
     else:
         served(store)
@@ -241,7 +241,7 @@ def test_what_is_not_as_it_should_be_is_named(store: Path, name: str, damage: Da
 
 
 def test_a_file_in_place_of_a_queue_is_named_to_who_asks_for_it(store: Path) -> None:
-    """A start opens no queue that it reads no record of."""
+    """A start opens only queues whose records it reads."""
     (path := store / "consumequeue/T/7").write_text("x")
     server = servers.standalone(store.parent)
     with server, Wire(server.broker_addr) as wire:
@@ -267,7 +267,7 @@ def test_an_index_file_that_is_none_is_named(store: Path, damage: Damage) -> Non
 
 @pytest.mark.parametrize("is_crashed", [False, True], ids=["clean", "crashed"])
 def test_a_log_that_is_missing_is_not_taken_for_an_empty_one(store: Path, is_crashed: bool) -> None:
-    """The start cut off all consume queues and removed the index, and went on as if nothing had been there."""
+    """The start used to cut off all consume queues, remove the index, and go on with an empty log."""
     (store / LOG).rename(store.parent / "elsewhere")
     before = (store / QUEUE).read_bytes()
     if is_crashed:
@@ -347,7 +347,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def fill(wire: Wire) -> tuple[int, str]:
-    """Sends until refused; returns how many were taken, and the refusal."""
+    """Sends until a send is refused. Returns the number of accepted messages, and the remark of the refusal."""
     for count in range(1000):
         header = SendHeaderV2(producer_group="p", topic="T", queue_id=0, born_timestamp=1)
         answer = wire.ask(RequestCode.SEND_MESSAGE_V2, header, b"%04d" % count + os.urandom(500_000))
@@ -358,11 +358,12 @@ def fill(wire: Wire) -> tuple[int, str]:
 
 @pytest.mark.parametrize("flush", ["sync", "async"])
 def test_a_full_disk_stops_writing_and_nothing_else(small_disk: Path, tmp_path: Path, flush: str) -> None:
-    """Messages are taken until the disk is full, nine tenths of it at least; then sends are refused with the reason,
-    messages can be read, the exit status is 1; with space again all that was acknowledged is there.
+    """The broker accepts messages until at least nine tenths of the disk are full. Then it refuses sends with the
+    reason, still serves reads, and exits with status 1. With space again, every acknowledged message is there.
 
-    The broker measures the disk every ten seconds and would refuse all that comes after: on a slow machine that came
-    before the disk was full. So it is not measured here, but below."""
+    The broker measures the disk every ten seconds and would then refuse all sends, which on a slow machine happened
+    before the disk was full. So this test turns the measuring off; the test below covers it.
+    """
 
     def start() -> Server:
         args = ("--data", small_disk / "store", "--flush", flush, "--set", "cleanResourceInterval=3600000")
@@ -386,7 +387,7 @@ def test_a_full_disk_stops_writing_and_nothing_else(small_disk: Path, tmp_path: 
 
 
 def test_a_disk_that_is_nearly_full_stops_writing_before_it_is(small_disk: Path, tmp_path: Path) -> None:
-    """The measuring of the disk finds too little left, so no write ever fails: the exit status is 0."""
+    """The broker measures too little free space, so no write ever fails and the exit status is 0."""
     args = ("--data", small_disk / "store", "--set", "cleanResourceInterval=20")
     with servers.standalone(tmp_path / "server", *args) as server, Wire(server.broker_addr) as wire:
         wire.create_topic("T", 1)

@@ -1,5 +1,5 @@
-"""Too much of what is allowed: requests whose answers nobody reads, pulls that all wake at once, names without end,
-connections by the thousand. Memory stays within the limits, and the good client is served."""
+"""Too many allowed requests: answers that nobody reads, pulls that all wake at once, endless new names, thousands of
+connections. Memory stays within the limits, and the good client is served."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from tests.support.wire import TIMEOUT_S, Wire
 
 IDLE_CONNECTIONS = 2000
 STUCK_S = 1.0
-"""A send that waits so long: the server reads no more from us."""
+"""After a send has blocked for this long, the server has stopped reading from us."""
 
 
 @contextlib.contextmanager
 def deaf(address: str) -> Iterator[socket.socket]:
-    """A connection of a peer that never reads, with as little room for answers as the kernel gives."""
+    """A connection of a client that never reads and has the smallest receive buffer that the kernel gives."""
     host, _, port = address.rpartition(":")
     with socket.socket() as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
@@ -36,7 +36,7 @@ def deaf(address: str) -> Iterator[socket.socket]:
 
 
 def flood(sock: socket.socket, data: bytes, rounds: int) -> None:
-    """Sends until everything is sent, the server reads no more, or it has closed."""
+    """Sends until all rounds are sent, the server stops reading, or it closes the connection."""
     with contextlib.suppress(TimeoutError, ConnectionError):
         for _ in range(rounds):
             sock.sendall(data)
@@ -59,7 +59,7 @@ def pull(topic: str, queue_offset: int, count: int, *, hold_ms: int = 0) -> byte
 
 
 def test_pipelined_pulls_of_one_who_does_not_read(victim: Victim) -> None:
-    """64 KiB of requests ask for 100 MiB and more; all of it was made before anything was sent."""
+    """64 KiB of requests ask for more than 100 MiB, which used to be built whole before anything was sent."""
     store_messages(victim, "Large", 32, 8000)
     requests = pull("Large", 0, 32) * 1000
     with contextlib.ExitStack() as stack:
@@ -81,7 +81,7 @@ def test_pipelined_pulls_of_one_who_reads_are_all_answered(victim: Victim) -> No
 
 
 def test_held_pulls_that_one_message_wakes_all_at_once(victim: Victim) -> None:
-    """2,000 pulls on ten connections wait for one message of 4 MB: 8 GB of answers."""
+    """2,000 pulls on ten connections wait for one message of 4 MB, so its arrival asks for 8 GB of answers."""
     store_messages(victim, "Woken", 1, 10)
     with contextlib.ExitStack() as stack:
         for _ in range(10):
@@ -111,7 +111,7 @@ def test_small_requests_with_middling_answers_and_nobody_reads(victim: Victim, s
 
 @pytest.mark.slow
 def test_new_names_without_end(victim: Victim) -> None:
-    """Groups come by heartbeats and by questions, topics by sends: each name is known from then on."""
+    """Heartbeats and requests create groups, sends create topics, and each name stays known."""
     with Wire(victim.broker_addr) as wire:
         for start in range(0, 1000, 100):
             consumers = ",".join(f'{{"groupName":"g{start + n}","subscriptionDataSet":[]}}' for n in range(100))
@@ -128,7 +128,8 @@ def test_new_names_without_end(victim: Victim) -> None:
 
 
 def test_requests_that_would_take_for_ever_are_cut_short(victim: Victim) -> None:
-    """One topic named 20,000 times over; a group whose retry topic has 10^9 queues; a pull that looks at 10^9 units."""
+    """Three such requests: one topic named 20,000 times, a retry topic of 10^9 queues, and a pull that scans 10^9
+    units."""
     store_messages(victim, "Slow", 3, 10)
     with Wire(victim.broker_addr) as wire:
         wire.create_topic("Wide", 16_384)
@@ -153,7 +154,7 @@ def test_two_thousand_idle_connections(victim: Victim) -> None:
                 for number in range(IDLE_CONNECTIONS)
             ]
             victim.check()
-            for wire in idle[:: IDLE_CONNECTIONS // 20]:  # none of them is forgotten
+            for wire in idle[:: IDLE_CONNECTIONS // 20]:  # each still gets an answer
                 assert wire.ask(9999).code == 3
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -1,5 +1,5 @@
-"""Bytes that are not a frame, or a frame that never ends, at both sockets: the connection is closed or waits within
-limits, and nobody else notices."""
+"""Bytes that are no frame, and frames that never end, at both sockets. The connection is closed or waits within the
+limits, and no other client notices."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def connected(address: str) -> Iterator[socket.socket]:
 
 
 def is_closed(sock: socket.socket) -> bool:
-    """Reads to the end; TimeoutError if none comes."""
+    """Reads to the end of the connection. TimeoutError if it stays open."""
     with contextlib.suppress(ConnectionError):
         while sock.recv(1 << 16):
             pass
@@ -98,7 +98,7 @@ def test_random_bytes(address: str) -> None:
 
 
 def test_right_frames_with_random_damage(address: str) -> None:
-    """The server answers each, closes its connection, or waits for more."""
+    """The server answers a damaged frame, closes its connection, or waits for more bytes."""
     rng = random.Random(8)
     for number in range(300):
         damaged = bytearray(FRAMES[number % len(FRAMES)])
@@ -112,8 +112,8 @@ def test_right_frames_with_random_damage(address: str) -> None:
 
 
 def test_endless_frames_are_held_within_the_limit(victim: Victim) -> None:
-    """Forty connections with all but the last byte of a 16 MiB frame: 640 MiB, of which 256 are kept. Clients with
-    small frames in two pieces, before and after, are served."""
+    """Forty connections send all but the last byte of a 16 MiB frame: 640 MiB, of which 256 MiB are kept. Before and
+    after, clients that send small frames in two pieces are served."""
     head = (FRAME_SIZE_MAX_BYTES - 4).to_bytes(4, "big") + bytes(4)
     piece = bytes(1 << 20)
     with contextlib.ExitStack() as stack:
@@ -142,7 +142,7 @@ def test_a_frame_in_single_bytes_is_served(address: str) -> None:
 
 
 def test_connections_that_end_abruptly(address: str) -> None:
-    """RST instead of FIN, with answers on their way."""
+    """Connections end with RST instead of FIN while answers are under way."""
     for _ in range(200):
         with connected(address) as sock:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")

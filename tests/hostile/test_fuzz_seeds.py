@@ -1,4 +1,5 @@
-"""The fuzz targets over their seeds, without a fuzzer. What ``make fuzz`` finds becomes a seed, and so a test."""
+"""Runs the fuzz targets over their seeds, without a fuzzer. Each finding of ``make fuzz`` becomes a seed and so a
+test."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ def test_every_cut_of_every_seed(name: str) -> None:
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_every_target_takes_at_least_one_of_its_seeds(name: str) -> None:
-    """A target that refuses all of them would be fuzzed in vain."""
+    """Fuzzing a target that refuses all seeds would be in vain."""
     from rmqproto.errors import ProtocolError
 
     taken = 0

@@ -1,4 +1,4 @@
-"""Every served request code with hostile fields and bodies: an answer or a closed connection, and nothing else."""
+"""Every served request code with hostile fields and bodies gets an answer or a closed connection, and nothing else."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from tests.support.wire import Wire
 CASES = [(name, code) for name, service in services().items() for code in sorted(service.handlers)]
 PIPELINED_MAX = 50
 SILENT = {RequestCode.END_TRANSACTION}
-"""Codes that have requests without an answer, as in Apache's broker: nobody waits for what an unknown state changes."""
+"""Codes with requests that get no answer, as in Apache's broker: no client waits for the end of an unknown
+transaction."""
 PROBE_OPAQUE = 987_654_321
 HOSTILE_VALUES = (
     "\\u0000", "../x", "x" * 5000, "1" + "0" * 30, "-5", "0", "1", str((1 << 31) - 1), str(-(1 << 31)),
@@ -41,7 +42,8 @@ def test_hostile_fields_and_bodies(victim: Victim, service: str, code: int) -> N
 
 
 def exchange_if_answered(wire: Wire, frame: bytes) -> None:
-    """The answer to a request of an unknown code behind it tells that no other answer will come."""
+    """Sends the request with one of an unknown code behind it. The second's answer shows that no other answer will
+    come."""
     wire.send(frame + encode_frame(Command(code=9999, opaque=PROBE_OPAQUE)))
     while wire.receive().opaque != PROBE_OPAQUE:
         pass
@@ -49,7 +51,7 @@ def exchange_if_answered(wire: Wire, frame: bytes) -> None:
 
 @pytest.mark.parametrize("service", ["namesrv", pytest.param("broker", marks=pytest.mark.slow)])
 def test_settings_over_the_wire_are_checked_or_harmless(victim: Victim, service: str) -> None:
-    """Every key, with broken values, and with values that would stop the server if it took them."""
+    """Tries every key with broken values, and with values that would stop a server that accepted them."""
     address, code, ask = {
         "broker": (victim.broker_addr, RequestCode.UPDATE_BROKER_CONFIG, RequestCode.GET_BROKER_CONFIG),
         "namesrv": (victim.namesrv_addr, RequestCode.UPDATE_NAMESRV_CONFIG, RequestCode.GET_NAMESRV_CONFIG),
@@ -73,7 +75,7 @@ def test_answers_to_questions_that_were_never_asked_are_passed_over(victim: Vict
 
 
 def test_a_consumer_that_answers_nonsense_troubles_only_the_one_who_asked(victim: Victim) -> None:
-    """A code past 16 bits does not fit the binary header of the client that asked; it raised in the loop."""
+    """A code above 16 bits does not fit the binary header of the client that asked. It used to raise in the loop."""
     body = b'{"clientID":"c1","consumerDataSet":[{"groupName":"relay","subscriptionDataSet":[]}],"producerDataSet":[]}'
     with Wire(victim.broker_addr) as consumer, Wire(victim.broker_addr) as asker:
         assert consumer.ask(RequestCode.HEART_BEAT, body=body).code == 0
@@ -89,7 +91,7 @@ def test_a_consumer_that_answers_nonsense_troubles_only_the_one_who_asked(victim
 
 
 def test_many_hostile_requests_in_one_piece(victim: Victim) -> None:
-    """As above, pipelined: a refused request does not affect its neighbours."""
+    """The requests above, pipelined: a refused request does not affect its neighbours."""
     for service, code in CASES:
         if code in SILENT:
             continue

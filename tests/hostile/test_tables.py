@@ -1,5 +1,5 @@
-"""Tables that clients fill by naming things: each has a named bound, refuses in words at the bound, keeps what it has,
-and has room again when an entry goes."""
+"""Tables that clients fill by naming things. Each has a named bound. At the bound it refuses new entries with a message
+and keeps the old ones; when an entry goes there is room again."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_topics_made_by_sends_are_bounded(files: ConfigFiles, monkeypatch: pytes
     assert topics.create_on_send("T1", "TBW102", 4) is not None
     with pytest.raises(TableFull, match="topicConfigTable holds"):
         topics.create_on_send("T2", "TBW102", 4)
-    topics.put(TopicConfig(topic_name="T1", perm=4))  # what is there can still be changed
+    topics.put(TopicConfig(topic_name="T1", perm=4))  # existing topics can still be changed
     topics.delete("T1")
     assert topics.create_on_send("T2", "TBW102", 4) is not None
 
@@ -102,7 +102,7 @@ def test_members_and_their_subscriptions_are_bounded(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(clients, "SUBSCRIPTIONS_MAX_BYTES", 1000)
     table = Clients(lambda: NOW_MS)
     data = ConsumerData(group_name="G", subscription_data_set=[SubscriptionData(topic="T", sub_string="*")])
-    for size_bytes in (900, 1000):  # a newer heartbeat takes the place of the one before
+    for size_bytes in (900, 1000):  # a newer heartbeat replaces the one before
         table.register_consumer(data, "c", CONNECTION, "JAVA", 513, size_bytes=size_bytes)
     other = ConsumerData(group_name="H", subscription_data_set=[])
     with pytest.raises(TooManyClients, match="subscriptions of more than"):
@@ -184,7 +184,7 @@ def test_brokers_and_routes_of_a_nameserver_are_bounded(monkeypatch: pytest.Monk
 def test_the_key_value_table_of_a_nameserver_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kv, "KV_MAX_CHARS", 100)
     table = KvConfig()
-    for _ in range(10):  # the same key again and again
+    for _ in range(10):  # the same key each time
         table.put("n", "k", "v" * 50)
     with pytest.raises(Refused, match="takes no more"):
         table.put("n", "l", "v" * 50)

@@ -30,7 +30,7 @@ PROBE = b"?"
 
 
 def is_settled(admin: AdminClient, controller_addr: str, name: str = BROKER_NAME) -> bool:
-    """Whether the controller knows the living brokers and elects: then its only complaint is that nobody has the id 9."""
+    """Whether the controller knows the living brokers and elects: it then complains of nothing but the unknown id 9."""
     try:
         admin.clean_broker_data(controller_addr, name, 0, broker_ids=[9])
     except RefusedError as error:
