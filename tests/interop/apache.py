@@ -1,4 +1,4 @@
-"""A real Apache RocketMQ 5.5.0 on loopback, from the jars that Maven publishes: nameserver, broker, and Java programs.
+"""A real Apache RocketMQ 5.5.0 on loopback, from the jars on Maven Central: nameserver, broker, and Java programs.
 
 The jars (about 80 MB) are resolved once into a cache directory, ``$RMQADMIN_INTEROP_CACHE`` or
 ``~/.cache/rmqadmin/interop``; later runs need no network.
@@ -26,7 +26,7 @@ READY_TIMEOUT_S = 120  # 5 s on an idle machine
 RESOLVE_TIMEOUT_S = 900
 COMPILE_TIMEOUT_S = 120
 
-# What the shipped start scripts open for the broker's memory-mapped files.
+# Packages that the shipped start scripts open for the broker's memory-mapped files.
 OPENS = [
     *(
         f"--add-opens=java.base/{package}=ALL-UNNAMED"
@@ -34,33 +34,34 @@ OPENS = [
     ),
     *(f"--add-exports=java.base/{package}=ALL-UNNAMED" for package in ("sun.nio.ch", "jdk.internal.ref")),
 ]
-# Nothing here lives long enough for the second compiler to pay for itself.
+# No process here lives long enough for the second compiler to pay off.
 SHORT_LIVED = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 
 BROKER_JVM = ("-Xms512m", "-Xmx512m", *SHORT_LIVED, "-XX:MaxDirectMemorySize=512m")
 BENCHMARK_BROKER_JVM = ("-Xms4g", "-Xmx4g", "-XX:+UseG1GC", "-XX:MaxDirectMemorySize=2g")
-"""As Apache's own start script has it, but for the size of the heap. What is measured is not quiet either."""
+"""The options of Apache's own start script, except for the heap size. Benchmarked brokers get no QUIET settings."""
 
 QUIET_JVM = ("-Dtls.server.mode=disabled",)
-"""With TLS each of Apache's servers makes a key and a certificate as it starts, for 3.5 s of a processor. No test
+"""With TLS each of Apache's servers makes a key and a certificate as it starts, which takes 3.5 s of CPU. No test
 speaks TLS to them."""
 
 QUIET = {
-    # Until this time is over for the first time, a thread asks for the time without a pause: 10 s of a processor.
+    # Until this time has passed once, a thread polls the clock without a pause: 10 s of CPU.
     "transactionMetricFlushInterval": "200",
-    # The whole wheel is copied byte by byte each time: at the usual second a quarter of a processor, all day.
+    # Each time, the whole wheel is copied byte by byte. At the usual interval of a second that takes a quarter of a
+    # CPU.
     "timerFlushIntervalMs": "60000",
 }
-"""Entries of broker.conf that take nothing from what a broker does; those of a test come before them."""
+"""Entries of broker.conf that save CPU and change nothing else. A test's own settings override them."""
 
 
 def jars() -> Path:
-    """Folder with the jars of the release, resolved by Maven on first use and whenever ``pom.xml`` changes."""
+    """The folder with the jars of the release. Maven resolves them on first use and whenever ``pom.xml`` changes."""
     return maven_jars(VERSION, HERE / "pom.xml", f"-Drocketmq.version={VERSION}")
 
 
 def maven_jars(version: str, pom: Path, *options: str) -> Path:
-    """Folder with the jars that a pom asks for."""
+    """The folder with the jars that a pom asks for."""
 
     def resolve(folder: Path) -> None:
         subprocess.run(
@@ -70,18 +71,18 @@ def maven_jars(version: str, pom: Path, *options: str) -> Path:
             check=True, stdout=sys.stderr, timeout=RESOLVE_TIMEOUT_S,
         )  # fmt: skip
 
-    with locked("maven"):  # its own repository in the home folder does not bear two at a time
+    with locked("maven"):  # Maven's repository in the home folder does not bear two processes at a time
         return built(f"jars-{version}", [pom], resolve)
 
 
 def classes() -> Path:
-    """Folder with our own Java programs (``java/*.java``), compiled whenever their text changes."""
+    """The folder with our own Java programs (``java/*.java``), compiled whenever their text changes."""
     sources = sorted((HERE / "java").glob("*.java"))
     return built(f"classes-{VERSION}", sources, lambda folder: compile_java(sources, folder, jars()))
 
 
 def compile_java(sources: Iterable[Path], folder: Path, *jars: Path) -> None:
-    """Into ``folder``; ``jars`` are folders of them."""
+    """Compiles into ``folder``; ``jars`` are folders of jars."""
     class_path = ":".join(f"{each}/*" for each in jars)
     subprocess.run(
         [tool("javac"), "-nowarn", "-Xlint:none", "-encoding", "UTF-8", "-d", str(folder), "-cp", class_path,
@@ -100,8 +101,8 @@ def java_command(
     own_jars: Path | None = None,
     before: str = "",
 ) -> list[str]:
-    """Command line of one Java class, of the release or of ours; ``own_jars`` has those of another release. ``before``
-    is a class path that is looked through first. Its logs and offset files go under ``home``."""
+    """The command line of one Java class, of the release or of ours. ``own_jars`` is the folder of another release's
+    jars. ``before`` is a class path that is searched first. Logs and offset files go under ``home``."""
     class_path = f"{jars()}/*:{classes()}" if own_jars is None else f"{own_jars}/*"
     if before:
         class_path = f"{before}:{class_path}"
@@ -114,10 +115,10 @@ def java_command(
 
 
 class ApacheRocketMQ:
-    """Nameserver and broker of the real thing: started on entry, ended on exit.
+    """A real nameserver and broker, started on entry and ended on exit.
 
     ``settings`` are entries of broker.conf; ``ports`` are those of nameserver and broker. On exit the broker is killed,
-    because its clean stop takes 14 s. To use the store afterwards, call ``stop`` or ``kill`` before.
+    because its clean stop takes 14 s. To use the store afterwards, call ``stop`` or ``kill`` first.
     """
 
     name = "apache"
@@ -132,7 +133,7 @@ class ApacheRocketMQ:
         broker_jvm: tuple[str, ...] = BROKER_JVM,
         broker_jars: Path | None = None,
     ):
-        """``broker_jars``: those of another release for the broker."""
+        """``broker_jars``: the folder of another release's jars, for the broker."""
         self._broker_jvm, self._broker_jars = broker_jvm, broker_jars
         self._is_quiet = broker_jvm != BENCHMARK_BROKER_JVM
         self.work = work
@@ -167,13 +168,13 @@ class ApacheRocketMQ:
         self.kill()
 
     def stop(self) -> None:
-        """SIGTERM both: the broker flushes, and leaves no ``abort`` file."""
+        """Sends SIGTERM to both: the broker flushes and leaves no ``abort`` file."""
         while self._processes:
             _, process = self._processes.popitem()
             end(process)
 
     def kill(self) -> None:
-        """SIGKILL the broker, then stop the nameserver."""
+        """Sends SIGKILL to the broker, then stops the nameserver."""
         if broker := self._processes.pop("broker", None):
             end(broker, signal.SIGKILL)
         self.stop()
@@ -188,7 +189,7 @@ class ApacheRocketMQ:
         return [process.pid for process in self._processes.values()]
 
     def _register(self) -> None:
-        """Wait until the nameserver knows the broker. A broker that starts before its connection to the nameserver is
+        """Waits until the nameserver knows the broker. A broker that starts before its connection to the nameserver is
         there registers only 10 s later, unless its permissions are set."""
         deadline = time.monotonic() + READY_TIMEOUT_S
         with Wire(self.namesrv_addr) as namesrv, Wire(self.broker_addr) as broker:
@@ -212,7 +213,8 @@ class ApacheRocketMQ:
 
 
 class ApacheBroker(ApacheRocketMQ):
-    """A broker alone, at another's nameserver: a slave, or one of a set. ``kill`` it, and ``start`` it again."""
+    """A broker alone, at another system's nameserver: a slave, or a member of a set. ``kill`` it, and ``start`` it
+    again."""
 
     def __init__(
         self,
@@ -232,5 +234,5 @@ class ApacheBroker(ApacheRocketMQ):
 
     def start(self) -> None:
         self.work.mkdir(parents=True, exist_ok=True)
-        (self.work / "broker.out").unlink(missing_ok=True)  # it says of the last start that it went well
+        (self.work / "broker.out").unlink(missing_ok=True)  # it still says that the last start went well
         self._start("broker", "org.apache.rocketmq.broker.BrokerStartup", self.settings, "boot success")

@@ -1,6 +1,6 @@
-"""Where the interop tests keep what takes long to get or to build: the jars of Apache, other clients, our programs.
+"""The cache of the interop tests for slow downloads and builds: Apache's jars, other clients, our programs.
 
-``$RMQADMIN_INTEROP_CACHE`` or ``~/.cache/rmqadmin/interop``. What is in it needs no network later.
+It is ``$RMQADMIN_INTEROP_CACHE`` or ``~/.cache/rmqadmin/interop``. Cached content needs no network.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def cache_dir() -> Path:
 
 
 def built(name: str, sources: Iterable[Path], build: Callable[[Path], None]) -> Path:
-    """A folder that ``build(folder)`` fills, once for every content of the sources, even if several processes want it
+    """A folder that ``build(folder)`` fills once for each content of the sources, even if several processes ask for it
     at the same time."""
     digest = hashlib.sha256()
     for source in sources:
@@ -30,7 +30,7 @@ def built(name: str, sources: Iterable[Path], build: Callable[[Path], None]) -> 
     folder = cache_dir() / f"{name}-{digest.hexdigest()[:16]}"
     with locked(name):
         if not (folder / ".complete").exists():
-            shutil.rmtree(folder, ignore_errors=True)  # left by a build that failed
+            shutil.rmtree(folder, ignore_errors=True)  # left by a failed build
             folder.mkdir()
             build(folder)
             (folder / ".complete").touch()
@@ -39,7 +39,7 @@ def built(name: str, sources: Iterable[Path], build: Callable[[Path], None]) -> 
 
 @contextmanager
 def locked(name: str) -> Iterator[None]:
-    """One process at a time."""
+    """Admits one process at a time."""
     with (cache_dir() / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -1,4 +1,5 @@
-"""A real client in a process of its own, as Python calls: JSON lines to it and from it (``java/Witness.java``).
+"""A real client in a process of its own, driven by Python calls: JSON lines go to it and come from it
+(``java/Witness.java``).
 
 A call ends when the program says so, a consumer is watched until a condition holds, and every wait has a deadline.
 """
@@ -20,8 +21,8 @@ from rmqadmin.testing.server_process import DIE_WITH_PARENT
 
 from .events import Done, Event, Failed, Message, Outgoing, Refused, Sent, Started, decoder
 
-# For one call, and for whatever a consumer is watched for. A Java consumer that has missed a new topic's route asks
-# again after 30 s, and shares the queues anew after 20 more.
+# The deadline of one call, and of each wait for a consumer. A Java consumer that has missed a new topic's route asks
+# again after 30 s, and rebalances after 20 s more.
 DEADLINE_S = 150
 LEAVE_DEADLINE_S = 60
 POLL_INTERVAL_S = 0.05
@@ -39,14 +40,14 @@ class CallFailed(Exception):
 
 
 class Call:
-    """One running verb and its events so far. Fed by the reader thread, waited for by the test."""
+    """One running verb and its events so far. The reader thread adds them, the test waits for them."""
 
     def __init__(self, id: int, verb: str, changed: threading.Condition):
         self.id, self.verb = id, verb
         self.events: list[Event] = []
         self.on_message: Callable[[Message], None] | None = None
-        """Has deliveries instead, which are not kept then."""
-        self._changed = changed  # one for all calls: a condition may look at several calls
+        """Gets each delivery instead of the call, which then keeps none."""
+        self._changed = changed  # one for all calls, since a condition may look at several
 
     def feed(self, event: Event) -> None:
         if self.on_message is not None and isinstance(event, Message):
@@ -57,7 +58,7 @@ class Call:
             self._changed.notify_all()
 
     def until(self, happened: Callable[[Sequence[Event]], bool], what: str, deadline_s: float = DEADLINE_S) -> None:
-        """Wait until ``happened(events)``. CallFailed if the call failed first, AssertionError at the deadline."""
+        """Waits until ``happened(events)``. CallFailed if the call failed first, AssertionError at the deadline."""
         deadline = time.monotonic() + deadline_s
         with self._changed:
             while not happened(self.events):
@@ -78,7 +79,7 @@ class Call:
 
 
 class Consumer:
-    """A member of a group inside the client program. ``stop`` it, or it stays until that ends."""
+    """A member of a group inside the client program. It stays until ``stop`` or until the program ends."""
 
     def __init__(self, client: Client, call: Call):
         self._client, self._call = client, call
@@ -94,23 +95,23 @@ class Consumer:
         return of_type(self._call.events, Message)
 
     def until(self, happened: Callable[[list[Message]], bool], what: str) -> list[Message]:
-        """Wait until the deliveries so far satisfy ``happened``, and return them."""
+        """Waits until the deliveries so far satisfy ``happened``, and returns them."""
         self._call.until(lambda events: happened(of_type(events, Message)), what)
         return self.messages
 
     def until_count(self, count: int) -> list[Message]:
-        """Wait for that many deliveries."""
+        """Waits for that many deliveries."""
         return self.until(lambda messages: len(messages) >= count, f"{count} messages")
 
     def stop(self) -> list[Message]:
-        """Leave the group and return every delivery there was."""
+        """Leaves the group and returns every delivery."""
         self._client.call("stop", call=self._call.id).result(LEAVE_DEADLINE_S)
         self._call.result()
         return self.messages
 
 
 class Client:
-    """A program that speaks JSON lines, and the verbs that every one of them has. Its files go under ``home``."""
+    """A program that speaks JSON lines, and the verbs that all such programs have. Its files go under ``home``."""
 
     def __init__(self, command: Sequence[str], home: Path):
         home.mkdir(parents=True, exist_ok=True)
@@ -136,7 +137,7 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Ends its standard input: its consumers leave, and it ends. It is killed if that takes too long."""
+        """Ends its standard input: its consumers leave, and it exits. A program that takes too long is killed."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()
@@ -149,7 +150,7 @@ class Client:
             self._process.stdout.close()
 
     def kill(self) -> None:
-        """SIGKILL: the client vanishes. ``close`` is still needed afterwards."""
+        """Sends SIGKILL: the client vanishes. ``close`` is still needed afterwards."""
         self._process.kill()
 
     def _read(self) -> None:
@@ -162,7 +163,7 @@ class Client:
                 call.feed(Failed(id=call.id, code=-1, error=f"the witness ended; its log: {self._log}"))
 
     def call(self, verb: str, *, on_message: Callable[[Message], None] | None = None, **args: Any) -> Call:
-        """Start a verb; arguments that are None are left out."""
+        """Starts a verb; arguments that are None are left out."""
         call = Call(next(self._ids), verb, self._changed)
         call.on_message = on_message
         self._calls[call.id] = call
@@ -179,7 +180,7 @@ class Client:
         return sorted((e for e in events if isinstance(e, Sent | Refused)), key=lambda e: e.index)
 
     def send(self, topic: str, messages: Iterable[Outgoing], *, mode: str = "sync") -> list[Sent]:
-        """The answers in the order of the messages; nothing for ``oneway``. A refusal is an AssertionError."""
+        """The answers in the order of the messages; none for ``oneway``. AssertionError if a message is refused."""
         answers = self.try_send(topic, messages, mode=mode)
         assert not of_type(answers, Refused), of_type(answers, Refused)[0]
         return of_type(answers, Sent)
@@ -206,9 +207,9 @@ class Client:
         pop_batch: int | None = None,
         on_message: Callable[[Message], None] | None = None,
     ) -> Consumer:
-        """Join a group. Messages tagged ``fail_tag`` fail while their reconsume times are below ``fail_below``. With
-        ``pop_batch`` a Java member pops if the group's mode is POP, so many messages at once. ``on_message`` gets each
-        delivery, in the reader's thread, and the consumer then keeps none."""
+        """Joins a group. Messages tagged ``fail_tag`` fail while their reconsume times are below ``fail_below``. With
+        ``pop_batch`` a Java member of a group in mode POP pops that many messages at once. ``on_message`` gets each
+        delivery in the reader's thread, and the consumer then keeps none."""
         call = self.call(
             "consume", group=group, topic=topic, expression=expression, sql=sql, orderly=orderly,
             broadcasting=broadcasting, instance=instance, failTag=fail_tag, failBelow=fail_below,
@@ -223,8 +224,8 @@ def of_type(events: Iterable[object], kind: type[T]) -> list[T]:
 
 
 def eventually(read: Callable[[], list[T]], count: int) -> list[T]:
-    """What ``read`` returns once that is ``count`` long. A CallFailed before the deadline is ignored. For what happens
-    after an answer: the index, a oneway send, a dead letter."""
+    """Waits until ``read`` returns ``count`` items, and returns them. A CallFailed before the deadline is ignored. For
+    effects that follow an answer: the index, a oneway send, a dead letter."""
     deadline = time.monotonic() + DEADLINE_S
     while True:
         try:

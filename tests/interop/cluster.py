@@ -1,4 +1,5 @@
-"""What the interop tests run against: the real Apache RocketMQ and ours, with one interface and the same settings.
+"""The two systems that the interop tests run against, the real Apache RocketMQ and ours, with one interface and the
+same settings.
 
 If a test passes on ``apache`` and fails on ``ours``, that is our bug. If it fails on ``apache``, the test is wrong.
 """
@@ -15,8 +16,8 @@ from .ours import OurRocketMQ
 BROKER_NAME = "broker-a"
 CLUSTER_NAME = "DefaultCluster"
 
-# Entries of broker.conf, understood by both. Level 1 and the first levels a failed message takes (3, 4) are short, so
-# that retries and delays can be waited for; level 6 is still pending when a store moves.
+# Entries of broker.conf that both understand. Delay level 1 and the first levels of a failed message (3, 4) are short,
+# so that tests can wait for retries and delays. Level 6 is still pending when a store moves.
 SETTINGS = {
     "brokerClusterName": CLUSTER_NAME,
     "brokerName": BROKER_NAME,
@@ -28,7 +29,7 @@ SETTINGS = {
     "enablePropertyFilter": "true",
     "messageDelayLevel": "1s 2s 1s 1s 1s 15s 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h",
     "diskMaxUsedSpaceRatio": "95",
-    # A busy machine must not change what a test sees: no refusals for a slow page cache or a long queue.
+    # The outcome must not depend on how busy the machine is: no refusals for a slow page cache or a long queue.
     "brokerFastFailureEnable": "false",
     "osPageCacheBusyTimeOutMills": "60000",
     # The shipped sizes are 1 GiB per commit log file and 420 MB per index file.
@@ -41,7 +42,7 @@ SETTINGS = {
 
 
 class Cluster(Protocol):
-    """A nameserver and one broker. ``ports`` are both listen ports; ``settings`` what the broker was told."""
+    """A nameserver and one broker. ``ports`` are both listen ports; ``settings`` are the broker's."""
 
     name: str
     namesrv_addr: str

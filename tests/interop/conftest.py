@@ -1,4 +1,4 @@
-"""Fixtures of the interop tests: one cluster of each kind for the whole session, and few JVMs against it."""
+"""Fixtures of the interop tests: one cluster of each kind for the whole session, with few JVMs."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _others(cluster: Cluster) -> Iterator[Callable[[str], Client]]:
 
 @pytest.fixture
 def client(request: pytest.FixtureRequest, _others: Callable[[str], Client]) -> Client:
-    """One of ``other_clients.COMMANDS``, which a test names by indirect parameters."""
+    """One of ``other_clients.COMMANDS``, which a test chooses by indirect parameters."""
     return _others(request.param)
 
 

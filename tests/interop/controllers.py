@@ -1,4 +1,4 @@
-"""Real Apache controllers, and brokers of either kind in one set under it."""
+"""Real Apache controllers, and brokers of either kind in one set under them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ CONTROLLER_MODE = {
 
 
 class Controller(Protocol):
-    """One, or a group, and the nameservers of their brokers. Each as settings take it: several are joined by ``;``."""
+    """A controller or a group of them, and their brokers' nameservers. Both addresses are as settings take them:
+    several are joined by ``;``."""
 
     @property
     def namesrv_addr(self) -> str: ...
@@ -32,8 +33,8 @@ class Controller(Protocol):
 
 
 class ApacheControllers:
-    """A group, each with a nameserver in its process: started on entry, ended on exit. Numbered from 0: ``kill`` one,
-    and ``start`` it again."""
+    """A group of controllers, each with a nameserver in its process: started on entry, ended on exit. They are numbered
+    from 0. ``kill`` one, and ``start`` it again."""
 
     def __init__(self, work: Path, count: int = 1, more: Mapping[str, str] | None = None):
         self.work = work
@@ -66,7 +67,7 @@ class ApacheControllers:
             self.kill(number)
 
     def start(self, number: int) -> None:
-        """Does not wait for it."""
+        """Starts a controller without waiting for it."""
         home = self._home(number)
         home.mkdir(parents=True, exist_ok=True)
         settings = {
@@ -87,7 +88,7 @@ class ApacheControllers:
         end(self._processes.pop(number), signal.SIGKILL)
 
     def leader(self) -> int | None:
-        """The one that says that it leads."""
+        """The number of the controller that claims to lead."""
         return next((number for number in self._processes if self._leads(number)), None)
 
     def _leads(self, number: int) -> bool:
@@ -102,7 +103,7 @@ class ApacheControllers:
 
 
 class ApacheMember(ApacheBroker):
-    """A broker of a set. ``kill`` it, and ``start`` it again."""
+    """A broker of Apache's in a set. ``kill`` it, and ``start`` it again."""
 
     def __init__(
         self,
@@ -116,7 +117,7 @@ class ApacheMember(ApacheBroker):
 
 
 class OurMember:
-    """As ``ApacheMember``."""
+    """A broker of ours in a set, with the interface of ``ApacheMember``."""
 
     def __init__(self, work: Path, controller: Controller, more: Mapping[str, str] | None = None):
         self.work = work

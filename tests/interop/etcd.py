@@ -1,5 +1,5 @@
-"""A real etcd of one or three members: Debian's ``etcd-server``, from PATH, or taken out of its package without being
-installed."""
+"""A real etcd of one or three members. The program is Debian's ``etcd-server``, from PATH or unpacked from its package
+without being installed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ READY_TIMEOUT_S = 60
 
 
 def etcd_program() -> Path:
-    """Skips the test where there is none, and apt has none."""
+    """The path of the program. Skips the test if it is neither on PATH nor to be had from apt."""
     installed = shutil.which("etcd")
     if installed is not None:
         return Path(installed)
@@ -44,10 +44,11 @@ def etcd_program() -> Path:
 
 
 class EtcdGroup:
-    """Started on entry, ended on exit. Members are numbered from 0; ``kill`` one, and ``start`` it again."""
+    """A group of etcd members, started on entry and ended on exit. They are numbered from 0. ``kill`` one, and
+    ``start`` it again."""
 
     def __init__(self, work: Path, count: int = 1, authority: Authority | None = None):
-        """With an ``authority`` clients speak TLS, and show a certificate of it."""
+        """With an ``authority`` clients must use TLS and show a certificate that it signed."""
         self._program = str(etcd_program())
         self._work = work
         ports = [free_ports() for _ in range(count)]
@@ -56,7 +57,7 @@ class EtcdGroup:
         self._tls: list[str] = []
         self._context: ssl.SSLContext | None = None
         if authority is not None:
-            # With users, etcd refuses what comes by its gateway with a certificate that has a common name.
+            # With users, etcd refuses gateway requests that come with a certificate that has a common name.
             own, ours = (authority.sign(name, has_common_name=False) for name in ("etcd", "health"))
             self._tls = ["--cert-file", str(own.cert), "--key-file", str(own.key)]
             self._tls += ["--trusted-ca-file", str(authority.cert), "--client-cert-auth"]
@@ -94,7 +95,7 @@ class EtcdGroup:
             self._wait(number)
 
     def administer(self, path: str, body: dict[str, object], token: str = "") -> dict[str, object]:
-        """One request to the first member, as etcd's own tool sends it; its answer."""
+        """Sends one request to the first member as etcd's own tool does, and returns the answer."""
         headers = {"Content-Type": "application/json", **({"Authorization": token} if token else {})}
         request = urllib.request.Request(f"{self.urls[0]}{path}", json.dumps(body).encode(), headers)
         with urllib.request.urlopen(request, timeout=10, context=self._context) as answer:
@@ -110,7 +111,7 @@ class EtcdGroup:
         return self._work / f"m{number}.log"
 
     def _is_healthy(self, number: int) -> bool:
-        """It knows a leader, and keeps what it is told."""
+        """Whether the member knows a leader and stores a value."""
         try:
             with urllib.request.urlopen(f"{self.urls[number]}/health", timeout=5, context=self._context) as answer:
                 return b"true" in answer.read()

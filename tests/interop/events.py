@@ -1,4 +1,4 @@
-"""What the Java witness is told and what it answers (``java/Witness.java``), as types of JSON lines."""
+"""Messages to and from the Java witness (``java/Witness.java``), as types of JSON lines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 # Properties that the Java consumer adds to what the broker served.
 ADDED_BY_CLIENT = {"MIN_OFFSET", "MAX_OFFSET", "CONSUME_START_TIME"}
-# Properties that client and broker use themselves; the others are the user's.
+# Properties for client and broker themselves; the others belong to the user.
 SYSTEM_PROPERTIES = ADDED_BY_CLIENT | {
     "KEYS", "TAGS", "WAIT", "UNIQ_KEY", "CLUSTER", "DELAY", "REAL_TOPIC", "REAL_QID", "RETRY_TOPIC",
     "ORIGIN_MESSAGE_ID", "RECONSUME_TIME", "MAX_RECONSUME_TIMES", "TRACE_ON", "MSG_REGION", "INNER_NUM",
@@ -17,7 +17,7 @@ SYSTEM_PROPERTIES = ADDED_BY_CLIENT | {
 
 
 class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
-    """A message for the witness to send. ``queue_id`` or ``sharding_key`` choose the queue, or the client does."""
+    """A message for the witness to send. Without ``queue_id`` and ``sharding_key`` the client chooses the queue."""
 
     body: bytes
     tags: str | None = None
@@ -50,7 +50,7 @@ class Done(_Event, frozen=True, tag="done"):
 
 
 class Failed(_Event, frozen=True, tag="failed"):
-    """The call's exception; ``code`` is the broker's response code, -1 if there is none."""
+    """The exception of a call; ``code`` is the broker's response code, -1 if there is none."""
 
     code: int
     error: str
@@ -77,7 +77,8 @@ class Started(_Event, frozen=True, tag="started"):
 
 
 class Message(_Event, frozen=True, tag="message"):
-    """A message as the Java client shows it. ``failed`` and ``thread``: what a listener answered, and where it ran."""
+    """A message as the Java client shows it. ``failed`` and ``thread`` tell what the listener answered and where it
+    ran."""
 
     topic: str
     msg_id: str
@@ -104,7 +105,7 @@ class Message(_Event, frozen=True, tag="message"):
 
     @property
     def stored_properties(self) -> dict[str, str]:
-        """The properties without those that the consumer itself added."""
+        """The properties without those that the consumer added."""
         return {name: value for name, value in self.properties.items() if name not in ADDED_BY_CLIENT}
 
     @property
@@ -112,7 +113,7 @@ class Message(_Event, frozen=True, tag="message"):
         return {name: value for name, value in self.properties.items() if name not in SYSTEM_PROPERTIES}
 
     def as_stored(self) -> dict[str, Any]:
-        """Every field that belongs to the message, for comparing two reads of it."""
+        """Every field that belongs to the stored message, for comparing two reads of it."""
         fields = msgspec.structs.asdict(self)
         for of_the_read in ("id", "failed", "thread"):
             del fields[of_the_read]

@@ -1,5 +1,5 @@
-"""Histories of one queue: who sent and read what, when, and what came of it. ``verdict`` asks porcupine, a checker of
-linearizability, whether one queue can have behaved so."""
+"""Histories of one queue: which client sent or read what, when, and with which result. ``verdict`` asks porcupine, a
+checker of linearizability, whether one queue can have behaved so."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ class Operation(msgspec.Struct, frozen=True):
 
 
 class History:
-    """Of one queue. Any thread may add to it."""
+    """The history of one queue. Any thread may add to it."""
 
     def __init__(self, queue: MessageQueue):
         self.queue = queue
         self.operations: list[Operation] = []
         self.stored = 0
-        """How many were told to be stored."""
+        """The number of acknowledged sends."""
         self._values = itertools.count()
 
     def send(self, admin: AdminClient, addr: str, client: int) -> bool:
-        """A value that nobody else sends. Whether it was told to be stored as it was promised."""
+        """Sends a value that is sent only once. Returns whether it was acknowledged as stored."""
         value, call_ns = next(self._values), time.monotonic_ns()
         kind, offset = "unknown", 0
         try:
@@ -64,8 +64,8 @@ class History:
         return kind == "stored"
 
     def read(self, admin: AdminClient, addr: str, offset: int, client: int, *, is_last: bool = False) -> int:
-        """Returns how many were read. That nothing is there counts with ``is_last`` alone: before that, a reader may
-        be behind."""
+        """Returns how many messages were read. An empty read is recorded only with ``is_last``: before that, the reader
+        may just be behind."""
         call_ns = time.monotonic_ns()
         messages = admin.pull_message(addr, self.queue, offset, max_count=READ_MAX).messages
         values = tuple(int(message.body) for message in messages)
@@ -81,7 +81,8 @@ class History:
 
 
 def verdict(operations: list[Operation], *drawing: Path) -> str:
-    """``Ok``, ``Illegal`` or, after five minutes, ``Unknown``. What is illegal is drawn into that file, as HTML."""
+    """``Ok``, ``Illegal`` or, after five minutes, ``Unknown``. An illegal history is drawn into the ``drawing`` file,
+    as HTML."""
     program = go_program("porcupine", "history")
     lines = b"".join(msgspec.json.encode(operation) + b"\n" for operation in operations)
     ended = subprocess.run([program, *drawing], input=lines, capture_output=True, timeout=600, check=True)

@@ -1,4 +1,4 @@
-"""Apache's own mqadmin, in one JVM for many calls (``java/Mqadmin.java``): one JVM a call would cost seconds."""
+"""Apache's own mqadmin, with one JVM for many calls (``java/Mqadmin.java``): a JVM for each call would cost seconds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .apache import java_command
 CALL_DEADLINE_S = 120
 LEAVE_DEADLINE_S = 30
 
-# mqadmin's exit status is 0 whatever happens; what it prints tells.
+# mqadmin's exit status is always 0, so errors are found in its output.
 ERROR = re.compile(
     r"(?m)^(\S*Exception\b|Caused by:|Exception in thread|The sub command \S+ not exist|\s+at \S+\(\S*\.java)"
     r"|command failed"
@@ -26,11 +26,11 @@ ERROR = re.compile(
 
 
 class MqadminError(AssertionError):
-    """mqadmin printed an error; the text is all that it printed."""
+    """mqadmin printed an error. The text is its whole output."""
 
 
 class Mqadmin:
-    """Calls take the arguments of the command line and return standard output."""
+    """Each call takes the arguments of a command line and returns standard output."""
 
     def __init__(self, namesrv_addr: str, home: Path):
         home.mkdir(parents=True, exist_ok=True)
@@ -67,12 +67,12 @@ class Mqadmin:
         return out
 
     def run(self, *args: str) -> tuple[str, str]:
-        """Standard output and standard error, whatever they say."""
+        """Returns standard output and standard error, even if they hold an error."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(args).encode() + b"\n")
         self._process.stdin.flush()
-        # There is one answer, of one line, for each call: readline cannot hold back what select then waits for.
+        # Each call has one answer of one line, so readline cannot buffer what select then waits for.
         ready, _, _ = select.select([self._process.stdout], [], [], CALL_DEADLINE_S)
         assert ready, f"mqadmin {' '.join(args)}: no answer after {CALL_DEADLINE_S} s"
         line = self._process.stdout.readline()

@@ -1,8 +1,7 @@
-"""Clients other than the Java one of the release: each a program that speaks the JSON lines of ``client.Client``.
+"""Clients other than the Java client of the release. Each is a program that speaks the JSON lines of ``client.Client``.
 
 ``go``: rocketmq-client-go v2.1.2; ``node``: ali-ons 3.12.0; ``java4``: the Java client 4.9.8, for which the witness of
-the release is compiled again. Everything is built into the cache on first use; a missing tool is an error that names
-it.
+the release is compiled again. Each is built into the cache on first use. A missing tool is an error that names it.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ JAVA4_VERSION = "4.9.8"
 
 
 def start(name: str, namesrv_addr: str, home: Path) -> Client:
-    """One of ``COMMANDS`` against a nameserver, with its files under ``home``. The caller closes it."""
+    """Starts one of ``COMMANDS`` against a nameserver, with its files under ``home``. The caller closes it."""
     return Client(COMMANDS[name](namesrv_addr, home), home)
 
 
@@ -32,7 +31,7 @@ def go_command(namesrv_addr: str, home: Path) -> list[str]:
 
 
 def go_program(name: str, module: str) -> Path:
-    """The program that a folder beside this file has as a Go module."""
+    """Builds the Go module in a folder beside this file, and returns the program's path."""
     path = HERE / name
     sources = [*sorted(path.glob("*.go")), path / "go.mod", path / "go.sum"]
 
@@ -54,7 +53,8 @@ def node_command(namesrv_addr: str, home: Path) -> list[str]:
 
 
 def java4_command(namesrv_addr: str, home: Path) -> list[str]:
-    """The witness of the release without its admin calls: packages that 5.0 renamed have their old names again."""
+    """Compiles the witness of the release without its admin calls, and with the old names of packages that 5.0
+    renamed."""
     jars = maven_jars(JAVA4_VERSION, HERE / "java4/pom.xml", f"-Drocketmq.version={JAVA4_VERSION}")
     sources = [
         HERE / "java" / f"{name}.java"

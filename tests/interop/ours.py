@@ -12,9 +12,9 @@ from tests.support.servers import Server
 
 
 class OurRocketMQ:
-    """Started on entry, stopped on exit. A clean stop that ends with a status other than 0 is an error.
+    """Our system, started on entry and stopped on exit. It is an error if a clean stop ends with a status other than 0.
 
-    Its ports are chosen as those of Apache's, not by the kernel: a broker of Apache's that takes the store over listens
+    The ports are chosen like those of Apache's, not by the kernel: if an Apache broker takes over the store, it listens
     on the same ports and on their neighbours.
     """
 
@@ -49,13 +49,13 @@ class OurRocketMQ:
         self.stop()
 
     def stop(self) -> None:
-        """SIGTERM: the store is left as Apache's broker leaves it."""
+        """Sends SIGTERM: the store is left as Apache's broker leaves it."""
         if self._server is not None and (status := self._server.stop()) != 0:
             raise RuntimeError(f"rmqserver ended with status {status}:\n{self._server.log_tail()}")
         self._server = None
 
     def kill(self) -> None:
-        """SIGKILL: what a crash leaves."""
+        """Sends SIGKILL: the store is left as by a crash."""
         if self._server is not None:
             self._server.stop(signal.SIGKILL)
         self._server = None

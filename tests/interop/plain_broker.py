@@ -1,5 +1,5 @@
-"""The last broker of Apache's that enforces ACL 1.0, 5.3.2, on loopback, at a nameserver of 5.5.0, which asks nobody as
-that version's does: of 5.3.2 no nameserver is published as an artifact."""
+"""The last Apache broker that enforces ACL 1.0, 5.3.2, on loopback. Its nameserver is of 5.5.0, which authenticates
+nobody, as that of 5.3.2: no artifact of the 5.3.2 nameserver is published."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ VERSION = "5.3.2"
 
 
 class PlainApache(ApacheRocketMQ):
-    """``work`` has ``conf/plain_acl.yml``; ``admin`` is an administrator there."""
+    """``work`` contains ``conf/plain_acl.yml``; ``admin`` is an administrator in it."""
 
     name = "apache-5.3.2"
 

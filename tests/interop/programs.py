@@ -6,7 +6,7 @@ import shutil
 
 
 def tool(name: str) -> str:
-    """Path of a program that the interop tests cannot do without. A missing one is an error, never a skip."""
+    """The path of a program that the interop tests need. A missing one is an error, never a skip."""
     path = shutil.which(name)
     if path is None:
         raise FileNotFoundError(

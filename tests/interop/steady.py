@@ -1,4 +1,4 @@
-"""Real clients that send all the time while something happens to their brokers."""
+"""Real clients that send steadily while something happens to their brokers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _JAVA_AS_IT_COMES_MS = {"poll": 30_000, "rebalance": 20_000}
 
 
 def client_as_it_comes(name: str, namesrv_addr: str, home: Path) -> Client:
-    """One that asks as often as its makers meant it to. FileNotFoundError names what the machine lacks for it."""
+    """A client that polls as often as by default. FileNotFoundError names a program that the machine lacks."""
     if name == "java":
         options = (f"-Dwitness.consumerTimerMs={_JAVA_AS_IT_COMES_MS['poll']}",)
         rebalance_ms = _JAVA_AS_IT_COMES_MS["rebalance"]
@@ -35,7 +35,7 @@ def client_as_it_comes(name: str, namesrv_addr: str, home: Path) -> Client:
 
 @dataclass
 class Taken:
-    """Messages that were told to be stored: their numbers by queue, and when the answers came."""
+    """Acknowledged messages: their numbers by queue, and when the answers came."""
 
     numbers: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
     moments_s: list[float] = field(default_factory=list)
@@ -44,8 +44,8 @@ class Taken:
 
 @contextmanager
 def sending(client: Client, topic: str, *, prefix: str = "", pause_s: float = 0) -> Iterator[Taken]:
-    """One message after the other, each under a number of its own, which is its body behind the prefix: one that was
-    refused is not sent again."""
+    """Sends one message after the other. The body is the prefix and a number that is used only once, so a refused
+    message is not sent again."""
     taken = Taken()
 
     def run(has_ended: threading.Event) -> None:

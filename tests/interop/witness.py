@@ -1,4 +1,5 @@
-"""The Java client of the release, and what it can ask: each verb of ``java/Witness.java`` is one method here."""
+"""The Java client of the release, and the verbs that it understands: each verb of ``java/Witness.java`` is a method
+here."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ __all__ = ["CallFailed", "Consumer", "Witness", "eventually", "of_type"]
 
 
 class Witness(Client):
-    """The Java client against one nameserver. ``serialization``: JSON or ROCKETMQ, the form of the request headers."""
+    """The Java client against one nameserver. ``serialization`` is the form of request headers: JSON or ROCKETMQ."""
 
     def __init__(
         self,
@@ -25,11 +26,11 @@ class Witness(Client):
         rebalance_interval_ms: int = REBALANCE_INTERVAL_MS,
         java_options: Sequence[str] = (),
     ):
-        """With a long ``rebalance_interval_ms`` its consumers share queues anew only when the broker notifies them."""
+        """With a long ``rebalance_interval_ms`` its consumers rebalance only when the broker notifies them."""
         options = (
             f"-Drocketmq.serialize.type={serialization}",
             f"-Drocketmq.client.rebalance.waitInterval={rebalance_interval_ms}",
-            "-Drocketmq.client.rebalance.minInterval=100",  # 1 s by default, by which every consumer starts late
+            "-Drocketmq.client.rebalance.minInterval=100",  # the default of 1 s delays the start of every consumer
             *java_options,
         )
         super().__init__(java_command(home, "Witness", namesrv_addr, options=options), home)
@@ -48,7 +49,7 @@ class Witness(Client):
         return {p.queue_id: p for p in of_type(self.call("progress", group=group, topic=topic).result(), Progress)}
 
     def until_caught_up(self, group: str, topic: str) -> dict[int, Progress]:
-        """Waits until ``progress`` shows that nothing is left: a consumer commits oneway, also when it stops."""
+        """Waits until ``progress`` shows no lag: a consumer commits by oneway requests, also when it stops."""
 
         def settled() -> list[dict[int, Progress]]:
             queues = self.progress(group, topic)
@@ -61,7 +62,7 @@ class Witness(Client):
         return {m.client_id for m in of_type(self.call("members", group=group).result(), Member)}
 
     def assigned(self, group: str, topic: str, client_id: str) -> set[int]:
-        """Queue ids of the topic that the member says it has: its running info, asked for through the broker."""
+        """Queue ids of the topic that the member claims to have, from its running info, which the broker fetches."""
         events = self.call("assigned", group=group, topic=topic, clientId=client_id).result()
         return {a.queue_id for a in of_type(events, Assigned)}
 
@@ -79,7 +80,7 @@ class Witness(Client):
         group: str | None = None,
         commit: bool = False,
     ) -> tuple[Pulled, list[Message]]:
-        """One pull by a pull consumer, which then stays a member of ``group`` for as long as the witness runs."""
+        """Pulls once. The pull consumer stays a member of ``group`` as long as the witness runs."""
         events = self.call(
             "pull",
             topic=topic,
@@ -94,14 +95,14 @@ class Witness(Client):
         return of_type(events, Pulled)[0], of_type(events, Message)
 
     def commit(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
-        """Commit one queue's offset for a group that is offline."""
+        """Commits one queue's offset for a group that is offline."""
         self.call("commit", group=group, topic=topic, queueId=queue_id, queueOffset=queue_offset).result()
 
     # Reading
 
     def read_all(self, topic: str, count: int) -> list[Message]:
-        """Every message of the topic, in the order of queues and offsets, once there are ``count``: a broker answers a
-        send before consumers can see the message, and may create a topic after an answer."""
+        """Every message of the topic, ordered by queue and offset, once there are ``count``: a broker may answer a send
+        before consumers see the message, and even before the topic exists."""
         return eventually(lambda: self.read_now(topic), count)
 
     def read_now(self, topic: str) -> list[Message]:

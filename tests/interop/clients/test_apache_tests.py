@@ -1,4 +1,4 @@
-"""Apache's own integration tests of TLS, the classes as they are released, against our server."""
+"""Apache's own integration tests of TLS, the released classes, against our server."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ pytestmark = pytest.mark.interop
 
 SOURCES = HERE / "apache_tests"
 TIMEOUT_S = 500
-"""Each test waits for two minutes before it gives its messages up."""
+"""Each test waits two minutes before it gives up on its messages."""
 
 ATTEMPTS = 3
 
 
 def class_path() -> str:
-    """Our class that stands before one of theirs, and behind it Apache's tests with what they need beside the
+    """Our class that replaces one of theirs, followed by Apache's tests and the jars that they need beside the
     release."""
     theirs = maven_jars(f"tests-{VERSION}", SOURCES / "pom.xml", f"-Drocketmq.version={VERSION}")
     sources = sorted(SOURCES.glob("*.java"))
@@ -33,7 +33,7 @@ def class_path() -> str:
 
 
 def run(ours: OurRocketMQ, work: Path, *tests: str, options: tuple[str, ...] = ()) -> str:
-    """What JUnit prints."""
+    """The output of JUnit."""
     where = (f"-Dnamesrv={ours.namesrv_addr}", f"-Dbroker={ours.broker_addr}")
     names = [f"org.apache.rocketmq.test.tls.{test}" for test in tests]
     command = java_command(work, "org.junit.runner.JUnitCore", *names, options=(*where, *options), before=class_path())
@@ -41,8 +41,9 @@ def run(ours: OurRocketMQ, work: Path, *tests: str, options: tuple[str, ...] = (
 
 
 def passes(ours: OurRocketMQ, work: Path, *tests: str, options: tuple[str, ...] = ()) -> None:
-    """Each test sends as soon as its consumer has started. That one asks where its group was, hears that it was
-    nowhere, and asks for the end of the queue: what is sent in between it never gets, from whichever broker."""
+    """Runs the tests up to ATTEMPTS times: each sends as soon as its consumer has started. The consumer asks where its
+    group was, learns that it has no offset, and asks for the end of the queue. It never gets messages that are sent in
+    between, from either broker."""
     for attempt in range(ATTEMPTS):
         said = run(ours, work / f"attempt-{attempt}", *tests, options=options)
         if f"OK ({len(tests)} test" in said:
@@ -57,13 +58,13 @@ def certificate(tmp_path: Path) -> dict[str, str]:
 
 
 def test_tls_and_plain_clients_together(certificate: dict[str, str], tmp_path: Path) -> None:
-    """Clients that speak TLS, and pairs of which one does and the other does not."""
+    """TLS clients alone, and pairs in which only one client uses TLS."""
     with OurRocketMQ(tmp_path / "ours", certificate) as ours:
         passes(ours, tmp_path, "TlsIT", "TlsMixIT", "TlsMix2IT")
 
 
 def test_where_nothing_but_tls_is_taken(certificate: dict[str, str], tmp_path: Path) -> None:
-    """With TLS off in half of the clients, a test gets nowhere."""
+    """A test with TLS off in half of its clients fails."""
     enforcing = certificate | {"tls.server.mode": "enforcing"}
     with OurRocketMQ(tmp_path / "ours", enforcing) as ours:
         passes(ours, tmp_path, "TlsIT", options=("-Dtls.enable=true",))

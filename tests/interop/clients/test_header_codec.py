@@ -1,4 +1,4 @@
-"""Our clients' MessagePack headers: offered to every server, understood by ours, never sent to Apache's."""
+"""Our clients offer MessagePack headers to every server. Ours accepts; Apache's never gets them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.interop
 
 
 def test_apache_is_offered_messagepack_and_stays_with_json(cluster: Cluster) -> None:
-    """It ignores the field, which it does not know, and must never see a codec that it does not know."""
+    """It ignores the unknown field, and must never get a codec that it does not know."""
     expected = HeaderCodec.MSGPACK if cluster.name == "ours" else HeaderCodec.JSON
     with BlockingClient() as client:
         for _ in range(2):

@@ -1,4 +1,4 @@
-"""The Java orderly consumer: a queue's messages in their order, to one member at a time, whatever the listener does."""
+"""The Java orderly consumer gets a queue's messages in order, one member at a time, whatever the listener does."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KEYS, STEPS = 8, 12
 
 
 def steps(of: range) -> list[Outgoing]:
-    """``order N step M``, all orders interleaved; one order's steps go to one queue."""
+    """Messages ``order N step M`` of all orders, interleaved; one order's steps go to one queue."""
     return [
         Outgoing(body=b"order %d step %d" % (order, step), tags=f"Step{step}", sharding_key=f"order-{order}")
         for step in of
@@ -84,7 +84,8 @@ def test_an_orderly_message_that_always_fails_goes_to_the_dead_letter_queue_and_
 
 
 def test_queues_move_between_members_without_disorder(java: Witness, fresh: Callable[[str], str]) -> None:
-    """One member at a time locks a queue; the second gets what the first has not finished, after it."""
+    """Only one member at a time has a queue's lock. The next member goes on after the messages that the first
+    finished."""
     topic, group = java.create_topic(fresh("OrderTopic"), order=True), fresh("OrderGroup")
     first = java.consume(group, topic, orderly=True)
     java.send(topic, steps(range(4)))

@@ -41,7 +41,8 @@ def test_a_tag_expression_delivers_its_tags_and_nothing_else(
 
 
 def test_tags_with_one_hash_are_told_apart(java: Witness, fresh: Callable[[str], str]) -> None:
-    """ "Aa" and "BB" have one Java hash code: the broker's filter lets both pass, the client must still see the tag."""
+    """ "Aa" and "BB" have the same Java hash code: the broker's filter passes both, so the client must compare the
+    tag."""
     topic = java.create_topic(fresh("TagTopic"))
     java.send(topic, numbered(20, lambda i: ("Aa", "BB")[i % 2]))
     consumer = java.consume(fresh("TagGroup"), topic, expression="BB")
@@ -55,7 +56,7 @@ def test_an_sql_expression_is_applied(java_by_header: Witness, fresh: Callable[[
     java_by_header.send(topic, numbered(30, lambda i: "TagA"))
     consumer = java_by_header.consume(fresh("SqlGroup"), topic, sql=sql)
     consumer.until_count(6)
-    java_by_header.send(topic, numbered(30, lambda i: "TagB"))  # which wakes pulls that wait
+    java_by_header.send(topic, numbered(30, lambda i: "TagB"))  # wakes the waiting pulls
     consumer.until_count(12)
     assert sorted(int(m.body) for m in consumer.stop()) == sorted([10, 11, 12, 13, 14, 29] * 2)
 

@@ -1,6 +1,7 @@
-"""Messages looked up by the Java client: by key, unique id, the broker's id, time, and place; and the fields they show.
+"""Messages looked up by the Java client, by key, unique id, the broker's id, time and queue offset, and the fields that
+they show.
 
-The index is written behind the answer to a send, so the first query of a test waits until it finds (``eventually``).
+The index is written after a send is answered, so the first query of a test waits until it finds (``eventually``).
 """
 
 from __future__ import annotations
@@ -119,7 +120,7 @@ def test_the_place_of_a_time_is_the_first_message_not_older(
     java_by_header: Witness, fresh: Callable[[str], str]
 ) -> None:
     topic = java_by_header.create_topic(fresh("QueryTopic"), queues=1)
-    for i in range(5):  # one call each: so the times differ, if only a little
+    for i in range(5):  # one call each, so that the times differ a little
         java_by_header.send(topic, [Outgoing(body=b"%d" % i)])
     stored = java_by_header.read_all(topic, 5)
     times = [m.store_timestamp for m in stored]

@@ -1,5 +1,5 @@
-"""Messages that a Java listener fails on: they come again through the group's own topic, and are dead letters in the
-end."""
+"""Messages that a Java listener fails on come again through the group's retry topic, and finally become dead
+letters."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_message_that_fails_once_is_delivered_again_as_itself(
 def test_a_message_that_always_fails_is_dead_lettered_after_its_retries(
     java_by_header: Witness, fresh: Callable[[str], str]
 ) -> None:
-    """No delay level is asked for: the broker takes 3, 4, ... for the first, second, ... retry."""
+    """No delay level is given, so the broker uses 3, 4, ... for the first, second, ... retry."""
     topic, group = java_by_header.create_topic(fresh("RetryTopic")), fresh("RetryGroup")
     [sent] = java_by_header.send(topic, [BAD])
     consumer = java_by_header.consume(group, topic, fail_tag="Bad", max_reconsume_times=2)

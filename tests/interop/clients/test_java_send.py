@@ -1,4 +1,4 @@
-"""Sends of every kind by the real Java client, and what is stored for them."""
+"""All kinds of sends by the real Java client, and the messages that are stored for them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MESSAGES = [
 
 
 def check_stored(sent: Sent, outgoing: Outgoing, stored: Message) -> None:
-    """The stored message has what was given and what the answer said."""
+    """The stored message has the given fields and those of the answer."""
     assert (stored.body, stored.tags, stored.keys, stored.flag) == (
         outgoing.body,
         outgoing.tags,
@@ -46,7 +46,7 @@ def check_stored(sent: Sent, outgoing: Outgoing, stored: Message) -> None:
 
 
 def crc(body: bytes) -> int:
-    """The CRC as UtilAll.crc32 gives it: never negative."""
+    """The CRC as UtilAll.crc32 computes it: never negative."""
     return zlib.crc32(body) & 0x7FFF_FFFF
 
 
@@ -194,7 +194,7 @@ def test_a_delayed_message_is_delivered_once_to_its_own_topic_after_its_level(
         ],
     )
     consumer.until_count(2)
-    # A slow pull brings both at once, in any order: what counts is when "later" was stored.
+    # A slow pull may bring both at once in any order, so the test looks at the time when "later" was stored.
     later, now = sorted(consumer.stop(), key=lambda message: message.body)
     assert (now.body, later.body) == (b"now", b"later")
     assert (later.topic, later.tags, later.keys, later.user_properties) == (topic, "TagL", "LATE", {"kept": "yes"})

@@ -1,4 +1,4 @@
-"""``bench`` on a real broker and on ours: what is counted is stored, and what is sent is received."""
+"""``bench`` on a real broker and on ours: counted messages are stored, and sent ones are received."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_what_is_counted_is_stored_and_read(cluster: Cluster, fresh: Callable[[s
         stored = sent["messages"] + sent["warm_up_messages"]
         assert stored > 0
 
-        def is_stored() -> bool:  # a real broker makes its queues behind the answers
+        def is_stored() -> bool:  # a real broker fills its queues after it answers
             return sum(admin.max_offset(cluster.broker_addr, topic, queue_id) for queue_id in range(QUEUES)) >= stored
 
         until(is_stored)

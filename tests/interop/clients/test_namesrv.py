@@ -19,7 +19,7 @@ pytestmark = pytest.mark.interop
 
 
 class ApacheBroker(ApacheRocketMQ):
-    """Apache's broker alone, with another nameserver, to which it sends its topics compressed."""
+    """Apache's broker alone, at another nameserver. It sends its topics compressed."""
 
     def __init__(self, work: Path, namesrv_addr: str):
         super().__init__(work, {**SETTINGS, "compressedRegister": "true"})

@@ -1,7 +1,8 @@
-"""What real clients other than the newest Java one can do: Go v2, Node's ali-ons, Java 4.9. Each shares one process.
+"""The abilities of real clients other than the newest Java client: Go v2, Node's ali-ons, Java 4.9. Each shares one
+process.
 
-The Java client of the release makes the topics and looks at what is stored. The timers of Go and Node are too slow for
-a test (Go sees a new route after 30 s), so the retry topics exist before their groups.
+The Java client of the release creates the topics and inspects stored messages. The timers of Go and Node are too slow
+for a test (Go sees a new route after 30 s), so the retry topics exist before their groups.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.interop
 
 LARGER_THAN_COMPRESSION_STARTS = 20_000  # all compress bodies from 4 KiB on
 MIB = 1 << 20
-# Properties that every client sends as given; some clients add others of their own.
+# Properties that every client sends as given; some clients add others.
 OF_CLIENTS = {"UNIQ_KEY", "WAIT", "TRACE_ON", "MSG_REGION", "CLUSTER", "__SHARDINGKEY"}
 
 every_client = pytest.mark.parametrize("client", ["go", "node", "java4"], indirect=True)
@@ -100,7 +101,7 @@ def test_a_batch_takes_consecutive_places_of_one_queue(
 def test_a_body_that_the_client_compressed_arrives_whole(
     client: Client, java: Witness, fresh: Callable[[str], str]
 ) -> None:
-    """Sent by it and read by Java, sent by Java and read by it."""
+    """Each client's messages are read by Java, and Java's by each client."""
     topic = java.create_topic(fresh("OtherSend"))
     body = b"compress me. " * (LARGER_THAN_COMPRESSION_STARTS // 13)
     client.send(topic, [Outgoing(body=body)])
@@ -119,7 +120,7 @@ def test_a_large_body_is_sent_stored_and_delivered(
     client: Client, java: Witness, fresh: Callable[[str], str], size: int
 ) -> None:
     topic = java.create_topic(fresh("OtherLarge"), queues=1)
-    body = random.Random(size).randbytes(size - 4096)  # it does not compress: what zlib adds must fit in the limit
+    body = random.Random(size).randbytes(size - 4096)  # incompressible; the bytes that zlib adds must fit in the limit
     client.send(topic, [Outgoing(body=body), Outgoing(body=b"small")])
     assert [m.body for m in java.read_all(topic, 2)] == [body, b"small"]
     consumer = client.consume(retrying(java, fresh("OtherGroup")), topic)
@@ -128,7 +129,7 @@ def test_a_large_body_is_sent_stored_and_delivered(
 
 
 def essence(message: Message) -> tuple[Any, ...]:
-    """What every client shows of a message, in one spelling."""
+    """The fields of a message that every client shows, in one spelling."""
     return (
         message.offset_msg_id, message.tags, message.keys, message.queue_id, message.queue_offset, message.log_offset,
         message.store_size, message.body, message.user_properties, message.flag, message.born_timestamp,
@@ -206,7 +207,7 @@ def test_a_delayed_message_is_delivered_once_to_its_own_topic_after_its_level(
     consumer = client.consume(retrying(java, fresh("OtherGroup")), topic)
     client.send(topic, [Outgoing(body=b"later", tags="TagL", keys="LATE", delay_level=1), Outgoing(body=b"now")])
     consumer.until_count(2)
-    # A slow pull brings both at once, in any order: what counts is when "later" was stored.
+    # A slow pull may bring both at once in any order, so the test looks at the time when "later" was stored.
     later, now = sorted(consumer.stop(), key=lambda message: message.body)
     assert (now.body, later.body) == (b"now", b"later")
     assert (later.topic, later.tags, later.keys) == (topic, "TagL", "LATE")
@@ -242,7 +243,7 @@ def test_a_group_goes_on_where_a_process_that_ended_stopped(
             client.send(topic, [Outgoing(body=b"process %d, %d" % (number, i)) for i in range(20)])
             consumer = client.consume(group, topic)
             consumer.until_count(20)
-            if name == "go":  # its shutdown may lose the last commit; one of those before, every five seconds, does not
+            if name == "go":  # its shutdown may lose the last commit, but not those of every five seconds
                 java.until_caught_up(group, topic)
             seen.append(sorted(m.body for m in consumer.stop()))
         java.until_caught_up(group, topic)

@@ -1,4 +1,4 @@
-"""What other clients are told if a broker refuses their message: the same by Apache's broker and by ours."""
+"""What other clients report if a broker refuses their message: the same for Apache's broker and for ours."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ pytestmark = pytest.mark.interop
 
 MIB = 1 << 20
 MESSAGE_ILLEGAL, TOPIC_NOT_EXIST, INVALID_PARAMETER = 13, 17, 29
-NO_CODE, NOT_FOUND_TOPIC_EXCEPTION = -1, 10005  # clients' own
+NO_CODE, NOT_FOUND_TOPIC_EXCEPTION = -1, 10005  # clients' own codes
 STRICT = {**SETTINGS, "autoCreateTopicEnable": "false", "maxMessageSize": str(MIB)}
 
 
 @pytest.fixture(scope="module", params=list(SYSTEMS))
 def strict(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A cluster that creates no topic by itself and takes no body above 1 MiB."""
+    """A cluster that does not create topics automatically and accepts no body above 1 MiB."""
     with SYSTEMS[request.param](tmp_path_factory.mktemp(f"strict-{request.param}"), STRICT) as running:
         yield running
 
@@ -62,7 +62,7 @@ def test_a_topic_that_nobody_created_and_that_is_not_created_by_itself(
 def test_a_body_that_is_too_large_is_refused_in_words_and_the_next_is_taken(
     senders: dict[str, Client], topic: str, name: str
 ) -> None:
-    """The client compresses: the size that it sends counts."""
+    """The client compresses, and the compressed size counts."""
     compressible, too_large = bytes(2 * MIB), random.Random(1).randbytes(2 * MIB)
     taken, refusal, next_taken = senders[name].try_send(
         topic, [Outgoing(body=compressible), Outgoing(body=too_large), Outgoing(body=b"small")]
@@ -81,7 +81,7 @@ def test_a_body_that_is_too_large_is_refused_in_words_and_the_next_is_taken(
     ids=["a space", "too long"],
 )
 def test_an_illegal_name_is_refused_by_the_broker(client: Client, illegal: str, text: str) -> None:
-    """Java checks names itself, and Node does not go on without a route; Go leaves it to the broker."""
+    """Java checks names itself, Node stops without a route, and Go leaves the check to the broker."""
     [refusal] = client.try_send(illegal, [Outgoing(body=b"x")])
     assert isinstance(refusal, Refused)
     assert refusal.code == INVALID_PARAMETER

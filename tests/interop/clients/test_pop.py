@@ -1,4 +1,4 @@
-"""POP: members of a group in mode POP, Java's and ours, on Apache's broker and on ours."""
+"""POP with Java's and our members of groups in mode POP, on Apache's broker and on ours."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ BAD, GOOD = Outgoing(body=b"bad", tags="Bad", keys="K", properties={"kept": "yes
 
 
 def send_until(java: Witness, topic: str, happened: Callable[[], object]) -> list[bytes]:
-    """The bodies of what it sent, to every queue alike. Members that pop hold up nobody, so none of them needs to get
-    any one message."""
+    """Sends to all queues equally until ``happened``, and returns the bodies. In POP mode no member waits for another,
+    so a test cannot wait for a member to get one particular message."""
     sent: list[bytes] = []
     while not happened():
         bodies = [b"%d" % number for number in range(len(sent), len(sent) + ROUND_COUNT)]
@@ -47,7 +47,7 @@ def topic(java: Witness, fresh: Callable[[str], str]) -> str:
 def pop_group(
     java: Witness, mqadmin: Mqadmin, cluster: Cluster, topic: str, fresh: Callable[[str], str]
 ) -> Callable[[int], str]:
-    """Makes a group that pops the topic; its messages may fail so many times."""
+    """Makes groups that pop the topic and allow that many retries of a message."""
 
     def make(retry_max_times: int = 16) -> str:
         group = java.create_group(fresh("PopGroup"), retry_max_times=retry_max_times)
@@ -71,7 +71,8 @@ def test_java_members_pop_and_each_message_goes_to_one(java: Witness, topic: str
 def test_what_a_java_member_fails_on_comes_again_and_is_dead_at_last(
     cluster: Cluster, java: Witness, topic: str, pop_group: Callable[[int], str]
 ) -> None:
-    """After 10 s, the first of the client's delays. Apache's broker leaves dead letters to its proxy."""
+    """The message comes again after 10 s, the first of the client's delays. Apache's broker leaves dead letters to its
+    proxy."""
     patient, strict = pop_group(16), pop_group(0)
     failing = java.consume(patient, topic, pop_batch=32, fail_tag="Bad", fail_below=1)
     giving_up = java.consume(strict, topic, pop_batch=32, fail_tag="Bad", fail_below=1)
@@ -114,8 +115,8 @@ async def test_a_java_member_and_ours_pop_together(
 async def test_what_ours_is_slow_with_or_fails_on(
     cluster: Cluster, java: Witness, topic: str, fresh: Callable[[str], str]
 ) -> None:
-    """A message that the listener has for longer than its time goes to nobody else; one that is suspended comes again
-    as it was; one that failed too often is a dead letter at once, whichever broker it is."""
+    """A message whose listener exceeds the invisible time goes to no other member, and a suspended one comes again
+    unchanged. On either broker, a message that failed too often becomes a dead letter at once."""
     group, invisible_s = java.create_group(fresh("PopGroup"), retry_max_times=0), 2.0
     seen: list[tuple[bytes, str, int]] = []
 

@@ -1,4 +1,4 @@
-"""Our own clients against the real thing and against ours, and together with the Java client in one group."""
+"""Our own clients against the real broker and ours, and together with the Java client in one group."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ POLL_S = 0.01
 
 
 class Collector:
-    """A listener that keeps what it gets, and says SUCCESS or what ``say`` does."""
+    """A listener that keeps its messages and returns SUCCESS, or what ``say`` returns."""
 
     def __init__(self, say: Callable[[ReceivedMessage], ConsumeStatus] = lambda message: SUCCESS):
         self.say = say
@@ -99,7 +99,7 @@ async def test_what_is_sent_is_consumed_with_all_its_fields(
 
 @pytest.mark.trio
 async def test_tag_filters(cluster: Cluster, topic: str, fresh: Callable[[str], str]) -> None:
-    """Aa and BB have one hash: the broker sends both, and the client leaves out the one that was not asked for."""
+    """ "Aa" and "BB" have the same hash: the broker sends both, and the client drops the one that was not asked for."""
     by_tag, by_hash = Collector(), Collector()
     async with Producer(cluster.namesrv_addr, fresh("Producer")) as producer:
         for number in range(20):
@@ -155,7 +155,7 @@ async def test_a_message_comes_again_and_then_goes_to_the_dead_letters(
 
 
 async def dead_letters(puller: PullConsumer, group: str) -> list[ReceivedMessage]:
-    """Waits for the first of them: the listener says no before the broker hears of it."""
+    """Waits for the first dead letter: the listener fails before the broker hears of it."""
     topic = f"%DLQ%{group}"
     with trio.fail_after(TIMEOUT_S):
         while not await exists(puller, topic):
@@ -206,7 +206,7 @@ async def test_offsets_are_kept_and_operators_are_answered(
 async def test_java_and_python_share_one_group(
     cluster: Cluster, topic: str, java: Witness, fresh: Callable[[str], str]
 ) -> None:
-    """Both must allocate alike, or queues have two owners or none."""
+    """Both must allocate queues the same way, or some queues have two owners or none."""
     group = fresh("MixedGroup")
     collect = Collector()
     bodies = [b"%d" % number for number in range(40)]
@@ -247,7 +247,7 @@ def test_python_reads_what_java_sent_and_java_what_python_sent(cluster: Cluster,
 
 
 def test_admin_calls(cluster: Cluster, topic: str, fresh: Callable[[str], str]) -> None:
-    """Every call that needs no client online is made once: it is understood, and so is its answer."""
+    """Every call that needs no online client is made once; its request and its answer must be understood."""
     group, copy, address, queue = (
         fresh("Group"),
         fresh("Group"),

@@ -1,4 +1,4 @@
-"""Our consumers beside the Java client in one group: in order, broadcasting, and their traces as Apache's tools read
+"""Our consumers beside the Java client in one group: orderly, broadcasting, and their traces as Apache's tools read
 them."""
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ QUEUES, COUNT = 4, 80
 async def test_a_java_member_and_ours_share_queues_in_order(
     cluster: Cluster, java: Witness, fresh: Callable[[str], str]
 ) -> None:
-    """Each queue's messages come in order, whichever member has the queue, and both members have queues."""
+    """Each queue's messages come in order, whichever member owns the queue, and both members own queues."""
     topic, group = java.create_topic(fresh("OrderTopic"), queues=QUEUES), fresh("OrderGroup")
     java.create_group(group, orderly=True)
     ours: defaultdict[int, list[int]] = defaultdict(list)
@@ -60,8 +60,8 @@ async def test_a_java_member_and_ours_share_queues_in_order(
 async def test_the_file_of_a_broadcast_member_passes_both_ways(
     cluster: Cluster, java: Witness, fresh: Callable[[str], str], tmp_path: Path
 ) -> None:
-    """Java's, ours, Java's: each goes on where the one before was. They lie in different folders here, because Java
-    puts the machine's address into its client id, and ours the address by which it reaches the nameserver."""
+    """Java's, ours, then Java's again: each member goes on where the last one stopped. The files are in different
+    folders because Java's client id has the machine's address, and ours the address that reaches the nameserver."""
     topic, group, instance = java.create_topic(fresh("BroadcastTopic"), queues=1), fresh("Group"), fresh("instance")
 
     def consume_in_java(*bodies: bytes) -> Path:

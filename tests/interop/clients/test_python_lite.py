@@ -1,5 +1,5 @@
-"""Our consumer of lite topics on Apache's broker and on ours: the same messages in the same order, and what tools are
-told of it."""
+"""Our consumer of lite topics on Apache's broker and on ours: it gets the same messages in the same order, and tools
+are told the same of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Request and reply between our client and the Java client, over the real thing and over ours."""
+"""Request and reply between our client and the Java client, on Apache's broker and on ours."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""One group, members of several kinds: who has which queue, and that no message is missed while members come and go.
+"""One group with members of several kinds: which member has which queue, and that no message is missed while members
+come and go.
 
-By themselves the Java members rebalance every ten minutes: within a test they do so because the broker notifies them.
+Unprompted, the Java members rebalance every ten minutes. Within a test they do so because the broker notifies them.
 """
 
 from __future__ import annotations
@@ -24,21 +25,21 @@ TEN_MINUTES_MS = 600_000
 
 @pytest.fixture(scope="module")
 def member_java(cluster: Cluster) -> Iterator[Witness]:
-    """A Java client that only has members; it learns of changes in its groups only from the broker."""
+    """A Java client that only runs members; only the broker tells it about changes in its groups."""
     home = cluster.work / "java-members"
     with Witness(cluster.namesrv_addr, home, rebalance_interval_ms=TEN_MINUTES_MS) as witness:
         yield witness
 
 
 def send_round(java: Witness, topic: str, number: int) -> set[bytes]:
-    """The same number of messages to every queue; their bodies, which no other round has."""
+    """Sends equally many messages to every queue. Returns their bodies, which are unique to the round."""
     bodies = [b"round %d message %d" % (number, i) for i in range(ROUND_COUNT)]
     java.send(topic, [Outgoing(body=body, queue_id=i % QUEUES) for i, body in enumerate(bodies)])
     return set(bodies)
 
 
 def wait_shared(java: Witness, group: str, topic: str, *members: Consumer | PythonMember) -> None:
-    """Waits until the members say that they have all queues together, no queue twice, and equally many each."""
+    """Waits until the members report that each queue has exactly one owner, and each member equally many queues."""
 
     def settled() -> list[set[int]]:
         queues = [java.assigned(group, topic, member.client_id) for member in members]
@@ -70,7 +71,7 @@ def test_a_java_member_and_ours_share_the_queues_and_get_every_message_exactly_o
         wait_shared(java, group, topic, theirs, ours)
         sent = set().union(*(send_round(java, topic, number) for number in range(10)))
         wait_consumed(sent, theirs, ours)
-        java.until_caught_up(group, topic)  # what is not committed when a member leaves comes again
+        java.until_caught_up(group, topic)  # messages that are not committed when a member leaves come again
         theirs.stop()
     assert sorted(consumed(theirs, ours)) == sorted(sent)
     assert len(bodies(theirs)) == len(bodies(ours)) == len(sent) // 2
@@ -79,7 +80,7 @@ def test_a_java_member_and_ours_share_the_queues_and_get_every_message_exactly_o
 def test_no_message_is_missed_while_members_join_leave_and_vanish(
     cluster: Cluster, java: Witness, member_java: Witness, fresh: Callable[[str], str]
 ) -> None:
-    """Some may come twice: a queue changes its owner while messages are consumed but not yet committed."""
+    """Some messages may come twice: a queue changes its owner while messages are consumed but not yet committed."""
     topic, group = java.create_topic(fresh("SharedTopic"), queues=QUEUES), fresh("SharedGroup")
     rounds = iter(range(1000))
     sent: set[bytes] = set()

@@ -1,5 +1,5 @@
-"""SQL92 expressions beside Apache's own filter, with other random ones at every run; and what a broker answers for
-those that it refuses."""
+"""SQL92 expressions beside Apache's own filter, with new random ones in every run, and a broker's answers to
+expressions that it refuses."""
 
 from __future__ import annotations
 

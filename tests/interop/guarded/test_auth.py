@@ -1,5 +1,5 @@
-"""A real Apache RocketMQ 5.5.0 with authentication and authorization, and ours: both refuse the same in the same words,
-and Java's clients and mqadmin, which sign, are served."""
+"""A real Apache RocketMQ 5.5.0 with authentication and authorization, and ours: both refuse the same requests in the
+same words, and serve Java's clients and mqadmin, which sign."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ GUARDED = {
     "authorizationMetadataProvider": f"{ROOM}.authorization.provider.LocalAuthorizationMetadataProvider",
     "initAuthenticationUser": f'{{"username":"{ROOT.access_key}","password":"{ROOT.secret_key}"}}',
     "innerClientAuthenticationCredentials": '{"accessKey":"inner","secretKey":"inner-secret"}',
-    # By which the test has Apache's broker register at once.
+    # The test uses this to have Apache's broker register at once.
     "authenticationWhitelist": "25",
     "authorizationWhitelist": "25",
 }
 CHANGING = {17, 18, 37, 370, 513, 904, *range(100, 105), *range(205, 220), *range(3001, 3011)}
-"""Asked at the end by who may: they change the broker for what follows."""
+"""Codes that change the broker, so users with the rights send them last."""
 
 OPEN = {25}
-"""White-listed."""
+"""White-listed codes."""
 
 AT_THE_HANDLER = {
     370: "recall failed, operation is forbidden",
@@ -61,7 +61,7 @@ AT_THE_HANDLER = {
     3008: "The subject is null.",
     3009: "The subject is null.",
 }
-"""Behind the gate these are refused with the same code, because the requests say so little."""
+"""Requests that pass the gate but say so little that the handler refuses them with the same code."""
 
 
 @pytest.mark.parametrize("name", list(SYSTEMS))
@@ -83,15 +83,15 @@ def test_both_refuse_the_same_and_serve_who_signs(name: str, tmp_path: Path) -> 
         can_is_right(system)
         with Wire(system.broker_addr) as wire:
             refused_rights = refusals(wire, sorted(codes - CHANGING), RIGHT)
-        # What is left says that nobody may read the topic, which one of the requests made so.
+        # The remaining refusals say that the topic may not be read, which one of the requests caused.
         assert {text for text in refused_rights.values() if "forbidden" not in text} == set()
         signs_and_is_served(system.namesrv_addr, tmp_path / "tools")
         assert late_refusals(system.broker_addr, codes & CHANGING) == AT_THE_HANDLER
 
 
 def late_refusals(addr: str, codes: set[int]) -> dict[int, str]:
-    """Of who may everything; some of these codes end the connection. The end of a transaction is never answered, unless
-    it is refused."""
+    """The refusals of the user with all rights; some of these codes end the connection. Ending a transaction is never
+    answered unless it is refused."""
     found = {}
     for code in sorted(codes - {RequestCode.END_TRANSACTION}):
         with Wire(addr) as wire, contextlib.suppress(EOFError):
@@ -110,7 +110,7 @@ def late_refusals(addr: str, codes: set[int]) -> dict[int, str]:
 
 
 def can_is_right(system: Cluster) -> None:
-    """`acl can` says of either broker what it then does."""
+    """`acl can` foretells what either broker then does."""
     users = (ROOT, RIGHT, WRONG, NOBODY, DISABLED, Credentials("ghost", "x"))
     with AdminClient(system.namesrv_addr, ROOT) as admin, Wire(system.broker_addr) as wire:
         for user in users:
@@ -127,7 +127,7 @@ def can_is_right(system: Cluster) -> None:
 
 
 def signs_and_is_served(namesrv_addr: str, home: Path) -> None:
-    """mqadmin's own producer and consumer are Java's."""
+    """mqadmin's producer and consumer are Java clients."""
     (home / "conf").mkdir(parents=True)
     tools = home / "conf/tools.yml"
     tools.write_text(f"accessKey: {ROOT.access_key}\nsecretKey: {ROOT.secret_key}\n")

@@ -1,5 +1,5 @@
-"""The access forms of the dashboard on clusters that check who asks and for what: Apache's and ours. Whom they let in
-then is asked of the broker itself, by requests signed as that user."""
+"""The dashboard's access forms, on clusters of Apache's and ours that check users and rights. Requests signed as the
+changed user then show which of them the broker accepts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SIZE = (120, 40)
 
 @pytest.fixture(autouse=True)
 def state_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Undo files go here."""
+    """Sets the place of undo files."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
 
@@ -113,7 +113,7 @@ async def forms(driver: Driver, system: Cluster, admin: AdminClient) -> None:
 
 
 async def lost(driver: Driver, system: Cluster) -> None:
-    """Nobody is left to ask: what was known stays, and what was not asked before is unknown."""
+    """Without a broker to ask, known values stay, and values that were not asked for before are unknown."""
     await close(driver)
     await driver.press("escape")
     await driver.until_shown(system.broker_addr, "active")
@@ -131,7 +131,7 @@ def account(admin: AdminClient, addr: str) -> UserAccount | None:
 
 
 def refusal(system: Cluster) -> int | None:
-    """With which code the broker refuses a message of the user; None if it takes it."""
+    """The code with which the broker refuses a message of the user; None if it accepts it."""
     with AdminClient(system.namesrv_addr, APP) as client:
         try:
             client.send_message(system.broker_addr, MessageQueue(TOPIC, BROKER_NAME, 0), Message(TOPIC, b"x"))

@@ -1,4 +1,5 @@
-"""The Java client by TLS, with its own certificate checked, against a server of ours that takes nothing else."""
+"""The Java client over TLS, checking the certificate of the test's own authority, against a server of ours that accepts
+nothing else."""
 
 from __future__ import annotations
 

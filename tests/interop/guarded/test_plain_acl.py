@@ -1,5 +1,5 @@
-"""ACL 1.0 beside the last broker of Apache's that enforces it, 5.3.2: the same accounts, the same requests, the same
-words; white addresses, default permissions, administrators, and files that change."""
+"""ACL 1.0 beside the last Apache broker that enforces it, 5.3.2. The same accounts and requests give the same words.
+Covers white addresses, default permissions, administrators, and files that change."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ pytestmark = pytest.mark.interop
 
 RELOAD_TIMEOUT_S = 60
 PLACE = re.compile(r", org\.apache\.rocketmq\.acl\.[\w.]+\(\w+\.java:\d+\)$")
-"""Behind its words Apache's broker says the line of its source."""
+"""The line of its source that Apache's broker adds to its remarks."""
 
 GUESSED = Credentials(APP.access_key, "guessed-secret")
 NONE: Mapping[str, str] = MappingProxyType({})
@@ -57,7 +57,7 @@ PULLED = [
     *((topic, "Readers") for topic in ("Orders", "Read", "Other", "Shut", "%RETRY%Strangers")),
     ("Read", "Strangers"),
 ]
-"""If an account lacks both, Apache's broker names the one that comes first in a hash table."""
+"""If an account has neither permission, Apache's broker names whichever comes first in a hash table."""
 
 QUESTIONS: dict[str, Asked] = {
     **{f"send to {topic}": (R.SEND_MESSAGE_V2, send(topic), b"x")
@@ -105,7 +105,7 @@ def ours(work: Path) -> Iterator[Cluster]:
 
 
 def refusal(addr: str, user: Credentials | None, source: str, asked: Asked) -> str:
-    """The words in which the gate refuses; empty if it lets the request pass, whatever becomes of it then."""
+    """The remark with which the gate refuses; empty if it lets the request pass, whatever its outcome."""
     host, _, port = addr.rpartition(":")
     code, ext, body = asked
     reader = FrameReader()

@@ -1,5 +1,5 @@
-"""Clients in Java, Go and Node that sign, at a guarded broker of Apache's and at ours, by users and policies and by
-ACL 1.0: they send and consume with the least that they need, and with a wrong key they are refused."""
+"""Java, Go and Node clients that sign, at a guarded broker of Apache's and at ours, by users and policies and by ACL
+1.0. They send and consume with the fewest rights that they need. With a wrong key they are refused."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.interop
 APP, PLAIN_ADMIN = Credentials("app-of-test", "app-secret"), Credentials("operator", "operator-secret")
 BODIES = [b"one", b"two", b"three"]
 
-# Each starts a client with the keys of the environment.
+# Each starts a client with the keys in the environment.
 START: dict[str, Callable[[str, Path], Client]] = {
     "java": Witness, **{name: partial(start, name) for name in ("java4", "go", "node")},
 }  # fmt: skip
@@ -55,11 +55,11 @@ PLAIN: dict[str, Callable[[Path], AbstractContextManager[Cluster]]] = {
     "apache": lambda home: PlainApache(home, PLAIN_ADMIN),
     "ours": lambda home: OurRocketMQ(home, {**SETTINGS, "aclEnable": "true", "rocketmqHome": str(home)}),
 }
-"""Systems with ACL 1.0, by their home, in which ``conf`` is."""
+"""Systems with ACL 1.0, made from their home folder, which contains ``conf``."""
 
 
 def create_topics_and_groups(system: Cluster, admin_user: Credentials) -> None:
-    """The retry topics are there before the groups: the timers of these clients are too slow for a test."""
+    """Creates the retry topics before the groups, because the timers of these clients are too slow for a test."""
     addr = system.broker_addr
     with AdminClient(system.namesrv_addr, admin_user) as admin:
         for topic in (*TOPICS.values(), *(f"%RETRY%{group}" for group in GROUPS.values())):
@@ -84,7 +84,7 @@ def prepare_app(system: Cluster) -> None:
 
 @pytest.fixture(scope="module", params=list(SYSTEMS))
 def guarded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """One for all clients: each has a topic and a group of its own."""
+    """One guarded system for all clients; each client has its own topic and group."""
     settings = {key: value for key, value in GUARDED.items() if key != "autoCreateTopicEnable"}
     with SYSTEMS[request.param](tmp_path_factory.mktemp(request.param), settings) as system:
         prepare_app(system)
@@ -93,7 +93,7 @@ def guarded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 @pytest.fixture(scope="module", params=list(PLAIN))
 def plain(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """The same with ACL 1.0."""
+    """The same system with ACL 1.0."""
     home = tmp_path_factory.mktemp(f"plain-{request.param}")
     write(home, "plain_acl.yml", ACCOUNTS)
     with PLAIN[request.param](home) as system:
@@ -116,14 +116,14 @@ def test_of_acl_1_as_well(plain: Cluster, client: str, tmp_path: Path, monkeypat
 def sends_and_consumes(
     system: Cluster, client: str, admin_user: Credentials, work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As APP; nothing of another topic, and nothing with another key."""
+    """Sends and consumes as APP. APP is refused another topic, and refused with a wrong key."""
     topic, group = TOPICS[client], GROUPS[client]
     monkeypatch.setenv("WITNESS_ACCESS_KEY", APP.access_key)
     monkeypatch.setenv("WITNESS_SECRET_KEY", "guessed")
     with START[client](system.namesrv_addr, work / "guessing") as guessing:
         (refusal,) = guessing.try_send(topic, [Outgoing(body=b"stolen")])
     assert isinstance(refusal, Refused)
-    assert client == "node" or re.search("[cC]heck signature failed", refusal.error)  # Node says how often it tried
+    assert client == "node" or re.search("[cC]heck signature failed", refusal.error)  # Node only tells its attempts
     with AdminClient(system.namesrv_addr, admin_user) as admin:
         assert admin.max_offset(system.broker_addr, topic, 0) == 0
     monkeypatch.setenv("WITNESS_SECRET_KEY", APP.secret_key)

@@ -1,4 +1,4 @@
-"""Users, ACL and exports by mqadmin and by ours, at brokers that keep users: they print the same."""
+"""Users, ACL and exports by mqadmin and by ours, at brokers that keep users: both print the same."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""A slave that acts for its master, at our nameserver: a real one for a real master - who is shown as the master while
-that is away, and that it comes back by what our nameserver tells it -, ours for a real one, and a real one for ours. In
-the last two consumers read on at the slave, and go on at the master where they were."""
+"""A slave acts for its master, at our nameserver: a real slave for a real master, ours for a real one, and a real one
+for ours. The first test checks which broker routes show as the master meanwhile, and that the master comes back with
+what our nameserver tells it. In the other two, consumers read on at the slave, then go on at the master where they
+were."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ ACTING = {
 
 
 class ApacheActing(ApacheRocketMQ):
-    """One of a pair, at another's nameserver."""
+    """One broker of a pair, at our nameserver."""
 
     def __init__(self, work: Path, namesrv_addr: str, **more: str):
         super().__init__(work, {**ACTING, **more})
@@ -87,8 +88,8 @@ def test_a_real_slave_acts_for_its_master_and_gives_way(namesrv: Server, tmp_pat
         until(lambda: TOPIC in admin.all_topics(slave.broker_addr).topic_config_table)
         master.kill()
         until(lambda: is_shown({0: slave.broker_addr}, PERM_READ))
-        # Nobody pulls from it now. Its master, as it comes back, would ask it for offsets (43), choke on the unquoted
-        # numbers that Apache's broker writes once somebody has pulled, and never go online: seen on 5.5.0.
+        # No client pulls from the slave before the master is back. After a pull, the slave's answer about offsets (43)
+        # has unquoted numbers on which the master chokes as it comes back, and it never goes online: seen on 5.5.0.
         assert admin.max_offset(slave.broker_addr, TOPIC, 0) == 1
         master.start()
         until(lambda: is_shown({0: master.broker_addr, 1: slave.broker_addr}, PERM_READ | PERM_WRITE))
@@ -97,7 +98,7 @@ def test_a_real_slave_acts_for_its_master_and_gives_way(namesrv: Server, tmp_pat
 
 
 class Watched:
-    """The brokers of the name, as clients are told of them."""
+    """The brokers of the name, as clients see them."""
 
     def __init__(self, admin: AdminClient, addrs: dict[int, str]):
         self._admin = admin
@@ -133,7 +134,7 @@ class Watched:
 def consumers_live_through_it(
     watched: Watched, namesrv: Server, kill: Callable[[], object], start: Callable[[], object]
 ) -> None:
-    """One that has read all when the master is lost, and one that reads all at the slave."""
+    """One consumer has read everything when the master is lost; the other reads everything at the slave."""
     watched.send(0, COUNT)
     with PythonMember(namesrv.namesrv_addr, EARLY, TOPIC) as early:
         until(lambda: len(early.bodies) == COUNT)
@@ -151,8 +152,9 @@ def consumers_live_through_it(
             until(lambda: len(late.bodies) >= 2 * COUNT and len(early.bodies) >= 2 * COUNT)
             assert sorted(late.bodies, key=int) == wanted
             assert sorted(early.bodies, key=int) == wanted
-            # While both are there: an Apache broker takes a pull's offset after reading for it, and commits in other
-            # threads, so an older one of a pull may come last. The next pull puts it right; who has left does not.
+            # Waits while both are members: an Apache broker takes a pull's offset before reading and commits in other
+            # threads, so an older offset may be committed last. The next pull puts that right, but a consumer that has
+            # left pulls no more.
             until(lambda: watched.committed(0, LATE) == watched.committed(0, EARLY) == [2 * COUNT // QUEUES] * QUEUES)
 
 
@@ -194,7 +196,7 @@ def test_a_real_slave_acts_for_ours(namesrv: Server, tmp_path: Path) -> None:
         slave.start()
         watched = Watched(admin, {0: master.broker_addr, 1: slave.broker_addr})
         watched.until_both()
-        make_tables(admin, slave.broker_addr)  # it asks its master only a minute after its start
+        make_tables(admin, slave.broker_addr)  # the slave asks its master only a minute after its start
 
         def kill() -> None:
             master.stop(signal.SIGKILL)

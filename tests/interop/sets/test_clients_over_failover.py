@@ -1,10 +1,11 @@
-"""Real clients keep sending and consuming while a set of two brokers of ours, under our controller, loses its master: a
-planned handover, and kill -9. No message that was told to be stored is missing, queues keep their order, and consumers
-go on where they were.
+"""Real clients keep sending and consuming while a set of two brokers of ours, under our controller, loses its master by
+a planned handover or by kill -9. No acknowledged message is missing, queues keep their order, and consumers go on where
+they were.
 
-For how long nothing is taken is printed, and asserted nowhere. Java and Go ask for a new route every 30 seconds, and
-nothing that a broker answers makes them ask sooner: they live by what the former master, a slave by then, passes on.
-Java can be told to, as the one is that asks every second; Node's witness does so, too.
+How long no message is accepted is printed, but never asserted. Java and Go ask for a new route every 30 seconds, and no
+answer of a broker makes them ask sooner. Until then they depend on the former master, by then a slave, which passes
+their requests on. Java can be told to ask more often, as the Java client that asks every second is; so can Node's
+witness.
 """
 
 from __future__ import annotations
@@ -37,19 +38,20 @@ from ..witness import Witness
 pytestmark = pytest.mark.interop
 
 BEFORE, BEHIND = 60, 60
-"""So many messages are taken before the master is lost, and by its successor."""
+"""How many messages are accepted before the master is lost, and how many by its successor."""
 BACK_MAX_MS = 5000
 QUEUES = 4
 JAVA_THAT_ASKS = "java, every second"
 STAY = ("java", "go")
-"""Who go on asking the former master for half a minute. It is started again at once, and passes on what they send."""
+"""Clients that keep asking the former master for half a minute. It is started again at once, and passes on what they
+send."""
 
 
 @dataclass(frozen=True)
 class OurSet:
     namesrv_addr: str
     addr: str
-    """Of the controller."""
+    """The controller's address."""
     admin: AdminClient
     members: list[OurMember] = field(default_factory=list)
 
@@ -69,12 +71,12 @@ class OurSet:
         return next(each for each in self.members if found is not None and each.broker_addr == found.master_address)
 
     def offsets(self, member: OurMember, group: str, topic: str) -> dict[int, int | None]:
-        """What the group has committed, as that member knows it, by queue."""
+        """The group's committed offsets as that member knows them, by queue."""
         ask = self.admin.consumer_offset
         return {queue_id: ask(member.broker_addr, group, topic, queue_id) for queue_id in range(QUEUES)}
 
     def until_known_to_both(self, group: str, topic: str) -> dict[int, int | None]:
-        """The offsets of a group whose members are gone."""
+        """The offsets of a group without members, once both brokers know them."""
         one, two = self.members
         until(lambda: any(self.offsets(one, group, topic).values()))
         until(lambda: self.offsets(one, group, topic) == self.offsets(two, group, topic))
@@ -92,7 +94,7 @@ class OurSet:
         self.admin.elect_master(self.addr, CLUSTER_NAME, BROKER_NAME, other, time.time_ns() // 1_000_000)
 
     def stored(self, topic: str) -> dict[int, list[bytes]]:
-        """Bodies by queue, at the master."""
+        """Bodies at the master, by queue."""
         addr, found = self.master.broker_addr, dict[int, list[bytes]]()
         for queue_id in range(QUEUES):
             bodies = found[queue_id] = []
@@ -129,7 +131,7 @@ def client_of(name: str, namesrv_addr: str, home: Path) -> Client:
 
 
 def longest_back_ms(messages: list[Message]) -> int:
-    """How far a queue went back at most, by the times at which its messages were stored."""
+    """The furthest step back within a queue, measured by the store times of its messages."""
     longest, newest = 0, dict[int, int]()
     for message in messages:
         longest = max(longest, newest.get(message.queue_id, 0) - message.store_timestamp)
@@ -138,7 +140,7 @@ def longest_back_ms(messages: list[Message]) -> int:
 
 
 def check_order(messages: list[Message]) -> None:
-    """What comes for the first time comes in the queue's order."""
+    """Messages that are delivered for the first time come in the queue's order."""
     newest = dict[int, int]()
     for message in messages:
         expected = newest.get(message.queue_id, -1) + 1
@@ -153,12 +155,12 @@ def test_a_client_lives_through_the_loss_of_the_master(
 ) -> None:
     two.until_in_sync()
     topic, group, resting = fresh("OverFailover"), fresh("GroupOverFailover"), fresh("RestingOverFailover")
-    for made in (topic, f"%RETRY%{group}", f"%RETRY%{resting}"):  # Go and Node would look for the latter half a minute
+    for made in (topic, f"%RETRY%{group}", f"%RETRY%{resting}"):  # Go and Node take 30 s to find a retry topic
         two.admin.create_topic(
             two.master.broker_addr, TopicConfig(topic_name=made, read_queue_nums=QUEUES, write_queue_nums=QUEUES)
         )
     with client_of(name, two.namesrv_addr, tmp_path / name) as client:
-        consumer = client.consume(group, topic, orderly=name != "node")  # which knows no order
+        consumer = client.consume(group, topic, orderly=name != "node")  # Node has no orderly consumer
         with sending(client, topic) as taken:
             until(lambda: len(taken.moments_s) >= BEFORE)
             consumer.until_count(BEFORE)
@@ -172,7 +174,7 @@ def test_a_client_lives_through_the_loss_of_the_master(
                 dead.start()
             until(lambda: sum(each > lost_s for each in taken.moments_s) >= BEHIND)
             if dead is not None and name not in STAY:
-                dead.start()  # it comes back as a slave while they go on
+                dead.start()  # it comes back as a slave while the client goes on
         longest_s = max(after - before for before, after in itertools.pairwise(taken.moments_s))
         told = {b"%d" % number for numbers in taken.numbers.values() for number in numbers}
         consumer.until(lambda messages: told <= {each.body for each in messages}, "all that was told to be stored")

@@ -1,5 +1,5 @@
-"""Real brokers (``enableControllerMode``) and the real ``mqadmin`` with our controller: a set of two comes together;
-its master is killed, comes back, is handed over and freezes; the controller itself is killed."""
+"""Real brokers (``enableControllerMode``) and the real ``mqadmin`` with our controller. A set of two forms; its master
+is killed, comes back, takes over again and freezes; the controller itself is killed too."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Pair:
     controller: Server
     admin: AdminClient
     brokers: dict[int, ApacheBroker] = field(default_factory=dict)
-    """By the id that the controller gave."""
+    """By the id that the controller assigned."""
     sent: list[bytes] = field(default_factory=list)
 
     def start(self, broker_id: int) -> None:
@@ -59,7 +59,7 @@ class Pair:
         self.brokers[broker_id] = broker.__enter__()
 
     def findings(self) -> list[str]:
-        """What `rmqadmin doctor` has against the set."""
+        """The complaints of `rmqadmin doctor` about the set."""
         found = read_ha(self.admin, registered_brokers(read_facts(self.admin, None, with_tables=False)))
         now_ms = time.time_ns() // 1_000_000
         return [f"{one.check}: {one.what}" for one in ha_findings(found, now_ms) if one.grade is not Grade.OK]
@@ -80,7 +80,7 @@ class Pair:
         until(is_so)
 
     def send(self, broker_id: int) -> None:
-        """Until it is stored by all that are in sync."""
+        """Sends until every in-sync replica has stored the message."""
 
         def is_stored() -> bool:
             body = b"%d" % len(self.sent)
@@ -101,7 +101,7 @@ class Pair:
         return found
 
     def has_all(self, broker_id: int) -> bool:
-        """A message that was refused on the way may be there as well."""
+        """Whether the broker has all sent messages. Messages that were refused may be there too."""
         return list(dict.fromkeys(self.bodies(broker_id))) == self.sent
 
 
@@ -130,7 +130,7 @@ def test_two_real_brokers_live_under_our_controller(pair: Pair, tmp_path: Path) 
         pair.send(1)
     until(lambda: pair.findings() == [])
 
-    # The controller is killed. Brokers go on, and so does their set when it is back.
+    # The controller is killed. The brokers go on, and the set is the same once the controller is back.
     before = pair.set()
     port = pair.controller.controller_addr.rpartition(":")[2]
     pair.controller.stop(signal.SIGKILL)
@@ -138,7 +138,7 @@ def test_two_real_brokers_live_under_our_controller(pair: Pair, tmp_path: Path) 
     pair.controller = servers.controller(tmp_path / "controller", "--port", port)
     until(lambda: pair.set() == before)
 
-    # The master is killed, once it is known again who lives.
+    # The master is killed, once the controller again knows which brokers are alive.
     until(lambda: is_settled(pair.admin, pair.controller.controller_addr))
     pair.brokers[1].kill()
     killed_s = time.monotonic()
@@ -152,7 +152,7 @@ def test_two_real_brokers_live_under_our_controller(pair: Pair, tmp_path: Path) 
     pair.send(2)
     until(lambda: pair.findings() == [])
 
-    # What Apache's mqadmin shows and does.
+    # Apache's mqadmin against our controller.
     addr = pair.controller.controller_addr
     with Mqadmin(pair.namesrv.namesrv_addr, tmp_path / "mqadmin") as mqadmin:
         meta = mqadmin("getControllerMetaData", "-a", addr)
@@ -172,7 +172,7 @@ def test_two_real_brokers_live_under_our_controller(pair: Pair, tmp_path: Path) 
     pair.send(1)
     until(lambda: pair.has_all(1))
 
-    # The master freezes: its connections stay, and its heartbeats do not come.
+    # The master freezes: its connections stay, but its heartbeats stop.
     os.kill(pair.brokers[1].broker_pid, signal.SIGSTOP)
     try:
         pair.until_in_sync(2, 2)

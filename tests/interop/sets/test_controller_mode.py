@@ -1,5 +1,5 @@
-"""Our brokers under real Apache controllers, one and three, in one set with Apache's: each as the master, each killed,
-and nothing that a producer was told is stored is missing afterwards."""
+"""Our brokers in one set with Apache's, under one or three real Apache controllers. Each kind is the master once, and
+each is killed. No acknowledged message is missing afterwards."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TOPIC = "Kept"
 
 @dataclass
 class Mixed:
-    """``kept``: bodies of messages that were told to be stored, in order."""
+    """``kept`` holds the bodies of acknowledged messages, in order."""
 
     controller: ApacheControllers
     admin: AdminClient
@@ -42,13 +42,13 @@ class Mixed:
     count: int = 0
 
     def leader_addr(self) -> str:
-        """Of the controllers. Waits for one."""
+        """Waits for a leader of the controllers, and returns its address."""
         found: list[int] = []
         until(lambda: bool(found.extend(each for each in [self.controller.leader()] if each is not None) or found))
         return self.controller.addrs[found[0]]
 
     def findings(self) -> list[str]:
-        """What `rmqadmin doctor` has against the set and its controllers."""
+        """The complaints of `rmqadmin doctor` about the set and its controllers."""
         found = read_ha(self.admin, registered_brokers(read_facts(self.admin, None, with_tables=False)))
         now_ms = time.time_ns() // 1_000_000
         return [
@@ -58,11 +58,11 @@ class Mixed:
         ]
 
     def until_found(self, *parts: str) -> None:
-        """As many findings as that, each with its part of them."""
+        """Waits for exactly as many findings as parts, with each part in one of them."""
         until(lambda: has_parts(self.findings(), parts))
 
     def in_sync(self) -> set[str]:
-        """The addresses."""
+        """The addresses of the in-sync replicas."""
         found = self.admin.replica_sets(self.leader_addr(), [BROKER_NAME]).replicas_info_table
         return {one.broker_address for each in found.values() for one in each.in_sync_replicas if one.alive}
 
@@ -70,7 +70,7 @@ class Mixed:
         until(lambda: self.in_sync() == {member.broker_addr for member in members})
 
     def send(self, member: ApacheMember | OurMember) -> bool:
-        """False if it was not told to be stored."""
+        """Whether the message was acknowledged as stored."""
         self.count += 1
         body = b"%d-" % self.count * 100
         try:
@@ -84,7 +84,7 @@ class Mixed:
         return False
 
     def send_many(self, member: ApacheMember | OurMember, count: int) -> None:
-        """As soon as it is the master: one of ours that is a slave would pass them on."""
+        """Starts once the member is the master, because a slave of ours would pass the messages on."""
         until(lambda: self.is_master(member) and self.send(member))
         assert all([self.send(member) for _ in range(count)])
 
@@ -102,7 +102,7 @@ class Mixed:
         return found
 
     def has_kept(self, member: ApacheMember | OurMember) -> bool:
-        """In order; messages whose producer was not told may lie between."""
+        """Whether the kept messages are there in order; unacknowledged ones may lie between them."""
         try:
             found = iter(self.bodies(member))
         except RocketMQError:
@@ -177,8 +177,8 @@ def test_apaches_takes_over_from_ours_and_back(mixed: Mixed, tmp_path: Path) -> 
 
 
 def test_ours_that_was_frozen_acknowledges_nothing(mixed: Mixed, tmp_path: Path) -> None:
-    """Apache's controller has elected Apache's broker. It does not say so with its answers to heartbeats. Then Apache's
-    freezes, and ours takes its place."""
+    """Apache's controller has elected Apache's broker, but its answers to heartbeats do not tell ours. Then Apache's
+    broker freezes, and ours takes its place."""
     settings = {"allAckInSyncStateSet": "false", "controllerHeartBeatTimeoutMills": "5000"}
     ours = OurMember(tmp_path / "ours", mixed.controller, settings)
     theirs = ApacheMember(tmp_path / "theirs", mixed.controller, settings)
@@ -215,7 +215,7 @@ def test_ours_that_was_frozen_acknowledges_nothing(mixed: Mixed, tmp_path: Path)
 
 
 def test_controllers_of_three_are_killed_and_then_the_master(tmp_path: Path) -> None:
-    """With each, `rmqadmin doctor` says what is so."""
+    """After each kill `rmqadmin doctor` reports the true state."""
     with (
         ApacheControllers(tmp_path / "controllers", 3) as controllers,
         AdminClient(controllers.namesrv_addr) as admin,
@@ -251,7 +251,7 @@ def test_controllers_of_three_are_killed_and_then_the_master(tmp_path: Path) -> 
             controllers.kill(second)
             other = f"warning controllers {controllers.addrs[second]}: does not answer"
             mixed.until_found(silent, other, "error controllers")
-            mixed.send_many(ours, 20)  # two are in sync, so it needs nobody's leave
+            mixed.send_many(ours, 20)  # two are in sync, so it needs no controller's leave
             for member in (ours, theirs):
                 until(lambda: mixed.has_kept(member))  # noqa: B023
         finally:

@@ -1,5 +1,5 @@
-"""Three controllers of ours on a real etcd, as processes: the leading one is killed under brokers that take messages, a
-member of etcd is killed and frozen, all of etcd is away for a while. Nothing that was told to be stored is missing."""
+"""Three of our controllers, as processes, on a real etcd. The leading one is killed under brokers that take messages, a
+member of etcd is killed and frozen, and all of etcd is away for a while. No acknowledged message is missing."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ CLUSTER = "DefaultCluster"
 
 
 class Controllers:
-    """Processes on fixed ports; by their numbers."""
+    """Controller processes on fixed ports, by number."""
 
     def __init__(self, work: Path, etcd: EtcdGroup, admin: AdminClient, count: int = 3, *settings: str):
         self._work, self._etcd, self._admin, self._settings = work, etcd, admin, settings
@@ -61,7 +61,7 @@ class Controllers:
         )  # fmt: skip
 
     def leaders(self) -> list[int]:
-        """Those that say that they lead."""
+        """The numbers of the controllers that claim to lead."""
         return [number for number in self.servers if self._meta_is_leader(number)]
 
     def _meta_is_leader(self, number: int) -> bool:
@@ -71,7 +71,7 @@ class Controllers:
             return False
 
     def leader(self) -> int:
-        """Waits for one."""
+        """Waits for a leader. Fails if there are two."""
         found: list[int] = []
         until(lambda: bool(found.extend(self.leaders()) or found))
         assert len(found) == 1, "never two"
@@ -81,11 +81,11 @@ class Controllers:
         self.servers.pop(number).stop(signal.SIGKILL)
 
     def known(self) -> ReplicaSet:
-        """As the leader has it. It may cease to lead, and be asked anew."""
+        """The set as the leader knows it. Asks again if the leader ceases to lead."""
         found: list[ReplicaSet] = []
 
         def ask() -> bool:
-            with suppress(RocketMQError, KeyError):  # KeyError: no broker has come yet
+            with suppress(RocketMQError, KeyError):  # KeyError: no broker has registered yet
                 table = self._admin.replica_sets(self.addrs[self.leader()], [BROKER_NAME]).replicas_info_table
                 found.append(table[BROKER_NAME])
             return bool(found)
@@ -99,7 +99,7 @@ class Controllers:
 
 @contextmanager
 def sending(two: BrokerSet, kept: list[bytes]) -> Iterator[None]:
-    """Sends all the time, to whichever broker takes it; ``kept`` gets what was told to be stored."""
+    """Sends steadily to whichever broker accepts; ``kept`` gets the acknowledged bodies."""
 
     def run(has_ended: threading.Event) -> None:
         number = 0
@@ -176,7 +176,8 @@ def test_controllers_and_members_are_killed_under_sends(tmp_path: Path, stack: E
 
 
 def _is_elected(admin: AdminClient, controllers: Controllers, broker_id: int) -> bool:
-    """An operator tries until it is done: a controller that has just begun to lead elects nobody yet."""
+    """Retried until it succeeds, as an operator would: a controller that has just begun to lead elects no broker
+    yet."""
     try:
         admin.elect_master(controllers.addrs[controllers.leader()], CLUSTER, BROKER_NAME, broker_id, 0)
     except RefusedError as error:
@@ -195,7 +196,8 @@ def _has(two: BrokerSet, broker: int, kept: list[bytes]) -> bool:
 
 
 def test_etcd_is_away_for_a_while(tmp_path: Path, stack: ExitStack) -> None:
-    """They say so, refuse, and come back with everything; one that starts meanwhile waits for it."""
+    """The controllers log it, refuse requests, and come back with everything. One that starts meanwhile waits for
+    etcd."""
     etcd = stack.enter_context(EtcdGroup(tmp_path / "etcd", 1))
     admin = stack.enter_context(AdminClient("127.0.0.1:1"))
     controllers = Controllers(tmp_path, etcd, admin, 2)
@@ -252,8 +254,8 @@ def test_apaches_brokers_and_mqadmin_follow_the_leader(tmp_path: Path, stack: Ex
 
 
 def test_etcd_with_users_and_certificates(tmp_path: Path, stack: ExitStack) -> None:
-    """Controllers show a certificate and a password; the user may touch their keys alone. Users change, the password
-    does, and all of etcd starts anew: none of it ends them."""
+    """Controllers use a certificate and a password, and their user may touch only their keys. Wrong password, changed
+    password and a restart of etcd: none of them ends the controllers."""
     authority = Authority(tmp_path)
     etcd = stack.enter_context(EtcdGroup(tmp_path / "etcd", 1, authority))
     admin = stack.enter_context(AdminClient("127.0.0.1:1"))
@@ -297,7 +299,7 @@ def test_etcd_with_users_and_certificates(tmp_path: Path, stack: ExitStack) -> N
 
 
 def _takes(admin: AdminClient, controllers: Controllers, broker_id: int) -> bool:
-    """Whether an id is given; also to whoever asks once more."""
+    """Whether the controllers assign the id, also on a repeated request."""
     try:
         admin.call(controllers.addrs[controllers.leader()], 1013, _applied(broker_id))
     except RocketMQError:

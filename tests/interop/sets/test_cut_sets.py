@@ -1,10 +1,10 @@
-"""A real broker and one of ours in one set, under our controller and under Apache's: each is the master, and is cut off
-by the network from all others, while clients on both sides of the cut go on; then it is healed, and cut off as a slave.
+"""A real broker and one of ours in one set, under our controller and under Apache's. Each is the master once. The
+network cuts it off from all others while clients on both sides go on, then heals; then it is cut off as a slave.
 
-What is asserted is our promise: nothing that a producer was told is stored is missing, unless it was told so by
-Apache's broker while that was cut off. That one has no lease, and lets a slave that it does not hear go before any
-controller agrees: with ``allAckInSyncStateSet`` it acknowledges alone as soon as the slave's connection has timed out
-(``haHousekeepingInterval``), and loses it when it is healed.
+The test asserts our promise: no acknowledged message is missing, unless Apache's broker acknowledged it while cut off.
+That broker has no lease, and drops a slave that it does not hear before any controller agrees. With
+``allAckInSyncStateSet`` it acknowledges alone as soon as the slave's connection has timed out
+(``haHousekeepingInterval``), and loses those messages when the network heals.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.interop
 QUEUE = MessageQueue("CutOff", BROKER_NAME, 0)
 SERVERS_HOST, OUR_HOST, THEIR_HOST = "127.0.0.21", "127.0.0.22", "127.0.0.23"
 APACHE_HOST = "127.0.0.9"
-"""Of its controller, which says 127.0.0.1: what takes the place of that is as long."""
+"""The host of Apache's controller, which calls itself 127.0.0.1. The replacement must be of the same length."""
 SETTINGS = {
     "controllerHeartBeatTimeoutMills": "3000", "brokerHeartbeatInterval": "500", "slaveTimeout": "1000",
     "haMaxTimeSlaveNotCatchup": "2000", "checkSyncStateSetPeriod": "500", "syncBrokerMetadataPeriod": "1000",
@@ -56,7 +56,7 @@ Member = OurMember | ApacheMember
 
 @dataclass(frozen=True)
 class ToldServers:
-    """The addresses of nameserver and controller that brokers are told."""
+    """The nameserver and controller addresses that brokers are given."""
 
     namesrv_addr: str
     addr: str
@@ -64,7 +64,7 @@ class ToldServers:
 
 @dataclass
 class CutPair:
-    """``kept``: what was told to be stored, in order, but for what was told by a real broker that is cut off."""
+    """``kept`` holds acknowledged messages in order, without those that a cut-off Apache broker acknowledged."""
 
     network: CutNetwork
     controller: ToldServers
@@ -74,13 +74,13 @@ class CutPair:
     near: list[SendStatus | None] = field(default_factory=list)
 
     def join(self, host: str, member: Member) -> None:
-        """Starts it."""
+        """Starts the member and makes it reachable at ``host``."""
         port = int(member.broker_addr.rpartition(":")[2])
         for each in (port - 2, port):
             self.network.lead(host, f"127.0.0.1:{each}", each)
         ha_addr = f"127.0.0.1:{port + 1}"
         if isinstance(member, ApacheMember):
-            # It takes that port on all addresses of the machine, so others are told another one.
+            # An Apache broker takes its HA port on all addresses of the machine, so others are told another port.
             self.network.renamed[f"{host}:{port + 1}"] = self.network.lead(host, ha_addr, has_frames=False)
             member.settings |= {"bindAddress": "127.0.0.1", "brokerIP1": host, "brokerIP2": host}
         else:
@@ -154,7 +154,7 @@ class CutPair:
         return b"".join(file.read_bytes() for file in files)[:end]
 
     def master_is_cut_off(self, host: str, other: str) -> None:
-        """And the other takes its place, and goes on as the master when it is healed."""
+        """The other broker takes over, and is still the master after the heal."""
         self.send_many(host)
         self.near.clear()
         with self.cut(host), beside(partial(self.send_near, host)):
@@ -170,7 +170,7 @@ class CutPair:
         print(f"{self.bodies(host).count(NEAR)} of what {host} took while it was cut off is there")
 
     def slave_is_cut_off(self, host: str, master: str) -> None:
-        """And the master goes on alone, as soon as the controller has agreed."""
+        """The master goes on alone, as soon as the controller has agreed."""
         with self.cut(host):
             self.until_in_sync(master)
             self.send_many(master)

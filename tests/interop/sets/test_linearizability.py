@@ -1,8 +1,8 @@
-"""One queue of a set of three brokers of ours, under our controller: while its master is killed, hands over and is
-frozen, four producers send and three readers read, each at any of the brokers. porcupine finds an order of all that was
-answered in which each send has taken the queue's next offset, and each read found what stands at its offset: nothing
-that was told to be stored is missing, nothing stands in two places, nothing comes that was refused, and what was
-answered before another send began stands before it. What nobody was told may have happened or not."""
+"""One queue of a set of three brokers of ours, under our controller. Its master is killed, hands over and is frozen,
+while four producers send and three readers read at any of the brokers. porcupine must find an order of all answered
+operations in which each send takes the queue's next offset and each read finds the message at its offset. So no
+acknowledged message is missing, none is stored twice, no refused message appears, and a send that was answered before
+another began comes first. An operation without an answer may have happened or not."""
 
 from __future__ import annotations
 
@@ -35,16 +35,17 @@ NUMBERS = (1, 2, 3)
 SENDERS = 4
 ANSWER_TIMEOUT_S = 2.0
 PAUSE_S = 0.01
-"""Between two sends, and two reads, of one client: the checker keeps the whole queue for each of its steps."""
+"""The pause between two sends or two reads of one client. It keeps the history short: the checker keeps the whole queue
+for each step."""
 
 AT_LEAST = 60
-"""So many are stored under each master."""
+"""How many messages are stored under each master."""
 
 SETTINGS = {"minInSyncReplicas": "2", "controllerHeartBeatTimeoutMills": "3000", "haMaxTimeSlaveNotCatchup": "3000"}
 
 
 class Three:
-    """Its brokers by their numbers, which are their ids."""
+    """``found`` has the brokers by their numbers, which are their ids."""
 
     def __init__(self, found: BrokerSet):
         self.found = found
@@ -54,7 +55,7 @@ class Three:
     # --- clients -----------------------------------------------------------------------------------------------------
 
     def send(self, client: int, has_ended: threading.Event) -> None:
-        """To the broker that took the last message; to another one when it takes none."""
+        """Sends to the broker that took the last message, or to the next one if it takes none."""
         with AdminClient(self.found.namesrv.namesrv_addr, timeout_s=ANSWER_TIMEOUT_S) as admin:
             while not has_ended.wait(PAUSE_S):
                 target = self._target
@@ -62,7 +63,7 @@ class Three:
                     self._target = target % len(NUMBERS) + 1
 
     def read(self, number: int, has_ended: threading.Event) -> None:
-        """At one broker, on from where it was, and now and then once more from further back."""
+        """Reads at one broker, on from the last offset. From time to time it goes back and reads again."""
         offset = rounds = 0
         with AdminClient(self.found.namesrv.namesrv_addr, timeout_s=ANSWER_TIMEOUT_S) as admin:
             while not has_ended.wait(PAUSE_S):
@@ -111,7 +112,7 @@ class Three:
         self.until_more_are_stored()
 
     def freeze(self) -> None:
-        """It goes on with what it was sent meanwhile, and believes to be the master."""
+        """The frozen master wakes, handles what it was sent meanwhile, and believes that it is still the master."""
         pid, epoch = self.found.brokers[self.master].pid, self._epoch
         os.kill(pid, signal.SIGSTOP)
         try:
@@ -127,7 +128,7 @@ class Three:
         return known.master_epoch if known is not None else 0
 
     def read_all(self) -> None:
-        """When all show the same."""
+        """Reads the whole queue at each broker, once all have the same end."""
         ask, queue = self.found.admin.max_offset, self.history.queue
         until(lambda: len({ask(self._addr(number), queue.topic, queue.queue_id) for number in NUMBERS}) == 1)
         for number in NUMBERS:
@@ -166,7 +167,7 @@ def recorded(three: Three, rounds: int) -> list[Operation]:
 
 
 def test_a_queue_is_linearizable_through_kill_handover_and_freeze(three: Three, tmp_path: Path) -> None:
-    """And the same history, changed in one place, is not."""
+    """The recorded history is linearizable; with one change it is not."""
     operations = recorded(three, 1)
     assert verdict(operations, tmp_path / "history.html") == "Ok", f"see {tmp_path / 'history.html'}"
     for change in CHANGES:
@@ -182,7 +183,7 @@ def test_it_is_through_many_of_them(three: Three, tmp_path: Path) -> None:
 
 
 def the_last_one_is_lost(operations: list[Operation]) -> list[Operation]:
-    """Which its producer was told to be stored; nobody has read it."""
+    """A message that was acknowledged but that nobody has read."""
     last = max((each for each in operations if each.kind == "stored"), key=lambda each: each.offset)
     kept = [each for each in operations if each.kind != "read" or each.offset + len(each.values) <= last.offset]
     return [*kept, Operation("read", (), last.offset, 9, last.return_ns + 1, last.return_ns + 2)]
@@ -205,7 +206,7 @@ def one_is_read_before_it_is_sent(operations: list[Operation]) -> list[Operation
 
 
 def one_overtakes_those_before_it(operations: list[Operation]) -> list[Operation]:
-    """It was sent after they were answered, and stands where one of them stood."""
+    """It was sent after the others were answered, but has the offset of one of them."""
     stored = [each for each in operations if each.kind == "stored"]
     early, late = stored[0], stored[-1]
     places = {early: late.offset, late: early.offset}
@@ -214,7 +215,7 @@ def one_overtakes_those_before_it(operations: list[Operation]) -> list[Operation
 
 
 def _changed(operations: list[Operation], kind: str, change: Callable[[Operation], Operation]) -> list[Operation]:
-    """One in the middle of those of that kind that have a value."""
+    """Changes the middle one of the operations of that kind that have values."""
     found = [place for place, each in enumerate(operations) if each.kind == kind and each.values]
     place = found[len(found) // 2]
     operations[place] = change(operations[place])

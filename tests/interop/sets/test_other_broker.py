@@ -1,5 +1,5 @@
-"""A cluster of two masters, of which one is killed and stays away. Java's producer asks for routes every half a minute,
-and until then sends to the dead one, too: what saves a message is that it is tried again at the other one."""
+"""A cluster of two masters, one of which is killed and stays away. Java's producer asks for routes every 30 s, and
+until then sends to the dead master too. Its retry at the other master saves the message."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.interop
 TOPIC = "OfTwoBrokers"
 BEFORE, BEHIND = 60, 200
 RETRIES = "-Dwitness.retries=2"
-"""As the client has it, which the witness has not."""
+"""The client's default, which the witness turns off."""
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
-"""A real slave at our master, and ours at a real one: the log comes across whole, a producer waits for the slave, and
-what was the slave serves alone."""
+"""A real slave at our master, and ours at a real one: the whole log is copied, a producer waits for the slave, and the
+former slave serves alone."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MASTER = {**SETTINGS, **FILES, "brokerRole": "SYNC_MASTER", "inSyncReplicas": "2
 SLAVE = {**SETTINGS, **FILES, "brokerRole": "SLAVE", "brokerId": "1", "slaveReadEnable": "true"}
 QUEUES = 4
 COUNT = 200
-"""Messages of 3 KB: more than one file."""
+"""Messages of 3 KB each, more than one log file."""
 
 
 def our_broker(directory: Path, settings: dict[str, str], namesrv_addr: str, port: int) -> Server:
@@ -46,7 +46,8 @@ class Pair:
     slave_addr: str = ""
 
     def send(self, topic: str, number: int, *, waits: bool) -> SendStatus:
-        """With the number that a producer of ours would give it: to Apache's brokers a property like any other."""
+        """Sends with the sequence number that our producer would add. To Apache's brokers it is a property like any
+        other."""
         properties = {PRODUCER_SEQ: f"pair:0:{number // QUEUES}"} | ({} if waits else {"WAIT": "false"})
         message = Message(topic, b"%d" % number * 1000, properties=properties)
         return self.admin.send_message(
@@ -61,8 +62,8 @@ class Pair:
         until(is_copied)
 
     def until_known(self, topic: str) -> None:
-        """The slave knows the topic. An Apache slave asks for it with its first round, a minute after its start, if it
-        was not there when it started."""
+        """Waits until the slave knows the topic. An Apache slave learns of a topic that is younger than itself only a
+        minute after its start."""
         until(lambda: topic in self.admin.all_topics(self.slave_addr).topic_config_table)
 
     def bodies(self, addr: str, topic: str, queue_id: int) -> list[bytes]:
@@ -96,7 +97,8 @@ def test_a_real_slave_follows_our_master(tmp_path: Path) -> None:
 
 
 def test_our_slave_follows_no_real_master_that_has_lost_what_it_has(tmp_path: Path) -> None:
-    """As after a power cut. It writes as much again at once, and so is ahead when the slave finds it."""
+    """The master loses the end of its log, as in a power cut, then writes as much again at once, so it is ahead when
+    the slave finds it."""
     settings = MASTER | {"brokerRole": "ASYNC_MASTER", "inSyncReplicas": "1"}
     with (
         servers.namesrv(tmp_path / "namesrv") as namesrv,

@@ -1,5 +1,5 @@
-"""A store with messages that are invisible passes from Apache's broker to ours and back: what was popped and not
-acknowledged comes again at the other one, each once, not before its time; what was acknowledged does not."""
+"""A store with invisible messages passes from Apache's broker to ours and back. Messages that were popped but not
+acknowledged come again at the other broker, each once and not early; acknowledged ones do not."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.interop
 
 TOPIC, GROUP = "MovedPops", "Poppers"
 INVISIBLE_S, LONGER_S = 20.0, 25.0
-"""So long that everything can be popped and acknowledged within it, on a busy machine too."""
+"""Long enough to pop and acknowledge everything within it, even on a busy machine."""
 COUNT = 12
 DEADLINE_S = 90.0
 
@@ -34,7 +34,7 @@ def simple(cluster: Cluster) -> SimpleConsumer:
 
 
 def create_topic(cluster: Cluster) -> None:
-    """With the patience that a JVM needs which has just started on a busy machine."""
+    """Its long timeout suits a JVM that has just started on a busy machine."""
     with AdminClient(cluster.namesrv_addr, timeout_s=DEADLINE_S) as admin:
         config = TopicConfig(topic_name=TOPIC, read_queue_nums=1, write_queue_nums=1)
         admin.create_topic(cluster.broker_addr, config)
@@ -49,7 +49,8 @@ async def send(cluster: Cluster) -> None:
 
 
 async def pop_some(cluster: Cluster) -> dict[bytes, float]:
-    """All but the last two are popped. Of the others, by body, the time until which they are invisible."""
+    """Pops all but the last two messages, and acknowledges some. Returns, for the others, the time until which each is
+    invisible, by body."""
     popped: list[PoppedMessage] = []
     until_s: dict[bytes, float] = {}
     async with simple(cluster) as consumer:
@@ -71,7 +72,7 @@ async def pop_some(cluster: Cluster) -> dict[bytes, float]:
 
 
 async def pop_the_rest(cluster: Cluster, until_s: dict[bytes, float]) -> list[tuple[bytes, int]]:
-    """Body and reconsume times of all that comes while something is missing, and a moment longer."""
+    """Pops until every expected message has come, and a moment longer. Returns the body and reconsume times of each."""
     found: list[tuple[bytes, int]] = []
     deadline_s = time.time() + DEADLINE_S
     async with simple(cluster) as consumer:

@@ -1,7 +1,7 @@
-"""A store directory written through one broker by the real Java client is opened by the other: Apache's by ours, ours
-by Apache's, stopped cleanly or killed. What the Java client then sees must be what it saw before, field by field.
+"""One broker writes a store directory through the real Java client, is stopped cleanly or killed, and the other broker
+opens the store: Apache's by ours, ours by Apache's. The Java client must then see what it saw before, field by field.
 
-Apache's store opened by Apache's broker again is the control: what does not hold there is not expected of ours.
+An Apache store that Apache's broker opens again is the control: where that fails, ours need not succeed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from ..witness import Witness, eventually
 
 pytestmark = pytest.mark.interop
 
-# Small files, so that log, consume queues and index all span several; the same on both sides, as the layout demands.
+# Small files, so that log, consume queues and index all span several. Both sides use the same sizes, as the layout
+# demands.
 SMALL_FILES = {
     **SETTINGS,
     "mappedFileSizeCommitLog": str(1 << 20),
@@ -46,7 +47,7 @@ MOVES = [
 
 @dataclass(frozen=True)
 class Written:
-    """A store that nobody has open, and what its broker said about it."""
+    """A closed store, and what its broker told about it."""
 
     store_dir: Path
     ports: tuple[int, int]
@@ -57,7 +58,7 @@ class Written:
 
 @dataclass(frozen=True)
 class Moved:
-    """That store, open in the other broker, which listens where the first did."""
+    """A written store, open in the other broker, which listens where the first did."""
 
     before: Written
     java: Witness
@@ -143,7 +144,7 @@ def moved(
         SYSTEMS[reader](work, SMALL_FILES, ports=before.ports) as cluster,
         Witness(cluster.namesrv_addr, work / "java") as java,
     ):
-        java.read_all(PLAIN, PLAIN_COUNT)  # the broker is ready, the nameserver may not know of its topics yet
+        java.read_all(PLAIN, PLAIN_COUNT)  # the broker is ready, but the nameserver may not know its topics yet
         yield Moved(before, java, is_clean=way == "stopped")
     shutil.rmtree(work / "store")
 
@@ -159,7 +160,7 @@ def test_every_message_is_served_with_equal_fields(moved: Moved, topic: str) -> 
 
 
 def test_what_was_sent_is_what_is_served(moved: Moved) -> None:
-    """The other comparison would not see what the first broker has changed already."""
+    """Compares with the sent messages, since the other test would miss a change that the first broker made."""
     stored = {int(m.user_properties["number"]): m for m in moved.java.read_all(PLAIN, PLAIN_COUNT)}
     assert len(stored) == PLAIN_COUNT
     for number, outgoing in enumerate(plain_messages()):
@@ -191,7 +192,7 @@ def test_places_are_found_by_time(moved: Moved) -> None:
 
 
 def test_the_group_goes_on_and_queues_grow_from_where_they_ended(moved: Moved) -> None:
-    """After a kill the group's last offsets may not have been stored: then it consumes some messages again."""
+    """After a kill the group's last offsets may be lost, and then it consumes some messages again."""
     if moved.is_clean:
         assert {q: p.committed_offset for q, p in moved.java.progress(GROUP, BATCHED).items()} == moved.before.committed
     ends = {q: end for q, (_, end) in places(moved.java, BATCHED).items()}

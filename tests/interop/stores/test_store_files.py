@@ -1,4 +1,4 @@
-"""A store directory moves between our broker's files and Apache's broker, in both directions, stopped or killed."""
+"""A store directory moves between our store code and Apache's broker, in both directions, stopped or killed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Records = dict[tuple[str, int], list[bytes]]
 
 
 class Peer:
-    """One connection to a broker, one request at a time."""
+    """A connection to a broker that sends one request at a time."""
 
     def __init__(self, address: str):
         host, port = address.split(":")
@@ -69,7 +69,7 @@ class Peer:
         return {(topic, queue): self._pull(topic, queue) for topic, count in TOPICS.items() for queue in range(count)}
 
     def wait_for(self, count: int) -> None:
-        """Returns when that many messages can be pulled: Apache's queues follow its log a little later."""
+        """Waits until that many messages can be pulled: Apache's queues follow its log a little later."""
         deadline = time.monotonic() + DISPATCH_TIMEOUT_S
         while self._count() < count:
             assert time.monotonic() < deadline, f"{self._count()} of {count} messages"
@@ -113,7 +113,7 @@ class Peer:
 
 
 def fill(directory: Path, *, close: bool) -> None:
-    """Enough for several files of each kind, written by us; without ``close`` the store is left as a kill leaves it."""
+    """Writes enough for several files of each kind with our store. Without ``close`` the store is left as by a kill."""
     live = directory if close else directory.with_name("live")
     store = MessageStore(live, SIZES)
     store.open()
@@ -138,7 +138,7 @@ def fill(directory: Path, *, close: bool) -> None:
 
 
 def read(directory: Path) -> tuple[Records, dict[str, list[int]]]:
-    """What our store serves and finds."""
+    """The records that our store serves, and the results of its lookups."""
     store = MessageStore(directory, SIZES)
     store.open()
     records: Records = {}
@@ -188,6 +188,6 @@ def test_apache_serves_our_store_and_we_serve_it_back(tmp_path: Path, state: str
 
 @pytest.fixture(autouse=True)
 def _no_rest(tmp_path: Path) -> Iterator[None]:
-    """Stores take 10 MB each, so they are not kept for the last three runs, as pytest would."""
+    """Stores take 10 MB each, so they are not kept for three more runs, as pytest would."""
     yield
     shutil.rmtree(tmp_path)

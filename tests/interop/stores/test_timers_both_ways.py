@@ -1,5 +1,5 @@
-"""A store with pending timer messages passes from Apache's broker to ours and back: what one took in, the other
-delivers once, except what was recalled."""
+"""A store with pending timer messages passes from Apache's broker to ours and back. Timers that one broker took in, the
+other delivers once, except the recalled ones."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ pytestmark = pytest.mark.interop
 WITH_RECALLS = {**SETTINGS, "recallMessageEnable": "true", "timerFlushIntervalMs": "1000"}
 TOPIC, COUNT = "MovedTimers", 200
 PENDING_S = 25
-"""Not due before the other broker runs, if the machine is not busy. On one that is, some are overdue then: they come at
-once, and each once as well. A test waits for them, so no longer than that."""
+"""Timers are due only when the other broker runs. On a busy machine some may be overdue by then; those come at once,
+each still once. A test waits for all timers, so the time is no longer than needed."""
 
 
 def send_timers(wire: Wire, due_ms: int) -> None:
@@ -58,7 +58,7 @@ def test_pending_timers_pass_to_the_other_broker(tmp_path: Path, writer: str, re
         servers.until(lambda: saved(first.store_dir).queue_offset >= COUNT)
         (message,) = decode_records_untrusted(pull(wire, TOPIC).body)
         out_ms = int(message.properties["TIMER_OUT_MS"])
-        # After a kill, the broker of the other kind delivers again what was delivered since the last checkpoint.
+        # After a kill, the broker of the other kind redelivers messages that were delivered after the last checkpoint.
         servers.until(lambda: saved(first.store_dir).read_time_ms > out_ms)
         first.stop() if end == "stopped" else first.kill()
     second = SYSTEMS[reader](tmp_path / "second", WITH_RECALLS, store_dir=first.store_dir, ports=first.ports)

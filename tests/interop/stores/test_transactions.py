@@ -1,5 +1,5 @@
-"""Transactions on both brokers, and a store with open transactions that changes hands: our producer, which leaves them
-open in the one broker, is asked about them by the other."""
+"""Transactions on both brokers, and a store with open transactions that changes hands: our producer leaves them open at
+one broker, and the other broker asks about them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SELDOM = {**SETTINGS, "transactionCheckInterval": "3600000"}
 
 
 class Listener:
-    """Says of each message what its body says: now, or when it is asked."""
+    """Decides each transaction by the message's body: at once, or when it is asked."""
 
     def __init__(self) -> None:
         self.checked: set[bytes] = set()
@@ -67,7 +67,7 @@ async def delivered(cluster: Cluster, count: int) -> list[ReceivedMessage]:
 
 
 async def asked_out(cluster: Cluster, listener: Listener, *bodies: bytes) -> None:
-    """Keeps a producer online until it was asked about these."""
+    """Keeps a producer online until it has been asked about these messages."""
     async with TransactionProducer(cluster.namesrv_addr, GROUP, listener, topics=[TOPIC]):
         with trio.fail_after(TIMEOUT_S):
             while not listener.checked >= set(bodies):
@@ -83,7 +83,7 @@ async def test_committed_rolled_back_and_asked_about(system: str, tmp_path: Path
         await asked_out(cluster, listener, b"commit when asked", b"roll back when asked")
         messages = await delivered(cluster, 2)
     bodies = [message.body for message in messages]
-    if system == "apache":  # asked again before its answer has come, a producer commits twice there
+    if system == "apache":  # if that broker asks again before the answer arrives, the producer commits twice
         bodies = list(dict.fromkeys(bodies))
     assert bodies == [b"commit", b"commit when asked"]
     assert all(message.tags == "Tag" and message.stored.sys_flag & 0xC == 0x8 for message in messages)
@@ -116,7 +116,7 @@ async def test_open_transactions_pass_from_broker_to_broker(
 
 
 async def _op_messages_written(cluster: Cluster) -> None:
-    """A kill loses op messages that are not written yet, and then Apache's broker asks once more."""
+    """Waits until op messages are written. A kill loses unwritten ones, and then Apache's broker asks once more."""
     queue = MessageQueue("RMQ_SYS_TRANS_OP_HALF_TOPIC", BROKER_NAME, 0)
     with AdminClient(cluster.namesrv_addr) as admin, trio.fail_after(TIMEOUT_S):
         while not admin.max_offset(cluster.broker_addr, queue.topic, 0):

@@ -1,8 +1,8 @@
-"""The calls that ``test_every_command`` makes with Apache's mqadmin and with ours, so that every command and every
-option of mqadmin's is tried on a real broker; ``tests/rmqadmin/test_registry.py`` holds that the list is whole.
+"""The calls that ``test_every_command`` makes with Apache's mqadmin and with ours, to try every command and option of
+mqadmin on a real broker. ``tests/rmqadmin/test_registry.py`` checks that the list is complete.
 
-Names in braces are filled in; ``{own}`` is another one for each of the two programs, for what can be done once. Calls
-of a part are made in their order.
+Names in braces are filled in. ``{own}`` differs between the two programs, for calls that work only once. The calls of a
+part are made in order.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ CALLS = {
         exportMetrics -c {cluster} -f {dir}
     """,
 }  # fmt: skip
-"""``guarded`` is a new cluster that keeps users. mqadmin 5.5.0 cannot export from one with static topics."""
+"""``guarded`` is a new cluster that keeps users. mqadmin 5.5.0 cannot export from a cluster with static topics."""
 
 MASKS = {
     "brokerStatus": r"(?m)(?<=:) .*$| *\d+\.\d+( \d+\.\d+)* *",
@@ -173,10 +173,10 @@ MASKS = {
     "statsAll": r"( +\d+(\.\d+)?)+ *",
     "updateStaticTopic": r"\d{13}",
 }
-"""What changes from one call to the next."""
+"""The parts of the output that change from one call to the next."""
 
 REFUSED = frozenset({"addBroker", "removeBroker", "queryMsgTraceById"})
-"""Both end with an error, and print nothing: there is no container here, and no trace."""
+"""Both programs fail and print nothing: there is no container here, and no trace."""
 
 _CONTROLLER = "needs a controller: tests/interop/sets/"
 _FILE = "reads files, and asks no broker"

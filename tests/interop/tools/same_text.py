@@ -1,4 +1,4 @@
-"""The calls of ``calls.py``, made by Apache's mqadmin and by ours in this process, one beside the other."""
+"""Makes the calls of ``calls.py`` with Apache's mqadmin and with ours, in this process, and compares the output."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Names = dict[str, str]
 
 
 def compare(part: str, names: Names, mqadmin: Mqadmin) -> None:
-    """``names``: what stands in braces. AssertionError with what one prints and the other does not."""
+    """``names`` fill the braces. AssertionError with the differences between the two outputs."""
     others: list[str] = []
     for words in words_of(part):
         told: list[list[str]] = []

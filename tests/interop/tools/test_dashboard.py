@@ -1,5 +1,5 @@
-"""The dashboard on real clusters: every screen opened by its keys, with a Java and a Python member in a group, a dead
-letter that a Java listener made, a permission changed and offsets moved."""
+"""The dashboard on real clusters. Its keys open every screen, for a group with a Java and a Python member and a dead
+letter from a Java listener. A permission is changed and offsets are moved."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MESSAGE_COUNT = len(MESSAGES) + 1
 
 @dataclass
 class Scene:
-    """``group`` has two members and has consumed all of ``topic``, except one message that is its dead letter; ``late``
+    """``group`` has two members and has consumed all of ``topic``, except one message that is its dead letter. ``late``
     is offline and has consumed one message of each queue."""
 
     cluster: Cluster
@@ -74,7 +74,7 @@ def scene(cluster: Cluster, _witnesses: Callable[[str], Witness], fresh: Callabl
 
 @pytest.fixture(autouse=True)
 def state_home(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Undo files go here."""
+    """Sets the place of undo files."""
     monkeypatch.setenv("XDG_STATE_HOME", str(cluster.work / "state"))
 
 
@@ -133,7 +133,7 @@ def test_cluster_topics_queues_and_messages(scene: Scene) -> None:
 def test_the_list_of_topics_is_sorted_filtered_and_copied_from(
     scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))  # order and filter are remembered there
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))  # order and filter are saved there
 
     async def test(driver: Driver) -> None:
         await at_row(driver, "t", scene.topic)
@@ -174,7 +174,7 @@ def test_a_broker_without_users_says_so(scene: Scene) -> None:
         if scene.cluster.name == "apache":
             await driver.until_shown("this broker", "no users", "no ACL")
         else:
-            await driver.until_shown("0 entries")  # it serves users, and there are none
+            await driver.until_shown("0 entries")  # it keeps users, but has none
         assert "again in" not in driver.text, "asking again would not help"
 
     scene.drive(test)
@@ -323,7 +323,7 @@ def test_a_group_and_which_client_has_which_queue(scene: Scene) -> None:
 
 
 def test_every_screen_can_be_read_at_every_size(scene: Scene) -> None:
-    """What its last line always has, enough contrast, and nothing that only a colour says."""
+    """Every screen has its fixed last line and enough contrast, and says nothing by color alone."""
     named = scene.group[:8], scene.topic[:8]  # ids and names may be shortened in the middle
 
     async def test(driver: Driver) -> None:
@@ -362,7 +362,7 @@ def test_every_screen_can_be_read_at_every_size(scene: Scene) -> None:
 
 
 async def looks(driver: Driver, *seen: str) -> None:
-    """At each size the texts are there, as soon as their answers are; then it is looked at."""
+    """At each size, waits for the texts, then checks the looks."""
     for size in SIZES:
         await driver.pilot.resize_terminal(*size)
         await driver.until_shown(*seen)

@@ -1,5 +1,5 @@
-"""What the dashboard does over time on real clusters: dead letters redriven, a rebalance told, an alert that begins and
-ends, a plot, commands, a recording that is looked at again. Users and ACL are in ``guarded/test_dashboard_access``."""
+"""The dashboard's work over time on real clusters: dead letters redriven, a rebalance shown, an alert that starts and
+ends, a plot, commands, and a replayed recording. Users and ACL are in ``guarded/test_dashboard_access``."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ pytestmark = pytest.mark.interop
 QUEUES = 4
 SIZE = (200, 40)
 AT_ONCE = -1
-"""The delay level that makes a dead letter of a message at its first failure."""
+"""The delay level that makes a message a dead letter at its first failure."""
 
 
 @dataclass
 class Work:
-    """``topic`` has one message a queue, of which ``group`` has consumed none."""
+    """``topic`` has one message a queue, none of which ``group`` has consumed."""
 
     cluster: Cluster
     admin: AdminClient
@@ -59,7 +59,7 @@ class Work:
             self.admin.update_consumer_offset(self.cluster.broker_addr, self.group, self.topic, queue_id, 1)
 
     def replay_ids(self) -> set[str]:
-        """Of the messages of the topic that were redriven."""
+        """The replay ids of the topic's redriven messages."""
         addr = self.cluster.broker_addr
         pulled = [self.admin.pull_message(addr, self.queue(at), 1, max_count=8) for at in range(QUEUES)]
         found = [one.properties[REPLAY_ID] for each in pulled for one in each.messages]
@@ -197,7 +197,7 @@ def test_a_recording_shows_what_was_there(work: Work, tmp_path: Path) -> None:
         await driver.until_shown("4 queues, lag 4")
         brokers_s = sampler.brokers_s
         await driver.press("h")
-        await driver.until(lambda: sampler.brokers_s > brokers_s)  # the step is whole
+        await driver.until(lambda: sampler.brokers_s > brokers_s)  # the step is complete
 
     drive(make, seen, size=SIZE, recording=writer)
     writer.close()

@@ -1,5 +1,5 @@
-"""Forms of the dashboard on real clusters: a topic and a group made, changed and deleted, a property changed, one queue
-of a group moved."""
+"""The dashboard's forms on real clusters: a topic and a group are created, changed and deleted, a property is changed,
+and one queue of a group is moved."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SIZE = (120, 40)
 
 @pytest.fixture(autouse=True)
 def state_home(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Undo files go here."""
+    """Sets the place of undo files."""
     monkeypatch.setenv("XDG_STATE_HOME", str(cluster.work / "state"))
 
 

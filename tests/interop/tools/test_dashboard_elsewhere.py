@@ -1,4 +1,4 @@
-"""The dashboard as a program, where the clusters are: from one to another in one session, and in a browser."""
+"""The dashboard as a program on real clusters: switching clusters in one session, and in a browser."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def made_topic(cluster: Cluster, fresh: Callable[[str], str]) -> str:
 
 
 def test_in_a_browser(cluster: Cluster, tmp_path: Path, fresh: Callable[[str], str]) -> None:
-    """As a page asks, by HTTP and a websocket; Chromium itself looks at ours."""
+    """Speaks HTTP and a websocket as a page does. Chromium itself tests our cluster."""
     topic = made_topic(cluster, fresh)
 
     async def browse(served: Served) -> None:

@@ -1,5 +1,5 @@
-"""A broker is killed, and the name server is lost, while the dashboard is looked at: what it knew stays, with its age,
-sums say what they lack, and nothing becomes 0."""
+"""A broker is killed and the name server is lost while the dashboard is open. Known values stay, with their age, sums
+say what they lack, and nothing becomes 0."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SECOND = "broker-b"
 
 
 class Second:
-    """A broker beside that of the cluster, of the same kind."""
+    """A second broker in the cluster, of the same kind."""
 
     def __init__(self, cluster: Cluster, work: Path):
         self._server: ApacheBroker | Server
@@ -47,7 +47,7 @@ class Second:
             self._server.stop(signal.SIGKILL)
 
     def until_registered(self, admin: AdminClient) -> None:
-        """Apache's broker may do so only 10 s after its start, unless its permissions are set."""
+        """Apache's broker may register only 10 s after its start, unless its permissions are set."""
 
         def is_known() -> bool:
             admin.update_broker_config(self.addr, {"brokerPermission": "6"})

@@ -1,5 +1,5 @@
-"""Every command of mqadmin's with each of its options, by mqadmin and by ours, on a real broker and on ours: they print
-the same. What is called is in ``calls.py``."""
+"""Every mqadmin command with each of its options, run by mqadmin and by ours, on a real broker and on ours: both print
+the same. The calls are in ``calls.py``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def names(
     cluster: Cluster, mqadmin: Mqadmin, java: Witness, fresh: Callable[[str], str], tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Names:  # fmt: skip
-    """What stands in braces."""
+    """The names that replace the braces."""
     for kind in ("STATE", "CACHE", "CONFIG"):
         monkeypatch.setenv(f"XDG_{kind}_HOME", str(tmp_path / kind))
     monkeypatch.setenv("NAMESRV_ADDR", cluster.namesrv_addr)

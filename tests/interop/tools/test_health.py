@@ -1,4 +1,4 @@
-"""``doctor``, ``check`` and ``group lag`` on a real broker and on ours: the same states are found."""
+"""``doctor``, ``check`` and ``group lag`` on a real broker and on ours find the same states."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def admin(cluster: Cluster) -> Iterator[AdminClient]:
 
 @pytest.fixture
 def behind(cluster: Cluster, admin: AdminClient, fresh: Callable[[str], str]) -> tuple[str, str]:
-    """A group, and a topic in which five messages wait for it."""
+    """A group and a topic with five messages that it has not consumed."""
     group, topic = fresh("HealthGroup"), fresh("HealthTopic")
     admin.create_topic(cluster.broker_addr, TopicConfig(topic_name=topic, read_queue_nums=1, write_queue_nums=1))
     admin.create_group(cluster.broker_addr, SubscriptionGroupConfig(group_name=group))
@@ -71,7 +71,7 @@ def test_a_healthy_broker_is_told_to_be_so(cluster: Cluster, admin: AdminClient)
         assert found[check, broker]["severity"] == "ok", found[check, broker]
     assert found["flush", broker]["severity"] == "note"
     assert found["versions", CLUSTER_NAME]["what"] == "all its brokers are of version V5_5_0"
-    # Apache's broker listens on all addresses unless it is told not to; ours on loopback.
+    # Apache's broker listens on all addresses by default, ours on loopback.
     access = found["access", broker]
     assert access["severity"] == ("warning" if cluster.name == "apache" else "ok"), access
     (facts,) = read_facts(admin, None, with_tables=True).brokers

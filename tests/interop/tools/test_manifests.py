@@ -1,5 +1,5 @@
-"""``export``, ``diff`` and ``apply`` on a real broker and on ours: what is exported comes back unchanged, a second time
-there is nothing to do, and the undo file leads back."""
+"""``export``, ``diff`` and ``apply`` on a real broker and on ours: an export is applied unchanged, a second apply has
+nothing to do, and the undo file restores the former state."""
 
 from __future__ import annotations
 

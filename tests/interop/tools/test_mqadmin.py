@@ -1,4 +1,4 @@
-"""Apache's own mqadmin against the cluster: what operators type today, and what they read."""
+"""Apache's own mqadmin against the cluster: the commands that operators type, and the output that they read."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def rows(table: str) -> list[list[str]]:
 
 @pytest.fixture
 def topic(java: Witness, fresh: Callable[[str], str]) -> str:
-    """Two queues with three messages each, all of them in the index."""
+    """A topic of two queues with three messages each, all in the index."""
     name = java.create_topic(fresh("AdminTopic"), queues=2)
     java.send(name, MESSAGES)
     eventually(lambda: java.query_key(name, "KEY-5"), 1)
@@ -41,7 +41,7 @@ def topic(java: Witness, fresh: Callable[[str], str]) -> str:
 
 
 def test_a_static_topic_is_made_written_read_and_extended(mqadmin: Mqadmin, fresh: Callable[[str], str]) -> None:
-    """mqadmin's sender and reader are Java clients: they go by logical queues."""
+    """mqadmin's sender and reader are Java clients, which use logical queues."""
     topic = fresh("StaticTopic")
     for queue_count in (2, 3):
         mqadmin("updateStaticTopic", "-t", topic, "-qn", str(queue_count), "-b", BROKER_NAME)
@@ -125,7 +125,7 @@ def test_cluster_list_shows_the_living_broker(cluster: Cluster, mqadmin: Mqadmin
 
 
 def test_cluster_list_can_be_read_where_two_brokers_have_one_name_and_id(tmp_path: Path) -> None:
-    """Our nameserver tells of the other one in a member that Apache's clients do not know."""
+    """Our nameserver reports the displaced broker in a member that Apache's clients do not know."""
     with (
         servers.namesrv(tmp_path / "namesrv") as namesrv,
         servers.broker(tmp_path / "one", namesrv.namesrv_addr, BROKER_NAME) as one,
@@ -286,7 +286,8 @@ def test_a_sent_message_is_stored(mqadmin: Mqadmin, java: Witness, topic: str) -
 def test_offsets_of_an_offline_group_are_reset(
     cluster: Cluster, mqadmin: Mqadmin, java: Witness, topic: str, fresh: Callable[[str], str]
 ) -> None:
-    """To now, to a time before everything, and one queue to an offset. The broker keeps that for later members."""
+    """The resets go to now, to a time before all messages, and to an offset of one queue. The broker keeps them for
+    later members."""
     group = java.create_group(fresh("AdminGroup"))
     for queue_id in (0, 1):
         java.commit(group, topic, queue_id, 2)

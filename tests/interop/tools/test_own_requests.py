@@ -1,4 +1,4 @@
-"""What only rmqserver serves, asked of a real broker: refused in words, and nothing happens."""
+"""Requests that only rmqserver serves, sent to a real broker: it refuses them with a message, and nothing happens."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.interop
     ],
 )  # fmt: skip
 def test_a_broker_that_does_not_serve_tests_refuses(cluster: Cluster, words: str) -> None:
-    """Ours keeps its store here, and so refuses as well."""
+    """Our broker keeps its store here, so it refuses too."""
     with AdminClient(cluster.namesrv_addr) as admin:
         before = admin.topic_list()
         ran = rmqadmin(cluster, *words.split())

@@ -1,5 +1,5 @@
-"""Dead letters that a Java consumer made, sent again by ``dlq redrive``: what Java then gets, on a real broker and on
-ours."""
+"""``dlq redrive`` sends dead letters that a Java consumer made again, on a real broker and on ours, and Java gets
+them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LETTERS = [
     for number in range(COUNT)
 ]
 AT_ONCE = -1
-"""The delay level that makes a dead letter of a message at its first failure."""
+"""The delay level that makes a message a dead letter at its first failure."""
 
 
 def command(cluster: Cluster, ledger: Path, *words: str) -> list[str]:
@@ -35,7 +35,7 @@ def command(cluster: Cluster, ledger: Path, *words: str) -> list[str]:
 
 
 def redrive(cluster: Cluster, ledger: Path, *words: str) -> dict[str, Any]:
-    """The summary of a redrive that was executed."""
+    """The summary of an executed redrive."""
     done = subprocess.run(command(cluster, ledger, *words), capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     summary: dict[str, Any] = json.loads(done.stdout)["summary"]

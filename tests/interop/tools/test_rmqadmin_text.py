@@ -1,6 +1,6 @@
-"""``rmqadmin --output mqadmin`` beside Apache's own mqadmin, for the same calls to the same cluster: the same bytes.
+"""``rmqadmin --output mqadmin`` and Apache's own mqadmin print the same bytes for the same calls to the same cluster.
 
-What changes from one second to the next is masked. The commands that change something are asked one after the other.
+Parts that change from one second to the next are masked. Commands that change something run one after the other.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from ..witness import Witness, eventually
 pytestmark = pytest.mark.interop
 
 MESSAGES = [Outgoing(body=b"%d" % at, tags="TagA", keys=f"KEY-{at}", queue_id=at % 2) for at in range(6)]
-# With the blanks around: a rate that grows a digit between two calls takes one of them.
+# Includes the blanks around: a rate that grows by a digit between two calls takes one of them.
 RATES = r" *\d+\.\d+( \d+\.\d+)* *"
-# Also masked: how far a broker's timers are behind, which changes between 0 and 1 s from one call to the next.
+# Also masks how far a broker's timers lag, which varies between 0 and 1 s from call to call.
 TIMERS_BEHIND = r"\d+-\d+(?=\()"
-# With the blank before: a size as "1.5 KiB" is a rate from there on, and would be masked without its unit.
+# Includes the blank before: without it a size like "1.5 KiB" would match as a rate and lose its unit.
 COUNTERS = rf"(?m)(?<=:) .*$|{RATES}"
 NUMBERS = r"( +\d+(\.\d+)?)+ *"
 CLIENT_COUNTERS = rf" *{RATES}|(?<=Timestamp=)\d{{17}}|(?<=consumeTimestamp).*|: \d{{13}}\n"
@@ -44,7 +44,7 @@ def rmqadmin(cluster: Cluster, *args: str) -> str:
 
 @pytest.fixture
 def same(cluster: Cluster, mqadmin: Mqadmin) -> Callable[..., None]:
-    """``same("topicList")``: both say the same, once ``mask`` is taken out."""
+    """``same("topicList")``: both print the same, once ``mask`` is replaced."""
 
     def check(*args: str, mask: str = r"\Z.") -> None:
         theirs, ours = mqadmin(*args), rmqadmin(cluster, *args)
@@ -55,7 +55,7 @@ def same(cluster: Cluster, mqadmin: Mqadmin) -> Callable[..., None]:
 
 @pytest.fixture
 def topic(java: Witness, fresh: Callable[[str], str]) -> str:
-    """Two queues with three messages each, all of them in the index."""
+    """A topic of two queues with three messages each, all in the index."""
     name = java.create_topic(fresh("TextTopic"), queues=2)
     java.send(name, MESSAGES)
     for message in MESSAGES[-2:]:
@@ -105,10 +105,10 @@ def test_offsets_changed(same: Callable[..., None], cluster: Cluster, topic: str
     same("resetOffsetByTime", "-g", group, "-t", topic, "-s", "2026-01-01#00:00:00:000")
     same("resetOffsetByTime", "-g", group, "-t", topic, "-s", "-1", "-b", cluster.broker_addr, "-q", "0", "-o", "1")
     same("consumerProgress", "-g", group, "-t", topic)
-    group = fresh("TextGroup")  # without resets that wait for a member: what is written then does not count
+    group = fresh("TextGroup")  # one without resets that wait for a member, during which written offsets do not count
     same("updateSubGroup", "-c", CLUSTER_NAME, "-g", group)
     old_reset = ("resetOffsetByTimeOld", "-g", group, "-t", topic, "-s", "-1")
-    rmqadmin(cluster, *old_reset)  # both then find the same offsets
+    rmqadmin(cluster, *old_reset)  # so that both find the same offsets
     for force in ("false", "true"):
         same(*old_reset, "-f", force)
     same("DecodeMessageId", "-i", "7F000001000018B4AAC20000000A0000")
@@ -129,7 +129,7 @@ def test_configurations(
 
 
 def test_permissions(same: Callable[..., None], cluster: Cluster, topic: str) -> None:
-    same("updateTopicPerm", "-b", cluster.broker_addr, "-t", topic, "-p", "6")  # no change, for either
+    same("updateTopicPerm", "-b", cluster.broker_addr, "-t", topic, "-p", "6")  # changes nothing for either
     for perm in ("4", "6"):
         same("updateTopicPerm", "-c", CLUSTER_NAME, "-t", topic, "-p", perm, mask="from [46] to")
     same("topicClusterList", "-t", topic)
@@ -182,13 +182,13 @@ def test_messages_consumed(same: Callable[..., None], topic: str) -> None:
 
 
 def test_statistics(same: Callable[..., None], topic: str) -> None:
-    # A broker counts the messages of a day in steps, and other tests' topics are shown as well.
+    # A broker updates the counts of a day in steps, and other tests' topics are in the output too.
     same("statsAll", "-t", topic, mask=NUMBERS)
     same("statsAll", mask=NUMBERS)
 
 
 def test_producers(same: Callable[..., None], cluster: Cluster, topic: str, fresh: Callable[[str], str]) -> None:
-    """A group of one client, because mqadmin shows several in random order."""
+    """Uses a group of one client, because mqadmin prints several in random order."""
     group = fresh("TextProducers")
     beat = Heartbeat(client_id=f"client@{group}", producer_data_set=[ProducerData(group_name=group)])
     with Wire(cluster.broker_addr) as wire:
@@ -216,8 +216,8 @@ def test_what_consumers_say(
     client_id = rmqadmin(cluster, "consumerConnection", "-g", group).splitlines()[1].split()[0]
     one = ("consumerStatus", "-g", group, "-i", client_id)
     ours = theirs = ""
-    for _ in range(2):  # the first pull of the retry queue may end between two questions: its offset is known then
-        told, _ = mqadmin.run(*one)  # holds a property called ...WhenException, which a call takes for an error
+    for _ in range(2):  # the retry queue's first pull may end between two calls, and then its offset is known
+        told, _ = mqadmin.run(*one)  # holds a property named ...WhenException, which ``mqadmin()`` takes for an error
         ours, theirs = (re.sub(CLIENT_COUNTERS, "#", text) for text in (rmqadmin(cluster, *one), told))
         if ours == theirs:
             break

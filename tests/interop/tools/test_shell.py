@@ -1,4 +1,4 @@
-"""``rmqadmin shell`` on both systems: lines over connections that stay, and names of the live cluster."""
+"""``rmqadmin shell`` on both systems: its lines share connections, and it knows the names of the live cluster."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Two clients that took one id, as two processes in containers with one host name and process id 1 do: which of them a
-broker takes for a member, lists and tells."""
+"""Two clients with the same id, as in two containers with one host name and process id 1: which of them a broker counts
+as a member, lists and notifies."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def heartbeat(wire: Wire, group: str, client_id: str) -> None:
 
 
 def ok(wire: Wire, code: int, fields: dict[str, str] | None = None, body: bytes = b"") -> Command:
-    """The answer; what the broker tells meanwhile is passed over by ``ask``."""
+    """The answer to a request, which must succeed. ``ask`` skips what the broker sends in between."""
     answer = wire.ask(code, fields, body)
     assert answer.code == 0, answer.remark
     return answer
 
 
 def producers(wire: Wire, group: str) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
-    """Ids and addresses by group (204) and in the table of all (328)."""
+    """Ids and addresses, by group (204) and from the table of all groups (328)."""
     of_group = ok(wire, RequestCode.GET_PRODUCER_CONNECTION_LIST, {"producerGroup": group})
     connections = fastjson.loads_untrusted(of_group.body, ProducerConnection).connection_set
     table = fastjson.loads_untrusted(ok(wire, RequestCode.GET_ALL_PRODUCER_INFO).body, ProducerTable).data
@@ -56,7 +56,7 @@ def producers(wire: Wire, group: str) -> tuple[set[tuple[str, str]], set[tuple[s
 
 
 def consumers(wire: Wire, group: str) -> tuple[list[str], set[tuple[str, str]]]:
-    """Ids for the sharing of queues (38), ids and addresses for tools (203)."""
+    """Ids for allocation (38), and ids with addresses for tools (203)."""
     ids = ok(wire, RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": group})
     shown = ok(wire, RequestCode.GET_CONSUMER_CONNECTION_LIST, {"consumerGroup": group})
     connections = fastjson.loads_untrusted(shown.body, ConsumerConnection).connection_set
@@ -74,11 +74,11 @@ def test_clients_with_one_id(cluster: Cluster, fresh: Callable[[str], str]) -> N
         both = {("twin", one.address), ("twin", two.address)}
         assert producers(asker, group) == (both, both)
         assert consumers(asker, group) == (["twin", "twin"], both)
-        # Another id on a connection: the consumer changes its name, the producer keeps its first one.
+        # A connection sends another id: its consumer is renamed, but its producer keeps the first id.
         heartbeat(two, group, "renamed")
         assert producers(asker, group) == (both, both)
         assert consumers(asker, group) == (["renamed", "twin"], {("twin", one.address), ("renamed", two.address)})
-        # The connection that says that it leaves is the one that leaves, whatever id it gives.
+        # An unregistration removes the connection that sends it, whichever id it gives.
         leaving = {"clientID": "twin", "producerGroup": group, "consumerGroup": group}
         ok(two, RequestCode.UNREGISTER_CLIENT, leaving)
         left = {("twin", one.address)}
