@@ -14,7 +14,7 @@ POLL_S = 0.005
 
 
 class Collector:
-    """A listener that keeps what it gets, and says SUCCESS or what ``say`` does."""
+    """A listener that keeps its messages and returns SUCCESS, or what ``say`` returns."""
 
     def __init__(self, say: Callable[[ReceivedMessage], ConsumeStatus] = lambda message: SUCCESS):
         self.say = say

@@ -1,4 +1,4 @@
-"""A name server and a broker with one queue of one topic, in memory, that tests can make misbehave."""
+"""An in-memory name server and broker with one queue of one topic, which tests can make misbehave."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def record(queue_offset: int, body: bytes, tags: str = "A") -> StoredMessage:
 
 
 class FakeBroker:
-    """``override`` sees every request to the broker first; if it returns something, that is the answer. Pulls that find
-    nothing are held until there is something."""
+    """``override`` sees every request to the broker first; a result other than None is sent as the answer. Pulls that
+    find nothing are held until messages arrive."""
 
     def __init__(self) -> None:
         self.messages: list[StoredMessage] = []
@@ -78,7 +78,7 @@ class FakeBroker:
         self.broker.hang_up()
 
     def store(self, *bodies: bytes, tags: str = "A") -> None:
-        """Stores new messages and answers the pulls that are held for them."""
+        """Stores new messages and answers the held pulls."""
         with self._lock:
             for body in bodies:
                 self.messages.append(record(len(self.messages), body, tags))
@@ -126,7 +126,7 @@ class FakeBroker:
         return request.ext["topic"].startswith(RETRY_PREFIX)
 
     def _pull(self, request: Command) -> Command | None:
-        """The answer, now or when there are messages; None while the pull is held."""
+        """The answer, if there are messages; otherwise holds the pull and returns None."""
         header = from_ext(request.ext, PullHeader)
         found = self.messages[header.queue_offset : header.queue_offset + PULL_BATCH]
         if not found and header.queue_offset <= len(self.messages):

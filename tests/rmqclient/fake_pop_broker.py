@@ -1,4 +1,5 @@
-"""A name server and a broker in memory. Pops get what a test has put there; what clients say about it is kept."""
+"""An in-memory name server and broker. Pops get the messages that a test has stored, and what clients report about them
+is kept."""
 
 from __future__ import annotations
 
@@ -37,8 +38,9 @@ RETRY_MAX_TIMES = 4
 
 
 class FakePopBroker:
-    """``override`` sees every request to the broker first; what it returns other than None is the answer. A pop for
-    which there is nothing is held until there is. ``acked`` holds queue offset and pop time of each."""
+    """``override`` sees every request to the broker first; a result other than None is sent as the answer. A pop that
+    finds nothing is held until messages arrive. ``acked`` holds the queue offset and pop time of each acknowledged
+    message."""
 
     def __init__(self, mode: str = "POP") -> None:
         self.mode = mode
@@ -62,7 +64,7 @@ class FakePopBroker:
         self.broker.hang_up()
 
     def store(self, *bodies: bytes, tags: str = "A", reconsume_times: int = 0) -> None:
-        """New messages; answers the pops that are held for them."""
+        """Stores new messages and answers the held pops."""
         with self._lock:
             for body in bodies:
                 stored = record(self._stored, body, tags)
@@ -91,7 +93,7 @@ class FakePopBroker:
             return self.reply(request) if overridden is None else overridden
 
     def reply(self, request: Command) -> Command | None:
-        """What a broker says."""
+        """The answer of a broker without faults."""
         with self._lock:
             match request.code:
                 case RequestCode.QUERY_ASSIGNMENT:
@@ -127,7 +129,7 @@ class FakePopBroker:
             return answer(request)
 
     def _pop(self, request: Command) -> Command | None:
-        """The answer, now or when there are messages; None while the pop is held."""
+        """The answer, if there are messages; otherwise holds the pop and returns None."""
         header = from_ext(request.ext, PopHeader)
         with self._lock:
             found, self.ready = self.ready[: header.max_msg_nums], self.ready[header.max_msg_nums :]

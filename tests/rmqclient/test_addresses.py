@@ -10,7 +10,7 @@ from rmqproto.errors import UsageError
 
 def test_several_addresses_are_joined_by_semicolons() -> None:
     assert parse_addresses(" a:1; b:2 ;") == ["a:1", "b:2"]
-    assert parse_addresses("http://a:1;http://b:2") == ["a:1", "b:2"]  # as Apache's clients take it
+    assert parse_addresses("http://a:1;http://b:2") == ["a:1", "b:2"]  # the form of Apache's clients
 
 
 def test_an_ipv6_host_stands_in_brackets() -> None:

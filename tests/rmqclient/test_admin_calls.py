@@ -1,4 +1,5 @@
-"""The admin client: which server is asked, what is refused before any is asked, and what the requests hold."""
+"""The admin client: which server it asks, which calls it refuses before asking any, and the contents of its
+requests."""
 
 from __future__ import annotations
 
@@ -47,7 +48,7 @@ def test_a_refusal_is_an_answer_and_asks_nobody_else() -> None:
 
 
 def test_a_read_only_client_sends_nothing_that_could_change_something() -> None:
-    """The guard is below the dashboard: it stops a key pressed by mistake, even if the screen forgot to."""
+    """The guard is below the dashboard: it stops a key pressed by mistake, even if a screen forgets to."""
     with Peer(lambda request: answer(request)) as peer, AdminClient(peer.address, read_only=True) as admin:
         changing = [
             lambda: admin.delete_topic_in_broker(peer.address, "T"),
@@ -121,7 +122,7 @@ def test_an_answer_without_its_body_is_no_empty_result() -> None:
 
 
 class PagedTopics:
-    """A broker that hands out its topics two at a time, and changes them once in between."""
+    """A broker that returns its topics two at a time, and changes them once in between."""
 
     def __init__(self, names: list[str], *, changes_at: int | None):
         self.names = names
@@ -151,7 +152,7 @@ def test_tables_are_read_to_their_last_page(count: int) -> None:
 
 
 def test_a_table_that_changes_while_it_is_read_is_read_again() -> None:
-    """Pages of two versions together would show a deleted topic, or miss a new one."""
+    """Mixed pages of two versions would show a deleted topic or miss a new one."""
     with Peer(PagedTopics(["T0", "T1", "T2", "T3", "T4"], changes_at=4)) as peer, AdminClient(peer.address) as admin:
         assert list(admin.all_topics(peer.address).topic_config_table) == ["New", "T1", "T2", "T3", "T4"]
 

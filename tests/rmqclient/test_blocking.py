@@ -1,4 +1,4 @@
-"""The blocking client against a peer that does what real servers do on bad days."""
+"""The blocking client against a peer that behaves like real servers on bad days."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ def echo(request: Command) -> Command:
 
 
 def test_a_request_of_the_server_with_our_opaque_is_not_taken_for_the_answer() -> None:
-    """Brokers number their own requests from 0 as well: if opaque alone decided, a push would answer a query."""
+    """Brokers number their own requests from 0 too. If only the opaque counted, a broker's request would pass as an
+    answer."""
 
     def ask_back(request: Command) -> list[Command]:
         return [Command(code=307, opaque=request.opaque, body=b"push"), answer(request, body=b"answer")]
@@ -52,7 +53,7 @@ def test_a_answer_that_comes_too_late_is_not_given_to_the_next_request() -> None
 
 
 def test_a_connection_that_the_server_closed_while_idle_is_made_again() -> None:
-    """Servers close what is idle for 120 s; the first request after that must not fail."""
+    """Servers close connections that are idle for 120 s. The next request must not fail."""
     with Peer(echo) as peer, BlockingClient() as client:
         client.request(peer.address, CODE)
         peer.hang_up()
@@ -61,7 +62,7 @@ def test_a_connection_that_the_server_closed_while_idle_is_made_again() -> None:
 
 
 def test_a_request_is_never_sent_twice() -> None:
-    """The server may have carried it out before it went away."""
+    """The server may have carried out the request before the connection broke."""
     with Peer(lambda request: CLOSE) as peer, BlockingClient() as client:
         with pytest.raises(ConnectError) as caught:
             client.request(peer.address, RequestCode.DELETE_TOPIC_IN_BROKER)
@@ -95,7 +96,8 @@ def test_another_kind_of_server_is_named_as_such(garbage: bytes) -> None:
 
 
 def test_a_time_out_says_whether_anything_ever_came_from_there() -> None:
-    """An HTTP server that waits for the end of a line, or one that wants TLS, takes the connection and is silent."""
+    """An HTTP server that waits for the end of a line, or a server that expects TLS, accepts the connection and is
+    silent."""
     with Peer(lambda request: echo(request) if request.body else None) as peer, BlockingClient() as client:
         with pytest.raises(RequestTimeoutError) as silent:
             client.request(peer.address, CODE, timeout_s=SOON_S)
@@ -164,7 +166,7 @@ def waiting(client: BlockingClient, address: str) -> tuple[threading.Thread, lis
 
 @pytest.mark.parametrize("end", [BlockingClient.cancel, BlockingClient.close])
 def test_whoever_waits_can_be_woken(end: Callable[[BlockingClient], None]) -> None:
-    """The dashboard leaves a screen while a thread of it waits for a broker that hangs."""
+    """The dashboard may leave a screen while its thread waits for a hanging broker."""
     with Peer(lambda request: None) as peer, BlockingClient() as client:
         thread, caught = waiting(client, peer.address)
         peer.wait_for(lambda: bool(peer.requests))
@@ -184,7 +186,7 @@ def test_a_client_whose_requests_were_cancelled_is_still_of_use() -> None:
 
 
 def test_a_connection_on_which_nobody_waits_stays_when_others_are_woken() -> None:
-    """A shell keeps the connections of a dashboard that was closed."""
+    """A shell keeps the connections of a closed dashboard."""
     with Peer(echo) as peer, BlockingClient() as client:
         for _ in range(2):
             assert client.request(peer.address, CODE, body=b"x").body == b"x"
@@ -203,6 +205,6 @@ def test_waiting_for_another_threads_request_counts_against_the_time() -> None:
 
 
 def test_the_blocking_client_loads_no_event_loop() -> None:
-    """trio costs a command more than a tenth of a second."""
+    """Loading trio would cost a command more than a tenth of a second."""
     script = "import sys, rmqclient.admin; sys.exit(bool({'trio', 'asyncio', 'ssl'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

@@ -1,4 +1,4 @@
-"""Broadcasting, on our own server: every message to every member, whose offsets are its own."""
+"""Broadcasting, on our own server: every member gets every message and keeps its own offsets."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ async def test_a_member_that_comes_back_goes_on_where_it_was(
 async def test_offsets_that_cannot_be_read_are_said_at_the_start(
     server: Server, fresh: Callable[[str], str], tmp_path: Path
 ) -> None:
-    """If they were ignored, every message would come again, or none of the last hours."""
+    """If the damage were ignored, every message would come again, or the messages of the last hours would be lost."""
     topic, group = fresh("BroadcastTopic"), fresh("BroadcastGroup")
     create_topic(server, topic, 1)
     async with broadcast(server, group, topic, Collector(), tmp_path, "member") as consumer:

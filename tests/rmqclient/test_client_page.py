@@ -1,4 +1,4 @@
-"""Every program of docs/client.md runs, and prints what the page says."""
+"""Every program in docs/client.md runs and prints what the page says."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ QUICK_COUNT = 8
 
 @pytest.fixture(scope="module")
 def page_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """One server for the whole page: its first program makes topics that others use."""
+    """One server for the whole page: its first program creates topics that others use."""
     switched_on = ("recallMessageEnable", "enablePropertyFilter", "enableLmq", "enableMultiDispatch")
     settings = [part for name in switched_on for part in ("--set", f"{name}=true")]
     with servers.standalone(tmp_path_factory.mktemp("page"), *settings) as running:

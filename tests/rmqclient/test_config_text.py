@@ -11,7 +11,7 @@ from rmqproto.java import java_properties
 
 @given(st.dictionaries(st.text(min_size=1), st.text()))
 def test_values_arrive_as_given(values: dict[str, str]) -> None:
-    """A Windows path or a message delay table must not lose backslashes or blanks on the way."""
+    """A Windows path or a message delay table must keep its backslashes and blanks."""
     sent = config_request(values)
     assert sent.isascii()
     assert java_properties.parse_untrusted(sent) == values

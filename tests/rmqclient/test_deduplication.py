@@ -1,4 +1,4 @@
-"""Messages that were consumed before are passed over, wherever they come from."""
+"""Messages that were already consumed are skipped, wherever they come from."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def test_by_key_two_sends_are_one_and_without_keys_each_is_its_own(tmp_pat
 
 
 async def test_a_second_copy_waits_for_the_first(tmp_path: Path) -> None:
-    """If it were passed over at once, the message would be lost if the first copy failed."""
+    """If the second copy were skipped at once and the first then failed, the message would be lost."""
     go, begun = trio.Event(), trio.Event()
     answers: list[ConsumeStatus] = []
 

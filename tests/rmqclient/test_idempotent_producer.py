@@ -1,5 +1,5 @@
-"""An idempotent producer: whatever is lost on the way, what it said to be stored is there once, and where it said; and
-nothing that it gave up is there twice."""
+"""An idempotent producer over a lossy wire: each acknowledged message is stored once, where the producer said, and each
+given-up message at most once."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ TIMEOUT_S = 20.0
 
 
 class LossyProducer(Producer):
-    """Its sends go to a table in this process, over a wire that loses requests and answers, delays both, and hands a
-    request on a second time later. ``stored``: what is in the queue."""
+    """A producer whose sends go to a table in this process. The wire loses requests and answers, delays both, and may
+    deliver a request later. ``stored`` holds the contents of the queue."""
 
     def __init__(self, seed: int, loss_percent: int, *, forgets: bool = False):
         super().__init__("127.0.0.1:1", "group", idempotent=True)
@@ -185,7 +185,7 @@ async def test_what_a_number_cannot_be_for() -> None:
 
 
 def test_a_broker_that_is_killed_while_many_sends_are_under_way_has_each_once(tmp_path: Path) -> None:
-    """Its log was written and not synced, and says all."""
+    """The broker's log was written but not synced, and tells everything."""
     sent = Sent()
     args = ("--port", str(free_ports()[1]), "--flush", "async")
 

@@ -1,4 +1,4 @@
-"""What comes out of ``async with`` around a client."""
+"""The outcome of ``async with`` around a client."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def fail() -> None:
 
 
 async def test_leaving_comes_before_the_background_ends() -> None:
-    """A consumer commits its offsets over connections that must still be there."""
+    """A consumer commits its offsets over connections that must still be open."""
     async with Sample() as sample:
         await trio.lowlevel.checkpoint()
     assert sample.events == ["left", "background ended"]
@@ -65,7 +65,7 @@ async def test_what_the_start_raises_comes_out_as_it_is() -> None:
 
 
 async def test_a_background_task_that_fails_ends_the_body() -> None:
-    """A client that is dead inside must not look alive."""
+    """A client whose background task has died must not look alive."""
     sample = Sample(background=fail)
     with pytest.RaisesGroup(ValueError, flatten_subgroups=True):
         async with sample:

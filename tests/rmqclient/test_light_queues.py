@@ -1,4 +1,4 @@
-"""Light queues in our client: a message that names them is read from each, at its offset there."""
+"""Light queues in our client: a message that names several is read from each, at its offset there."""
 
 from __future__ import annotations
 

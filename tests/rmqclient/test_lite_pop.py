@@ -1,4 +1,4 @@
-"""What the answer to a pop of lite topics means, in our broker's words and in Apache's."""
+"""The meaning of an answer to a pop of lite topics, in our broker's form and in Apache's."""
 
 from __future__ import annotations
 

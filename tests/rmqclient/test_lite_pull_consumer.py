@@ -1,4 +1,4 @@
-"""A lite pull consumer on our own server: queues by hand or by share, and offsets as the application says."""
+"""A lite pull consumer on our own server: queues are assigned or shared, and the application chooses offsets."""
 
 from __future__ import annotations
 
@@ -71,14 +71,14 @@ async def test_assigned_queues_are_read_wherever_one_seeks(server: Server, fresh
 
 
 async def test_one_may_seek_before_it_is_known_where_the_group_is(server: Server, fresh: Callable[[str], str]) -> None:
-    """The answer of the broker, which comes later, must not win over the application's word."""
+    """The broker's answer comes later, and must not override the application's seek."""
     topic = fresh("LiteTopic")
     create_topic(server, topic, 1)
     await send(server, fresh("Producer"), topic, range(5))
     queue = MessageQueue(topic, "broker-a", 0)
     async with lite(server, fresh("LiteGroup")) as consumer:
         await consumer.assign([queue])
-        await trio.lowlevel.checkpoint()  # its task has asked
+        await trio.lowlevel.checkpoint()  # its task has asked the broker
         consumer.seek(queue, 3)
         assert await poll_all(consumer, 2) == [3, 4]
 
@@ -107,8 +107,7 @@ async def test_what_was_committed_is_where_the_next_one_begins(server: Server, f
 async def test_only_what_a_later_poll_has_said_to_be_done_is_committed_by_itself(
     server: Server, fresh: Callable[[str], str]
 ) -> None:
-    """The body may have failed with the messages of the last poll: if they were committed at the end, they would be
-    lost."""
+    """The body may have failed on the messages of the last poll, so committing them at the end would lose them."""
     topic, group = fresh("LiteTopic"), fresh("LiteGroup")
     create_topic(server, topic, 1)
     await send(server, fresh("Producer"), topic, range(10))
@@ -122,7 +121,7 @@ async def test_only_what_a_later_poll_has_said_to_be_done_is_committed_by_itself
 
 
 async def test_a_broker_that_is_down_keeps_back_no_offsets_of_another() -> None:
-    """The one that is down comes first."""
+    """The broker that is down is tried first."""
     down, up = MessageQueue("T", "broker-0", 0), MessageQueue("T", BROKER, 0)
     with FakeBroker() as fake, socket.create_server(("127.0.0.1", 0)) as nobody:
         nobody_addr = f"127.0.0.1:{nobody.getsockname()[1]}"

@@ -1,4 +1,5 @@
-"""A consumer of lite topics on our own broker: order in each, failures, members, and what a producer sends to them."""
+"""A consumer of lite topics on our own broker: order in each lite topic, failures, members, and producers that send to
+them."""
 
 from __future__ import annotations
 
@@ -54,7 +55,7 @@ def consuming(
 
 
 async def test_each_lite_topic_is_consumed_in_order(server: Server, parent: str, group: str) -> None:
-    """Those that are subscribed to, and no others; a new one as soon as it is."""
+    """It consumes the subscribed lite topics and no others; a new one as soon as it is subscribed."""
     numbers = " ".join(map(str, range(50)))
     await send(server, parent, a=numbers, b="0 1", not_ours="0")
     listener = ByLiteTopic()
@@ -94,11 +95,11 @@ async def test_a_message_that_fails_comes_again_before_the_next(server: Server, 
     )
 
 
-@pytest.mark.slow  # a broker looks once a second whether a lite topic is free
+@pytest.mark.slow  # a broker checks once a second whether a lite topic is free
 async def test_what_is_acknowledged_does_not_come_again_with_what_is_suspended(
     server: Server, parent: str, group: str
 ) -> None:
-    """A broker that is slow with acknowledgements is not asked to free the lite topic before it has them."""
+    """If a broker is slow with acknowledgements, it is asked to free the lite topic only once it has them."""
     told: list[bytes] = []
 
     def say(message: ReceivedMessage) -> ConsumeStatus | None:
@@ -149,7 +150,7 @@ async def test_where_a_subscription_begins(server: Server, parent: str, group: s
 async def test_an_exclusive_lite_topic_moves_to_who_asks_last(
     server: Server, parent: str, fresh: Callable[[str], str]
 ) -> None:
-    """What the member before has not begun with goes to the new one at once."""
+    """Messages that the former member has not begun go to the new one at once."""
     exclusive = create_group(server, parent, fresh("Exclusive"), sub_model="Exclusive")
     begun = trio.Event()
     done: list[bytes] = []

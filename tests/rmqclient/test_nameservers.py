@@ -1,4 +1,4 @@
-"""Clients that are given several nameservers, the first of which is down."""
+"""Clients that know several nameservers, the first of which is down."""
 
 from __future__ import annotations
 

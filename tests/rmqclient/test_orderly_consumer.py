@@ -1,4 +1,4 @@
-"""Consuming in order, on our own server: one message of a queue at a time, whichever member has the queue."""
+"""Orderly consuming, on our own server: one message of a queue at a time, whichever member owns the queue."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ async def test_members_come_and_go_and_no_queue_has_two_at_once(server: Server, 
             nursery.start_soon(send_all, server, topic, fresh("Producer"), range(count // 2), queue_count)
             async with orderly(server, group, topic, listener_of("two")) as two:
                 await until(lambda: len(one.assignment) == len(two.assignment) == 2)
-                await until(lambda: consumed() >= count // 2)  # some by two, unless they came before its share did
+                await until(lambda: consumed() >= count // 2)  # some by two, unless they came before it got its share
                 nursery.start_soon(send_all, server, topic, fresh("Producer"), range(count // 2, count), queue_count)
                 await until(lambda: "two" in members)
         await until(lambda: len(one.assignment) == queue_count)
@@ -136,7 +136,7 @@ async def test_members_come_and_go_and_no_queue_has_two_at_once(server: Server, 
 
 
 async def test_who_is_asked_tells_since_when_its_queues_are_locked(server: Server, fresh: Callable[[str], str]) -> None:
-    """`consumerStatus` said of each queue of every consumer in order that it was not locked."""
+    """`consumerStatus` used to show every queue of every orderly consumer as not locked."""
     topic, group = fresh("OrderTopic"), fresh("OrderGroup")
     create_topic(server, topic, 2)
     began_ms = time.time_ns() // 1_000_000
@@ -154,7 +154,7 @@ async def test_who_is_asked_tells_since_when_its_queues_are_locked(server: Serve
 
 
 async def test_who_leaves_gives_its_locks_back(server: Server, fresh: Callable[[str], str]) -> None:
-    """Otherwise the next member would wait for a minute."""
+    """Otherwise the next member would wait a minute for the locks."""
     topic, group = fresh("OrderTopic"), fresh("OrderGroup")
     create_topic(server, topic, 2)
     async with orderly(server, group, topic, Collector()) as consumer:
@@ -165,7 +165,7 @@ async def test_who_leaves_gives_its_locks_back(server: Server, fresh: Callable[[
 
 
 async def locked_by(server: Server, group: str, client_id: str, queues: list[MessageQueue]) -> list[MessageQueue]:
-    """The locks that another client gets when it asks for them."""
+    """The locks that another client gets if it asks for these queues."""
     channels = Channels()
     async with trio.open_nursery() as nursery:
         await nursery.start(channels.run)

@@ -1,4 +1,4 @@
-"""A POP consumer against a scripted broker: what becomes of each message, whatever goes wrong."""
+"""A POP consumer against a scripted broker: the fate of each message, whatever goes wrong."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def test_a_broker_older_than_batches_gets_one_acknowledgement_after_the_ot
 
 
 async def test_an_acknowledgement_that_was_cut_off_is_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Left out, a message that was consumed would come again."""
+    """If it were not sent again, a consumed message would be redelivered."""
     monkeypatch.setattr("rmqclient.consuming.popping.acks.AGAIN_AFTER_S", 0.01)
     cut: list[int] = []
 
@@ -77,7 +77,7 @@ async def test_an_acknowledgement_that_was_cut_off_is_sent_again(monkeypatch: py
     [(LATER, 30_000, False), (later(2), 60_000, False), (suspend(0.5), 500, True), (later(99), 7_200_000, False)],
 )
 async def test_what_fails_is_hidden_for_a_while(status: ConsumeStatus, invisible_ms: int, is_suspended: bool) -> None:
-    """LATER waits longer each time: this message came again once before."""
+    """LATER waits longer after each delivery: this message was delivered once before."""
     with FakePopBroker() as fake:
         fake.store(b"0", reconsume_times=1)
         async with consumer(fake, Collector(lambda message: status)):
@@ -95,7 +95,8 @@ async def test_what_fails_is_hidden_for_a_while(status: ConsumeStatus, invisible
 async def test_what_failed_too_often_is_a_dead_letter(
     status: ConsumeStatus, reconsume_times: int, settings: dict[str, int]
 ) -> None:
-    """By the group's own limit, unless the consumer has one: Apache's broker hands a message out for ever."""
+    """The limit is the group's, unless the consumer has its own. Apache's broker alone would redeliver a message
+    forever."""
     with FakePopBroker() as fake:
         fake.store(b"0", reconsume_times=reconsume_times)
         async with consumer(fake, Collector(lambda message: status), **settings):
@@ -106,7 +107,7 @@ async def test_what_failed_too_often_is_a_dead_letter(
 
 
 async def test_a_limit_that_a_broker_did_not_tell_is_asked_for_again() -> None:
-    """One time-out, and for half a minute messages came more often than the group allows."""
+    """After one time-out, messages used to exceed the group's limit for half a minute."""
     refused: list[Command] = []
 
     def refuse_once(request: Command) -> Command | None:
@@ -134,7 +135,7 @@ async def test_a_suspended_message_is_never_too_old() -> None:
 
 
 async def test_a_message_stays_invisible_while_the_listener_has_it() -> None:
-    """And is acknowledged by the handle that counts then."""
+    """It is acknowledged with the latest handle."""
     with FakePopBroker() as fake:
         fake.store(b"0")
 
@@ -143,12 +144,13 @@ async def test_a_message_stays_invisible_while_the_listener_has_it() -> None:
 
         async with consumer(fake, slow, invisible_s=1):
             await until(lambda: bool(fake.acked))
-        assert fake.acked == [(0, POP_TIME_MS + len(fake.changes))]  # more than one on a slow machine
+        assert fake.acked == [(0, POP_TIME_MS + len(fake.changes))]  # on a slow machine it changes several times
         assert {change.invisible_time for change in fake.changes} == {1000}
 
 
 async def test_a_message_whose_handle_is_changing_is_acknowledged_by_the_new_one() -> None:
-    """The change acknowledges the old handle itself: by that one, the message would come again."""
+    """The change itself acknowledges the old handle. If the client acknowledged that one too, the message would come
+    again."""
     held: list[Command] = []
 
     def hold(request: Command) -> object:
@@ -166,7 +168,7 @@ async def test_a_message_whose_handle_is_changing_is_acknowledged_by_the_new_one
 
         async with consumer(fake, slow, invisible_s=1):
             await until(lambda: bool(held))
-            fake.store(b"1")  # comes behind the first in every respect
+            fake.store(b"1")  # follows the first in every respect
             await until(lambda: [offset for offset, _ in fake.acked] == [1])
             changed = {"popTime": str(POP_TIME_MS + 7), "invisibleTime": "1000", "reviveQid": "3"}
             fake.broker.push(answer(held[0], fields=changed))
@@ -175,7 +177,8 @@ async def test_a_message_whose_handle_is_changing_is_acknowledged_by_the_new_one
 
 
 async def test_what_is_not_done_when_the_consumer_leaves_is_given_back_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Others would wait for it until its time is over. What the listener has not begun with is not counted as tried."""
+    """Otherwise other members would wait until the invisible time ends. Messages that the listener has not begun do not
+    count as tried."""
     monkeypatch.setattr("rmqclient.pop_consumer.FINISH_TIMEOUT_S", 0.01)
     with FakePopBroker() as fake:
         fake.store(b"0", b"1", b"2")
@@ -194,7 +197,7 @@ async def test_what_is_not_done_when_the_consumer_leaves_is_given_back_at_once(m
 
 
 async def test_what_is_done_while_it_is_given_back_does_not_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It was consumed, and never acknowledged: the next member got it at once."""
+    """The message was consumed but never acknowledged, so the next member used to get it at once."""
     monkeypatch.setattr("rmqclient.pop_consumer.FINISH_TIMEOUT_S", 0.01)
     held: list[Command] = []
 
@@ -259,7 +262,7 @@ async def test_no_more_is_popped_than_may_be_in_flight() -> None:
 
 
 async def test_tags_with_one_hash_are_told_apart() -> None:
-    """The broker compares 32 bits: "Aa" and "BB" are one to it."""
+    """The broker compares 32-bit hashes, in which "Aa" and "BB" are equal."""
     with FakePopBroker() as fake:
         fake.store(b"foreign", tags="BB")
         fake.store(b"own", tags="Aa")
@@ -271,7 +274,7 @@ async def test_tags_with_one_hash_are_told_apart() -> None:
 
 
 async def test_a_broker_that_will_not_hold_pops_is_asked_again() -> None:
-    """One whose clock runs ahead of ours finds every pop too old, and says so at once."""
+    """A broker whose clock is ahead of ours finds every pop too old, and refuses to hold it."""
     with FakePopBroker() as fake:
         fake.override = lambda request: (
             answer(request, ResponseCode.POLLING_TIMEOUT) if request.code == RequestCode.POP_MESSAGE else None
@@ -281,7 +284,7 @@ async def test_a_broker_that_will_not_hold_pops_is_asked_again() -> None:
 
 
 async def test_a_group_that_pulls_the_topic_is_an_error_that_says_what_to_do() -> None:
-    """Popped and pulled at once, every message would be consumed twice."""
+    """If a topic were both popped and pulled, every message would be consumed twice."""
     with FakePopBroker("PULL") as fake:
         with pytest.raises(UsageError, match="group group pulls topic T") as caught:
             async with consumer(fake, Collector()):

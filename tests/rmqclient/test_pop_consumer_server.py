@@ -42,7 +42,7 @@ async def send(server: Server, topic: str, count: int = COUNT) -> list[bytes]:
 async def test_members_share_every_queue_and_each_message_goes_to_one(
     server: Server, fresh: Callable[[str], str]
 ) -> None:
-    """More members than queues: each has some of the messages."""
+    """There are more members than queues, and each gets some of the messages."""
     topic, group = fresh("PopTopic"), fresh("PopGroup")
     create_topic(server, topic, 1)
     collectors = [Collector() for _ in range(3)]
@@ -61,7 +61,7 @@ async def test_members_share_every_queue_and_each_message_goes_to_one(
 
 
 async def test_members_take_over_shares_of_queues(server: Server, fresh: Callable[[str], str]) -> None:
-    """Each shares its queues with one other; with two members, everybody pops from everywhere."""
+    """Each member shares its queues with one other. With two members, both pop from all queues."""
     topic, group = fresh("PopTopic"), fresh("PopGroup")
     create_topic(server, topic, 6)
 
@@ -119,7 +119,7 @@ async def test_what_failed_too_often_is_a_dead_letter_at_once(server: Server, fr
 async def test_what_failed_while_the_group_still_pulled_is_not_forgotten(
     server: Server, fresh: Callable[[str], str]
 ) -> None:
-    """It comes again over the plain retry topic, which is never popped."""
+    """The message comes again from the plain retry topic, which is never popped."""
     topic, group = fresh("PopTopic"), fresh("PopGroup")
     create_topic(server, topic, 1)
     await send(server, topic, 1)

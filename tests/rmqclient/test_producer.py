@@ -1,4 +1,4 @@
-"""Which queue a message goes to, what is tried again, and what stands in the request."""
+"""How a producer chooses queues, when it tries again, and the contents of its requests."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def stored(request: Command, code: int = 0, remark: str | None = None) -> Comman
 
 
 class Cluster:
-    """A name server and brokers, all scripted. The topics in ``topics`` exist; ``perm`` is theirs."""
+    """A name server and brokers, all scripted. The topics in ``topics`` exist and have the permission ``perm``."""
 
     def __init__(self, *brokers: Peer, topics: tuple[str, ...] = ("T",), queue_count: int = 2, perm: int = 6):
         self.brokers = brokers
@@ -179,7 +179,7 @@ async def test_a_refusal_that_will_not_pass_is_told_at_once(code: int) -> None:
 
 
 async def test_a_queue_that_was_asked_for_gets_one_attempt() -> None:
-    """In another queue, the message would be out of its order."""
+    """In another queue the message would be out of order."""
     with Cluster(broker(lambda request: answer(request, 2)), broker()) as cluster:
         async with cluster.producer() as producer:
             with pytest.raises(RefusedError):
@@ -192,7 +192,7 @@ async def test_a_queue_that_was_asked_for_gets_one_attempt() -> None:
     [(10, SendStatus.FLUSH_DISK_TIMEOUT), (12, SendStatus.FLUSH_SLAVE_TIMEOUT), (11, SendStatus.SLAVE_NOT_AVAILABLE)],
 )
 async def test_stored_with_a_broken_promise_is_stored(code: int, status: SendStatus) -> None:
-    """If it were sent again, the message would be there twice."""
+    """Sending it again would store the message twice."""
     with Cluster(broker(lambda request: stored(request, code))) as cluster:
         async with cluster.producer() as producer:
             assert (await producer.send(Message("T", b"x"))).status is status
@@ -201,7 +201,7 @@ async def test_stored_with_a_broken_promise_is_stored(code: int, status: SendSta
 
 @pytest.mark.parametrize("reply", [lambda request: answer(request, 2, remark="a slave"), lambda request: CLOSE])
 async def test_a_broker_that_is_master_no_more_is_left_soon(reply: Callable[[Command], object]) -> None:
-    """Routes are asked for every 30 s: then it would be that long."""
+    """The regular route update comes only every 30 s, which would be too late."""
     with Cluster(broker()) as cluster, broker() as other:
         async with cluster.producer() as producer:
             await producer.send(Message("T", b"x"))

@@ -1,4 +1,4 @@
-"""What ``rmqclient`` offers by name, and what importing it costs."""
+"""The names that ``rmqclient`` exports, and the cost of importing it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_every_public_name_is_there(name: str) -> None:
 
 
 def test_type_checkers_see_the_same_names() -> None:
-    """They read the imports under TYPE_CHECKING, programs read the table."""
+    """Type checkers read the imports under TYPE_CHECKING; programs use the table."""
     tree = ast.parse(Path(rmqclient.__file__).read_text())
     seen = {alias.asname for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names}
     assert seen - {None} == set(rmqclient.__all__)

@@ -19,8 +19,8 @@ from tests.support.servers import Server
 
 
 async def filled(server: Server, topic: str, count: int) -> MessageQueue:
-    """One queue with messages 0 to ``count`` - 1; odd ones have tag Odd. The topic is made first: the nameserver learns
-    of a topic that a send makes only a moment later."""
+    """One queue with messages 0 to ``count`` - 1; odd ones have tag Odd. The topic is created first, because the
+    nameserver learns of a topic that a send creates only a moment later."""
     with AdminClient(server.namesrv_addr) as admin:
         admin.create_topic(server.broker_addr, TopicConfig(topic_name=topic, read_queue_nums=4, write_queue_nums=4))
     async with Producer(server.namesrv_addr, "filler") as producer:

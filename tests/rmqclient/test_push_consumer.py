@@ -1,4 +1,4 @@
-"""A push consumer against a scripted broker: each message at least once, whatever goes wrong."""
+"""A push consumer against a scripted broker: it delivers each message at least once, whatever goes wrong."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def test_offsets_are_stored_when_the_consumer_leaves() -> None:
 
 
 async def test_what_the_listener_has_begun_is_finished_before_leaving() -> None:
-    """If it were cut off, the message would be consumed twice."""
+    """If the listener were cut off, the message would be consumed twice."""
     with FakeBroker() as fake:
         fake.store(b"0", b"1")
         fake.committed = 0
@@ -51,7 +51,7 @@ async def test_what_the_listener_has_begun_is_finished_before_leaving() -> None:
 
         async def slow(message: ReceivedMessage) -> None:
             begun.set()
-            await trio.testing.wait_all_tasks_blocked()  # until the consumer waits for us
+            await trio.testing.wait_all_tasks_blocked()  # until the consumer waits for this listener
 
         async with consumer(fake, slow, concurrency=1):
             await begun.wait()
@@ -71,7 +71,7 @@ async def test_a_group_without_an_offset_begins_where_it_was_told(consume_from: 
 
 
 async def test_a_broker_that_cannot_say_where_the_group_is_is_asked_again() -> None:
-    """If the answer were taken for "nowhere", a broker that is just starting would make the group skip or repeat
+    """If a refusal were taken to mean "no offset", a broker that is just starting would make the group skip or repeat
     everything."""
     refused = 0
 
@@ -92,7 +92,7 @@ async def test_a_broker_that_cannot_say_where_the_group_is_is_asked_again() -> N
 
 
 async def test_who_waits_for_queues_waits_until_it_is_known_where_they_begin() -> None:
-    """A message that was sent in between was before the end at which the group began, and nobody got it."""
+    """The group began at the queue's end, so a message sent before that end was known reached no member."""
     held: list[Command] = []
 
     def hold(request: Command) -> object:
@@ -122,7 +122,7 @@ async def test_who_waits_for_queues_waits_until_it_is_known_where_they_begin() -
 
 
 async def test_tags_with_one_hash_are_told_apart() -> None:
-    """The broker compares 32 bits: "Aa" and "BB" are the same to it."""
+    """The broker compares 32-bit hashes, in which "Aa" and "BB" are equal."""
     with FakeBroker() as fake:
         fake.store(b"foreign", tags="BB")
         fake.store(b"own", tags="Aa")
@@ -147,7 +147,7 @@ async def test_what_fails_is_sent_back_to_the_broker_that_stores_it() -> None:
 
 
 async def test_how_often_a_message_comes_again_is_left_to_the_group_unless_said() -> None:
-    """If our default were sent along, it would overrule what the operator set for the group."""
+    """If our default were sent along, it would override the operator's setting for the group."""
     with FakeBroker() as fake:
         fake.store(b"0")
         fake.committed = 0
@@ -168,8 +168,8 @@ async def test_an_offset_that_is_not_in_the_queue_is_replaced_and_stored() -> No
 
 
 async def test_a_reset_by_the_broker_takes_effect_while_a_pull_is_held() -> None:
-    """220, from brokers that leave a reset to the clients: messages that were unsettled before it move no offset any
-    more."""
+    """Brokers that leave a reset to the clients send 220. Messages that were unsettled before the reset no longer move
+    an offset."""
     with FakeBroker() as fake:
         fake.store(b"0", b"1", b"2")
         fake.committed = 0
@@ -196,7 +196,7 @@ async def test_a_reset_by_the_broker_takes_effect_while_a_pull_is_held() -> None
 
 
 async def test_a_reset_between_two_pulls_does_not_wait_for_the_second() -> None:
-    """That may be held for 15 seconds. Here it would be for ever."""
+    """The second pull may be held for 15 seconds, and in this test forever."""
     with FakeBroker() as fake:
         fake.store(b"0", b"1")
         fake.committed = 90
@@ -239,7 +239,7 @@ async def test_pulls_carry_the_offset_that_is_reached_and_the_version_of_the_sub
         async with consumer(fake, collect, concurrency=1) as running:
             await until(lambda: len(collect.bodies) == 2)
             fake.store(b"4")
-            await until(lambda: len(collect.bodies) == 3)  # so the two before it are consumed
+            await until(lambda: len(collect.bodies) == 3)  # which shows that the two before it are consumed
             fake.store(b"5")
             await until(lambda: fake.pulls[-1].queue_offset == 6)
             version = running.subscriptions["T"].sub_version
@@ -263,7 +263,7 @@ async def test_queues_are_given_away_when_the_broker_says_that_somebody_came() -
 
 
 async def test_a_broker_that_does_not_list_us_takes_no_queues_from_us() -> None:
-    """After a restart it has forgotten everybody; if consumers gave up their queues for that, the group would stop."""
+    """A restarted broker has forgotten every member. If consumers then gave up their queues, the group would stop."""
     with FakeBroker() as fake:
         fake.committed = 0
         collect = Collector()
@@ -284,7 +284,7 @@ async def test_a_broker_that_breaks_off_hears_of_the_group_before_it_is_asked_fo
         collect = Collector()
         async with consumer(fake, collect) as running:
             await running.wait_assigned()
-            await until(lambda: fake.broker.codes().count(RequestCode.PULL_MESSAGE) == 2)  # of the retry topic, too
+            await until(lambda: fake.broker.codes().count(RequestCode.PULL_MESSAGE) == 2)  # one is of the retry topic
             seen = len(fake.broker.requests)
             fake.broker.drop_channels()
             await until(lambda: RequestCode.PULL_MESSAGE in fake.broker.codes()[seen:])
@@ -292,7 +292,7 @@ async def test_a_broker_that_breaks_off_hears_of_the_group_before_it_is_asked_fo
 
 
 async def test_an_expression_that_the_broker_cannot_read_is_refused_at_the_start() -> None:
-    """Brokers ignore it in pulls, and deliver everything."""
+    """Brokers ignore a bad expression in pulls, and deliver everything."""
 
     def refuse(request: Command) -> Command | None:
         return answer(request, 23, remark="ParseException") if request.code == RequestCode.CHECK_CLIENT_CONFIG else None
@@ -364,7 +364,7 @@ async def test_what_cannot_be_subscribed_is_said_at_once(group: str, subscriptio
 
 
 async def test_a_start_that_nobody_knows_is_said_with_those_that_are() -> None:
-    """It was a ValueError once, although a UsageError is promised."""
+    """It used to raise ValueError instead of the promised UsageError."""
     with pytest.raises(UsageError, match="first_offset") as caught:
         PushConsumer("127.0.0.1:9876", "g", {"T": "*"}, Collector(), consume_from="first_offset")
     assert caught.value.hint is not None

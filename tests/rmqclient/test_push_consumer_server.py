@@ -1,4 +1,4 @@
-"""Push consumers on our own server: retries, dead letters, rebalancing, and a broker that is killed."""
+"""Push consumers on our own server: retries, dead letters, rebalancing, and a killed broker."""
 
 from __future__ import annotations
 
@@ -61,7 +61,8 @@ async def test_every_message_is_consumed_and_committed(server: Server, fresh: Ca
 async def test_who_has_just_begun_does_not_say_that_it_has_been_stuck_since_1970(
     server: Server, fresh: Callable[[str], str]
 ) -> None:
-    """A consumer told 0 as the time of its last message until its first one was done: blocked, by Apache's rule."""
+    """A consumer used to report 0 as the time of its last message until it finished its first one. By Apache's rule
+    that means blocked."""
     topic, group = fresh("PushTopic"), fresh("PushGroup")
     create_topic(server, topic, queue_count=1)
     begun, may_end = trio.Event(), trio.Event()
@@ -120,7 +121,7 @@ async def test_a_message_comes_again_under_its_own_topic_and_then_goes_to_the_de
 
 
 async def dead_letters(puller: PullConsumer, group: str) -> list[ReceivedMessage]:
-    """Waits for the first of them: the listener says no before the broker hears of it."""
+    """Waits for the first dead letter: the listener fails before the broker hears of it."""
     with trio.fail_after(TIMEOUT_S):
         while not await exists(puller, f"%DLQ%{group}"):
             await trio.sleep(POLL_S)
@@ -162,8 +163,8 @@ async def test_members_share_the_queues_and_take_over_from_who_leaves(
 
 
 async def test_sticky_members_move_no_more_queues_than_they_must(server: Server, fresh: Callable[[str], str]) -> None:
-    """The averages would move four of eight queues when the third comes, also between the first two: the runs of two
-    neighbours shift."""
+    """When a third member joins, the average strategies would move four of eight queues, some between the first two
+    members, because the runs of queues shift."""
     topic, group = fresh("StickyTopic"), fresh("StickyGroup")
     create_topic(server, topic, 8)
 
@@ -198,7 +199,7 @@ async def test_a_topic_may_come_after_its_consumer(server: Server, fresh: Callab
 async def test_a_broker_that_is_killed_and_started_again_finds_its_group(
     start_standalone: Callable[..., Server], tmp_path: Path
 ) -> None:
-    """No message is lost, and nothing that was committed comes again."""
+    """No message is lost, and no committed one comes again."""
     store = ("--data", tmp_path / "store")
     namesrv_port, broker_port = map(str, free_ports())
     ports = ("--namesrv-port", namesrv_port, "--port", broker_port)

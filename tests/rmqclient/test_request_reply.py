@@ -1,4 +1,4 @@
-"""Request and reply on our own server: both sides in our client."""
+"""Request and reply on our own server, with our client on both sides."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def test_each_request_gets_its_own_reply(server: Server, fresh: Callable[[
 
 
 async def test_a_large_reply_comes_back_as_it_was(server: Server, fresh: Callable[[str], str]) -> None:
-    """It travels compressed, as the request does."""
+    """The reply travels compressed, like the request."""
     topic = fresh("RequestTopic")
     create_topic(server, topic, 1)
     async with Producer(server.namesrv_addr, fresh("Producer")) as producer:
@@ -79,7 +79,7 @@ async def test_no_reply_is_a_timeout_and_a_late_one_is_passed_over(server: Serve
         from_first(server, fresh("Group"), topic, keep) as consumer,
     ):
         await consumer.wait_assigned()
-        await producer.send(Message(topic, b"connected"))  # however long that takes, it is not of the request's time
+        await producer.send(Message(topic, b"connected"))  # connects before the request's time starts
         with pytest.raises(RequestTimeoutError, match="no reply"):
             await producer.request(Message(topic, b"anybody?"), 0.5)
         await until(lambda: len(collect) == 2)
@@ -142,7 +142,7 @@ async def test_only_requests_can_be_replied_to() -> None:
 
 
 async def test_a_reply_whose_property_holds_a_separator_arrives() -> None:
-    """Java reads such a value, and brokers pass it on. The request ran into its time-out."""
+    """Java accepts such a value, and brokers pass it on. The request used to time out."""
     requests = OpenRequests()
     with requests.opened() as opened:
         asked = opened.request(Message("T", b"question"), "client", 1.0)

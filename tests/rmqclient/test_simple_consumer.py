@@ -1,4 +1,4 @@
-"""Popping at one's own pace, from our own broker."""
+"""Popping at the application's own pace, from our own broker."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ async def test_what_is_given_up_comes_again(server: Server, fresh: Callable[[str
 
 
 async def test_a_pop_is_born_when_it_is_known_whom_to_ask() -> None:
-    """A broker gives nothing to one that was born half a second ago: where the nameserver took as long, the first pop
-    found no message."""
+    """A broker returns nothing for a pop that was born half a second ago, so after a slow nameserver the first pop used
+    to find no message."""
     with FakePopBroker() as fake:
         fake.store(b"0")
         route, answered_ms = fake.namesrv.reply, list[int]()

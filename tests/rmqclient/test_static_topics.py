@@ -1,4 +1,5 @@
-"""Static topics in our client: logical queues on two brokers, sent to, consumed and counted as one topic's."""
+"""Static topics in our client: logical queues on two brokers are sent to, consumed and counted as those of one
+topic."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ from tests.support.servers import Server
 LOGICAL = "__syslo__global__"
 QUEUES = 4
 BASE_OFFSET = 10_000
-"""Where the logical queue 3 begins to count on its broker."""
+"""The first offset of logical queue 3 on its broker."""
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +42,7 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, 
 
 @pytest.fixture
 def topic(brokers: tuple[Server, Server], fresh: Callable[[str], str]) -> str:
-    """Logical queues 0 and 2 are on broker-a, 1 and 3 on broker-b, and none on the queue of its own number."""
+    """Logical queues 0 and 2 are on broker-a, 1 and 3 on broker-b. None of them is on a queue of the same number."""
     name = fresh("Static")
     with AdminClient(brokers[0].namesrv_addr) as admin:
         for number, (broker_name, server) in enumerate(zip(("broker-a", "broker-b"), brokers, strict=True)):
@@ -66,7 +67,7 @@ def queue(topic: str, logical: int) -> MessageQueue:
 
 
 async def send(server: Server, topic: str, count: int = 3) -> list[bytes]:
-    """So many to each logical queue."""
+    """Sends ``count`` messages to each logical queue."""
     bodies = []
     async with Producer(server.namesrv_addr, "p") as producer:
         assert await producer.queues(topic) == [queue(topic, logical) for logical in range(QUEUES)]

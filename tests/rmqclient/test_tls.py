@@ -1,4 +1,4 @@
-"""The trio clients by TLS: a producer and a consumer against a server that takes nothing else."""
+"""The trio clients over TLS: a producer and a consumer against a server that accepts nothing else."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def test_messages_of_any_size_go_and_come_and_strangers_do_not(tmp_path: P
                 server.namesrv_addr, "readers", {"Secured": "*"}, listen, consume_from=first, tls=context
             ):
                 await is_all.wait()
-        assert context.session_stats()["connect"] < 20  # connections are kept
+        assert context.session_stats()["connect"] < 20  # connections are reused
         with pytest.raises(RocketMQError):
             async with Producer(server.namesrv_addr, "plain") as plain:
                 await plain.send(Message("Secured", b"refused"))

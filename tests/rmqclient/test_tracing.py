@@ -1,4 +1,4 @@
-"""What producers and consumers tell the trace topic, read back from our own server."""
+"""Records that producers and consumers write to the trace topic, read back from our own server."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ OFTEN = tuple(
         "transactionTimeOut=100",
         "transactionCheckInterval=50",
         "transactionOpBatchInterval=50",
-        "transactionCheckMax=1000000",  # nothing is given up, however slow the machine
+        "transactionCheckMax=1000000",  # no transaction is given up, however slow the machine
     )
     for part in ("--set", setting)
 )
@@ -42,7 +42,7 @@ COMPRESSED_SIZE = 10_000
 
 
 class Listener:
-    """Gives for each body the result that it is told to. ``checked`` has the bodies of the checks, in order."""
+    """Returns the result that it is given for each body. ``checked`` has the checked messages, in order."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Listener:
 
 
 class PlainListener:
-    """Its functions block a thread, not the loop."""
+    """Its functions block a thread, not the event loop."""
 
     def execute_local_transaction(self, message: Message) -> LocalTransactionState:
         trio.from_thread.run(trio.sleep, 0)
@@ -95,7 +95,7 @@ async def test_committed_and_rolled_back(server: Server, fresh: Callable[[str], 
     topic = fresh("TransTopic")
     create_topic(server, topic, 1)
     listener = Listener(lambda message: ROLLBACK if message.body == b"rollback" else COMMIT)
-    unasked = {"CHECK_IMMUNITY_TIME_IN_SECONDS": "600"}  # this broker asks after 100 ms
+    unasked = {"CHECK_IMMUNITY_TIME_IN_SECONDS": "600"}  # otherwise this broker checks after 100 ms
     async with TransactionProducer(server.namesrv_addr, fresh("Group"), listener) as producer:
         rolled_back = await producer.send_in_transaction(Message(topic, b"rollback", properties=unasked))
         large = b"x" * COMPRESSED_SIZE
@@ -146,7 +146,7 @@ async def test_what_a_local_transaction_raises_comes_out_and_the_broker_asks(
         with pytest.raises(ZeroDivisionError):
             await producer.send_in_transaction(Message(topic, b"one"))
         assert [message.body for message in await delivered(server, topic, 1)] == [b"one"]
-    assert {message.body for message in listener.checked} == {b"one"}  # again, if we are slow to answer
+    assert {message.body for message in listener.checked} == {b"one"}  # checked again if we answer slowly
 
 
 async def test_check_that_raises_does_not_know(server: Server, fresh: Callable[[str], str]) -> None:

@@ -1,5 +1,5 @@
-"""``export``, ``diff`` and ``apply`` on a real broker and on ours: an export is applied unchanged, a second apply has
-nothing to do, and the undo file restores the former state."""
+"""``export``, ``diff`` and ``apply`` on a real broker and on ours: applying an export restores what was deleted, a
+second apply has nothing to do, and the undo file restores the former state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From pulled messages to the listener, and what becomes of messages that it could not consume."""
+"""The way of messages from the pull to the listener, and what happens to those that it could not consume."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def received(queue_offset: int) -> ReceivedMessage:
 
 
 class Fixture:
-    """Deliveries of one queue that holds messages 0 to ``count`` - 1, and what was sent back."""
+    """Deliveries of one queue with messages 0 to ``count`` - 1, and the messages that were sent back."""
 
     def __init__(self, listener: Listener, *, concurrency: int = 2, timeout_s: float = 60.0, count: int = 3):
         self.sent_back: list[tuple[int, int]] = []
@@ -94,7 +94,7 @@ async def test_what_fails_is_sent_back_and_only_then_settled() -> None:
 
 
 async def test_what_cannot_be_sent_back_stays_and_comes_again(autojump_clock: MockClock) -> None:
-    """If it were settled here without a copy at the broker, it would be lost."""
+    """If it were settled without a copy at the broker, it would be lost."""
     seen: list[tuple[int, float]] = []
 
     async def listener(message: ReceivedMessage) -> ConsumeStatus:
@@ -140,7 +140,7 @@ async def test_no_more_messages_at_once_than_wanted() -> None:
 
 
 async def test_messages_of_a_queue_that_is_given_away_are_neither_offered_nor_sent_back() -> None:
-    """The next owner gets them: if they were sent back as well, they would come twice more."""
+    """The next owner gets them, so messages that were also sent back would come twice."""
     go = trio.Event()
     seen: list[int] = []
 
@@ -206,7 +206,7 @@ async def test_an_object_with_an_async_call_is_an_async_listener() -> None:
 
 
 async def test_a_listener_that_never_waits_lets_others_run() -> None:
-    """Heartbeats and pulls live in the same loop: a queue full of quick messages must not starve them."""
+    """Heartbeats and pulls share the event loop: a queue full of quick messages must not starve them."""
     longest = 0
 
     async def listener(message: ReceivedMessage) -> None:

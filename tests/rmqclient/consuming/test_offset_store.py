@@ -32,12 +32,12 @@ async def read(file: Path, wanted: list[MessageQueue]) -> list[int | None]:
 
 
 def test_what_apaches_client_wrote_is_read() -> None:
-    """``LocalFileOffsetStore`` of 5.5.0 wrote it."""
+    """``LocalFileOffsetStore`` of 5.5.0 wrote the file."""
     wanted = [MessageQueue("Topic", "broker-a", number) for number in range(3)] + [MessageQueue("Other", "broker-b", 7)]
     assert trio.run(read, GOLDEN, wanted) == [100, 101, 102, 0]
 
 
-@settings(max_examples=25)  # each waits for the disk
+@settings(max_examples=25)  # each example waits for the disk
 @given(st.dictionaries(queues, st.integers(0, 2**63 - 1), max_size=5))
 def test_what_is_written_is_read(offsets: dict[MessageQueue, int]) -> None:
     with tempfile.TemporaryDirectory() as directory:

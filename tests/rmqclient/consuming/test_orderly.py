@@ -1,4 +1,4 @@
-"""In order: whatever fails and whichever member leaves, a queue's messages come one after the other."""
+"""Orderly consuming: a queue's messages come one after the other, whatever fails and whichever member leaves."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def received(queue_id: int, queue_offset: int) -> ReceivedMessage:
 
 
 class Queues:
-    """Messages 0 to ``count`` - 1 of each of some queues, and what becomes of them."""
+    """Some queues with messages 0 to ``count`` - 1 each, and the results of their delivery."""
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ async def test_leaving_waits_for_the_listener_and_not_for_a_pause(autojump_clock
         await nursery.start(queues.deliveries.run)
         queues.offer()
         began_s = trio.current_time()
-        await trio.sleep(7)  # in the middle of the second, which fails
+        await trio.sleep(7)  # during the second message, which fails
         await queues.deliveries.leave(queues.messages[0][0].queue)
         assert trio.current_time() - began_s == pytest.approx(10.0)
         assert (ended, queues.committed) == ([0, 1], [1])
@@ -132,7 +132,7 @@ async def test_leaving_waits_for_the_listener_and_not_for_a_pause(autojump_clock
 
 
 class FakeBrokers:
-    """What leases need of a client, and a broker that grants locks or does not."""
+    """The part of a client that leases need, with a broker that grants locks or fails."""
 
     def __init__(self) -> None:
         self.client_id = "client"
@@ -158,7 +158,8 @@ class FakeBrokers:
 
 
 async def test_a_lock_that_cannot_be_renewed_is_lost_in_time_and_comes_back(autojump_clock: MockClock) -> None:
-    """The broker gives it to another member after a minute: by then the listener must get nothing more of the queue."""
+    """The broker gives the queue to another member after a minute. By then this listener must get no more of its
+    messages."""
     brokers = FakeBrokers()
     leases = QueueLeases(cast(ClientInstance, cast(Any, brokers)), "group")
     queue = received(0, 0).queue
@@ -179,7 +180,7 @@ async def test_a_lock_that_cannot_be_renewed_is_lost_in_time_and_comes_back(auto
 
 
 async def test_a_queue_given_back_while_it_is_renewed_is_renewed_no_more(autojump_clock: MockClock) -> None:
-    """The member that had it would keep it from all others."""
+    """The member that gave it back would keep it from all others."""
     brokers = FakeBrokers()
     leases = QueueLeases(cast(ClientInstance, cast(Any, brokers)), "group")
     queue = received(0, 0).queue

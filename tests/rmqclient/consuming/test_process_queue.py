@@ -1,4 +1,4 @@
-"""The offset rule: up to where a group has consumed, in whatever order its listeners finish."""
+"""The offset rule: how far a group has consumed, in whatever order its listeners finish."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def message(queue_offset: int, size_bytes: int = 100) -> StoredMessage:
 
 
 def test_one_slow_message_holds_the_offset_back() -> None:
-    """If the offset were committed past it, it would be lost with the consumer that still works on it."""
+    """If the offset passed the slow message, it would be lost should its consumer die."""
     queue = ProcessQueue(10)
     queue.put([message(10), message(11), message(12)], 13)
     queue.settle(message(11))
@@ -29,7 +29,7 @@ def test_one_slow_message_holds_the_offset_back() -> None:
 
 
 def test_messages_that_nobody_wanted_are_passed_over() -> None:
-    """A broker that filters answers how far it looked: otherwise a rare tag would never move its group."""
+    """A filtering broker answers how far it looked. Otherwise a rare tag would never move the group's offset."""
     queue = ProcessQueue(0)
     queue.put([], 500)
     assert queue.committed_offset == 500

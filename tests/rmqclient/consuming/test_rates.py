@@ -22,7 +22,7 @@ def test_rates_are_of_the_last_minute() -> None:
 
 
 def test_what_is_older_is_forgotten() -> None:
-    """Otherwise a consumer that stopped consuming would look busy for ever."""
+    """Otherwise a consumer that stopped consuming would look busy forever."""
     rates = Rates()
     rates.consumed("T", 100.0, 4.0, is_success=True)
     assert rates.status_table(155.0)["T"].consume_ok_tps > 0

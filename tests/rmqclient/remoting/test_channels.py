@@ -1,4 +1,4 @@
-"""The trio channels: answers to the right task, broken connections, requests of the broker."""
+"""The trio channels: answers reach the right task, broken connections, requests from the broker."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def test_many_tasks_share_one_connection_and_get_each_their_own_answer() -
 
 @pytest.mark.parametrize("address", ["nowhere", "host:port", "a..b:10911"])
 async def test_what_is_no_address_fails_alone(address: str) -> None:
-    """A name server may tell of a broker there. It ended the client."""
+    """A name server may report a broker with such an address, which used to end the client."""
     with Peer(echo) as peer:
         async with running() as channels:
             with pytest.raises(ConnectError, match="is not an address"):
@@ -103,7 +103,7 @@ async def test_a_request_of_the_broker_with_our_opaque_is_not_taken_for_the_answ
 async def test_a_broker_that_hangs_is_a_timeout_for_each_request_and_the_connection_stays() -> None:
     with Peer(lambda request: echo(request) if request.body else None) as peer:
         async with running() as channels:
-            await channels.request(peer.address, CODE, body=b"first")  # connected, however long that takes
+            await channels.request(peer.address, CODE, body=b"first")  # connects, however long that takes
             with pytest.raises(RequestTimeoutError, match="310 SEND_MESSAGE_V2"):
                 await channels.request(peer.address, CODE, timeout_s=SOON_S)
             assert (await channels.request(peer.address, CODE, body=b"x")).body == b"x"
@@ -111,7 +111,7 @@ async def test_a_broker_that_hangs_is_a_timeout_for_each_request_and_the_connect
 
 
 async def test_a_connection_that_breaks_wakes_all_who_wait() -> None:
-    """If they were left to their time-outs, pulls of thirty seconds would hang although the broker is long back."""
+    """If the tasks waited for their time-outs, pulls of thirty seconds would hang long after the broker is back."""
     with Peer(lambda request: CLOSE if request.body == b"die" else None) as peer:
         async with running() as channels, trio.open_nursery() as nursery:
             failures: list[str] = []
@@ -142,7 +142,7 @@ async def test_the_next_request_after_a_break_connects_again() -> None:
 
 
 async def test_a_broker_that_says_go_away_is_connected_to_anew() -> None:
-    """1500 comes before a broker stops: the old connection would die under the next request."""
+    """A broker answers 1500 before it stops, so the next request on the old connection would fail."""
     with Peer(lambda request: answer(request, 0 if request.body else 1500)) as peer:
         async with running() as channels:
             with pytest.raises(RefusedError):
@@ -152,7 +152,7 @@ async def test_a_broker_that_says_go_away_is_connected_to_anew() -> None:
 
 
 async def test_who_waits_for_a_connection_shares_the_attempt_and_its_failure() -> None:
-    """If each tried on its own, a hundred queues of a broker that is gone would wait for minutes."""
+    """If each task tried on its own, a hundred queues of a dead broker would wait for minutes."""
     with Peer(echo) as peer:
         peer.hang_up()
         async with running() as channels, trio.open_nursery() as nursery:
@@ -174,7 +174,8 @@ async def test_a_task_that_is_cancelled_while_it_waits_leaves_nothing_behind() -
 
 
 async def test_who_wants_a_connection_when_all_ends_hears_that_it_has_ended() -> None:
-    """A task that is cancelled together with the channels may act once more. It met a closed nursery."""
+    """A task that is cancelled together with the channels may still ask for a connection. It used to meet a closed
+    nursery."""
     channels = Channels()
     async with trio.open_nursery() as nursery:
         await nursery.start(channels.run)
@@ -191,7 +192,7 @@ async def test_garbage_closes_the_connection() -> None:
 
 
 async def test_a_new_connection_begins_with_a_heartbeat_and_waits_for_its_answer() -> None:
-    """After a reconnect a broker knows no group of ours: a pull before the heartbeat is refused with 24."""
+    """After a reconnect the broker does not know our groups: a pull before the heartbeat is refused with 24."""
     with Peer(echo) as peer:
         async with running(greeting=lambda address: b"hello") as channels:
             await channels.request(peer.address, CODE)
@@ -210,7 +211,7 @@ async def test_a_heartbeat_that_is_refused_does_not_keep_us_from_working() -> No
 
 
 async def test_a_heartbeat_that_is_never_answered_is_passed_over(mock_clock: MockClock) -> None:
-    """The connection was given up with it, as if there were none, and was never closed."""
+    """The connection used to be given up with the heartbeat, and was never closed."""
     with Peer(lambda request: None if request.code == 34 else echo(request)) as peer:
         async with running(greeting=lambda address: b"hello") as channels, trio.open_nursery() as nursery:
             nursery.start_soon(partial(channels.request, peer.address, CODE, timeout_s=LONG_S))
@@ -240,7 +241,7 @@ async def test_requests_of_the_broker_are_answered() -> None:
             peer.push(Command(code=307, opaque=1, flag=ONEWAY_FLAG))
             peer.push(Command(code=307, opaque=2))
             await until(peer, lambda: len(peer.answers) == 4)
-            await channels.request(peer.address, CODE)  # the connection survived all of it
+            await channels.request(peer.address, CODE)  # the connection survived it all
         assert [(a.opaque, a.code, a.remark, a.body) for a in peer.answers] == [
             (307, 0, None, b"info"),
             (221, 1, "no such topic", b""),
@@ -250,7 +251,7 @@ async def test_requests_of_the_broker_are_answered() -> None:
 
 
 async def test_a_peer_that_does_not_read_stops_the_senders() -> None:
-    """Without a bound, oneway messages to a broker that hangs would fill our memory."""
+    """Without a bound, oneway messages to a hanging broker would fill our memory."""
     stop = threading.Event()
     frame = bytes(1 << 20)
     sent_bytes = 0

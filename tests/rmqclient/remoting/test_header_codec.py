@@ -1,4 +1,4 @@
-"""MessagePack headers are offered once a connection, and written only to a peer that has echoed the offer on it."""
+"""MessagePack headers are offered once per connection, and sent only to a peer that echoed the offer on it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROUTED_OR_NOT = (ResponseCode.SUCCESS, ResponseCode.REQUEST_CODE_NOT_SUPPORTED) 
 
 
 def knows(request: Command) -> Command:
-    """Answers as our own server: echoes the offer, and uses the request's codec."""
+    """Answers like our own server: echoes the offer, and uses the request's codec."""
     reply = answer(request, fields={FIELD: request.ext[FIELD]} if FIELD in request.ext else {})
     reply.codec = request.codec
     return reply
@@ -46,7 +46,7 @@ def test_a_peer_that_echoes_the_offer_gets_messagepack() -> None:
 
 
 def test_a_peer_that_does_not_know_it_never_gets_it() -> None:
-    """Such a peer is Apache's broker, which would close the connection."""
+    """Apache's broker is such a peer, and would close the connection."""
     with Peer(answer) as peer, BlockingClient() as client:
         client.oneway(peer.address, CODE)
         for _ in range(3):
@@ -56,7 +56,7 @@ def test_a_peer_that_does_not_know_it_never_gets_it() -> None:
 
 
 def test_what_comes_back_at_the_same_address_has_not_shown_that_it_knows_it() -> None:
-    """One of our servers may have been replaced by one of Apache's."""
+    """One of Apache's servers may have replaced one of ours."""
     replies = iter([knows, knows, lambda request: CLOSE, answer, answer])
     with Peer(lambda request: next(replies)(request)) as peer, BlockingClient() as client:
         client.request(peer.address, CODE)

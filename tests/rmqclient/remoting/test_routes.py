@@ -1,4 +1,4 @@
-"""When routes are asked for."""
+"""When the client asks for routes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rmqproto.wire.command import Command
 
 
 class Nameserver:
-    """Knows no broker."""
+    """A client that knows no broker."""
 
     def __init__(self) -> None:
         self.asked_s: list[float] = []
