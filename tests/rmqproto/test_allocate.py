@@ -1,4 +1,4 @@
-"""Queue allocation against the values that Apache's own strategies give (tests/golden/allocation)."""
+"""Queue allocation, against the results of Apache's own strategies (tests/golden/allocation)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CLIENTS = ["192.168.0.1@100", "192.168.0.2@100", "192.168.0.3@100"]
     ],
 )
 def test_each_strategy_gives_what_apaches_gives(strategy: str, expected: list[list[int]]) -> None:
-    """A different answer from ours in a mixed group leaves queues without an owner or with two."""
+    """In a mixed group, an answer that differs from Apache's leaves queues with no owner or with two."""
     own = [STRATEGIES[strategy](client, list(reversed(QUEUES)), list(reversed(CLIENTS))) for client in CLIENTS]
     assert [[queue.queue_id for queue in queues] for queues in own] == expected
 
@@ -50,14 +50,14 @@ def test_more_clients_than_queues_leaves_the_last_with_nothing() -> None:
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_client_that_the_broker_does_not_list_gets_nothing(strategy: str) -> None:
-    """Before its first heartbeat has arrived, it would take queues that others own."""
+    """Before its first heartbeat has arrived, a client would otherwise take queues that others own."""
     assert STRATEGIES[strategy]("192.168.0.9@100", QUEUES, CLIENTS) == []
     assert STRATEGIES[strategy]("192.168.0.9@100", QUEUES, []) == []
     assert STRATEGIES[strategy](CLIENTS[0], [], CLIENTS) == []
 
 
 def test_clients_are_ordered_as_java_orders_them() -> None:
-    """U+1F600 is greater than U+FFFD by code point, and less by the UTF-16 units that Java compares."""
+    """U+1F600 is greater than U+FFFD by code point, but less by the UTF-16 units that Java compares."""
     clients = ["\U0001f600", "\ufffd"]
     assert averagely("\U0001f600", QUEUES[:1], clients) == QUEUES[:1]
 
@@ -73,7 +73,7 @@ def test_every_queue_has_exactly_one_owner(strategy: str, queue_count: int, clie
     assert sorted(owned) == sorted(queues)
 
 
-# --- what Apache's classes gave ---------------------------------------------------------------------------------------
+# --- results of Apache's classes --------------------------------------------------------------------------------------
 
 
 def room_of_queue(queue: MessageQueue) -> str:
@@ -85,7 +85,7 @@ def room_of_client(client_id: str) -> str:
 
 
 def strategy_named(name: str, queues: list[MessageQueue]) -> Strategy:
-    """The strategies as Allocations.java sets them up."""
+    """The strategy of that name, set up as in Allocations.java."""
     match name:
         case "CONFIG":
             return ByConfig(queues[: (len(queues) + 1) // 2])
@@ -116,7 +116,7 @@ def test_each_client_gets_what_apaches_classes_give_it(line: str) -> None:
 
 
 def test_a_queue_or_client_without_a_room_is_said() -> None:
-    """Apache's throws, too: if each member guessed, queues would have no owner, or two."""
+    """Apache's strategy throws too: if each member guessed, queues would have no owner or two."""
     for queue_room, client_room in [("", "east"), ("east", "")]:
         strategy = MachineRoomNearby(
             averagely, lambda queue, room=queue_room: room, lambda client, room=client_room: room
@@ -132,7 +132,7 @@ Held = dict[str, list[MessageQueue]]
 
 @st.composite
 def groups(draw: st.DrawFn) -> tuple[list[MessageQueue], list[str], Held]:
-    """Queues, the present members, and the queues that present and departed members have, which may overlap."""
+    """Queues, the present members, and the queues that present and departed members hold, which may overlap."""
     queues = [MessageQueue("T", f"broker-{number % 3}", number // 3) for number in range(draw(st.integers(0, 24)))]
     names = [f"client-{number}" for number in range(draw(st.integers(1, 7)))]
     members = draw(st.lists(st.sampled_from(names), unique=True, min_size=1))
@@ -152,7 +152,7 @@ def test_sticky_gives_every_queue_one_owner_in_even_shares(
 
 @given(groups(), st.randoms(use_true_random=False))
 def test_sticky_moves_the_fewest_queues(group: tuple[list[MessageQueue], list[str], Held], random: Any) -> None:
-    """The most queues that members can keep with even shares is known: no strategy needs fewer moves."""
+    """The largest number of queues that members can keep with even shares is known, and sticky keeps that many."""
     queues, members, _ = group
     owner = {queue: random.choice(members) for queue in queues}
     held = {member: [queue for queue in queues if owner[queue] == member] for member in members}
@@ -167,8 +167,8 @@ def test_sticky_moves_the_fewest_queues(group: tuple[list[MessageQueue], list[st
 def test_sticky_members_that_act_one_after_the_other_come_to_one_result(
     group: tuple[list[MessageQueue], list[str], Held], random: Any
 ) -> None:
-    """Each sees the others at a moment of its own: some have taken their new queues, others have not given theirs away
-    yet."""
+    """Each member sees the others at a different moment: some have taken their new queues, others have not yet given
+    theirs away."""
     queues, members, held = group
     for _ in range(len(members) + 1):
         for member in random.sample(members, len(members)):

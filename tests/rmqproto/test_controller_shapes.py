@@ -53,14 +53,14 @@ ANSWER_BODIES: dict[int, type[Body]] = {
 
 
 def members(body: bytes, type: Any) -> Any:
-    """What our shape keeps of a body, to be compared with all that is in it. The maker's own bodies have blanks and
-    another order of members."""
+    """The members of a body that our type keeps, to compare with the whole body. Bodies written by the recording
+    program have blanks and another order of members."""
     return fastjson.parse_untrusted(fastjson.dumps(fastjson.loads_untrusted(body, type)))
 
 
 @pytest.mark.parametrize("code", sorted({exchange.request.code for exchange in controller_exchanges()}))
 def test_nothing_that_was_said_is_lost(code: int) -> None:
-    """Ext fields and bodies, both ways, come out as they came in."""
+    """Ext fields and bodies of requests and answers come out as they went in."""
     for exchange in (each for each in controller_exchanges() if each.request.code == code):
         check_request(exchange)
         check_answer(exchange)
@@ -90,7 +90,7 @@ def check_answer(exchange: ControllerExchange) -> None:
 
 
 def test_apaches_own_bodies_come_out_byte_for_byte() -> None:
-    """Of those that brokers and controllers wrote: Java's order of members, integer keys without quotes."""
+    """The bodies that brokers and controllers wrote: members in Java's order, and integer keys without quotes."""
     checked = 0
     for exchange in controller_exchanges():
         for command, types in ((exchange.request, REQUEST_BODIES), (exchange.answer, ANSWER_BODIES)):
@@ -103,7 +103,7 @@ def test_apaches_own_bodies_come_out_byte_for_byte() -> None:
     assert checked > 80
 
 
-# --- what nobody has recorded ----------------------------------------------------------------------------------------
+# --- not recorded ----------------------------------------------------------------------------------------------------
 
 INTS = {"Int32": st.integers(-(1 << 31), (1 << 31) - 1), "Int64": st.integers(-(1 << 63), (1 << 63) - 1)}
 TEXT = st.text(st.characters(codec="utf-8", exclude_categories=("Cs",)), min_size=1)
@@ -119,7 +119,7 @@ SHAPES: list[type[Header]] = sorted(
 
 
 def values(kind: Any) -> st.SearchStrategy[Any]:
-    """For the type of a field of a header."""
+    """Values for a header field of that type."""
     parts = getattr(kind, "__args__", ())
     if type(None) in parts:
         return st.none() | values(parts[0])
@@ -162,5 +162,5 @@ BODIES = st.one_of(
 
 @given(body=BODIES, standard=st.booleans())
 def test_bodies_come_out_as_they_went_in(body: Body, standard: bool) -> None:
-    """With integer keys as Apache writes them, and quoted as we do."""
+    """Both with unquoted integer keys as Apache writes them, and with quoted ones as we do."""
     assert fastjson.loads_untrusted(fastjson.dumps(body, standard=standard), type(body)) == body

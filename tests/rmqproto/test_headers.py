@@ -1,4 +1,4 @@
-"""Typed headers: text both ways, and what Java makes of odd values."""
+"""Typed headers: conversion to and from text, and Java's reading of odd values."""
 
 import msgspec
 import pytest
@@ -29,7 +29,7 @@ def test_text_that_is_no_boolean_is_false_as_in_java() -> None:
 
 
 def test_cpp_1_marks_its_batches_with_a_number() -> None:
-    """C++ 1.x sends a batch with code 10 and batch "1"; Java reads false and stores one unreadable message."""
+    """C++ 1.x sends a batch with code 10 and batch "1". Java reads that as false and stores one unreadable message."""
     assert from_ext(SEND | {"batch": "1"}, SendHeader).batch is True
 
 
@@ -45,14 +45,14 @@ def test_missing_and_malformed_fields_are_named(ext: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("value", [str(1 << 31), str(-(1 << 31) - 1), str(1 << 63), "1" + "0" * 5000])
 def test_numbers_that_java_cannot_hold_are_refused(value: str) -> None:
-    """A queue id of 2^31 got into consumerOffset.json, which no Apache broker could read afterwards."""
+    """A queue id of 2^31 used to get into consumerOffset.json, which no Apache broker could then read."""
     with pytest.raises(ProtocolError, match=r"Expected `int` [<>]=|out of range"):
         from_ext(SEND | {"queueId": value}, SendHeader)
 
 
 @pytest.mark.parametrize(("text", "number"), [("007", 7), ("+7", 7), ("-07", -7), ("00000000000000000007", 7)])
 def test_numbers_are_read_as_java_reads_them(text: str, number: int) -> None:
-    """Names of digits stay as they are."""
+    """Names that consist of digits stay as they are."""
     header = from_ext(SEND | {"queueId": text, "topic": "007"}, SendHeader)
     assert (header.queue_id, header.topic) == (number, "007")
 

@@ -1,4 +1,4 @@
-"""Hosts of addresses."""
+"""Host parts of addresses."""
 
 from __future__ import annotations
 

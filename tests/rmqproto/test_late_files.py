@@ -1,4 +1,4 @@
-"""Files of typed bodies and headers that are loaded when they are named."""
+"""Modules of typed bodies and headers, which are loaded on first use."""
 
 from __future__ import annotations
 

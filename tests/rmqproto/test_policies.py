@@ -1,4 +1,5 @@
-"""Which entry of a subject's policies decides: checked against an evaluator that says the rules one after the other."""
+"""Which entry of a subject's policies decides, checked against an evaluator that applies the rules one after the
+other."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ SOURCES = (None, ["127.0.0.1"], ["10.0.0.0/16"], ["10.0.0.0/16", "::1"], ["::/0"
 IN_SOURCE = {
     "127.0.0.1": {0, 1}, "10.0.0.7": {0, 2, 3}, "10.1.0.7": {0}, "::1": {0, 3, 4},
 }  # fmt: skip
-"""Indexes of SOURCES by address."""
+"""Indexes into SOURCES, by address."""
 
 entries = st.builds(
     lambda resource, actions, source, decision: AclEntry(
@@ -44,7 +45,7 @@ resources = st.builds(Resource, st.sampled_from([ResourceType.TOPIC, ResourceTyp
 
 
 def plainly(body: list[AclPolicy], resource: Resource, actions: set[str], ip: str) -> str | None:
-    """The decision, said as the documentation says it. None: nothing matches."""
+    """The decision, computed as the documentation describes it. None if no entry matches."""
 
     def matches(entry: AclEntry) -> bool:
         wanted = entry.resource or ""

@@ -59,7 +59,7 @@ def test_retry_topics_lead_back_to_the_topic(group: str, topic: str, is_v2: bool
 
 
 def test_the_revive_log_is_written_as_apache_writes_it() -> None:
-    """Bodies from the store of a real 5.5.0."""
+    """The bodies are from the store of a real 5.5.0."""
     check_point = (
         b'{"bm":0,"bn":"broker-a","c":"PopGroup","d":[0,1,2],"it":10000,"n":3,"pt":1795264375467,"q":0,'
         b'"reviveTime":1795264385467,"ro":0,"so":0,"sp":false,"t":"PopTopic"}'

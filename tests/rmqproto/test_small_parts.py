@@ -1,4 +1,4 @@
-"""Hashes, properties, names and signatures: Java's own values."""
+"""Hashes, properties, names and signatures, compared with Java's values."""
 
 import pytest
 from hypothesis import given
@@ -52,7 +52,7 @@ def test_crc_without_its_sign() -> None:
 
 def test_properties_as_java_reads_them() -> None:
     assert properties.parse("TAGS\x01A\x02KEYS\x01a b\x02") == {"TAGS": "A", "KEYS": "a b"}
-    assert properties.parse("TAGS\x01A") == {"TAGS": "A"}  # old writers leave the last separator out
+    assert properties.parse("TAGS\x01A") == {"TAGS": "A"}  # old writers leave out the last separator
     assert properties.parse("a\x01b\x01c\x02\x01x\x02y\x01\x02z\x02") == {"a": "b\x01c"}
     assert properties.render({"TAGS": "A", "WAIT": "true"}) == "TAGS\x01A\x02WAIT\x01true\x02"
 
@@ -82,7 +82,7 @@ pieces = st.sampled_from(
 
 @given(st.lists(pieces, max_size=12).map("".join))
 def test_one_property_is_found_as_among_all(text: str) -> None:
-    """Only whole names count; of several, the last that is not empty."""
+    """Only whole names match; if a name comes twice, the last nonempty value counts."""
     parsed = properties.parse(text)
     for name in ("TAGS", "KEYS", "UNIQ_KEY", "DELAY"):
         assert properties.find_bytes(text.encode(), f"{name}\x01".encode()).decode() == parsed.get(name, "")
@@ -130,5 +130,5 @@ def test_the_secret_key_is_not_shown() -> None:
     ],
 )  # fmt: skip
 def test_names_of_versions(ordinal: int, name: str) -> None:
-    """409, which is 4.9.8, was once shown as a bare number, while mqadmin showed its name."""
+    """409, which is 4.9.8, used to be shown as a bare number, though mqadmin showed its name."""
     assert version_name(ordinal) == name

@@ -1,4 +1,4 @@
-"""Trace records: of a real client, of every type, and damaged."""
+"""Trace records: from a real client, of every type, and damaged."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ TIME_MS, REGION, REQUEST, KEYS = 1700000000123, "DefaultRegion", "0A0000010001",
 
 
 def test_records_are_written_as_apaches_client_writes_them() -> None:
-    """``TraceDataEncoder`` of 5.5.0, see Traces.java beside the file."""
+    """``TraceDataEncoder`` of 5.5.0 made the records (see Traces.java beside the file)."""
     host = "127.0.0.1:10911"
     ours = {
         "published": encode_trace(

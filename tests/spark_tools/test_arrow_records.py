@@ -1,4 +1,4 @@
-"""The vectorised parser against the plain decoder of ``rmqproto``: same fields from the same bytes."""
+"""The vectorised parser and the plain decoder of ``rmqproto`` read the same fields from the same bytes."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_a_compressed_body_is_read_plain_unless_told_otherwise():
 
 @pytest.mark.parametrize(("codec", "sys_flag"), [("zlib", 0x301), ("lz4", 0x101), ("zstd", 0x201)])
 def test_a_compressed_body_that_is_cut_off_is_no_shorter_body(codec, sys_flag):
-    """zlib gives what it has and says nothing."""
+    """zlib alone returns the bytes that it has and reports no error."""
     plain = bytes(range(256)) * 40
     packed = zlib.compress(plain) if codec == "zlib" else pa.compress(plain, codec=codec, asbytes=True)
     assert plain_body_untrusted(packed, sys_flag) == plain
@@ -154,7 +154,7 @@ def test_a_wrong_crc_is_found_only_when_asked_for():
 
 
 def test_a_record_inside_a_body_is_not_taken_for_one():
-    """A copied commit log in a body has whole records, with magic and sizes; only their log offsets are wrong."""
+    """A body with a copied commit log has whole records, with magic and sizes; only their log offsets are wrong."""
     (message,) = decode_records_untrusted(GOLDEN)
     fields = {name: getattr(message, name) for name in message.__struct_fields__}
     outer = encode_record(StoredMessage(**{**fields, "body": GOLDEN * 3, "log_offset": 4096}))

@@ -1,4 +1,4 @@
-"""Requests under way together, against a scripted peer."""
+"""Several requests under way at once, against a scripted peer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FAR = float("inf")
 
 
 class Peer:
-    """Accepts one connection; the test reads what came and writes what it wants."""
+    """Accepts one connection. The test reads the bytes that arrive and writes its own."""
 
     def __init__(self) -> None:
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -77,7 +77,7 @@ def test_nothing_goes_out_after_the_permit(peer):
 
 
 def test_a_time_out_puts_everything_under_way_in_doubt_and_closes(peer):
-    """A late answer must reach nobody, and what is still in the socket must not be sent."""
+    """A late answer must not reach another request, and unsent bytes must not be sent later."""
     with Pipeline(peer.address) as pipeline:
         pipeline.connect()
         peer.accept()
@@ -95,7 +95,7 @@ def test_an_answer_counts_even_if_the_connection_breaks_at_the_request_behind_it
         for tag in "ab":
             pipeline.put(tag, RequestCode.GET_MAX_OFFSET, HEADER, b"", not_after=FAR, timeout_s=30)
         first, _ = peer.commands(2)
-        peer.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # close is a reset
+        peer.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # close sends a reset
         answer = Command(code=0, opaque=first.opaque, flag=RESPONSE_FLAG)
         peer.connection.sendall(
             encode_frame(answer) + encode_frame(Command(code=RequestCode.GET_CONSUMER_RUNNING_INFO))
@@ -141,7 +141,8 @@ def test_one_message_goes_as_itself_and_several_as_a_batch():
      (13, "illegal"), (1, "in doubt"), (999, "in doubt")],
 )  # fmt: skip
 def test_what_each_code_says_about_a_message(code, answer):
-    """10 to 12 are stored: sending again would double. 1 may come after the append: only a look can tell."""
+    """10 to 12 mean stored, so sending again would double the message. 1 may come after the append, so only a look at
+    the target can tell."""
     from spark_tools.pipeline import Answered
 
     assert judge(Answered(a_batch(1), Command(code=code))).answer is Answer(answer)

@@ -1,4 +1,4 @@
-"""Property strings taken apart all together, compared with the parser that takes them one by one."""
+"""Property strings parsed all together, compared with the parser that takes one at a time."""
 
 from __future__ import annotations
 

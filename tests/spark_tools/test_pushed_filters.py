@@ -1,5 +1,4 @@
-"""Filters as Spark hands them over, and the rows that the reader still gives: every row for which they hold, and few
-others."""
+"""Filters as Spark pushes them down: the reader returns every row that matches, and few others."""
 
 from __future__ import annotations
 
@@ -96,7 +95,7 @@ def test_what_cannot_be_judged_here_is_left_to_spark(store: str, everything: lis
 
 
 def test_a_damaged_record_is_not_filtered_away(store: str, tmp_path: Path) -> None:
-    """Its fields cannot be trusted, so no filter on them can tell that it does not matter."""
+    """The fields of a damaged record cannot be trusted, so no filter on them may drop it."""
     from rmqproto.errors import StorageError
 
     directory = golden.unpack("clean", tmp_path)

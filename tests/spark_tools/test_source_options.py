@@ -61,7 +61,7 @@ def test_a_plain_write_does_not_claim_more_than_it_keeps():
 
 
 class Cluster:
-    """Two queues with offsets 5 to 10, stored 1000 ms apart; the group g stands at 7."""
+    """Two queues with offsets 5 to 10, stored 1000 ms apart. The group g has committed offset 7."""
 
     def topics(self):
         return ["T", "SCHEDULE_TOPIC_XXXX"]

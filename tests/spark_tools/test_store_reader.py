@@ -1,4 +1,5 @@
-"""Stores of a real broker, read as Spark would: every message that the broker itself serves, by scan and by index."""
+"""Stores of a real broker, read as Spark reads them, by scan and by index: every message that the broker itself
+serves."""
 
 from __future__ import annotations
 
@@ -23,14 +24,14 @@ from spark_tools.store_files import IndexPart, ScanPart, StoreView
 from spark_tools.store_reader import CHUNK_BYTES, OVERHANG_BYTES, ReadRules, read_part
 from tests.rmqserver.store import golden
 
-# Read from the compaction log, not readable, or deleted: the log has what the broker does not serve from it.
+# A compacted, a write-only and a deleted topic: the log has messages that the broker does not serve from it.
 ELSEWHERE = {"CompactTopic", "WriteOnlyTopic", "DeletedTopic"}
 COLUMNS = ["topic", "queueId", "queueOffset", "logOffset", "storeSize", "tags", "keys", "msgId", "properties", "body"]
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
-    """Unpacks a golden store; a copy is made for tests that damage it."""
+    """Unpacks a golden store. Tests that damage it get a fresh copy."""
     unpacked: dict[str, Path] = {}
 
     def unpack(name: str, *, fresh: bool = False) -> Path:
@@ -75,7 +76,7 @@ def test_a_scan_finds_what_the_broker_serves(store, name):
 
 @pytest.mark.parametrize("topic", ["NormalTopic", "%DLQ%RetryGroup", "PlainTopic"])
 def test_scan_and_index_read_the_same(store, topic):
-    """PlainTopic's last messages are in no consume queue file: the broker was killed before it wrote them."""
+    """PlainTopic's last messages are in no consume queue file, because the broker was killed before it wrote them."""
     root = store("killed")
     by_scan, by_index = {}, {}
     scanned = read(root, rules=by_scan, subscribe=topic, mode="scan")
@@ -87,7 +88,7 @@ def test_scan_and_index_read_the_same(store, topic):
 
 @pytest.mark.parametrize("mode", ["scan", "index"])
 def test_rows_are_chosen_by_their_properties(store, mode):
-    """The expression is that of the store's SqlGroup. For a cluster the broker filters; here the reader does."""
+    """The expression is that of the store's SqlGroup. In a live cluster the broker filters; here the reader does."""
     root = str(store("clean"))
     options = parse_read_options(
         {"path": root, "subscribe": "NormalTopic", "mode": mode, "sql92": "a is not null and a > 5 or name = '三'"}
@@ -118,7 +119,7 @@ def test_a_cut_at_any_place_loses_and_doubles_nothing(store):
 
 
 def test_records_longer_than_what_is_read_at_a_time_are_read_whole(tmp_path):
-    """A split is read in chunks, and with a little of what follows it; a record may be longer than either."""
+    """A split is read in chunks, plus a little of what follows it. A record may be longer than either."""
     sizes = [100, OVERHANG_BYTES + 1, 50, CHUNK_BYTES + 1, CHUNK_BYTES - 1, 10, OVERHANG_BYTES * 3, 20]
     host = host_bytes("127.0.0.1", 10911)
     log = MessageStore(str(tmp_path), StoreOptions(index_enabled=False))

@@ -1,4 +1,5 @@
-"""What a frame must look like to be written to a topic, told when the query is planned and not in its tasks."""
+"""The columns that a frame needs to be written to a topic. Errors appear when the query is planned, not in its
+tasks."""
 
 from __future__ import annotations
 

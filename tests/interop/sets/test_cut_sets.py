@@ -123,7 +123,7 @@ class CutPair:
             while not has_ended.wait(PAUSE_S):
                 self.near.append(self._send(admin, self.hosts[host].broker_addr, NEAR))
 
-    # --- what is so --------------------------------------------------------------------------------------------------
+    # --- state of the set --------------------------------------------------------------------------------------------
 
     @property
     def known(self) -> ReplicaSet:

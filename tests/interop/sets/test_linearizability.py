@@ -76,7 +76,7 @@ class Three:
     def _addr(self, number: int) -> str:
         return f"127.0.0.1:{self.found.ports[number]}"
 
-    # --- what happens ------------------------------------------------------------------------------------------------
+    # --- events ------------------------------------------------------------------------------------------------------
 
     def start(self, number: int) -> None:
         self.found.start(number, **SETTINGS)
@@ -179,7 +179,7 @@ def test_it_is_through_many_of_them(three: Three, tmp_path: Path) -> None:
     assert verdict(recorded(three, 8), tmp_path / "history.html") == "Ok", f"see {tmp_path / 'history.html'}"
 
 
-# --- histories that are not ------------------------------------------------------------------------------------------
+# --- histories that are not linearizable -----------------------------------------------------------------------------
 
 
 def the_last_one_is_lost(operations: list[Operation]) -> list[Operation]:

@@ -21,7 +21,7 @@ BODY = (
         ("$.type", "refund"),
         ("$['type']", "refund"),
         ("$.order.lines[0].sku", "a"),
-        ("$.order.lines[1]['unit price']", "1.50"),  # as it is written
+        ("$.order.lines[1]['unit price']", "1.50"),  # as the body spells it
         ("$.order.lines[1].n", "10000000000000000000001"),
         ("$.paid", "true"),
         ("$.x", None),

@@ -1,4 +1,4 @@
-"""Conditions on stored messages: each alone, all together, and what is none."""
+"""Conditions on stored messages: each alone, all together, and invalid ones."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def takes(message: Any = STORED, **conditions: Any) -> bool:
         ({"reconsume_times_min": 3}, False),
         ({"json_values": {"$.order.id": "42"}}, True),
         ({"json_values": {"$.order.id": "43"}}, False),
-        ({"body_pattern": r'"who":"Zo.\W'}, True),  # a character, not a byte
+        ({"body_pattern": r'"who":"Zo.\W'}, True),  # matches a character, not a byte
         ({"body_pattern": "^who"}, False),
         ({"body_pattern": "who", "json_values": {"$.order.id": "43"}}, False),
         ({"body_pattern": "who", "tags": "paid", "sql92": "price = 7", "keys": ["K1"]}, True),

@@ -1,4 +1,4 @@
-"""Tag expressions: what they contain and what they match."""
+"""Tag expressions: their tags, and the messages that they match."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ def test_separators_alone_match_nothing_rather_than_everything() -> None:
 
 
 def test_tags_with_one_hash_differ_for_the_client_only() -> None:
-    """A broker sees 32 bits: without the client's own look, a consumer of "Aa" would be handed messages for "BB"."""
+    """A broker compares 32-bit hashes. Without the client's own check, a consumer of "Aa" would get messages for
+    "BB"."""
     wanted = parse_tags("Aa")
     assert tag_code("Aa") == tag_code("BB")
     assert wanted.matches_code(tag_code("BB"))
@@ -55,7 +56,7 @@ def test_subscription_data_is_what_a_java_client_sends() -> None:
 
 @given(st.lists(st.text(st.characters(exclude_characters="|"), min_size=1).filter(str.strip)))
 def test_a_wanted_tag_always_matches(tags: list[str]) -> None:
-    """If a broker leaves one out, the group loses messages."""
+    """If a wanted tag does not match, the group loses messages."""
     wanted = parse_tags(" || ".join(tags))
     for tag in {tag.strip() for tag in tags} - {"*"}:
         assert wanted.matches(tag)

@@ -52,6 +52,6 @@ def test_what_is_rendered_is_read_back(pairs: dict[str, str]) -> None:
 
 
 def test_a_character_past_16_bits_is_put_together_from_its_halves() -> None:
-    """Two lone surrogates cannot be written anywhere, and would fail much later."""
+    """Two lone surrogates cannot be encoded, and would fail much later."""
     assert parse_untrusted("k=\\ud83d\\ude00") == {"k": "\U0001f600"}
     assert parse_untrusted("k=\\ud83d") == {"k": "\ufffd"}

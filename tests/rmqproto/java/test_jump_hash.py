@@ -1,4 +1,4 @@
-"""The queue of a lite topic, against values of Guava's ``Hashing.consistentHash`` of Java's ``hashCode``."""
+"""The queue of a lite topic, against values of Guava's ``Hashing.consistentHash`` applied to Java's ``hashCode``."""
 
 from __future__ import annotations
 

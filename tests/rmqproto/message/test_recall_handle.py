@@ -1,4 +1,4 @@
-"""Handles of timer messages, as Apache's broker makes them."""
+"""Recall handles of timer messages, in the form of Apache's broker."""
 
 from __future__ import annotations
 

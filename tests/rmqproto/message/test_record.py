@@ -159,7 +159,7 @@ def test_unique_ids_differ_and_restart_with_the_month() -> None:
 
 @given(st.integers(1_500_000_000_000, 2_000_000_000_000), st.integers(1, 27 * 86_400_000))
 def test_a_unique_id_of_the_last_weeks_says_when_and_where_it_was_made(now_ms: int, age_ms: int) -> None:
-    """Also over the end of a month."""
+    """This also holds across the end of a month."""
     born_ms = now_ms - age_ms
     parts = parse_unique_id_untrusted(UniqueIds(b"\x0a\0\0\1", lambda: born_ms / 1000).next(), now_ms)
     assert parts.host == "10.0.0.1"
@@ -175,7 +175,7 @@ def test_what_is_no_unique_id_is_refused() -> None:
 
 @pytest.mark.parametrize("body", [zlib.compress(bytes(65 << 20), 1), zlib.compress(b"x" * 100)[:-5], b"\x78\x9c"])
 def test_a_compressed_body_is_bounded_and_whole(body: bytes) -> None:
-    """A frame of 16 MiB can hold 16 GiB of zeros, which a consumer or the tools would have unpacked."""
+    """A frame of 16 MiB can hold 16 GiB of zeros, which a consumer or the tools would unpack."""
     fields = {name: getattr(decode_record_untrusted(GOLDEN), name) for name in StoredMessage.__struct_fields__}
     with pytest.raises(ProtocolError, match=r"compressed body is (longer than|damaged)"):
         StoredMessage(**fields | {"body": body, "sys_flag": COMPRESSED}).plain_body()

@@ -1,4 +1,4 @@
-"""Frames and both header codecs: the vector of the protocol's own appendix, round trips, every way to damage one."""
+"""Frames and both header codecs: the vector of the protocol's own appendix, round trips, and every kind of damage."""
 
 from __future__ import annotations
 
@@ -79,14 +79,14 @@ def test_a_damaged_frame_is_a_command_or_a_protocol_error(codec: HeaderCodec, da
     "head", [(FRAME_SIZE_MAX_BYTES - 3).to_bytes(4, "big") + bytes(4), bytes([0, 0, 0, 8, 0, 0, 0, 5]), b"\xff" * 8]
 )
 def test_lengths_that_cannot_be_are_refused_at_the_head(head: bytes) -> None:
-    """They are refused before the server waits for a byte of the frame."""
+    """They are refused before the server waits for the rest of the frame."""
     with pytest.raises(ProtocolError):
         FrameReader().feed(head)
 
 
 @pytest.mark.parametrize("value", [b"[" * 900 + b"]" * 900, b"1" + b"0" * 4000, b"1" + b"0" * 5000, b'"\\ud800"'])
 def test_odd_ext_values_are_text_or_no_header_and_nothing_worse(value: bytes) -> None:
-    """Any other error than ProtocolError ends the loop of a server."""
+    """Any error other than ProtocolError would end a server's loop."""
     header = b'{"code":1,"extFields":{"a":' + value + b"}}"
     with contextlib.suppress(ProtocolError):
         assert isinstance(decode_header_untrusted(0, header).ext["a"], str)
@@ -100,6 +100,6 @@ def test_numbers_of_a_header_past_32_bits_are_refused(name: str) -> None:
 
 @pytest.mark.parametrize("hello", ["160301020001000200", "150303000202460000"])
 def test_tls_is_called_by_its_name(hello: str) -> None:
-    """A client with TLS on, and the alert with which one answers."""
+    """The first bytes of a client that uses TLS, and of an alert in reply to a frame."""
     with pytest.raises(ProtocolError, match="TLS is not spoken"):
         FrameReader().feed(bytes.fromhex(hello))

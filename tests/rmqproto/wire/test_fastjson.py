@@ -1,4 +1,5 @@
-"""fastjson's dialect: what real brokers and clients write; everything else raises the one error."""
+"""fastjson's dialect: the parser accepts what real brokers and clients write, and everything else raises the one
+error."""
 
 import contextlib
 import json
@@ -39,7 +40,7 @@ def test_object_keys() -> None:
 
 
 def test_odd_keys_do_not_need_the_parser_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It takes 60 us a key, and a dashboard at rest reads hundreds of such maps a second."""
+    """The Python parser takes 60 us a key, and a dashboard at rest reads hundreds of such maps a second."""
     monkeypatch.delattr(fastjson, "parse_untrusted")
     stats = TopicStats(offset_table=ObjectMap({QUEUE: TopicOffset(max_offset=9)}))
     assert fastjson.loads_untrusted(fastjson.dumps(stats), TopicStats) == stats
@@ -49,7 +50,7 @@ def test_odd_keys_do_not_need_the_parser_in_python(monkeypatch: pytest.MonkeyPat
 
 
 class Texts(msgspec.Struct):
-    """Texts as keys, as values, and behind a map with object keys."""
+    """Texts as keys, as values, and after a map with object keys."""
 
     before: str
     table: ObjectMap[MessageQueue, str]
@@ -74,7 +75,7 @@ def test_object_keys_inside_quotes() -> None:
 
 
 def test_references_as_keys_are_left_out() -> None:
-    """Clients up to 5.3.3 repeat a queue as a reference to another map's key."""
+    """Clients up to 5.3.3 write a repeated queue as a reference to another map's key."""
     text = b'{"mqTable":{{"$ref":"$.mqPopTable.null"}:{},{"brokerName":"broker-a","queueId":1,"topic":"T"}:{}}}'
     assert list(fastjson.loads_untrusted(text, ConsumerRunningInfo).mq_table) == [QUEUE]
 

@@ -1,7 +1,7 @@
-"""Every frame that real clients and a real 5.5.0 were seen to send, decoded and encoded again.
+"""Every recorded frame of real clients and a real 5.5.0, decoded and encoded again.
 
-``tests/golden/frames.jsonl.xz``: one line for each frame, with all its bytes as hex. Frames of other clients than
-Apache's Java 5.5.0 also have the header that they meant.
+``tests/golden/frames.jsonl.xz`` has one line for each frame, with all its bytes as hex. Frames of clients other than
+Apache's Java 5.5.0 also have the header that the client meant.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def commands(only: str = "") -> list[tuple[str, bytes, Command]]:
 
 
 def test_apaches_own_frames_come_out_byte_for_byte() -> None:
-    """fastjson writes members in alphabetical order and ext fields in the order of its map, which a dict keeps. Apache
-    writes empty ext fields sometimes, and sometimes not: only these are not compared."""
+    """fastjson writes members in alphabetical order, and ext fields in the order of its map, which a dict keeps. Apache
+    writes empty ext fields only sometimes, so only those are not compared."""
     for source, data, command in commands("apache/"):
         assert encode_frame(command)[8:] == data[8:].replace(b'"extFields":{},', b"", 1), source
 
@@ -73,7 +73,7 @@ def test_one_stream_of_all_of_them_falls_apart_into_the_same_frames() -> None:
 
 
 def test_ext_fields_fit_their_typed_headers() -> None:
-    """These are requests of real clients. A few were made wrong on purpose; Apache's answer tells which."""
+    """These are requests of real clients. A few are wrong on purpose; Apache's answer tells which."""
     answers = {s: c for s, _, c in commands("apache/") if s.endswith("/response")}
     for source, _, command in commands():
         header = REQUEST_HEADERS.get(command.code)
@@ -93,7 +93,7 @@ def test_json_bodies_can_be_read() -> None:
 
 @pytest.mark.parametrize("client", ["ali-ons", "librocketmq", "rocketmq-client-go", "rocketmq-nodejs"])
 def test_signatures_of_real_clients(client: str) -> None:
-    """Made with testSecretKey; the C++ lines sign with an empty key when they have none."""
+    """They were made with testSecretKey. The C++ client signs with an empty key when it has none."""
     signed = [c for _, _, c in commands(client) if SIGNATURE in c.ext]
     assert signed
     for command in signed:

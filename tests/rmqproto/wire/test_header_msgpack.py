@@ -1,5 +1,4 @@
-"""MessagePack headers say what JSON says. They are known by their first bytes; bytes that are not a header are
-refused."""
+"""MessagePack headers hold the same as JSON headers. Their first bytes identify them, and other bytes are refused."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ def test_says_what_json_says(fields: tuple[int, str, int, int, int, str | None, 
 def test_an_offer_is_json_with_the_code_behind(
     fields: tuple[int, str, int, int, int, str | None, dict[str, str]],
 ) -> None:
-    """Otherwise our server's fast decoders would take it, and skip what it offers."""
+    """If the code came first, our server's fast decoders would take the header and miss the offer."""
     offer = header_msgpack.offer(*fields)
     assert header_json.decode_untrusted(offer) == header_json.decode_untrusted(header_json.encode(*fields))
     assert offer.startswith(b'{"extFields":')

@@ -1,4 +1,5 @@
-"""What is signed of the ext fields of one client's headers: who knows the fields sees what the decoder for all sees."""
+"""The signed content of the ext fields in one client's headers: the decoder that knows the fields agrees with the
+general decoder."""
 
 from __future__ import annotations
 
@@ -59,7 +60,7 @@ def test_it_agrees_with_the_decoder_for_all_about_any_change(ext: dict[str, str]
     assert key.has_signed_content(content, signature, b"") is is_signed
 
 
-# --- what is cut in C ------------------------------------------------------------------------------------------------
+# --- cut in C --------------------------------------------------------------------------------------------------------
 
 
 def test_without_c_all_is_left_to_the_decoder(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,7 +94,7 @@ PIECES = (
 @wants_c
 @given(st.lists(st.tuples(st.integers(0, 200), st.integers(0, 3), st.sampled_from(PIECES)), max_size=3), st.data())
 def test_what_is_cut_is_what_the_decoder_reads(damage: list[tuple[int, int, bytes]], data: st.DataObject) -> None:
-    """Of any header that a decoder took. What is not JSON is cut without harm."""
+    """This holds for any header that a decoder accepts. Bytes that are not JSON do no harm."""
     value = data.draw(st.sampled_from(["x", "a b", "\x01", '"', "\\", "é"]))
     front = data.draw(st.sampled_from(["", '"language":"GO",', '"remark":"{",', '"extFields":null,']))
     inner = ",".join(f"{json.dumps(name)}:{json.dumps(text)}" for name, text in (
@@ -163,7 +164,7 @@ def test_the_native_part_refuses_what_would_read_beside_its_memory() -> None:
 @pytest.mark.parametrize(
     "header",
     [
-        b'{"code":1,"extFields":{"AccessKey":"a","Signature":"s"}}',  # one is missing
+        b'{"code":1,"extFields":{"AccessKey":"a","Signature":"s"}}',  # a field is missing
         b'{"code":1,"extFields":{"AccessKey":"a","Signature":"s","topic":"T","more":"x"}}',
         b'{"code":1,"extFields":{"AccessKey":"a","Signature":"s","topic":7}}',
         b'{"code":1,"extFields":{"AccessKey":"a","Signature":"s","topic":null}}',

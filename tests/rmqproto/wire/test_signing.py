@@ -1,4 +1,4 @@
-"""The checking side of signatures. Those of real clients are in ``test_golden_frames.py``."""
+"""The checking side of signatures. Signatures of real clients are in ``test_golden_frames.py``."""
 
 from __future__ import annotations
 

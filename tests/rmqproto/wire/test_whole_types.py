@@ -1,4 +1,4 @@
-"""Types that threads decode for the first time at once."""
+"""Types that several threads decode for the first time at once."""
 
 from __future__ import annotations
 
@@ -34,5 +34,5 @@ for _ in range(100):
 
 
 def test_threads_that_decode_a_type_for_the_first_time_do_not_end_the_process() -> None:
-    """They did, by SIGSEGV: at the third or so of these hundred types."""
+    """They used to end it by SIGSEGV, at about the third of these hundred types."""
     assert subprocess.run([sys.executable, "-c", DECODING], check=False).returncode == 0

@@ -9,6 +9,6 @@ from tests.spark_tools.replay.replay_lab import Lab
 
 @pytest.fixture(scope="package")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """For tests that break a running replay."""
+    """A running lab, for tests that break a replay."""
     with Lab(tmp_path_factory.mktemp("lab")) as running:
         yield running

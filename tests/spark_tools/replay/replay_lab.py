@@ -1,5 +1,5 @@
-"""A broker behind a proxy that can lose acknowledgements and counts sends; dead letters to redrive; and a count of what
-is at the target. For tests that break a running replay."""
+"""For tests that break a running replay: a broker behind a proxy that can lose acknowledgements and counts sends, dead
+letters to redrive, and a count of the messages at the target."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ OnSend = Callable[[str, int], None]
 
 
 class Proxy:
-    """Forwards whole frames between clients and one broker. ``drop_every`` n: the answer to every n-th send is dropped
-    (the broker has stored it). ``delay_s`` holds every send up, so that there is time for a fault. ``on_send`` is
-    called after each send to the broker, with the topic and its number of sends so far; the connection's next send
-    waits until it returns."""
+    """Forwards whole frames between clients and one broker. ``drop_every`` n drops the answer to every n-th send, which
+    the broker has stored. ``delay_s`` delays every send, so that there is time for a fault. ``on_send`` is called after
+    each send to the broker, with the topic and its number of sends so far; the connection's next send waits until it
+    returns."""
 
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -57,7 +57,7 @@ class Proxy:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def calm(self) -> None:
-        """Switches faults off and sets counters to 0."""
+        """Switches faults off and resets the counters."""
         self.drop_every, self.delay_s, self.dropped_count = 0, 0.0, 0
         self.send_counts.clear()
         self.on_send = lambda topic, count: None
@@ -80,7 +80,7 @@ class Proxy:
                 command = decode_frame_untrusted(frame)
                 if command.code in SENDS:
                     time.sleep(self.delay_s)
-                    topic = command.ext["b"]  # the second version of the send header has short names
+                    topic = command.ext["b"]  # version 2 of the send header has short names
                     with self._lock:
                         self.send_counts[topic] += 1
                         count = self.send_counts[topic]
@@ -168,7 +168,7 @@ class Lab:
         return str(self.directory / "ledgers" / plan.job)
 
     def counts(self, plan: Plan) -> tuple[int, int]:
-        """(missing, doubled) of the plan's messages at the target."""
+        """The numbers of missing and doubled messages of the plan at the target."""
         fences = [Fence(plan.target.name, "broker-a", number, 0) for number in range(2)]
         with BlockingClient() as client:
             found = Counter(replay_ids_since(fences, lambda name: self.broker_addr, plan.replay_job, client))
@@ -210,7 +210,8 @@ def wait_for_route(admin: AdminClient, topic: str) -> None:
 
 
 def kill_once(find: Callable[[], list[int]], *, at_send: int, sig: signal.Signals = signal.SIGKILL) -> OnSend:
-    """For ``Proxy.on_send``: at the ``at_send``-th send of a topic, signals once what ``find`` finds."""
+    """For ``Proxy.on_send``: at the ``at_send``-th send of a topic, signals once the processes that ``find``
+    returns."""
     done = threading.Event()
 
     def on_send(topic: str, count: int) -> None:

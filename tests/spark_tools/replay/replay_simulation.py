@@ -1,12 +1,12 @@
 """A cluster, a network, tasks and drivers in virtual time: the fault model of the replay design.
 
-What may happen: a request is appended late (up to the settle time), or never; its answer is lost, or says busy; a task
-is killed; a task is declared lost and goes on sending, however slowly; a driver dies between any two steps, in the
-middle of a ledger line too, and its tasks go on until their permits end. What may not: the target losing an appended
-message, or a request appended after the settle time.
+These faults may happen. A request is appended late (within the settle time) or never. Its answer is lost, or says busy.
+A task is killed. A task is declared lost but goes on sending, however slowly. A driver dies between any two steps, even
+in the middle of a ledger line, and its tasks go on until their permits end. Two things may not happen: the target loses
+an appended message, or appends a request after the settle time.
 
-Every task attempt is a thread that runs the real ``TaskDelivery``. A baton lets one of them move at a time. A seeded
-generator chooses which one, so a run is a function of its seed.
+Every task attempt is a thread that runs the real ``TaskDelivery``. A baton lets one thread move at a time. A seeded
+generator chooses which, so a run is a function of its seed.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ class Killed(BaseException):
 
 
 class DriverDied(Exception):
-    """The driver stops at this point."""
+    """The driver stops here."""
 
 
 @dataclass
 class World:
-    """Time, the target's queue, and the requests that are still on their way."""
+    """The time, the target's queue, and the requests on their way."""
 
     rng: random.Random
     protected: bool = True
@@ -127,7 +127,7 @@ class Actor:
         if self.killed:
             raise Killed
 
-    # --- what Delivery asks for
+    # --- called by TaskDelivery
 
     def sleep(self, seconds: float) -> None:
         self.wake_at = self.world.now + seconds
@@ -141,14 +141,14 @@ class Actor:
         return book.enter(self.wave, self.partition, self.attempt) if book else Denied("driver is gone")
 
     def ask(self, count: int, size_bytes: int) -> Granted | Wait | Denied:
-        self._pause()  # the question is under way
+        self._pause()  # the request for a permit is under way
         if not self.world.protected:
             return Granted(count, 1e9)
         book = self.book()
         answer = (
             book.ask(self.wave, self.partition, self.attempt, count, size_bytes) if book else Denied("driver is gone")
         )
-        self._pause()  # the answer is under way
+        self._pause()  # the permit is under way
         return answer
 
     def put(self, batch: Batch, not_after: float) -> bool:
@@ -193,7 +193,7 @@ class Actor:
 
 
 class Simulation:
-    """One job, driven until it ends, through as many drivers as it takes."""
+    """One job, driven until it ends, through as many drivers as that takes."""
 
     def __init__(self, seed: int, plan: Plan, directory: str, partition_count: int, *, protected: bool = True):
         self.world = World(random.Random(seed), protected)
@@ -208,7 +208,7 @@ class Simulation:
         self.driver_count = 0
 
     def run(self) -> Counter[str]:
-        """How often every replay id is at the target once everything on the way has arrived."""
+        """How often each replay id is at the target once all requests have arrived."""
         try:
             while True:
                 self.driver_count += 1
@@ -219,7 +219,7 @@ class Simulation:
                     self.book = None
                     self.world.advance(self.rng.random() * 4)
             self.world.advance(100)
-            for _ in range(50):  # actors that still live may try once more
+            for _ in range(50):  # surviving actors may try once more
                 for actor in self.world.actors:
                     if actor.is_ready:
                         actor.step()
@@ -248,7 +248,7 @@ class Simulation:
                 self._write(ledger, EndLine(0))
 
     def _write(self, ledger: Ledger, line: Begin | FenceLine | DoneLine | EndLine) -> None:
-        """Writes the line, or lets the driver die before, in the middle of, or after it."""
+        """Writes the line, or lets the driver die before, during or after the write."""
         if self.driver_deaths_left and self.rng.random() < 0.1:
             self.driver_deaths_left -= 1
             if (kind := self.rng.randrange(3)) == 1:
@@ -269,7 +269,7 @@ class Simulation:
                 if partition not in done and actor.finished and actor.result is not None:
                     done[partition] = actor.result
                 elif partition not in done and (actor.finished or self._is_unlucky()):
-                    running[partition] = self._start(wave, partition, fence)  # a kill, or a zombie that goes on
+                    running[partition] = self._start(wave, partition, fence)  # after a kill, or beside a zombie
                     if not actor.finished and self.rng.random() < 0.5:
                         actor.end()
             if len(done) == self.partition_count:

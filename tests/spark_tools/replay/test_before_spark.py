@@ -1,4 +1,4 @@
-"""What ``replay`` does before it starts Spark, which these tests forbid."""
+"""The steps of ``replay`` before it starts Spark. These tests forbid Spark."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.support.servers import Server
 
 
 class SparkStarted(Exception):
-    """Spark should not start, or not yet."""
+    """Raised in place of starting Spark."""
 
 
 @pytest.fixture(autouse=True)
@@ -53,7 +53,7 @@ def topic(server: Server, fresh: Callable[[str], str]) -> str:
 
 
 def test_a_small_plan_is_counted_without_it(server: Server, topic: str, fresh, tmp_path: Path) -> None:
-    """It is also shown and confirmed: Spark starts only when there is something to send."""
+    """The plan is also shown and confirmed first: Spark starts only when there is something to send."""
     target = fresh("BeforeTarget")
     with AdminClient(server.namesrv_addr) as admin:
         admin.create_topic(server.broker_addr, TopicConfig(topic_name=target, perm=6))

@@ -31,7 +31,7 @@ from tests.support.servers import Server, until
 
 @pytest.fixture
 def topic(server: Server, fresh) -> str:
-    """Two queues, readable and writable."""
+    """A topic of two queues, readable and writable."""
     name = fresh("ReplayTopic")
     with AdminClient(server.namesrv_addr) as admin:
         make_topic(admin, server, name)
@@ -45,7 +45,7 @@ def make_topic(admin: AdminClient, server: Server, name: str, perm: int = 6) -> 
 
 
 def messages(topic: str, count: int) -> list:
-    """Messages ready to be sent, as a redrive makes them."""
+    """Messages that are ready to be sent, as a redrive makes them."""
     rules = Redrive("job", TargetRule(kind="topic", name=topic, topics=[topic]), Transform())
     queue = MessageQueue("%DLQ%g", "broker-a", 0)
     return [rules.outgoing(Original(queue, at, topic, "X" * 32, {}, b"body", 0, 0)) for at in range(count)]
@@ -121,7 +121,7 @@ def test_a_canary_is_judged_by_what_its_groups_have_taken_and_by_the_dead(server
         assert not look().is_good
         assert look(wait_s=60).is_good, "the group caught up while it was waited for"
         assert cluster.committed(group, queue) == 2
-        make_topic(cluster.admin, server, dlq)  # as the first dead letter does, while the canary is watched
+        make_topic(cluster.admin, server, dlq)  # as with the group's first dead letter, during the watch
         send(dlq)
         assert look(wait_s=60) == CanaryReport({group: 0}, {group: 1}), "one of another job is not ours"
         assert str(look()) == f"{group}: none behind, 1 dead"
@@ -250,7 +250,7 @@ def test_what_other_jobs_delivered_is_left_out_and_what_they_may_still_send_is_r
 
 
 def test_a_canary_of_which_all_was_parked_is_watched_too(server: Server, topic: str) -> None:
-    """Nothing went to the group's retry topic, so that it is not a target of the plan."""
+    """No message went to the group's retry topic, so the plan does not have it as a target."""
     plan = Plan(
         job="job", created_ms=1, source=Source(name_server=server.namesrv_addr), ranges=[],
         target=TargetRule(kind="group", name="SpentGroup", topics=[topic]),

@@ -1,4 +1,4 @@
-"""What the tests of this folder share. Starting a Spark session costs more than most of them do."""
+"""Shared fixtures of this folder. Starting a Spark session costs more than most tests do."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.spark_tools.replay.replay_lab import Lab
 
 @pytest.fixture(scope="package")
 def spark() -> Iterator[Any]:
-    """A session with task retries, which ``local[2]`` does not have."""
+    """A session with task retries, which plain ``local[2]`` lacks."""
     from tests.spark_tools.spark.replay_driver import QUICK_JVM  # needs the extra [spark]
 
     with spark_session(SessionOptions(master="local[2,4]", settings=QUICK_JVM)) as session:
@@ -27,12 +27,12 @@ def spark() -> Iterator[Any]:
 
 @pytest.fixture(scope="package")
 def store(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A store that a real broker wrote; nothing here changes it."""
+    """A store that a real broker wrote. No test here changes it."""
     return str(golden.unpack("clean", tmp_path_factory.mktemp("store")))
 
 
 @pytest.fixture(scope="package")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """For tests that break a running replay."""
+    """A running lab, for tests that break a replay."""
     with Lab(tmp_path_factory.mktemp("lab")) as running:
         yield running

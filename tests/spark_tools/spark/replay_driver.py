@@ -1,5 +1,5 @@
-"""The driver of some replays at once, as a program: its argument is JSON, a ledger directory and whether to protect
-for each."""
+"""The driver of several replays at once, as a program. Its argument is JSON: for each replay the ledger directory and
+whether it is protected."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from spark_tools.replay.job import RunOptions, run_replay
 from spark_tools.replay.plans.plan import load_plan
 from spark_tools.session import SessionOptions, spark_session
 
-# Short batches and a short time-out: more requests to break, and less to wait for.
+# Short batches make more requests to break; a short time-out makes less to wait for.
 FAULT_RUN = {"send_timeout_ms": 1500, "batch_messages": 10, "in_flight": 2}
 QUICK_JVM = {"spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
 
 
 def main() -> None:
     runs = json.loads(sys.argv[1])
-    # Each has two tasks, and all run at once.
+    # Each replay has two tasks, and all tasks run at once.
     settings = SessionOptions(master=f"local[{2 * len(runs)},4]", settings=QUICK_JVM)
     with spark_session(settings) as spark, ThreadPoolExecutor(len(runs)) as threads:
         engine = SparkEngine(spark, 2)

@@ -1,4 +1,4 @@
-"""Processes of a running Spark, and a driver of replays that will be killed."""
+"""Processes of a running Spark, and a driver of replays that is killed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.spark_tools.replay.replay_lab import Lab, OnSend, kill_once
 
 
 def python_workers(root_pid: int) -> list[int]:
-    """Python workers below a process: forked by a pyspark daemon, and so its children."""
+    """The Python workers below a process: children that a pyspark daemon has forked."""
     table = _processes()
     daemons = [pid for pid in _below(root_pid, table) if "pyspark.daemon" in table[pid][1]]
     return [pid for pid in daemons if table[pid][0] in daemons]
@@ -43,7 +43,7 @@ def _below(root_pid: int, table: dict[int, tuple[int, str]]) -> list[int]:
 
 
 def _processes() -> dict[int, tuple[int, str]]:
-    """pid -> (parent, command line)."""
+    """Parent and command line by pid."""
     found = {}
     for entry in os.listdir("/proc"):
         if entry.isdecimal():
@@ -55,8 +55,8 @@ def _processes() -> dict[int, tuple[int, str]]:
 
 
 def kill_amid_all(find: Callable[[], list[int]], topics: set[str], *, at_send: int) -> OnSend:
-    """For ``Proxy.on_send``: kills what ``find`` finds when every topic has had ``at_send`` sends. The first ones wait
-    for the others, so that none is finished by then."""
+    """For ``Proxy.on_send``: kills the processes that ``find`` returns, once every topic has had ``at_send`` sends.
+    Topics that get there first wait for the others, so that no replay has finished by then."""
     reached: set[str] = set()
     kill = kill_once(find, at_send=at_send)
     killed = threading.Event()
@@ -73,7 +73,7 @@ def kill_amid_all(find: Callable[[], list[int]], topics: set[str], *, at_send: i
 
 
 class Driver:
-    """Runs replays, all at once, in a process of its own that will be killed. ``plans``: whether each is protected."""
+    """Runs all replays at once in a process that will be killed. ``plans`` tells for each whether it is protected."""
 
     def __init__(self, lab: Lab, plans: Sequence[tuple[Plan, bool]]):
         arguments = [{"directory": lab.ledger(plan), "protected": protected} for plan, protected in plans]
@@ -86,7 +86,7 @@ class Driver:
         )
 
     def wait_for_its_end(self) -> None:
-        """Waits for its end, which must be by the kill."""
+        """Waits for the process, which must end by the kill."""
         _, errors = self.process.communicate(timeout=900)
         assert self.process.returncode == -signal.SIGKILL, errors[-4000:]
 

@@ -1,5 +1,5 @@
-"""Executors, each a JVM of its own with Python workers, die or freeze in the middle of a wave. A frozen one is the
-zombie: Spark gives its task to another, while its Python worker goes on sending what it had already been given."""
+"""Executors, each a JVM with Python workers, die or freeze in the middle of a wave. A frozen executor becomes a zombie:
+Spark gives its task to another, while its Python worker still sends the rows that it already had."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SENDS = COUNT // FAULT_RUN["batch_messages"]
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkEngine]:
-    """Two executors on this machine. local-cluster writes below SPARK_HOME, so it gets one of links.
+    """Two executors on this machine. local-cluster writes below SPARK_HOME, so it gets one made of links.
 
     A process has room for one session. This module is the first of its folder and ends its session before the others
     start theirs.

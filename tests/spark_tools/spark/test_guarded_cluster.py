@@ -1,5 +1,5 @@
-"""A Spark session and a guarded broker that takes TLS alone: all that the session asks is signed, by the driver and by
-its workers, and the key is written nowhere."""
+"""A Spark session and a guarded broker that accepts only TLS. The driver and its workers sign every request, and the
+key is written nowhere."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ def tls(authority: Authority) -> TlsFiles:
 
 @pytest.fixture(scope="module")
 def guarded(authority: Authority, tls: TlsFiles, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """With dead letters, an empty topic, and a user that may redrive the one to the other and nothing else."""
+    """A guarded server with dead letters, an empty topic, and a user that may only redrive the letters to that
+    topic."""
     directory = tmp_path_factory.mktemp("guarded")
     signed = authority.sign("server")
     files = f"tls.server.certPath={signed.cert}\ntls.server.keyPath={signed.key}\n"
@@ -86,7 +87,7 @@ def stored(server: Server, tls: TlsFiles) -> int:
 
 
 def test_a_replay_signs_and_writes_no_key(spark, guarded: Server, tls: TlsFiles, tmp_path: Path, capfd) -> None:
-    """The one that names no user, and the one of a user that may not, are refused before anything is sent."""
+    """Replays without a user and with a wrong key are refused before anything is sent."""
     for number, credentials in enumerate((None, Credentials(JOB.access_key, "guessed"))):
         with pytest.raises(RefusedError, match=r"username cannot be null|check signature failed"):
             redriven(spark, guarded, tls, tmp_path, f"refused-{number}", credentials)

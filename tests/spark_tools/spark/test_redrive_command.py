@@ -1,4 +1,4 @@
-"""A redrive from the plan to the audit, in a session that runs already and as a command."""
+"""A redrive from plan to audit, in a running session and as a command."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def dead(server: Server, fresh) -> Iterator[DeadLetters]:
 
 
 def test_a_second_redrive_redrives_nothing(spark, dead: DeadLetters, server: Server, tmp_path) -> None:
-    """The first is planned, which sends nothing, and then executed as planned."""
+    """The first redrive is planned, which sends nothing, and then executed as planned."""
     request = ReplayRequest(
         name_server=server.namesrv_addr, dlq_group=dead.group, to=f"topic:{dead.target}",
         transform=Transform(set_properties={"status": "again"}), wave_messages=20,
@@ -89,7 +89,7 @@ def test_a_second_redrive_redrives_nothing(spark, dead: DeadLetters, server: Ser
 
 
 def test_a_canary_goes_first_and_the_rest_only_when_it_was_taken(spark, dead: DeadLetters, server, tmp_path) -> None:
-    """A group reads the target but takes nothing. To resume the job is to overrule the canary."""
+    """A group reads the target but consumes nothing. Resuming the job overrules the canary."""
     group = f"{dead.group}Reader"
     dead.admin.create_group(server.broker_addr, SubscriptionGroupConfig(group_name=group))
     dead.admin.update_consumer_offset(server.broker_addr, group, dead.target, 0, 0)
@@ -106,7 +106,7 @@ def test_a_canary_goes_first_and_the_rest_only_when_it_was_taken(spark, dead: De
 
 
 def test_a_share_of_failures_stops_and_the_rest_can_be_parked(spark, dead: DeadLetters, server, tmp_path) -> None:
-    """First 30 that were never redriven; then 3 more, each of which was redriven three times."""
+    """30 letters were never redriven, and 3 more were redriven three times each."""
     dlq = MessageQueue(f"%DLQ%{dead.group}", "broker-a", 0)
     for number in range(3):
         message = Message(dlq.topic, b"spent %d" % number, properties={"REPLAY_ROUND": "3"})
@@ -148,7 +148,7 @@ def test_delayed_messages_are_sent_without_an_audit_that_would_miss_them(spark, 
 
 
 def test_the_command_says_nothing_but_its_own_lines(dead: DeadLetters, server: Server, tmp_path) -> None:
-    """No log4j line, no warning of a Python worker, no stack: Spark's output is in its log."""
+    """No log4j lines, worker warnings or stack traces: Spark's output goes to its log."""
     log = tmp_path / "spark.log"
     command = [
         sys.executable, "-m", "rmqadmin", "-o", "json", "spark-replay", "-n", server.namesrv_addr, "--dlq", dead.group,

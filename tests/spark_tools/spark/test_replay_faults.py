@@ -1,5 +1,5 @@
-"""Parts of a running replay lose answers or die. With protection nothing is doubled. Without it something is, or the
-fault would prove nothing. Nothing is ever lost."""
+"""Parts of a running replay lose answers or die. With protection no message is doubled. Without it some are; otherwise
+the fault would prove nothing. No message is ever lost."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_lost_acknowledgements(lab: Lab, engine: SparkEngine) -> None:
 
 
 def test_killed_writers(lab: Lab, engine: SparkEngine) -> None:
-    """Both Python writers die in the middle; Spark starts their tasks anew, from the first row."""
+    """Both Python writers die midway, and Spark restarts their tasks from the first row."""
     for protected in (False, True):
         plan = lab.job(COUNT)
         lab.proxy.calm()
@@ -65,8 +65,8 @@ def test_killed_writers(lab: Lab, engine: SparkEngine) -> None:
 
 
 def test_killed_driver_and_resume(lab: Lab, engine: SparkEngine) -> None:
-    """The driver's Python is killed in the second of two waves; another driver goes on with the wave it was in. Both
-    replays, one protected and one not, die together: a driver costs more than a replay."""
+    """The driver's Python is killed in the second of two waves, and another driver goes on with that wave. A protected
+    and an unprotected replay die together, because a driver costs more than a replay."""
     plans = [(lab.job(COUNT, wave_count=2), protected) for protected in (False, True)]
     lab.proxy.calm()
     driver = Driver(lab, plans)

@@ -1,4 +1,4 @@
-"""The ``rocketmq`` format in a real session, as a user of Spark gets it by ``pip install``."""
+"""The ``rocketmq`` format in a real session, as a user gets it by ``pip install``."""
 
 from __future__ import annotations
 

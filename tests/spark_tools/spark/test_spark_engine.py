@@ -1,4 +1,4 @@
-"""What a plan can ask for, tested in one session: store files, limits, duplicates, expressions, a file to write to."""
+"""The options of a plan, tested in one session: store files, limits, duplicates, expressions, a file as the target."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ def engine(spark) -> SparkEngine:
 
 @pytest.fixture(scope="module")
 def request_of_store(store: str, server: Server) -> ReplayRequest:
-    """A request for SpanTopic of a store that a real broker wrote (2,100 messages), to a topic of our broker."""
+    """A request that reads SpanTopic (2,100 messages) from a store that a real broker wrote, and sends to our
+    broker."""
     with AdminClient(server.namesrv_addr) as admin:
         admin.create_topic(
             server.broker_addr, TopicConfig(topic_name="WaveTarget", read_queue_nums=1, write_queue_nums=1, perm=6)
@@ -85,7 +86,7 @@ def change(batch):
 
 
 def test_a_users_function_changes_bodies_and_leaves_messages_out(engine, request_of_store, server, tmp_path) -> None:
-    """It runs in Spark's workers, from the plan: they do not have its file."""
+    """The function runs in Spark's workers from the plan, since they do not have its file."""
     function = UserFunction("mine:change", ONE_IN_THREE)
     request = replace(request_of_store, transform=Transform(function=function))
     plan, ledger = planned(engine, tmp_path, request)
@@ -108,7 +109,7 @@ def test_a_limit_takes_the_first_by_store_time(engine, request_of_store, tmp_pat
 
 
 def test_duplicates_are_left_out_once_and_for_all(engine, request_of_store, tmp_path) -> None:
-    """All bodies of one length but few distinct ones would be sent once each."""
+    """Each distinct body is selected once; its duplicates are excluded for good."""
     everything, _ = planned(engine, tmp_path / "a", request_of_store)
     plan, _ = planned(engine, tmp_path / "b", replace(request_of_store, dedup="body"))
     assert plan.shown["selected"] + plan.shown["duplicates"] == everything.shown["selected"]
@@ -140,7 +141,7 @@ def test_an_expression_that_is_no_sql_is_named(engine, request_of_store, tmp_pat
 
 
 def test_the_users_sql_goes_through_the_source_and_all_else_needs_none(engine, request_of_store) -> None:
-    """A source costs a process for each thing that Spark asks of it. Both ways read the same."""
+    """A source costs one process for each thing that Spark asks of it. Both ways read the same rows."""
 
     def read(selection: Selection) -> tuple[str, dict[tuple[int, int], dict[str, Any]]]:
         plan = msgspec.structs.replace(freeze(request_of_store), selection=selection)
@@ -181,7 +182,7 @@ BODIES = (
     ],
 )
 def test_bodies_are_selected_as_they_are_without_spark(engine, server: Server, selection, count: int) -> None:
-    """Spark's own get_json_object took 1.50 for 1.5, and found texts in bodies that are no JSON."""
+    """Spark's own get_json_object took 1.50 for 1.5, and found values in bodies that are not JSON."""
     topic = "OddBodies"
     with AdminClient(server.namesrv_addr) as admin:
         if topic not in admin.topic_list():
@@ -219,5 +220,5 @@ WORKER_DIED = """An exception was thrown from the Python worker:
     ],
 )  # fmt: skip
 def test_a_failure_is_told_in_the_words_of_what_failed(text: str, cause: str) -> None:
-    """The text was 'An exception was thrown from the Python worker:' for everything but our own errors."""
+    """Except for our own errors, the text used to be 'An exception was thrown from the Python worker:'."""
     assert first_cause(text) == cause

@@ -1,5 +1,5 @@
-"""Random expressions and properties, sound and broken. The vectors of Apache's filter were made from them, and the
-compiler is tested with them."""
+"""Random expressions and properties, sound and broken. The vectors of Apache's filter were made from them, and they
+test the compiler."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ JUNK = (
 
 
 def expression(random: Random) -> str:
-    """Mostly valid in Apache's grammar, though its types may be refused."""
+    """Mostly valid in Apache's grammar, though the types may be refused."""
     text = _or(random, random.choice((0, 0, 1, 1, 2)))
     if random.random() < 0.15:
         place = random.randrange(len(text) + 1)
@@ -73,7 +73,7 @@ def _condition(random: Random, depth: int) -> str:
 
 
 def _ordered_operand(random: Random, depth: int) -> str:
-    """An operand that an ordering mostly takes."""
+    """An operand that an ordering usually accepts."""
     if random.random() < 0.2:
         return _operand(random, depth)
     return random.choice(("", "", "", "-", "+")) + random.choice((*NAMES, *NUMBERS))

@@ -1,5 +1,5 @@
-"""A second way to evaluate an expression: it walks the tree as Apache's ``evaluate`` methods do, with one rule for each
-node and no thought of speed."""
+"""A second way to evaluate an expression. It walks the tree as Apache's ``evaluate`` methods do, with one rule for each
+node and no regard for speed."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _text_test(node: TextTest, properties: Mapping[str, str]) -> bool:
 
 
 def _logic(is_and: bool, terms: list[Node], properties: Mapping[str, str]) -> bool | None:
-    """Takes two at a time from the left. A value that decides ends it; a null does not."""
+    """Combines the terms in pairs from the left. It stops at a value that decides; a null does not."""
     result: Value = evaluate(terms[0], properties)
     for term in terms[1:]:
         if result is (not is_and):

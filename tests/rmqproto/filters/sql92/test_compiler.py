@@ -34,7 +34,7 @@ def test_any_text_compiles_or_is_refused(text: str) -> None:
 
 
 def test_an_error_behind_a_null_counts_though_the_and_is_decided() -> None:
-    """``kind = 'x'`` is null, so Apache goes on to ``price > 5``, fails there and never comes to TRUE."""
+    """``kind = 'x'`` is null, so Apache goes on to ``price > 5``, fails there and never reaches TRUE."""
     matches = compile_sql92("(kind = 'x' AND price > 5) OR TRUE")
     assert not matches({"price": "dear"})
     assert matches({"price": "dear", "kind": "y"})

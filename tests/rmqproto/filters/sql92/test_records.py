@@ -1,4 +1,4 @@
-"""Functions that look properties up in a record's bytes say what is said of the properties read all together."""
+"""Functions that look properties up in a record's bytes agree with the parser that reads all properties."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ def test_a_record_is_taken_that_an_interpreter_of_the_tree_takes(seed: int, foun
 
 
 @given(raw_properties, st.sampled_from(NAMES))
-@example(b"a\x011", "a")  # the first, and without an end
+@example(b"a\x011", "a")  # the first property, and without an end
 @example(b"b\x011\x02a\x012", "a")
 @example(b"a\x011\x02a\x012\x02", "a")  # the last one counts
-@example(b"a\x011\x02b\x012\x02a\x01\x02", "a")  # but not if it is empty
+@example(b"a\x011\x02b\x012\x02a\x01\x02", "a")  # unless it is empty
 @example(b"a\x01\x02", "a")
 @example(b"a\x01", "a")
 @example(b"b\x01\x02a\x01", "a")
 @example(b"\x02a\x011\x02", "a")
 @example(b"xa\x011\x02", "a")
-@example(b"b\x01a\x011\x02", "a")  # in a value
+@example(b"b\x01a\x011\x02", "a")  # inside a value
 @example(b"b\x011\x02xa\x012\x02", "a")
 @example(b"a\x01\xff\x02", "a")
 @example(b"b\xe2\x02a\x01\xe2\x02", "a")
@@ -65,7 +65,7 @@ def test_a_property_is_found_as_in_the_whole(raw: bytes, name: str) -> None:
 
 
 def test_all_of_many_properties_are_found() -> None:
-    """Those past the first few are looked for in another way."""
+    """Properties after the first few are found by other code."""
     count = 3 * forms.INLINED_MAX
     text = " AND ".join(f"p{number} = {number}" for number in range(count))
     raw = b"".join(b"p%d\x01%d\x02" % (number, number) for number in range(count))
@@ -77,7 +77,7 @@ def test_all_of_many_properties_are_found() -> None:
 
 
 def test_no_more_is_looked_at_than_decides() -> None:
-    """An error in a term that Apache does not come to changes nothing."""
+    """An error in a term that Apache does not reach has no effect."""
     assert not compile_sql92_for_records("a = 'x' AND b > 5")(b"a\x01y\x02b\x01dear\x02")
     assert compile_sql92_for_records("a = 'x' OR b > 5")(b"a\x01x\x02b\x01dear\x02")
     assert not compile_sql92_for_records("b > 5 OR a = 'x'")(b"a\x01x\x02b\x01dear\x02")

@@ -1,4 +1,4 @@
-"""What one process selects, plans and sends, against a running broker."""
+"""Selecting, planning and sending in one process, against a running broker."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ COUNT = 12
 
 
 class DeadLetters:
-    """Twelve dead letters of a group of its own, in two queues, and an empty topic of one queue to send them to."""
+    """Twelve dead letters of a group of its own, in two queues, and an empty target topic with one queue."""
 
     def __init__(self, server: Server, group: str, target: str):
         self.server, self.group, self.target = server, group, target
@@ -187,7 +187,7 @@ def test_what_needs_spark_is_refused_by_name(dead: DeadLetters, run) -> None:
 
 @pytest.fixture
 def begin(dead: DeadLetters, run):
-    """Leaves a job as one that died right after its first fence."""
+    """Leaves a job as if its driver had died right after the first fence."""
 
     def begin(request: ReplayRequest, job: str = "begun") -> None:
         dry = run(request, job=job)
@@ -235,8 +235,8 @@ def test_a_job_is_found_by_its_selection(dead: DeadLetters, run, begun: ReplayRe
 
 @pytest.mark.slow
 def test_what_meant_another_time_or_offset_is_still_the_same_selection(dead: DeadLetters, run, begin) -> None:
-    """``--from -1h --resume`` was refused: by then it was another time. So was every ``--from-group`` and
-    ``--offsets``."""
+    """``--from -1h --resume`` used to be refused, because -1h had become another time. So was every resume with
+    ``--from-group`` or ``--offsets``."""
     now_ms = time.time_ns() // 1_000_000
     queue = MessageQueue(dead.dlq, "broker-a", 0)
     requests = {
@@ -259,7 +259,7 @@ def test_what_meant_another_time_or_offset_is_still_the_same_selection(dead: Dea
 
 
 def test_a_redrive_loads_neither_spark_nor_a_store() -> None:
-    """Nor Arrow: one dead letter must not cost more than its way over the wire."""
+    """It does not load Arrow either: one dead letter should cost little more than its way over the wire."""
     script = "import sys, spark_tools.replay.entry; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     heavy = {"pyspark", "pyarrow", "numpy", "pandas", "trio", "rmqserver.store.message_store"}

@@ -1,5 +1,5 @@
-"""A redrive by one process is killed, and loses answers. With protection nothing is doubled. Without it something is,
-or the fault would prove nothing. Nothing is ever lost."""
+"""A redrive in one process is killed, and loses answers. With protection no message is doubled. Without it some are;
+otherwise the fault would prove nothing. No message is ever lost."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.processes import free_ports
 
 COUNT = 600
 SHORT_WAITS = {"send_timeout_ms": 1500, "batch_messages": 10, "in_flight": 2}
-"""Short batches: more requests to break. A short time-out: less to wait for."""
+"""Short batches make more requests to break; a short time-out makes less to wait for."""
 SENDS = COUNT // SHORT_WAITS["batch_messages"]
 
 DRIVER = """
@@ -60,17 +60,18 @@ def resume(lab: Lab, plan: Plan, *, protected: bool) -> ReplayResult:
 
 
 def killing(victims: Sequence[tuple[Plan, subprocess.Popen[str]]], *, at_send: int) -> OnSend:
-    """Each process dies at its own topic's ``at_send``-th send."""
+    """Kills each process at the ``at_send``-th send to its plan's topic."""
     kills = {plan.target.name: kill_once(lambda pid=process.pid: [pid], at_send=at_send) for plan, process in victims}
     return lambda topic, count: kills[topic](topic, count)
 
 
 @pytest.mark.slow
 def test_killed_and_resumed(lab: Lab) -> None:
-    """It dies in the second of two waves. Both redrives, one protected and one not, die and go on beside each other."""
+    """The process dies in the second of two waves. A protected and an unprotected redrive die and resume side by
+    side."""
     plans = [(lab.job(COUNT, wave_count=2), protected) for protected in (False, True)]
     lab.proxy.calm()
-    lab.proxy.delay_s = 0.005  # so that there is time to kill it
+    lab.proxy.delay_s = 0.005  # so that there is time for the kill
     victims = [(plan, start(lab, plan, protected=protected)) for plan, protected in plans]
     lab.proxy.on_send = killing(victims, at_send=SENDS * 3 // 4)
     for _, process in victims:
@@ -93,7 +94,7 @@ def test_killed_and_resumed(lab: Lab) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("at_send", [1, 2, SENDS // 3, SENDS - 1, SENDS])
 def test_killed_at_any_send_and_again(lab: Lab, at_send: int) -> None:
-    """Three drivers die one after the other, each after some sends of its own; the fourth finishes."""
+    """Three drivers die one after the other, each after some sends of its own. The fourth finishes."""
     plan = lab.job(COUNT)
     for number in range(3):
         lab.proxy.calm()
@@ -113,7 +114,7 @@ def test_killed_at_any_send_and_again(lab: Lab, at_send: int) -> None:
 
 @pytest.mark.slow
 def test_a_broker_that_goes_away_leaves_the_job_open(lab: Lab) -> None:
-    """A wave that failed was told as done."""
+    """A failed wave used to be reported as done."""
     plan = lab.job(COUNT, wave_count=2)
     lab.proxy.calm()
     upstream, reached = lab.proxy.upstream, []

@@ -1,4 +1,4 @@
-"""``--transform``: what a user's function may do to a batch, without Spark."""
+"""``--transform``: the changes that a user's function may make to a batch, without Spark."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def changed(source: str, offsets: list[int], *, is_rehearsal: bool = True) -> li
 
 @given(st.lists(st.integers(0, 1 << 40), unique=True, max_size=20), st.integers(0, 20))
 def test_the_same_messages_come_of_it_however_the_batches_are_cut(offsets: list[int], cut: int) -> None:
-    """A second attempt reads other batches: it must send what the first one sent."""
+    """A second attempt reads other batches, and must still send the same messages as the first."""
     whole = changed(EVEN_ONES, offsets)
     assert whole == changed(EVEN_ONES, offsets[:cut]) + changed(EVEN_ONES, offsets[cut:])
     assert [row["queueOffset"] for row in whole] == [at for at in offsets if at % 2 == 0], "their order is kept"
@@ -98,14 +98,16 @@ def test_properties_may_be_changed_and_the_order_may_not() -> None:
     ],
 )
 def test_what_would_lose_or_double_a_message_is_refused(body: str, said: str) -> None:
-    """The dry run finds out about chance and neighbours: there a second call has no consequences."""
+    """The dry run detects functions that depend on chance or on neighbouring rows: a second call has no consequences
+    there."""
     head = "import itertools\nimport pyarrow as pa\nchance = itertools.cycle([True, True, False])\n"
     with pytest.raises(TransformError, match=said):
         changed(f"{head}def change(batch):\n    {body}", [1, 2])
 
 
 def test_the_source_is_frozen_in_the_plan(tmp_path: Path) -> None:
-    """The file may change, or be gone, between a dry run and a resume: what was shown is what runs."""
+    """The file may change or vanish between a dry run and a resume, but the function that was shown is the one that
+    runs."""
     (tmp_path / "mine").mkdir()
     file = tmp_path / "mine" / "changes.py"
     file.write_text(EVEN_ONES)

@@ -1,4 +1,4 @@
-"""The promise itself: whatever dies at whatever time, every message of the plan is at the target exactly once."""
+"""The promise: whatever dies at whatever time, every message of the plan is at the target exactly once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.spark_tools.replay.replay_simulation import Simulation
 
 @pytest.fixture(autouse=True)
 def _no_fsync(monkeypatch):
-    """A crash here is the end of a driver, not of the machine: what was written is there, and fsync only costs time."""
+    """A crash here ends a driver, not the machine. Written data survives it, so fsync would only cost time."""
     monkeypatch.setattr(os, "fsync", lambda fd: None)
 
 
@@ -52,7 +52,7 @@ def test_nothing_is_lost_and_nothing_doubled_whatever_dies(tmp_path_factory, pla
 
 
 def test_without_protection_the_same_faults_do_double(tmp_path):
-    """A fault model that cannot break anything would prove nothing."""
+    """A fault model that breaks nothing would prove nothing."""
     doubled = 0
     for seed in range(30):
         directory = tmp_path / str(seed)
@@ -109,6 +109,6 @@ def _new_driver_forgets(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("broken", [_never_look, _never_settle, _new_driver_does_not_wait, _new_driver_forgets])
 def test_each_rule_of_the_permit_book_is_needed(tmp_path, monkeypatch, broken):
-    """Without any one of the rules, the simulation finds doubles."""
+    """If any one of the rules is missing, the simulation finds doubled messages."""
     broken(monkeypatch)
     assert _doubled(tmp_path, 60) > 0

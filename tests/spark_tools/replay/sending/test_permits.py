@@ -4,7 +4,7 @@ from spark_tools.replay.sending.permits import Denied, Entered, Granted, PermitB
 
 
 class Seconds:
-    """A monotonic clock that the test moves; in seconds, as permits count."""
+    """A monotonic clock that the test moves, in seconds like permits."""
 
     def __init__(self) -> None:
         self.now = 50.0
@@ -83,7 +83,7 @@ def test_a_pause_holds_everybody_and_a_new_rate_lets_them_go():
 
 
 def test_a_debt_of_a_fast_rate_is_no_pause_at_a_slow_one():
-    """A job that was slowed down from 100,000 a second to 100 stood still for minutes."""
+    """A job that was slowed from 100,000 to 100 messages a second used to stand still for minutes."""
     clock = Seconds()
     book = a_book(clock, rate=100_000.0)
     book.enter(0, 0, 1)

@@ -34,7 +34,7 @@ SAME = TargetRule(kind="same", topics=["orders"])
 
 
 def test_marks_of_the_old_life_go_and_what_is_the_users_stays():
-    """If DELAY stayed, it would delay the message again; RETRY_TOPIC would hide its topic."""
+    """A remaining DELAY would delay the message again, and RETRY_TOPIC would hide its topic."""
     made = sent(SAME)
     assert made.topic == "orders"
     assert props.parse(made.properties) == {
