@@ -1,4 +1,5 @@
-"""A broker with something to look at, shared by the tests of the dashboard: topics and groups of a test's own names."""
+"""A broker with data to look at, shared by the tests of the dashboard. The names of topics and groups are the test's
+own."""
 
 from __future__ import annotations
 
@@ -26,8 +27,8 @@ BROKER = "broker-a"
 
 @dataclass
 class World:
-    """``topic`` has one message a queue, with the keys ``key-0`` and so on. ``group`` has consumed none, and the first
-    one is its dead letter."""
+    """``topic`` has one message a queue, with the keys ``key-0`` and so on. ``group`` has consumed none of them; the
+    first is its dead letter."""
 
     server: Server
     admin: AdminClient
@@ -51,7 +52,7 @@ class World:
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server of the dashboard's own: what other tests leave behind would fill its screens."""
+    """A server only for the dashboard: leftovers of other tests would fill its screens."""
     with servers.standalone(tmp_path_factory.mktemp("dashboard")) as running:
         yield running
 
@@ -75,14 +76,14 @@ def world(server: Server, fresh: Callable[[str], str]) -> Iterator[World]:
 
 @pytest.fixture(autouse=True)
 def looks_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The pulse asks for all groups as soon as it may, however long a busy machine took for the last time: after three
-    seconds it would wait for a minute."""
+    """The pulse asks for all groups as soon as it may, however long the last time took. After a read of three seconds
+    on a busy machine it would wait a minute."""
     monkeypatch.setattr("rmqadmin.tui.sampler.GROUPS_BUSY_RATIO", math.inf)
 
 
 @pytest.fixture
 def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What notifications say, whole. On the screen each is there for some seconds, and its lines are wrapped."""
+    """Texts of notifications, unwrapped. On the screen each is there only for seconds, with wrapped lines."""
     found: list[str] = []
     say = DashboardApp.say
 
@@ -96,6 +97,6 @@ def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def state_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Undo files go here."""
+    """The place of undo files."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     return tmp_path / "state"

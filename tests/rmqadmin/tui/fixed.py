@@ -1,4 +1,4 @@
-"""A cluster whose answers never change: two brokers, one of them silent, for pictures of every screen."""
+"""A cluster with two brokers, one of them silent, whose answers never change. It is for pictures of every screen."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from rmqproto.names import TRACE_TOPIC
 from rmqproto.wire.fastjson import ObjectMap
 
 NOW_MS = 1_388_534_400_000
-"""The first moment of 2014, UTC: the year of flights is over."""
+"""The start of 2014, UTC, when the year of flights is over."""
 
 NAMESRV = "192.0.2.1:9876"
 ADDRS = {"broker-a": "192.0.2.10:10911", "broker-b": "192.0.2.11:10911"}
@@ -77,7 +77,7 @@ def dead_letter(number: int) -> StoredMessage:
 
 
 def trace_message(message_id: str) -> StoredMessage:
-    """A message sent, and consumed twice: by somebody whose name looks like markup, and in vain."""
+    """A trace of a message that was sent, and consumed twice: by a group whose name looks like markup, and in vain."""
     at_ms = NOW_MS - 7_200_000
     records = [
         ["Pub", at_ms, "R", "flights-out", TOPIC, message_id, "UA", "k", "h", 24, 3, 0, "id", "true"],
@@ -96,7 +96,7 @@ def trace_message(message_id: str) -> StoredMessage:
 
 
 class FixedClient(DashboardClient):
-    """What the screens ask; broker-b never answers."""
+    """Answers what the screens ask. broker-b never answers."""
 
     def __init__(self, *, read_only: bool):
         super().__init__(NAMESRV, None, 5.0, read_only=read_only)
@@ -275,7 +275,8 @@ LOG_END = 5 << 30
 
 
 class FixedSetClient(FixedClient):
-    """broker-a is a set of three under two controllers, one of which never answers: 2 keeps up, 3 does not."""
+    """broker-a is a set of three under two controllers, one of which never answers. Broker 2 keeps up, broker 3 does
+    not."""
 
     def cluster_info(self) -> ClusterInfo:
         brokers = {

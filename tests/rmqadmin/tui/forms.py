@@ -1,4 +1,4 @@
-"""Dialogs with fields, as a test fills them in."""
+"""Filling in dialogs with fields."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from tests.rmqadmin.tui.opened import Driver, put_cursor
 
 
 async def fill(driver: Driver, field: str, text: str) -> None:
-    """In place of what stands there, and Enter."""
+    """Replaces a field's text, and presses Enter."""
     await set_field(driver, field, text)
     await driver.press("enter")
 
 
 async def set_field(driver: Driver, field: str, text: str) -> None:
-    """At once: key by key, each character would be a tenth of a second."""
+    """Sets the text at once; typing would take a tenth of a second for each character."""
     await driver.until(lambda: bool(driver.app.screen.query(f"#field-{field}")))
     await put(driver, driver.app.screen.query_one(f"#field-{field}", Input), text)
 
@@ -39,7 +39,7 @@ async def confirm(driver: Driver, name: str) -> None:
 
 
 async def preview_user(driver: Driver, user: str, password: str) -> None:
-    """From the screen of users to the preview of a new one, which does not show the password."""
+    """Goes from the screen of users to the preview of a new user, which does not show the password."""
     await driver.press("n")
     await set_field(driver, "password", password)
     await fill(driver, "user", user)
@@ -48,7 +48,7 @@ async def preview_user(driver: Driver, user: str, password: str) -> None:
 
 
 async def preview_grant(driver: Driver, user: str, actions: str, resources: str) -> None:
-    """From the screen of users to the preview of what the user may do then."""
+    """Goes from the screen of users to the preview of what the user may then do."""
     await put_cursor(driver, f"User:{user}/0")
     await driver.press("a")
     await set_field(driver, "actions", actions)
@@ -57,7 +57,7 @@ async def preview_grant(driver: Driver, user: str, actions: str, resources: str)
 
 
 async def close(driver: Driver) -> None:
-    """Back to the screen below, which then asks again."""
+    """Goes back to the screen below, which then asks again."""
     await driver.press("escape")
     await driver.until(lambda: isinstance(driver.app.screen, DashboardScreen))
 

@@ -1,4 +1,4 @@
-"""Members of a group that misbehave: a connection that joins and then says whatever a test wants, or nothing."""
+"""Misbehaving members of a group: a connection that joins and then answers whatever a test wants, or nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.wire import Wire
 
 
 class ScriptedMember:
-    """Online in a group while the ``with`` block lasts. ``owns`` None: it never answers."""
+    """Is online in a group during the ``with`` block. With ``owns`` None it never answers."""
 
     def __init__(
         self,
@@ -52,11 +52,11 @@ class ScriptedMember:
         self._wire.close()
 
     def take(self, owns: Iterable[MessageQueue]) -> None:
-        """It says that it owns these from now on."""
+        """From now on it reports these queues as its own."""
         self._owns = list(owns)
 
     def _answer_questions(self) -> None:
-        with contextlib.suppress(EOFError, OSError):  # it hangs up, maybe in the middle of an answer
+        with contextlib.suppress(EOFError, OSError):  # hang up, maybe during an answer
             while True:
                 question = self._wire.receive()
                 if question.code == RequestCode.GET_CONSUMER_RUNNING_INFO and self._owns is not None:

@@ -1,4 +1,4 @@
-"""The dashboard in a test: opened without a terminal, its keys pressed, its screen read as text."""
+"""The dashboard in a test: opened without a terminal, controlled by keys, its screen read as text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from rmqadmin.tui.widgets.row_table import RowTable
 UNTIL_TIMEOUT_S = 60.0
 CLOSED_LOOK_S = 0.1
 INTERVAL_S = 0.2
-"""Tests wait for what the next refresh brings."""
+"""Short, because tests wait for the results of the next refresh."""
 
 SIZE = (140, 24)
 
@@ -37,19 +37,19 @@ class Driver:
         self.app, self.pilot = app, pilot
 
     async def press(self, *keys: str) -> None:
-        """Each key when the one before it has done its work. Textual's pilot waits until the process is idle, and on a
-        busy machine it looks idle while it waits for its turn."""
+        """Presses each key once the one before it has taken effect. Textual's pilot waits until the process is idle,
+        but on a busy machine it also looks idle while it waits for the CPU."""
         for key in keys:
             await self.until(lambda: self.app.typed_ahead.is_free)
             receiver = self.app.focused or self.app.screen
             await self.pilot.press(key)
             await self.until(lambda: self.app.typed_ahead.is_free)
-            for _ in range(2):  # what the key's action posts goes the same way
+            for _ in range(2):  # messages that the key's action posts go the same way
                 for pump in (self.app, *receiver.ancestors_with_self):
                     await self._has_done(pump)
 
     async def _has_done(self, pump: MessagePump) -> None:
-        """Waits until it has done all that was posted to it before, unless it is closed."""
+        """Waits until the pump has handled everything posted to it before, unless it is closed."""
         done = asyncio.Event()
         if pump.call_later(done.set):
             while not done.is_set() and pump.is_running:
@@ -58,13 +58,13 @@ class Driver:
                         await done.wait()
 
     async def type(self, text: str, *, into: str) -> None:
-        """Types as soon as the input of this id has the keys: earlier keys may still be at work."""
+        """Types once the input of that id has the focus: earlier keys may still be at work."""
         await self.until(lambda: self.app.focused is not None and self.app.focused.id == into)
         names = {" ": "space", "[": "left_square_bracket", "]": "right_square_bracket", "/": "slash", "-": "minus"}
         await self.press(*(names.get(character, character) for character in text))
 
     async def until(self, holds: Callable[[], bool]) -> None:
-        """Lets the dashboard run until it holds; AssertionError with the screen if it does not."""
+        """Runs the dashboard until ``holds`` is true. AssertionError with the screen at the deadline."""
         deadline_s = time.monotonic() + UNTIL_TIMEOUT_S
         while not holds():
             assert time.monotonic() < deadline_s, f"not so after {UNTIL_TIMEOUT_S} s:\n{self.text}"
@@ -75,7 +75,7 @@ class Driver:
 
     @property
     def text(self) -> str:
-        """What is on the screen, without the sign of the cursor, so that lines begin with their names."""
+        """The text on the screen, without the cursor sign, so that lines begin with their names."""
         return without_cursor(self.painted)
 
     @property
@@ -84,28 +84,28 @@ class Driver:
 
 
 def screen_text(app: DashboardApp) -> str:
-    """What the terminal would show, without colours and blanks at the ends of lines."""
-    visible_screen_stack.set(app._background_screens)  # a dialog that is drawn here shows what is below it
+    """The terminal's text, without colours and trailing blanks."""
+    visible_screen_stack.set(app._background_screens)  # shows the screen below a dialog
     strips = app.screen._compositor.render_strips(app.size)
     return "".join("".join(segment.text for segment in strip).rstrip() + "\n" for strip in strips)
 
 
 def without_cursor(text: str) -> str:
-    """The sign of the cursor's row becomes a blank. Between the steps of the way stands the same one."""
+    """Replaces the sign of the cursor's row by a blank, but not the same sign between the steps of the way."""
     return re.sub(r"(?<![^\s│])›(?=\S)", " ", text)
 
 
 def without_ages(text: str) -> str:
-    """The text with what depends on the machine's speed masked."""
+    """The text with the ages masked, which depend on the machine's speed."""
     return re.sub(r"\d+( s|m\d+s) old", "N s old", text)
 
 
 def drive(make_client: ClientMaker, test: Driven, *, size: tuple[int, int] = SIZE, **settings: Any) -> None:
-    """Runs a dashboard and what a test does with it."""
+    """Runs a dashboard and a test on it."""
 
     async def run() -> None:
         eager = getattr(asyncio, "eager_task_factory", None)
-        if eager is not None:  # from 3.12 on, Textual does this in a terminal, but not in its own tests
+        if eager is not None:  # from 3.12 on, Textual sets this in a terminal, but not in its tests
             asyncio.get_running_loop().set_task_factory(eager)
         async with opened(make_client, size=size, **settings) as driver:
             await test(driver)
@@ -123,7 +123,8 @@ async def opened(
     replay: Replay | None = None,
     **settings: Any,
 ) -> AsyncIterator[Driver]:
-    """``now_ms``: a clock that stands still; ``clock``: one that the test moves. ``replay``: in place of servers."""
+    """``now_ms`` is the time of a clock that stands still, ``clock`` a clock that the test moves. ``replay`` takes the
+    place of servers."""
     if clock is None:
         clock = (lambda: time.time_ns() // 1_000_000) if now_ms is None else (lambda: now_ms)
     settings.setdefault("interval_s", INTERVAL_S)
@@ -143,8 +144,7 @@ def clients_of(namesrv_addr: str) -> ClientMaker:
 
 
 async def put_cursor(driver: Driver, key: str) -> None:
-    """Puts the cursor on the row of a key, as soon as it is there. Another test covers the arrow keys that lead
-    there."""
+    """Puts the cursor on the row of that key once the row is there. Another test covers the arrow keys."""
 
     def is_there() -> bool:
         tables = driver.app.screen.query(RowTable)
@@ -157,8 +157,8 @@ async def put_cursor(driver: Driver, key: str) -> None:
 
 
 async def until_in_index(driver: Driver, text: str) -> None:
-    """Until a search has found it: a message that was just sent is not in the index yet, and then is asked for
-    again."""
+    """Waits until a search shows the text. A message that was just sent may not be in the index yet, so the search is
+    repeated."""
 
     def is_there() -> bool:
         shown = driver.text
@@ -170,7 +170,7 @@ async def until_in_index(driver: Driver, text: str) -> None:
 
 
 async def put_cursor_at(driver: Driver, at: int) -> None:
-    """Puts the cursor on the row of a number, from 0, as soon as it is there and the keys go to its table."""
+    """Puts the cursor on the row of that number, from 0, once the row is there and its table has the focus."""
 
     def is_there() -> bool:
         table = driver.app.focused

@@ -1,4 +1,4 @@
-"""What is painted: text and its colours, as the terminal gets them."""
+"""The painted text and its colours, as the terminal gets them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from tests.rmqadmin.tui.opened import Driver
 _BORDER = re.compile("[\u2500-\u257f]+")
 
 Painted = tuple[str, Color, Color]
-"""A text, its colour, and what it stands on."""
+"""A text, its colour, and its background."""
 
 
 def painted(driver: Driver) -> Iterator[Painted]:
-    """Of a dialog only itself: what is behind it is dimmed on purpose. Scroll bars are no text."""
+    """The painted texts. With a dialog open only its own, because what is behind it is dimmed on purpose. Scroll bars
+    are no text."""
     app = driver.app
     bars = [one.vertical_scrollbar.region for one in app.screen.query("*") if one.show_vertical_scrollbar]
     boxes = [box.region for box in app.screen.query(".dialog--box")]
@@ -48,7 +49,7 @@ def _is_in(boxes: list[Region], place: Offset) -> bool:
 
 
 def unreadable(driver: Driver) -> list[str]:
-    """Texts and sparklines with too little contrast. Borders may be quiet."""
+    """Texts and sparklines with too little contrast. Borders may be faint."""
     found = {
         f"{text}: {front.hex} on {ground.hex}, {ratio:.2f}"
         for text, front, ground in painted(driver)
@@ -58,7 +59,7 @@ def unreadable(driver: Driver) -> list[str]:
 
 
 def said_by_color_alone(driver: Driver) -> list[str]:
-    """Cells of one column that say the same and are marked differently."""
+    """Cells of one column that have the same text but different marks."""
     found = []
     for table in driver.app.screen.query(RowTable):
         for at, column in enumerate(table.rows.columns):

@@ -1,4 +1,4 @@
-"""Alerts by the user's rules over a real broker: toast, bell, row mark, log line, and their end."""
+"""Alerts by the user's rules, over a real broker: toast, bell, row mark, log line, and the alert's end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FAST_S = 0.1
 def test_an_alert_is_seen_and_heard_and_over(
     world: World, fresh: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    quiet = fresh("quiet")  # rates are those of a minute: the topic of the world has one for as long
+    quiet = fresh("quiet")  # rates cover a minute, for which the world's own topic has one
     world.admin.create_topic(world.server.broker_addr, TopicConfig(topic_name=quiet))
     for name in ("GROUPS_MIN_S", "UNSEEN_GROUPS_MIN_S"):
         monkeypatch.setattr(f"rmqadmin.tui.sampler.{name}", FAST_S)

@@ -1,4 +1,4 @@
-"""A property of a broker, and its users and what they may do, changed from the dashboard."""
+"""A broker's property, its users and their rights, changed from the dashboard."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_property_is_changed_and_read_back(world: World) -> None:
 
 
 def test_a_grant_and_its_end_have_a_way_back(world: World) -> None:
-    """It was not said, though one command is enough."""
+    """The dialog used not to show the undo command, though one command is enough."""
     addr, user, topic = world.server.broker_addr, f"u-{world.group}", f"Topic:{world.topic}"
     where = ["-b", addr, "-s", f"User:{user}", "-r", topic]
     world.admin.create_user(addr, UserAccount(username=user, password="s3cret-word"))

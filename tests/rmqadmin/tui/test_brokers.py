@@ -1,4 +1,4 @@
-"""Clusters and brokers, and one broker's values."""
+"""Clusters and brokers, and the values of one broker."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_values_of_a_broker_filtered_by_an_expression(world: World) -> None:
 
 
 def test_values_are_told_with_their_units_and_sorted_as_numbers(world: World) -> None:
-    """Times were milliseconds since 1970 there; numbers and text in one column could not be sorted."""
+    """Times used to be milliseconds since 1970, and a column of numbers and text could not be sorted."""
 
     async def test(driver: Driver) -> None:
         await driver.press("c")
@@ -70,7 +70,7 @@ def test_down_to_the_topics_of_a_broker(world: World) -> None:
         await put_cursor(driver, "broker-a/0")
         await driver.press("enter")
         await driver.until_shown("Cluster › broker-a", "newest")
-        await driver.press("slash")  # other tests' topics are there as well, more than the screen has lines
+        await driver.press("slash")  # other tests' topics are there too, more than fit on the screen
         await driver.type(world.topic, into="filter")
         await driver.until_shown("1 of ")
 
@@ -88,7 +88,7 @@ def test_a_broker_without_users_says_so(world: World) -> None:
 
 
 def test_a_broker_that_does_not_know_users_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As Apache's do up to 5.3.0."""
+    """Apache's brokers up to 5.3.0 answer like this."""
 
     def refuse(self: FixedClient, broker_addr: str) -> list[UserInfo]:
         raise RefusedError(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, " request type 3005 not supported")
@@ -106,7 +106,7 @@ def test_a_broker_that_does_not_know_users_says_so(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.slow
 def test_a_refusal_to_list_users_is_no_empty_list(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A user who may not list users must not read it as "nobody may do anything"."""
+    """A user who may not list users must not read the refusal as "nobody may do anything"."""
 
     def refuse(self: FixedClient, broker_addr: str) -> list[UserInfo]:
         raise RefusedError(ResponseCode.NO_PERMISSION, "User:ann has no permission to access Cluster:C")
@@ -126,7 +126,8 @@ def test_a_refusal_to_list_users_is_no_empty_list(monkeypatch: pytest.MonkeyPatc
     "provider", first_is_quick(["", "org.apache.rocketmq.auth.authentication.provider.LocalAuthentication"])
 )
 def test_a_broker_that_keeps_no_users_and_one_that_fails_to_say(monkeypatch: pytest.MonkeyPatch, provider: str) -> None:
-    """Apache's 5.5.0 without an authenticationMetadataProvider: the dashboard asked again and again in vain."""
+    """Apache's 5.5.0 answers like this without an authenticationMetadataProvider, and the dashboard kept asking in
+    vain."""
 
     def fail(self: FixedClient, broker_addr: str) -> list[UserInfo]:
         raise RefusedError(ResponseCode.SYSTEM_ERROR, "An system error occurred, please try again later.")
@@ -161,7 +162,7 @@ def test_write_permission_is_taken_from_all_routes_and_given_back(world: World) 
         await driver.press("escape")
 
     async def test(driver: Driver) -> None:
-        # The broker tells its routes again when it has made a topic, and so gives the permission back.
+        # After creating a topic the broker registers its routes again, which would give the permission back.
         await driver.until(lambda: dlq_topic(world.group) in world.admin.topic_list())
         await driver.press("c")
         await put_cursor(driver, "broker-a/0")

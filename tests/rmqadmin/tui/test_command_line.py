@@ -1,4 +1,4 @@
-"""The line behind ``:`` and the palette: places, commands that read, what would change, what is refused."""
+"""The line behind ``:`` and the palette: places, reading commands, previews of changes, refusals."""
 
 from __future__ import annotations
 
@@ -48,8 +48,7 @@ def test_what_a_line_means() -> None:
 
 
 def test_no_line_can_change_anything() -> None:
-    """Whatever a command could do, and whatever is typed behind it, its client refuses every change, or it is not
-    run."""
+    """Whatever the command and its arguments, its client refuses every change, or the command is not run."""
     for name in ("topicList", "deleteTopic", "sendMessage", "updateOrderConf", "check lag", "msg cat", "dlq redrive"):
         entry = registry.find(name)
         assert entry is not None
@@ -195,12 +194,12 @@ class SomeNames(KnownNames):
     ],
 )
 def test_behind_a_place_stands_no_command(text: str, candidates: list[str]) -> None:
-    """``ctx prod`` also offered producerConnection. ``group`` begins commands, too."""
+    """``ctx prod`` used to offer producerConnection too. ``group`` also begins commands."""
     assert [one.text for one in offered(text, SomeNames()).candidates] == candidates
 
 
 def test_a_completion_that_comes_while_the_line_is_closed_is_no_defect(world: World) -> None:
-    """It ended the dashboard: its place was gone."""
+    """The widget was gone, which used to end the dashboard."""
 
     async def test(driver: Driver) -> None:
         await typed_line(driver, "topics")
@@ -224,7 +223,7 @@ def test_names_that_nobody_told_are_asked_for_again(world: World, monkeypatch: p
     monkeypatch.setattr("rmqadmin.prompt.live_names.monotonic", lambda: 1000.0)
     assert names.of("topic", LineSoFar()) == []
     assert names.of("topic", LineSoFar()) == []
-    assert len(makers) == 1  # not at once
+    assert len(makers) == 1  # not asked again at once
     monkeypatch.setattr("rmqadmin.prompt.live_names.monotonic", lambda: 1000.0 + WAIT_S)
     assert world.topic in names.of("topic", LineSoFar())
 
@@ -302,7 +301,7 @@ def test_the_palette_has_the_commands_of_the_selected_row(world: World) -> None:
         await put_cursor(driver, world.topic)
         await driver.press("ctrl+p")
         await driver.until(lambda: "Search for commands" in driver.text)
-        await driver.until_shown(f"topicRoute -t {world.topic}")  # above places and themes, also on 24 lines
+        await driver.until_shown(f"topicRoute -t {world.topic}")  # above places and themes, even on 24 lines
         await driver.press(*"topicRoute")
         await driver.until(lambda: "topicRoute -t" in driver.text and "topicStatus" not in driver.text)
         await driver.press("enter")
@@ -317,8 +316,8 @@ def test_the_palette_has_the_commands_of_the_selected_row(world: World) -> None:
 
 
 def test_who_types_before_the_palette_knows_its_commands_finds_them_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At first they take a second to load. The search for a letter was ended by the next one, and took the loading with
-    it: the palette stayed empty."""
+    """The commands take a second to load at first. Each typed letter ended the search for the one before and the
+    loading with it, so the palette stayed empty."""
     is_loaded = Event()
 
     def lines_for(selected: object, known: object) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""The dashboard in a context: its name and colour, what it forbids, and another one in its place."""
+"""The dashboard in a context: its name and colour, its restrictions, and switching to another context."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def color_at(driver: Driver, text: str) -> str:
-    """The background of a text in the first line."""
+    """The background colour of a text in the first line."""
     line = driver.app.screen.query_one("HeadLine").render_line(0)
     at = line.text.index(text)
     return next(
@@ -68,7 +68,7 @@ def test_the_name_of_a_protected_context_is_typed_behind_that_of_the_topic(world
         await driver.type(world.topic, into="name")
         await driver.press("enter")
         await driver.until_shown("live is protected. Type live to go on")
-        await driver.type(world.topic, into="name")  # not the same once more
+        await driver.type(world.topic, into="name")  # the topic's name again, which is wrong here
         await driver.press("enter")
         await driver.until_shown("nothing was changed: the name is another")
         assert perm_of(world) == 6
@@ -83,7 +83,7 @@ def test_the_name_of_a_protected_context_is_typed_behind_that_of_the_topic(world
 
 @pytest.fixture
 def opens(world: World, other: Server) -> Callable[[str], DashboardSettings]:
-    """Opens ``here``, the world, and ``there``, read-only, the other cluster."""
+    """Opens ``here``, the world, and ``there``, the other cluster, read-only."""
 
     def open_context(name: str) -> DashboardSettings:
         found = {"here": world.server, "there": other}.get(name)
@@ -108,7 +108,7 @@ def test_another_context_takes_its_place_and_back(
         await driver.app.open_context("there")
         await driver.until_shown(" there ", other.namesrv_addr, "READ-ONLY", "broker-o")
         assert driver.app.way == ["Pulse"]
-        assert "broker-a" not in driver.text  # nor as one that is gone
+        assert "broker-a" not in driver.text  # not even as a broker that is gone
         await driver.press("t")
         await driver.until_shown("a-topic-there")
         assert world.topic not in driver.text

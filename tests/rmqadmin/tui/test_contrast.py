@@ -1,4 +1,4 @@
-"""Colours of text: of all themes there are, and of any that somebody may write."""
+"""Colours of text, in all built-in themes and in any theme that a user may write."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def variables_of(theme: Theme) -> dict[str, str]:
 
 
 def least(variables: dict[str, str], role: str) -> float:
-    """On the worst of the grounds."""
+    """The contrast on the worst of the backgrounds."""
     surface = Color.parse(variables["surface"])
     grounds = [surface + Color.parse(variables[name]) for name in (*GROUNDS, "field")]
     return min(contrast(Color.parse(variables[role]), ground) for ground in grounds)

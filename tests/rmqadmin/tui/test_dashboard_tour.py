@@ -1,4 +1,4 @@
-"""docs/dashboard-tour.md: its keys are pressed, one after the other, and what it says in bold is on the screen."""
+"""docs/dashboard-tour.md: its keys are pressed in order, and its bold words appear on the screen."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NAMES = {"?": "question_mark", "/": "slash", ":": "colon", "esc": "escape"}
 
 
 def steps() -> list[tuple[list[str], list[str]]]:
-    """The keys and texts of each line of its tables, and the words that are to be seen then."""
+    """For each line of its tables, the keys and texts, and the words that must then be on the screen."""
     found = _STEP.findall(PAGE.read_text())
     return [(re.findall(r"`(.+?)`", keys), re.findall(r"\*\*(.+?)\*\*", seen)) for keys, seen in found]
 
@@ -40,5 +40,5 @@ def test_the_keys_of_the_page() -> None:
 
 
 async def type_in(driver: Driver, text: str) -> None:
-    """Into what the key before it has opened."""
+    """Types into the input that the key before it has opened."""
     await driver.type(text, into="filter" if driver.app.screen.query("#filter") else "command")

@@ -1,4 +1,4 @@
-"""Dead letters of a real broker: how many there are, since when, and what is in them, shown literally."""
+"""Dead letters of a real broker: how many there are, since when, and their contents, shown literally."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_contents_with_origin_and_retries(world: World) -> None:
 
 
 def test_key_and_body_that_look_like_markup_are_shown_literally(world: World) -> None:
-    """Textual parses strings as markup: a stray closing tag in a body ended other dashboards with an exception."""
+    """Textual parses strings as markup. A stray closing tag in a body has ended other dashboards with an exception."""
     world.send(MARKUP.encode() + b"\x1b[2J [b]bold[/b]", keys=MARKUP, tag="[$x]", queue_id=1)
     world.make_dead_letter(1, 1)
 
@@ -85,7 +85,7 @@ def test_reading_dead_letters_moves_no_offset(world: World) -> None:
 
 
 def test_older_windows(world: World, fresh: Callable[[str], str]) -> None:
-    """A queue longer than a window is shown window by window; the screen always says how much there is."""
+    """A queue longer than a window is shown window by window, and the screen always shows the total."""
     for number in range(205):
         world.send(b"x", keys=f"many-{number}", queue_id=3)
 

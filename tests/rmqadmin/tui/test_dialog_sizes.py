@@ -1,5 +1,5 @@
-"""Dialogs fit every terminal from 80 x 24: the line that carries a change out is in view, and the rest scrolls. One
-that is closed takes nothing more."""
+"""Dialogs fit every terminal from 80 x 24 on: the line that carries out a change is in view, and the rest scrolls. A
+closed dialog accepts nothing more."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_reset_of_many_queues_shows_the_totals_and_the_line_to_type_into(world
         if size == SIZES[0]:
             assert "page down shows all 16 rows" in driver.text
             assert "broker-a     15" not in driver.text
-            await driver.press("pagedown")  # while the name has the keys
+            await driver.press("pagedown")  # while the name has the focus
         await driver.until_shown("broker-a     15")
         await driver.type(world.group, into="name")
         await driver.press("enter")
@@ -61,7 +61,7 @@ def test_a_reset_of_many_queues_shows_the_totals_and_the_line_to_type_into(world
 
 
 def test_what_comes_for_a_dialog_that_is_closed_is_dropped(world: World) -> None:
-    """A preview, a layout and a new focus ended the dashboard: their places were gone."""
+    """A preview, a layout and a new focus used to end the dashboard, because their widgets were gone."""
 
     async def test(driver: Driver) -> None:
         await driver.press("t")

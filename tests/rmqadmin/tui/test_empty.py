@@ -1,4 +1,4 @@
-"""Where there is nothing, the dashboard says so: an empty table could also be one that is still being asked for."""
+"""Where there is nothing, the dashboard says so: an empty table might still be waiting for an answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all screens have: the age of the view and its interval, filters, sorting, keys. Nothing is asked behind a
+"""Common to all screens: the age of the view and its interval, filters, sorting, keys. Nothing is asked behind a
 dialog."""
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.support.quick import first_is_quick
 
 
 def status(driver: Driver) -> str:
-    """The lines above the keys."""
+    """The status lines above the keys."""
     return " ".join(driver.text.splitlines()[-3:-1])
 
 
@@ -55,7 +55,7 @@ def test_nothing_is_asked_behind_a_dialog_and_the_line_says_so(world: World) -> 
         assert isinstance(screen, DashboardScreen)
         await driver.press("p")
         await driver.until_shown("nothing would change", "paused")
-        await driver.until(lambda: screen.feeds[0].next_s is not None)  # a refresh under way is finished
+        await driver.until(lambda: screen.feeds[0].next_s is not None)  # a refresh under way has finished
         updated_s = screen.feeds[0].updated_s
         await driver.pilot.pause(3 * 0.05)
         assert screen.feeds[0].updated_s == updated_s
@@ -139,7 +139,7 @@ def test_keys_of_the_focused_view_are_in_the_footer_and_all_of_them_on_a_sheet()
 
 @pytest.mark.slow
 def test_the_sheet_of_keys_can_be_read_to_its_end_at_80_columns() -> None:
-    """Textual's panel was 30 columns wide, and no key moved it: there was no way to see the last 20 keys."""
+    """Textual's panel is 30 columns wide and cannot be scrolled by keys, so the last 20 keys were out of reach."""
 
     async def test(driver: Driver) -> None:
         await driver.press("t")
@@ -149,7 +149,7 @@ def test_the_sheet_of_keys_can_be_read_to_its_end_at_80_columns() -> None:
         seen = [driver.text]
 
         def all_seen() -> bool:
-            seen.append(driver.text)  # it may still move
+            seen.append(driver.text)  # it may still scroll
             wanted = (
                 "^d Delete",
                 "n New",
@@ -182,7 +182,7 @@ def test_the_sheet_of_keys_has_as_many_columns_as_there_is_room_for(width: int) 
 
 
 def test_what_is_typed_into_a_line_is_no_key_and_the_line_says_how_to_leave_it() -> None:
-    """The search offered / for a filter, which went into the question; and said no way out of it."""
+    """The search used to offer / for a filter, which went into the question, and showed no way out of it."""
 
     async def test(driver: Driver) -> None:
         await driver.press("s")
@@ -259,7 +259,7 @@ def test_keys_of_the_user_take_the_place_of_ours() -> None:
 
 
 def test_a_key_of_the_user_for_an_action_that_is_not_there_is_told(said: list[str]) -> None:
-    """Textual passes over it: the user pressed a key that did nothing."""
+    """Textual ignores such a key, so the user pressed a key that did nothing."""
 
     async def test(driver: Driver) -> None:
         await driver.until(lambda: said == ["there is no action screen.fliter for a key. Did you mean screen.filter?"])

@@ -1,4 +1,4 @@
-"""Garbage is looked for while nobody presses a key."""
+"""Garbage is collected while no key is pressed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.rmqadmin.tui.opened import Driver, drive
 
 @pytest.fixture
 def searches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """One for each full search that is asked for."""
+    """Gets an entry for each full search that is asked for."""
     found: list[int] = []
     monkeypatch.setattr("rmqadmin.tui.garbage.gc.collect", lambda: found.append(1))
     monkeypatch.setattr("rmqadmin.tui.garbage.gc.freeze", lambda: None)
@@ -60,14 +60,14 @@ def test_a_search_passes_over_what_the_one_before_has_left_until_nobody_is_there
     assert whole == [2, 6]
     for _ in range(2 * PASSED_OVER_MAX):
         collector.untouched_for(0.0)
-    assert whole == [2, 6]  # nobody rests
+    assert whole == [2, 6]  # not while keys are pressed
     collector.untouched_for(WAITED_S)
     assert len(whole) == 3
 
 
 @pytest.fixture
 def full_searches() -> Iterator[list[str]]:
-    """One for each full search, whoever begins it. Python is set to begin them all the time."""
+    """Gets an entry for each full search, whatever started it. Python is set to start them all the time."""
     found: list[str] = []
 
     def noted(phase: str, info: dict[str, int]) -> None:
@@ -83,13 +83,14 @@ def full_searches() -> Iterator[list[str]]:
 
 
 def test_while_the_dashboard_is_open_python_begins_no_full_search(full_searches: list[str]) -> None:
-    """Not for the loop, nor for a thread that takes a body apart: four of 45 keys in large bodies waited for one."""
+    """Neither the loop nor a thread that parses a body starts one: four of 45 keys in large bodies used to wait for
+    one."""
     before = gc.get_threshold()
 
     def make_much() -> list[list[int]]:
-        """As many objects again as there are: fewer than a quarter do not begin a full search."""
+        """Doubles the number of objects, because Python starts no full search before there are a quarter more."""
         gc.collect()
-        count = len(gc.get_objects()) + 10_000  # without those that are frozen
+        count = len(gc.get_objects()) + 10_000  # does not count the frozen ones
         full_searches.clear()
         return [[number] for number in range(count)]
 
@@ -106,7 +107,7 @@ def test_while_the_dashboard_is_open_python_begins_no_full_search(full_searches:
 
 
 def test_what_was_drawn_needs_no_search_to_be_freed() -> None:
-    """Textual's strips of whole lines kept themselves."""
+    """Textual's strips of whole lines referred to themselves."""
 
     def strip_count() -> int:
         return sum(isinstance(one, Strip) for one in gc.get_objects())
@@ -131,11 +132,11 @@ def test_what_was_drawn_needs_no_search_to_be_freed() -> None:
 
     drive(FixedClient, test, now_ms=NOW_MS)
     strip = Strip.blank(10)
-    assert strip.divide([10]) == [strip]  # Textual's own again
+    assert strip.divide([10]) == [strip]  # Textual's own method is back
 
 
 def test_a_search_does_not_walk_through_rows() -> None:
-    """A thousand topics were ten thousand objects to look at."""
+    """A thousand topics used to be ten thousand objects for the collector."""
     rows = Rows([Column(name="topic"), Column(name="perm", is_number=True)], lambda: NOW_MS, None)
     brokers: list[object] = []
     found = {

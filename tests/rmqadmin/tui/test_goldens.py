@@ -1,5 +1,5 @@
-"""Every screen as text, with fixed data, at the sizes of SIZES (``tests/golden/tui``); and the pictures of docs/tui.md.
-Write both anew with RMQADMIN_WRITE_GOLDENS=1, and read the difference of the texts before it is committed."""
+"""Every screen as text, with fixed data, at the sizes of SIZES (``tests/golden/tui``), and the pictures of docs/tui.md.
+RMQADMIN_WRITE_GOLDENS=1 writes both anew; review the difference of the texts before you commit it."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ PICTURED = {
     "message_json": _PICTURE,
 }
 STEPS_SIZE = (150, 26)
-"""Where the steps to a screen are taken: they wait for words that a small terminal would cut."""
+"""The size for the steps to a screen, which wait for words that a small terminal would cut."""
 
 STABLE_S = 1.0
-"""A screen that is written anew has not changed for so long."""
+"""How long a screen must stay unchanged before it is written."""
 
 BLANK_LINES_MIN = 3
-"""So many blank lines are told by their number."""
+"""At least this many blank lines are written as a count."""
 
 make_client: ClientMaker = FixedClient
 
@@ -61,14 +61,14 @@ pytestmark = pytest.mark.usefixtures("utc", "ageless", "sampled")
 
 @pytest.fixture
 def ageless(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Behind a dialog rows grow old, and queues that stand still are stuck after some seconds: both depend on the
+    """Rows grow old behind a dialog, and queues that stand still are stuck after some seconds. Both would depend on the
     machine's speed."""
     monkeypatch.setattr(rows, "monotonic", lambda: 0.0)
     monkeypatch.setattr("rmqadmin.tui.screens.group.SAMPLE_DEFAULT_S", math.inf)
 
 
 class Waves(NumberHistory):
-    """Samples that stand still, whatever is read."""
+    """A fixed history that ignores new samples."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -81,12 +81,12 @@ class Waves(NumberHistory):
 
 @pytest.fixture
 def sampled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ten minutes of numbers take the place of those since the start of the test."""
+    """Replaces the samples since the test's start by a fixed history of ten minutes."""
     monkeypatch.setattr("rmqadmin.tui.memory.pulse_memory.NumberHistory", Waves)
 
 
 async def pulse(driver: Driver) -> None:
-    """As it is after a while."""
+    """The pulse after a while."""
     await driver.until_shown("192.0.2.11:10911", "owned twice", "1,5", f"{DEAD_COUNT}")
     sampler = driver.app.sampler
     assert sampler is not None
@@ -97,7 +97,7 @@ async def pulse(driver: Driver) -> None:
 
 
 def waves() -> NumberHistory:
-    """Traffic that swells and ebbs, a group that falls behind, dead letters that become more."""
+    """Traffic that rises and falls, a group that falls behind, and a growing number of dead letters."""
     history = NumberHistory()
     for at in range(SAMPLES_MAX):
         wave = math.sin(at / 9) + math.sin(at / 4) / 3
@@ -218,7 +218,7 @@ async def dead_letter_messages(driver: Driver) -> None:
 
 
 async def workbench(driver: Driver) -> None:
-    """Two are marked, and the one under the cursor is beside the list."""
+    """Two letters are marked, and the one under the cursor is shown beside the list."""
     await dead_letter_messages(driver)
     await driver.pilot.resize_terminal(*_TWO_PANES)
     await put_cursor_at(driver, 1)
@@ -319,7 +319,7 @@ LIKE_OTHERS: list[Steps] = [
     message_text, message_hex, message_properties, message_record, sorted_by_lag, with_system, filtered,
     workbench, keys,
 ]  # fmt: skip
-"""Screens that differ from another one in what its widgets show."""
+"""Screens that differ from another screen only in the content of their widgets."""
 
 
 @pytest.mark.parametrize(
@@ -386,14 +386,14 @@ def writes() -> bool:
 
 
 async def can_be_read(driver: Driver) -> None:
-    """As soon as what was painted last is there: a cursor in an input blinks."""
-    with contextlib.suppress(AssertionError):  # what follows shows the difference
+    """Waits until the colours are readable: a cursor in an input blinks."""
+    with contextlib.suppress(AssertionError):  # the assertion below shows the difference
         await driver.until(lambda: not unreadable(driver))
     assert not unreadable(driver), driver.app.theme
 
 
 async def compare(name: str, driver: Driver) -> None:
-    """The screen becomes the golden one at each size: it may still be asking, and lines may still be on their way."""
+    """Waits until the screen equals the golden one at each size, since answers and lines may still be on their way."""
     path = GOLDEN_DIR / f"{name}.txt"
     if writes():
         texts = []
@@ -405,13 +405,13 @@ async def compare(name: str, driver: Driver) -> None:
     golden = path.read_text()
     for size in SIZES:
         await driver.pilot.resize_terminal(*size)
-        with contextlib.suppress(AssertionError):  # what follows shows the difference
+        with contextlib.suppress(AssertionError):  # the assertion below shows the difference
             await driver.until(lambda size=size: section(size, golden_text(driver)) in golden)
         assert section(size, golden_text(driver)) in golden
 
 
 async def stable(driver: Driver) -> str:
-    """The screen when it has not changed for a while."""
+    """The screen once it has not changed for a while."""
     text, since_s = "", time.monotonic()
     while time.monotonic() - since_s < STABLE_S:
         await driver.pilot.pause(0.05)
@@ -434,7 +434,7 @@ def golden_text(driver: Driver) -> str:
 
 @pytest.mark.parametrize("path", sorted(GOLDEN_DIR.glob("*.txt")), ids=lambda path: path.stem)
 def test_how_to_learn_the_keys_and_how_to_leave_is_always_said(path: Path) -> None:
-    """At 80 x 24 the line of keys ended before them. Dialogs and inputs have keys of their own."""
+    """At 80 x 24 the line of keys used to end before them. Dialogs and inputs have their own keys."""
     last_lines = [one.splitlines()[-1] for one in re.split("^--- .*\n", path.read_text(), flags=re.MULTILINE)[1:]]
     assert len(last_lines) == len(SIZES)
     if not last_lines[0].endswith(("Inherit", "esc Close", "⏎ Keep esc No filter")):
@@ -445,7 +445,7 @@ def test_how_to_learn_the_keys_and_how_to_leave_is_always_said(path: Path) -> No
 
 
 async def compare_picture(name: str, driver: Driver) -> None:
-    """What the manual shows is what the screen shows."""
+    """The manual's picture shows the same as the screen."""
     await driver.pilot.resize_terminal(*PICTURED[name])
     path = PICTURE_DIR / f"tui-{name.replace('_', '-')}.svg"
     if writes():

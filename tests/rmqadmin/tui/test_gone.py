@@ -1,5 +1,5 @@
-"""What the dashboard shows when brokers and the name server die while somebody looks: nothing vanishes without a word,
-sums say what they lack, and what is unknown is not 0."""
+"""Brokers and the name server die while the dashboard is open: nothing vanishes silently, sums say what they lack, and
+unknown values are not 0."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def line_of(driver: Driver, text: str) -> str:
 
 
 def status(driver: Driver) -> str:
-    """The lines above the keys."""
+    """The status lines above the keys."""
     return " ".join(driver.text.splitlines()[-3:-1])
 
 
@@ -96,7 +96,7 @@ def test_a_broker_that_dies_stays_in_the_list_and_sums_say_that_they_lack_it(pai
         await driver.until(lambda: "≥2" in line_of(driver, TOPIC).split())
         await driver.until(lambda: bool(re.search(r"without broker-b, gone \d+( s|m\d+s) ago", status(driver))))
         assert line_of(driver, TOPIC).split()[4] == "4", "queues are those that it has, not those left"
-        await driver.press("z")  # nobody else has the topic of its own name
+        await driver.press("z")  # only broker-b has the topic of its own name
         await driver.until(lambda: bool(line_of(driver, "broker-b")))
         await driver.press("g")
         await driver.until(lambda: line_of(driver, GROUP).split()[1:2] == ["≥2"])
@@ -109,7 +109,8 @@ def test_a_broker_that_dies_stays_in_the_list_and_sums_say_that_they_lack_it(pai
 
 
 def test_what_only_a_lost_broker_had_is_missed_on_screens_that_are_opened_later(pair: Pair) -> None:
-    """The group is on both brokers, all that it consumes is on one, and so is all that another one does."""
+    """Both brokers have the group GROUP. Each also has a group that consumes only there, one on the broker that stays
+    and one on the lost one."""
     with AdminClient(pair.namesrv.namesrv_addr) as admin:
         for name, addr in ((name, one.broker_addr) for name, one in pair.brokers.items()):
             for group in ("here", "lost"):
@@ -186,7 +187,7 @@ def test_a_broker_that_comes_back_is_not_gone_any_more_and_one_that_does_not_can
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)], ids=str)
 def test_without_anybody_to_ask_nothing_is_known(size: tuple[int, int]) -> None:
-    """They said "0 groups" and "lag 0 · 0 s old"."""
+    """The screens used to say "0 groups" and "lag 0 · 0 s old"."""
 
     async def test(driver: Driver) -> None:
         for key, noun in (("c", "brokers"), ("t", "topics"), ("g", "groups"), ("d", "groups with dead letters")):

@@ -1,4 +1,4 @@
-"""Groups of a real broker: lag and its age, who owns which queue, what is wrong with it, and offsets moved."""
+"""Groups of a real broker: lag and its age, the owner of each queue, problems, and moved offsets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def queues(world: World, *queue_ids: int) -> list[MessageQueue]:
 
 
 def every_queue(world: World) -> list[MessageQueue]:
-    """All queues, also that of the retry topic, which every member of a group consumes too."""
+    """The topic's queues, without the one of the retry topic, which every member of a group also consumes."""
     return queues(world, *range(QUEUE_COUNT))
 
 
@@ -51,7 +51,7 @@ def test_lag_in_messages_and_time_of_a_group_that_is_offline(world: World) -> No
 
         await driver.press("g")
         await put_cursor(driver, world.group)
-        # Who is online comes first, then how far behind the group is.
+        # The online state is shown before the lag is known.
         await driver.until(lambda: "offline" in line_of(driver, world.group) and words()[1] == "4")
         assert words()[3] in ("ms", "s"), "the oldest waiting message is as old as this test"
 
@@ -59,7 +59,7 @@ def test_lag_in_messages_and_time_of_a_group_that_is_offline(world: World) -> No
 
 
 def test_an_offset_past_the_end_of_its_queue_takes_nothing_from_the_lag_of_others(world: World) -> None:
-    """The opening screen said 5 where the list of groups said 0."""
+    """The opening screen used to say 5 where the list of groups said 0."""
     addr = world.server.broker_addr
     world.admin.update_consumer_offset(addr, world.group, world.topic, 0, 5)
     memory = ClusterMemory(lambda: 0)
@@ -73,7 +73,7 @@ def test_an_offset_past_the_end_of_its_queue_takes_nothing_from_the_lag_of_other
 
 
 def test_a_queue_of_which_nothing_was_consumed_has_no_age(world: World) -> None:
-    """It was consumed 20,780 days ago: brokers say 0."""
+    """Brokers report 0 for it, which used to be shown as 20,780 days ago."""
 
     async def test(driver: Driver) -> None:
         await at_group(driver, world)
@@ -114,7 +114,7 @@ def test_queues_of_nobody_and_of_two_are_marked(world: World) -> None:
 
 
 def test_a_member_that_does_not_answer_is_unknown_and_so_are_its_queues(world: World) -> None:
-    """A queue that nobody told us of is not reported as one without an owner."""
+    """A queue whose owner is unknown is not reported as unowned."""
 
     async def test(driver: Driver) -> None:
         await at_group(driver, world)

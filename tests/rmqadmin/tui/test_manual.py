@@ -1,4 +1,4 @@
-"""docs/tui.md names every key that can be changed, and no other."""
+"""docs/tui.md lists exactly the keys that can be changed."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def test_ids_of_keys() -> None:
 
 
 def test_the_dashboard_knows_them_all_when_its_screens_are_loaded() -> None:
-    """Else it would say of one that there is none."""
+    """Otherwise it would report a valid key id as unknown."""
     told = f"from rmqadmin.tui import app; app._load_modules(app._MODULES_LATE); {_TELL}"
     known = subprocess.run([sys.executable, "-c", told], check=True, capture_output=True, text=True).stdout.split()
     assert set(known) == ids()
 
 
 def test_the_commands_of_the_page_are_those_of_the_help() -> None:
-    """Which ``test_terminal.py`` runs."""
+    """``test_terminal.py`` runs those commands."""
     entry = registry.find("tui")
     assert entry is not None
     assert command_lines("docs/tui.md") == list(describe(entry).examples)

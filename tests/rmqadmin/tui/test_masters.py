@@ -1,5 +1,5 @@
-"""Masters and slaves as the dashboard shows them: a handover that happens while somebody looks, the way there, and what
-is remembered of brokers that are gone."""
+"""Masters and slaves on the dashboard: a handover during the session, how to get there, and the memory of brokers that
+are gone."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ WIDE = (170, 30)
 
 
 def without_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """There is no terminal here that a pager could take: ``test_terminal`` has one."""
+    """A test has no terminal for a pager; ``test_terminal`` has one."""
 
     @contextmanager
     def suspend(self: Any) -> Iterator[None]:
@@ -150,7 +150,7 @@ def test_from_a_message_to_a_group_and_a_client_and_back(world: World) -> None:
 
 
 def test_why_it_is_not_known_what_a_group_did_is_said_in_words(world: World) -> None:
-    """It was shown as mqadmin prints it: "CODE:206 DESC:the consumer group[...] not online"."""
+    """It used to be shown as mqadmin prints it: "CODE:206 DESC:the consumer group[...] not online"."""
 
     async def test(driver: Driver) -> None:
         await at_message(driver, world.topic, "key-1")
@@ -183,7 +183,7 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[servers.Server]
 
 
 def test_what_producer_and_consumers_traced_of_a_message(traced: servers.Server) -> None:
-    """The producer's part is that of `sendMessage -m true`; the consumers' are written here as Java writes them."""
+    """The producer's records come from `sendMessage -m true`; the test writes the consumers' records as Java does."""
     sent = ["sendMessage", "-n", traced.namesrv_addr, "-t", "Traced", "-p", "x", "-k", "traced-key", "-m", "true"]
     assert cli.run(sent) == 0
     with AdminClient(traced.namesrv_addr) as admin:
@@ -233,7 +233,7 @@ def test_a_message_that_nobody_traced(traced: servers.Server) -> None:
 
 
 def test_the_times_of_a_message_are_there_however_long_its_topic_is() -> None:
-    """At 80 columns a long topic took the four lines for itself."""
+    """At 80 columns a long topic used to fill all four lines."""
     topic = "payments-" + "x" * 100 + "-tail"
     stored = msgspec.structs.replace(dead_letter(0), topic=topic)
 
@@ -248,7 +248,8 @@ def test_the_times_of_a_message_are_there_however_long_its_topic_is() -> None:
 
 
 def test_the_history_beside_a_message_is_wrapped_at_the_width_that_it_gets(world: World) -> None:
-    """It was wrapped at one cell, a letter a line, when the pane came with a resize, until it was asked for anew."""
+    """If the pane came with a resize, the history used to be wrapped at one cell, a letter a line, until it was read
+    again."""
 
     async def test(driver: Driver) -> None:
         await driver.press("d")

@@ -1,4 +1,4 @@
-"""Numbers of a row over time: its sparkline, its trend and its marks, and the plot of all of them."""
+"""Numbers of a row over time: its sparkline, its trend and its marks, and the plot of all its numbers."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_queues_that_stand_still_while_members_are_online(world: World, monkeypa
 
 
 class Deleting(FixedClient):
-    """A broker that has deleted the beginning of each queue, and keeps the rest for an hour more."""
+    """A broker that has deleted the beginning of each queue, and keeps messages for an hour."""
 
     def topic_stats(self, broker_addr: str, topic: str) -> TopicStats:
         found = super().topic_stats(broker_addr, topic)

@@ -39,7 +39,7 @@ SIZES = [(80, 24), (120, 40), (200, 60)]
 
 
 class Two:
-    """Two brokers with a topic of one queue each; nobody has consumed anything of it yet."""
+    """Two brokers with a topic of one queue each, of which nothing has been consumed yet."""
 
     def __init__(self, folder: Path):
         self.namesrv = servers.namesrv(folder / "namesrv")
@@ -97,7 +97,7 @@ def screen_of(driver: Driver) -> PulseScreen:
 
 
 def line_of(driver: Driver, *words: str) -> str:
-    """The first line with these words."""
+    """The first line with all these words."""
     return next((line for line in driver.text.splitlines() if all(word in line for word in words)), "")
 
 
@@ -128,7 +128,7 @@ def test_from_all_is_well_to_what_is_wrong_and_to_its_cause(two: Two, monkeypatc
 
 
 async def to_the_causes(driver: Driver) -> None:
-    """Enter on a line of each part, and back."""
+    """Presses Enter on a line of each part, then goes back."""
     pulse = screen_of(driver)
     causes = [
         (pulse.brokers, "broker-a/0", BrokerScreen, "bootTimestamp"),
@@ -152,8 +152,8 @@ async def to_the_causes(driver: Driver) -> None:
 def test_a_broker_that_was_silent_for_a_while_does_not_keep_the_pulse_from_being_taken(
     two: Two, monkeypatch: pytest.MonkeyPatch, unseen_min_s: float
 ) -> None:
-    """It waited for one broker for five seconds, took that for the work of a large cluster, and then showed sums that
-    lacked the broker for 100 s more, while that answered."""
+    """The sampler used to wait five seconds for one broker and take that for the work of a large cluster. It then
+    showed sums without the broker for 100 s more, while that answered again."""
     monkeypatch.setattr("rmqadmin.tui.sampler.GROUPS_MIN_S", FAST_S)
     monkeypatch.setattr("rmqadmin.tui.sampler.GROUPS_BUSY_RATIO", 1e-9)
     monkeypatch.setattr("rmqadmin.tui.sampler.UNSEEN_GROUPS_MIN_S", unseen_min_s)
@@ -193,7 +193,7 @@ def test_what_changed_on_another_screen_and_while_nobody_pressed_a_key_is_told(
     async def test(driver: Driver) -> None:
         await driver.until(lambda: pulse_of(driver).is_complete)
         await driver.press("t")
-        await driver.until_shown(" topics, ")  # in a world of many tests, this one's may be below
+        await driver.until_shown(" topics, ")  # with topics of many tests, this one's may be out of view
         now_ms[0] += AWAY_AFTER_MS + 1000
         world.admin.create_topic(world.server.broker_addr, TopicConfig(topic_name=topic))
         world.admin.create_group(world.server.broker_addr, SubscriptionGroupConfig(group_name=group))
@@ -235,8 +235,8 @@ def test_the_cursor_walks_from_part_to_part() -> None:
 
 
 def test_the_newest_change_is_in_view_however_many_there_are() -> None:
-    """The log kept the line of its first row, as a table does in which somebody reads: at 80 x 24 everything that came
-    after the first five changes was above what was seen of it."""
+    """The log used to keep the line of its first row, like a table that is being read. At 80 x 24, changes after the
+    first five came in above the visible part."""
 
     async def test(driver: Driver) -> None:
         await driver.until_shown(GROUP_BEHIND, "nothing has changed")

@@ -1,4 +1,4 @@
-"""Read-only mode: it is shown, changes are hidden, and it is enforced where no screen can forget it."""
+"""Read-only mode is shown, hides changes, and is enforced below the screens, where none can forget it."""
 
 from __future__ import annotations
 

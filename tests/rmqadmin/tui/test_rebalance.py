@@ -1,4 +1,4 @@
-"""The rebalance of a group as the dashboard shows it: the map, what changes, what to do; and a member's stacks."""
+"""The rebalance of a group on the dashboard: the map, the changes, what to do, and a member's stacks."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_member_leaves_and_the_other_takes_its_queues(world: World) -> None:
 
 
 class Talking(FixedClient):
-    """Members that say their stacks; the second one says none."""
+    """The first member reports its stacks; the second reports none."""
 
     def consumer_running_info(
         self, broker_addr: str, group: str, client_id: str, *, jstack: bool = False
@@ -93,7 +93,7 @@ def test_the_stacks_of_a_member_and_its_slow_queues() -> None:
 
 
 def test_what_a_member_has_popped_is_said_in_words() -> None:
-    """It was shown as Python writes a dictionary. Other clients may write anything there."""
+    """It used to be shown as a Python dictionary. Other clients may send anything there."""
     one, two = (MessageQueue("T", "broker-a", queue_id) for queue_id in range(2))
     told = {one: {"waitAckCount": "?"}, two: {"waitAckCount": 1200, "droped": True, "lastPopTimestamp": NOW_MS}}
     facts = facts_of(ConsumerRunningInfo(mq_pop_table=ObjectMap(told)), {two: 5}, NOW_MS)

@@ -1,5 +1,4 @@
-"""Feeds: never two refreshes at once, longer waits after failures, and nothing still waiting when a screen is
-closed."""
+"""Feeds: never two refreshes at once, longer waits after failures, and no waiting thread after a screen is closed."""
 
 from __future__ import annotations
 
@@ -147,7 +146,7 @@ def test_a_defect_in_a_screen_is_said_and_does_not_end_the_dashboard() -> None:
 
 
 class Silent:
-    """A server that takes connections and says nothing."""
+    """A server that accepts connections and never answers."""
 
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -165,7 +164,7 @@ class Silent:
 
 
 def test_closing_wakes_the_thread_that_waits_and_nothing_is_asked_after_it() -> None:
-    """Otherwise a closed screen's threads would sit out their time-outs, and the program with them."""
+    """Otherwise a closed screen's threads would sit out their time-outs and keep the program from ending."""
     outcome: list[str] = []
     ended = threading.Event()
 
@@ -187,7 +186,7 @@ def test_closing_wakes_the_thread_that_waits_and_nothing_is_asked_after_it() -> 
 
             task = asyncio.create_task(made(once, namesrv=server.addr).run())
             with await asyncio.to_thread(server.accept) as connection:
-                await asyncio.to_thread(connection.recv, 1)  # now it waits for the answer
+                await asyncio.to_thread(connection.recv, 1)  # now the client waits for the answer
                 await stopped(task)
                 await asyncio.to_thread(ended.wait)
 
@@ -208,7 +207,7 @@ def test_a_refresh_ends_at_its_deadline() -> None:
             task = asyncio.create_task(feed.run())
             while feed.error is None:
                 await asyncio.sleep(0)
-            # On a busy machine the time may be over before the first byte is sent.
+            # On a busy machine the time may be up before the first byte is sent.
             assert "did not answer" in feed.error or "the time for all questions is up" in feed.error
             await stopped(task)
 

@@ -1,4 +1,4 @@
-"""What the dashboard remembers from one start to the next."""
+"""The settings that the dashboard remembers from one start to the next."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table: its cursor stays on its row, old cells are dimmed, and only what is visible is drawn or asked for."""
+"""The table: its cursor stays on its row, old cells are dimmed, and only visible rows are drawn or asked for."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def is_dim(table: RowTable, y: int, text: str) -> bool:
 
 
 def test_the_view_follows_the_cursor_before_anything_is_laid_out() -> None:
-    """Rows have just come: Textual does not know yet that there is more than fits."""
+    """Rows have just come, and Textual does not know yet that they exceed the view."""
 
     async def run() -> None:
         app = TableApp()
@@ -98,7 +98,7 @@ def test_only_rows_in_view_are_asked_for() -> None:
 
 
 def test_the_cursor_stays_on_its_row_and_the_row_on_its_line() -> None:
-    """A refresh in which a topic appeared above moved the cursor to another topic, and `p` changed that one."""
+    """When a refresh added a topic above, the cursor used to move to another topic, and `p` changed that one."""
 
     async def test(table: RowTable, pilot: Pilot[None]) -> None:
         table.move_to("topic-0500")
@@ -179,7 +179,7 @@ def test_markup_control_characters_and_wide_characters_keep_the_columns() -> Non
 
 
 def test_a_refresh_that_brings_nothing_new_draws_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every line drawn anew costs 0.3 ms, and bytes on a slow connection."""
+    """Each redrawn line costs 0.3 ms, and bytes on a slow connection."""
 
     async def test(table: RowTable, pilot: Pilot[None]) -> None:
         numbers = dict.fromkeys(table.visible_keys(), 7)
@@ -189,7 +189,8 @@ def test_a_refresh_that_brings_nothing_new_draws_nothing(monkeypatch: pytest.Mon
         monkeypatch.setattr(table, "render_line", lambda y: drawn.append(y) or render_line(y))
 
         async def draws(key: str) -> list[int]:
-            """Puts another number into a row: the lines that are drawn then, with all that was left to draw."""
+            """Puts another number into a row. Returns the lines that are drawn then, including those that were still
+            due."""
             drawn.clear()
             numbers[key] += 1
             table.put("numbers", numbers)
@@ -197,7 +198,7 @@ def test_a_refresh_that_brings_nothing_new_draws_nothing(monkeypatch: pytest.Mon
                 await pilot.pause()
             return drawn
 
-        for _ in range(10):  # until nothing of the beginning is left
+        for _ in range(10):  # until the first drawing is done
             if await draws("topic-0005") == [6]:
                 break
         table.set_rows((name, name) for name in NAMES)
@@ -209,7 +210,7 @@ def test_a_refresh_that_brings_nothing_new_draws_nothing(monkeypatch: pytest.Mon
 
 
 def test_a_step_of_the_cursor_draws_two_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All of them took 15 ms of each key."""
+    """Drawing all lines used to take 15 ms of each key."""
 
     async def test(table: RowTable, pilot: Pilot[None]) -> None:
         table.focus()
@@ -225,18 +226,18 @@ def test_a_step_of_the_cursor_draws_two_lines(monkeypatch: pytest.MonkeyPatch) -
                 await pilot.pause()
             return set(drawn)
 
-        for _ in range(10):  # until nothing of the beginning is left
+        for _ in range(10):  # until the first drawing is done
             if await draws("down") == {table.cursor_at, table.cursor_at + 1}:
                 break
         at = table.cursor_at
         assert await draws("up") == {at, at + 1}
-        assert set(range(1, 11)) <= await draws("end")  # another view
+        assert set(range(1, 11)) <= await draws("end")  # the view has moved
 
     drive(test)
 
 
 def test_many_new_rows_are_made_a_few_at_a_time() -> None:
-    """Between them, the loop answers keys: 10,000 topics took 250 ms at once."""
+    """The loop answers keys in between. All at once, 10,000 topics took 250 ms."""
 
     async def test(table: RowTable, pilot: Pilot[None]) -> None:
         rows = [(f"new-{number:05}", f"new-{number:05}") for number in range(1000)]
@@ -261,7 +262,7 @@ def test_many_new_rows_are_made_a_few_at_a_time() -> None:
 
 
 def test_rows_are_sorted_by_a_columns_values_with_unknown_ones_last() -> None:
-    """10 comes after 9, unlike their texts; the cursor is on the first row."""
+    """10 comes after 9, unlike the texts. The cursor is on the first row."""
 
     async def test(table: RowTable, pilot: Pilot[None]) -> None:
         table.set_rows((name, name) for name in NAMES[:6])
@@ -283,7 +284,7 @@ def test_rows_are_sorted_by_a_columns_values_with_unknown_ones_last() -> None:
 
 
 def test_after_a_sort_the_view_is_at_the_top() -> None:
-    """The cursor went to the first row, and the view was then moved to where its old row is now."""
+    """The cursor went to the first row, but then the view used to move to the new place of its old row."""
 
     async def test(table: RowTable, pilot: Pilot[None]) -> None:
         table.put("numbers", {name: number for number, name in enumerate(NAMES)})
@@ -326,7 +327,7 @@ def test_letters_are_those_of_the_titles_and_all_different() -> None:
 
 
 def test_columns_that_do_not_fit_are_left_out_and_told_of_the_cursors_row() -> None:
-    """At 40 cells; the one that rows are sorted by is always there."""
+    """The view has 40 cells. The column that rows are sorted by is never left out."""
 
     async def test(table: RowTable, pilot: Pilot[None]) -> None:
         table.set_columns(
@@ -349,7 +350,7 @@ def test_columns_that_do_not_fit_are_left_out_and_told_of_the_cursors_row() -> N
 
 
 def test_a_list_that_outgrows_the_screen_leaves_room_for_its_scrollbar() -> None:
-    """The last digit of each row was cut off until a number came that the columns had to move for."""
+    """The last digit of each row used to be cut off until a wider number came."""
 
     async def test(table: RowTable, pilot: Pilot[None]) -> None:
         table.set_columns(
@@ -420,7 +421,7 @@ def test_rows_to_ask_for_are_those_that_nobody_asked_for() -> None:
 
 
 def test_numbers_that_move_two_rows_draw_two_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also rows out of view are asked for when they are sorted by numbers, and the whole table was drawn each time."""
+    """Sorting by numbers also asks for rows out of view, and each answer used to redraw the whole table."""
     drawn: list[tuple[Region, ...]] = []
 
     async def test(table: RowTable, pilot: Pilot[None]) -> None:

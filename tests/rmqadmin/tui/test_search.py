@@ -69,7 +69,7 @@ def test_letters_that_are_keys_elsewhere_go_into_the_question(world: World) -> N
 
 
 async def asked(driver: Driver, topic: str, wanted: str, window: str = "") -> None:
-    """Fills in the question at once: other tests type it letter by letter."""
+    """Fills in the question at once; other tests type it letter by letter."""
     await driver.press("s")
     await driver.until(lambda: driver.app.focused is not None and driver.app.focused.id == "topic")
     for name, text in {"topic": topic, "wanted": wanted, "window": window}.items():

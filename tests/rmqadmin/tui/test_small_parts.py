@@ -90,7 +90,7 @@ def test_filters() -> None:
 
 @pytest.mark.parametrize("line", ["飞" * 3000, "a飞é" * 1000, "x" * 3000, "飞" * 511 + "ab" * 600 + "飞" * 99])
 def test_of_a_long_line_only_the_part_in_view_is_looked_at(line: str) -> None:
-    """A frame with a line of 1.4 million Chinese characters took 0.8 s."""
+    """A frame with a line of 1.4 million Chinese characters used to take 0.8 s."""
     text = Text.of([line])
     lines, whole = TextLines(text), Strip([Segment(line)])
     assert text.width == cell_len(line)
@@ -113,7 +113,7 @@ def test_bodies_that_are_no_text_show_their_bytes() -> None:
 
 @pytest.mark.parametrize("piece_bytes", [1, 2, 3, 7, 1 << 20])
 def test_a_body_is_read_in_pieces_as_it_would_be_at_one_go(monkeypatch: pytest.MonkeyPatch, piece_bytes: int) -> None:
-    """Four megabytes of random bytes were decoded by one call, and keys waited 0.3 s for it."""
+    """Four megabytes of random bytes used to be decoded by one call, for which keys waited 0.3 s."""
     monkeypatch.setattr("rmqadmin.core.messages.body_text._PIECE_BYTES", piece_bytes)
     choices = [b"a", b"\r", b"\n", b"\r\n", b"\t", b"\0", "é飞".encode(), b"\xe9\xa3", b"\xff"]
     random = Random(12)
@@ -173,7 +173,7 @@ def test_a_huge_body_makes_a_tree_that_says_what_is_left_out() -> None:
 
 
 def test_a_tree_has_the_branches_of_its_body() -> None:
-    """Also where what is left out is not the last of all."""
+    """This includes branches that are cut off before the end of the body."""
     rows = ",".join('{"a": [1, [], {"飞": "x"}], "b": {}}' for _ in range(NODES_MAX))
     tree = tree_of(f"[{rows}]".encode())
     first, last, more = (tree.root.children[at] for at in (0, -2, -1))
@@ -197,7 +197,7 @@ def test_of_a_long_name_or_value_the_beginning_is_shown(body: str) -> None:
 
 
 def test_nodes_are_added_a_few_at_a_time_so_that_no_key_waits_for_all() -> None:
-    """A thousand at one go took 40 ms."""
+    """Adding a thousand at once took 40 ms."""
     tree = JsonTree(parse_json_untrusted(b"[" + b"1," * (2 * NODES_MAX) + b"1]") or [])
     counts = []
 
@@ -214,7 +214,7 @@ def test_nodes_are_added_a_few_at_a_time_so_that_no_key_waits_for_all() -> None:
 
 
 def test_a_tree_keeps_its_lines_at_another_size() -> None:
-    """Textual makes all of them anew, and draws them twice when a tab comes up."""
+    """Textual rebuilds all lines, and draws them twice when a tab is shown."""
     tree = tree_of(b"[" + b"1," * 9 + b"1]")
 
     class TreeApp(App[None]):
@@ -236,7 +236,7 @@ def test_a_tree_keeps_its_lines_at_another_size() -> None:
 
 @pytest.mark.parametrize(("begin", "end"), [("[", "]"), ('{"a":', "}")], ids=["arrays", "objects"])
 def test_a_body_of_very_many_levels_ends_in_what_is_left_out(begin: str, end: str) -> None:
-    """Of 985 levels, the dashboard died: Textual goes through a tree with one call a level."""
+    """A body of 985 levels used to kill the dashboard, because Textual recurses once for each level."""
     node = tree_of((begin * 400 + "1" + end * 400).encode()).root
     for _ in range(DEPTH_MAX):
         (node,) = node.children
@@ -271,7 +271,7 @@ def test_keys_of_the_user(tmp_path: Path) -> None:
 @given(st.lists(st.text("ab飞", min_size=1, max_size=90), max_size=12), st.integers(8, 120))
 @example(["a", "aa飞", "飞飞飞"], 12)  # letters of two cells each
 def test_what_is_cut_from_a_row_fills_its_lines(words: list[str], width: int) -> None:
-    """A name of 100 letters began on a line of its own, and what came after it was lost."""
+    """A name of 100 letters used to begin on a new line, and what followed it was lost."""
     text = " ".join(words)
     lines = in_lines(Content(text), width).plain.split("\n")
     assert all(cell_len(line) <= width for line in lines)

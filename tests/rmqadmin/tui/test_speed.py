@@ -1,4 +1,4 @@
-"""What the first frame and each key do not have to wait for. How long they take is measured by ``bench.dashboard``."""
+"""Work that the first frame and each key do not wait for. ``bench.dashboard`` measures how long they take."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tests.rmqadmin.tui.painted import painted
 
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """One for each time that the whole style sheet is read once more."""
+    """Gets an entry each time the whole style sheet is read again."""
     found: list[int] = []
     reparse = Stylesheet.reparse
 
@@ -49,7 +49,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @pytest.mark.parametrize("theme", [None, "solarized-light"])
 def test_no_screen_waits_for_the_style_sheet_to_be_read_again(reads: list[int], theme: str | None) -> None:
-    """Textual reads it twice for the first screen of each mode. A theme that is remembered is put on before."""
+    """Textual reads it twice for the first screen of each mode. A remembered theme is set before the first screen."""
     if theme is not None:
         remember(lambda remembered: setattr(remembered, "theme", theme))
 
@@ -64,8 +64,8 @@ def test_no_screen_waits_for_the_style_sheet_to_be_read_again(reads: list[int], 
 
 
 def test_a_new_screen_is_styled_by_its_mounting_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Textual resumes it once more, or twice, and gives it the class of its width, and finds the style of each of its
-    widgets every time."""
+    """Textual resumes a new screen once or twice more, sets the class of its width, and styles each of its widgets
+    every time."""
     styled: Counter[str] = Counter()
     find = App.update_styles
 
@@ -92,8 +92,8 @@ def test_a_new_screen_is_styled_by_its_mounting_alone(monkeypatch: pytest.Monkey
 
 
 def test_what_is_opened_is_laid_out_and_styled_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Textual tells a screen its size when it has been laid out, and lays it out and draws it again; and it finds the
-    styles of a dialog twice."""
+    """Textual tells a screen its size after layout, and then lays it out and draws it again. It also styles a dialog
+    twice."""
     again: list[str] = []
     styled: Counter[str] = Counter()
     resize, find = vars(Screen)["_screen_resized"], App.update_styles
@@ -128,7 +128,7 @@ def test_what_is_opened_is_laid_out_and_styled_once(monkeypatch: pytest.MonkeyPa
 
 
 def cells_of(dialog: Screen[Any]) -> list[tuple[str, Style | None]]:
-    """All that is drawn, with what is seen below."""
+    """All drawn characters with their styles, including the screen below."""
     visible_screen_stack.set(dialog.app._background_screens)
     strips = dialog._compositor.render_strips()
     return [(character, style) for strip in strips for text, style, _ in strip for character in text]
@@ -142,7 +142,7 @@ def test_text_below_a_dialog_is_dimmed_as_textual_does_it(color: str) -> None:
 
 
 def test_the_screen_below_a_dialog_is_drawn_as_textual_does_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without Rich's console, which cuts all of its lines anew with each key."""
+    """Ours does without Rich's console, which cuts all lines anew with each key."""
 
     async def test(driver: Driver) -> None:
         await driver.press("t")
@@ -166,7 +166,7 @@ def test_the_screen_below_a_dialog_is_drawn_as_textual_does_it(monkeypatch: pyte
 
 
 def test_no_key_waits_for_the_styles_that_kinds_of_widgets_bring_along(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Textual reads those of an input when the first one is shown, and finds the style of a compact one twice."""
+    """Textual reads an input's styles when the first input is shown, and styles a compact one twice."""
     read: list[str] = []
     styled: Counter[str] = Counter()
     parse, find = vars(stylesheet)["parse"], App.update_styles
@@ -189,7 +189,7 @@ def test_no_key_waits_for_the_styles_that_kinds_of_widgets_bring_along(monkeypat
         await driver.press("s")
         await driver.until_shown("id or key")
         assert len(driver.app.screen.query(Input)) == 3
-        assert styled["QuestionInput"] <= 1  # the one that gets the keys
+        assert styled["QuestionInput"] <= 1  # the one that gets the focus
         await driver.press("escape", "t", "colon")
         await driver.until(lambda: bool(driver.app.screen.query("#command")))
         assert read == []
@@ -218,7 +218,8 @@ def grounds(driver: Driver) -> set[str]:
 
 
 class ManyTopics(FixedClient):
-    """As many as need several refreshes. ``asked``: of each refresh of a list of topics, for how many numbers."""
+    """More topics than one refresh asks for. ``asked`` has an entry for each refresh of a list of topics: how many
+    numbers it asked for."""
 
     asked: ClassVar[list[int]] = []
     perm = 6
@@ -245,7 +246,7 @@ TOPIC_COUNT = 300
 
 
 def test_rows_of_topics_are_made_again_only_if_servers_say_something_else() -> None:
-    """With ten thousand of them, this was most of what the dashboard costs at rest."""
+    """With ten thousand topics, this was most of the dashboard's cost at rest."""
     client, memory = ManyTopics(read_only=True), ClusterMemory(lambda: NOW_MS)
     found = read_topics(client, memory)  # type: ignore[arg-type]
     assert read_topics(client, memory) is found  # type: ignore[arg-type]
@@ -256,7 +257,7 @@ def test_rows_of_topics_are_made_again_only_if_servers_say_something_else() -> N
 
 
 def test_which_groups_read_a_topic_is_asked_every_ten_seconds() -> None:
-    """They hardly change, and were half of what a list of topics asks."""
+    """The groups hardly change, and asking for them was half of the requests of a list of topics."""
     clock = [NOW_MS]
     asked: list[str] = []
 
@@ -274,7 +275,7 @@ def test_which_groups_read_a_topic_is_asked_every_ten_seconds() -> None:
 
 
 def test_topics_out_of_view_are_asked_for_less_often_when_all_are_known() -> None:
-    """Only rows in view are asked for at each refresh, unless rows are sorted by their numbers."""
+    """Each refresh asks only for rows in view, unless rows are sorted by their numbers."""
     asked = ManyTopics.asked
     asked.clear()
 
@@ -308,7 +309,7 @@ def test_a_screen_that_is_not_shown_asks_nothing() -> None:
         await driver.press("c")
         await driver.until_shown("V5_5_0")
         feed = driver.app.screen.feeds[0]  # type: ignore[attr-defined]
-        for _ in range(2):  # what was under way is done
+        for _ in range(2):  # requests that were under way have ended
             updated_s = feed.updated_s
             await driver.until(lambda before=updated_s: feed.updated_s != before)
         before = list(asked)

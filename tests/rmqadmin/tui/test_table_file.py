@@ -1,4 +1,4 @@
-"""What is on the screen in a file: the rows that are shown, and what their sums lack."""
+"""The screen's table saved to a file: the rows that are shown, and what their sums lack."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The program itself, in a real terminal: opened, drilled down to a dead letter, a picture saved, quit."""
+"""The program itself in a real terminal: opened, followed down to a dead letter, a picture saved, quit."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def started(
     program: Sequence[str] = ("-m", "rmqadmin"),
     size: tuple[int, int] = (160, 40),
 ) -> pexpect.spawn[str]:
-    """``program``: what the interpreter runs. ``size``: columns and lines."""
+    """``program`` holds the interpreter's arguments, ``size`` the columns and lines."""
     return in_terminal(folder, *args, program=program, size=size, NAMESRV_ADDR=world.server.namesrv_addr)
 
 
@@ -43,7 +43,7 @@ def in_terminal(
     **variables: str,
 ) -> pexpect.spawn[str]:
     environment = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor", "HOME": str(folder)}
-    for name in ("LINES", "COLUMNS"):  # a test process may have them, and they win over the terminal's size
+    for name in ("LINES", "COLUMNS"):  # a test process may have them, and they override the terminal's size
         environment.pop(name, None)
     environment["RMQADMIN_PAGER"] = "sh -c 'echo the pager has $(wc -c < $0) bytes'"
     environment |= variables
@@ -60,7 +60,7 @@ def in_terminal(
 
 
 def expect_all(program: pexpect.spawn[str], *texts: str) -> None:
-    """Waits until all are painted, in whatever order."""
+    """Waits until all texts are painted, in any order."""
     left, painted = set(texts), ""
     while left:
         program.expect([re.escape(text) for text in sorted(left)])
@@ -87,7 +87,7 @@ def test_from_the_shell_to_a_dead_letter_and_back(world: World, tmp_path: Path) 
     program.expect("the pager has 8 bytes")
     program.expect("retries")
     program.send("\x13")  # ctrl+s
-    program.expect("saved")  # and where; how that is folded depends on the length of the path
+    program.expect("saved")  # and the place, which is folded by the length of the path
     program.send("q")
     program.expect(pexpect.EOF)
     program.close()
@@ -100,7 +100,7 @@ def test_from_the_shell_to_a_dead_letter_and_back(world: World, tmp_path: Path) 
 
 @pytest.mark.parametrize("size", first_size_is_quick([(80, 24), (120, 40), (200, 60)]), ids=str)
 def test_at_every_size_a_reset_can_be_carried_out(world: World, tmp_path: Path, size: tuple[int, int]) -> None:
-    """Down to 80 x 24, with the keys that are always there."""
+    """It works down to 80 x 24, where the fixed keys are still shown."""
     program = started(world, tmp_path, "tui", "--interval", "0.5", size=size)
     expect_all(program, "broker-a", "Keys", "Quit")
     program.send("g/")
@@ -117,7 +117,7 @@ def test_at_every_size_a_reset_can_be_carried_out(world: World, tmp_path: Path, 
     expect_all(program, "4 before, 0 after", f"Type {world.group} to go on")
     program.send(f"{world.group}\r")
     program.expect("to undo this:")
-    program.send("\x13")  # ctrl+s: a dialog hears no key of the app
+    program.send("\x13")  # ctrl+s; a dialog gets no other key of the app
     program.expect("saved")
     assert "to undo this:" in (tmp_path / "rmqadmin-dialog.svg").read_text().replace("&#160;", " ")
     program.send("\x1b")
@@ -159,7 +159,8 @@ main()
 
 
 def test_a_defect_ends_it_with_a_status_that_says_so(world: World, tmp_path: Path) -> None:
-    """It was 0: Textual prints the exception and returns. That hid that the dashboard did not start on Python 3.12."""
+    """The status used to be 0, because Textual prints the exception and returns. That hid that the dashboard did not
+    start on Python 3.12."""
     program = started(world, tmp_path, "tui", program=("-c", BREAKS))
     program.expect("ZeroDivisionError")
     program.expect("rmqadmin: error: the dashboard ended because of a defect")

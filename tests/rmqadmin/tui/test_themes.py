@@ -1,4 +1,4 @@
-"""Themes of the user's own, and the one that was chosen last."""
+"""The user's own themes, and the theme that was chosen last."""
 
 from __future__ import annotations
 

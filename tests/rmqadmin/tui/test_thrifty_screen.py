@@ -1,4 +1,4 @@
-"""What Textual does for each key or digit that a screen of ours does not need. The pictures stay the same."""
+"""Work that Textual does for each key or digit and that our screens avoid. The pictures stay the same."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_lines_are_composed_as_textual_does_it() -> None:
 
 
 def test_a_table_is_asked_only_for_the_lines_that_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Textual asked for all of them when the age in the last line changed along with one row."""
+    """Textual asked for all lines when the age in the last line changed along with one row."""
     asked: list[Region] = []
     render_lines = RowTable.render_lines
 
@@ -69,7 +69,7 @@ def test_a_table_is_asked_only_for_the_lines_that_are_drawn(monkeypatch: pytest.
 
 
 def test_a_screen_is_whole_when_it_is_drawn_for_the_first_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its own lines were empty, and the user saw them only when it was drawn again."""
+    """The screen's own lines used to be empty, and appeared only with the second drawing."""
     first: dict[str, str] = {}
     display = vars(DashboardApp.__mro__[1])["_display"]
 
@@ -96,7 +96,7 @@ def test_a_screen_is_whole_when_it_is_drawn_for_the_first_time(monkeypatch: pyte
 def test_neither_rows_nor_a_mounted_screen_nor_what_says_nothing_ask_for_a_layout(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """In Textual they do, and all of the screen was drawn again."""
+    """With Textual they do, and the whole screen is drawn again."""
     laid_out: Counter[str] = Counter()
     lay_out = vars(Screen)["_refresh_layout"]
 
@@ -127,7 +127,7 @@ def test_neither_rows_nor_a_mounted_screen_nor_what_says_nothing_ask_for_a_layou
 
 
 def test_below_a_dialog_a_line_is_dimmed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All of them were dimmed again with each key, and four times when the dialog was opened."""
+    """All lines used to be dimmed again with each key, and four times when the dialog was opened."""
     dimmed: Counter[str] = Counter()
     dim = DimmedLines._dim
 
@@ -172,6 +172,6 @@ def test_scroll_bars_look_as_textuals_do(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def cells(strips: list[Strip]) -> list[tuple[str, object, object]]:
-    """Text, look, and what a click does."""
+    """The text and style of each segment, and its effect when clicked."""
     found: list[Segment] = [segment for strip in strips for segment in strip]
     return [(one.text, one.style, one.style.meta if one.style else None) for one in found]

@@ -67,7 +67,7 @@ def test_messages_of_all_queues_come_newest_first(world: World) -> None:
 
 
 def test_a_permission_is_previewed_confirmed_by_name_and_changed(world: World, state_home: Path) -> None:
-    """How to take it back was not said, though the dialog of the whole topic said it."""
+    """This dialog used not to show the undo command, though the dialog of the whole topic did."""
 
     async def test(driver: Driver) -> None:
         await at_topic(driver, world)
@@ -106,7 +106,7 @@ def test_another_name_changes_nothing(world: World) -> None:
 
 
 def test_a_name_can_be_typed_only_under_the_preview_of_what_will_be_done(world: World) -> None:
-    """If a mark was changed while the name stood there, the change would be carried out without having been shown."""
+    """If a mark changed while the name was there, the change would be carried out without having been shown."""
 
     async def test(driver: Driver) -> None:
         await at_topic(driver, world)

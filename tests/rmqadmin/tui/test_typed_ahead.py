@@ -1,4 +1,5 @@
-"""Keys that come faster than what they open: a paste, a script, fast fingers. They went to the screen before."""
+"""Keys that come faster than the screens that they open: a paste, a script, fast fingers. They used to go to the screen
+before."""
 
 from __future__ import annotations
 
@@ -29,13 +30,13 @@ PROGRAM = f"{PATIENT}; from rmqadmin.__main__ import main; main()"
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As long as a busy machine takes for what is opened."""
+    """Waits as long as a busy machine may take to open a screen."""
     monkeypatch.setattr(typed_ahead, "HELD_MAX_S", UNTIL_TIMEOUT_S)
     monkeypatch.setattr(typed_ahead, "ROWS_MAX_S", UNTIL_TIMEOUT_S)
 
 
 def at_once(driver: Driver, text: str) -> None:
-    """All keys, before the dashboard has seen the first."""
+    """Posts all keys before the dashboard has seen the first."""
     for character in text:
         key = "enter" if character == ENTER else _character_to_key(character)
         driver.app.post_message(events.Key(key, character))
@@ -46,7 +47,7 @@ def is_at(driver: Driver, where: str, shown: str) -> bool:
 
 
 def test_at_once_is_as_one_by_one(world: World) -> None:
-    """Each from where the one before it has led."""
+    """Each key acts where the one before it has led."""
 
     async def test(driver: Driver) -> None:
         await driver.until_shown("broker-a")
@@ -77,7 +78,7 @@ def test_what_is_pasted_behind_a_key_goes_where_that_key_leads() -> None:
 
 
 def test_from_message_to_message_at_once() -> None:
-    """Each step opens another screen; a tab that was chosen stays."""
+    """Each step opens another screen; the chosen tab stays."""
 
     async def test(driver: Driver) -> None:
         await driver.press("d", "enter")
@@ -91,7 +92,7 @@ def test_from_message_to_message_at_once() -> None:
 
 
 def test_down_to_a_message_at_once(world: World) -> None:
-    """Each enter is meant for the row that comes first, and rows come later than their screen."""
+    """Each Enter is meant for the first row to come, and rows come later than their screen."""
 
     async def test(driver: Driver) -> None:
         await driver.until_shown("broker-a")
@@ -104,7 +105,7 @@ def test_down_to_a_message_at_once(world: World) -> None:
 
 
 class LateTopics(FixedClient):
-    """Tells of topics when the test permits it."""
+    """Returns the topics only when the test permits it."""
 
     may_tell = Event()
 
@@ -114,7 +115,7 @@ class LateTopics(FixedClient):
 
 
 def test_keys_do_not_wait_long_for_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And still each goes where the one before it has led."""
+    """Each key still acts where the one before it has led."""
     monkeypatch.setattr(typed_ahead, "ROWS_MAX_S", 0.1)
 
     async def test(driver: Driver) -> None:
@@ -159,7 +160,7 @@ def test_what_opens_nothing_or_is_typed_into_a_line_holds_no_key(monkeypatch: py
 
 
 def test_a_key_behind_what_never_opens_still_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It waits for a moment, and goes to what has the keys."""
+    """The key waits for a moment, then goes to the widget with the focus."""
     monkeypatch.setattr(typed_ahead, "HELD_MAX_S", 0.1)
     asked = []
 

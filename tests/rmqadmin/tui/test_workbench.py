@@ -1,4 +1,5 @@
-"""The dead-letter workbench: marked, redriven once, exported, walked through. The redrive is `dlq redrive`'s own."""
+"""The dead-letter workbench: letters are marked, redriven once, exported, walked through. It uses the redrive of `dlq
+redrive`."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ DEEP_BODY = b'{"n": 1, "route": {"from": "EWR", "to": "IAH"}}'
 
 
 def make_letters(world: World, count: int) -> None:
-    """Besides key-0: ``lost-1`` and so on, in queue 1 behind key-1."""
+    """Adds dead letters with the keys ``lost-1`` and so on, in queue 1 behind key-1; the world has key-0."""
     for number in range(1, count + 1):
         properties = {"error_message": "no such invoice"}
         message = Message(world.topic, DEEP_BODY, tags="A", keys=f"lost-{number}", properties=properties)
@@ -34,7 +35,7 @@ def make_letters(world: World, count: int) -> None:
 
 
 def sent_again(world: World) -> list[str]:
-    """Keys of what was redriven into the topic, sorted."""
+    """The sorted keys of the messages that were redriven into the topic."""
     addr, found = world.server.broker_addr, []
     for queue_id in range(4):
         queue = MessageQueue(world.topic, BROKER, queue_id)
@@ -269,7 +270,7 @@ def test_from_the_shell_a_redrive_is_written_down(world: World, tmp_path: Path, 
 def test_all_that_match_are_marked_also_those_that_the_list_does_not_show(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It marked the 200 newest of however many there were."""
+    """It used to mark only the 200 newest."""
     monkeypatch.setattr("rmqadmin.tui.sources.messages.WINDOW_COUNT", 4)
     make_letters(world, 9)
 
@@ -299,7 +300,7 @@ def test_all_that_match_are_marked_also_those_that_the_list_does_not_show(
 
 
 def test_letters_that_were_redriven_before_are_marked_as_such_and_left_out_of_all(world: World) -> None:
-    """Only the dialog of the next redrive said so."""
+    """Only the dialog of the next redrive used to show this."""
     make_letters(world, 2)
 
     async def test(driver: Driver) -> None:
@@ -331,7 +332,7 @@ def keys_of(screen: MessagesScreen, key: str) -> str:
 
 
 def test_it_is_told_when_not_all_that_match_could_be_marked(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What one pull brings is not cut: here 32 messages."""
+    """The result of one pull is not cut: here 32 messages."""
     monkeypatch.setattr("rmqadmin.tui.sources.messages.WINDOW_COUNT", 2)
     monkeypatch.setattr("rmqadmin.tui.screens.messages.MARKED_MAX", 3)
     make_letters(world, PULL_BATCH_COUNT + 2)

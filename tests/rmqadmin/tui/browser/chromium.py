@@ -1,4 +1,4 @@
-"""A Chromium without a screen, driven by its DevTools protocol."""
+"""A headless Chromium, driven by its DevTools protocol."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ from tests.rmqadmin.tui.browser.served import TIMEOUT_S
 PROGRAMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 _KEY_CODES = {"Enter": 13, "Escape": 27, "ArrowDown": 40}
 _CONTROL = 2
-"""DevTools' modifier."""
+"""DevTools' code of the control key."""
 
 
 class Page:
-    """The one page. ``painted`` is all that its websocket brought, ``asked`` every address that it loaded."""
+    """The browser's one page. ``painted`` holds the text that its websocket received since the last key, ``asked`` the
+    addresses that it loaded."""
 
     def __init__(self, devtools: aiohttp.ClientWebSocketResponse):
         self._devtools = devtools
@@ -61,8 +62,9 @@ class Page:
         await self.call("Page.navigate", url=url)
 
     async def until_painted(self, *texts: str) -> None:
-        """Since the last key. AssertionError with what was painted instead: a dashboard paints on and on, so that each
-        wait for a frame is short, and all of them are for ever."""
+        """Waits until all texts have been painted since the last key. AssertionError with what was painted instead. The
+        time limit covers the whole wait: a dashboard never stops painting, so no single wait for a frame would time
+        out."""
         try:
             async with asyncio.timeout(TIMEOUT_S):
                 while not all(text in self.painted for text in texts):
@@ -72,7 +74,7 @@ class Page:
             raise AssertionError(f"not painted: {missing}; but {self.painted[-2000:]!r}") from None
 
     async def until(self, expression: str) -> None:
-        """JavaScript that becomes true."""
+        """Waits until the JavaScript expression is true."""
         async with asyncio.timeout(TIMEOUT_S):
             while not await self.value(expression):
                 await asyncio.sleep(0.05)
@@ -91,13 +93,13 @@ class Page:
             await self.call("Input.dispatchKeyEvent", type="keyUp", **options)
 
     async def picture(self) -> bytes:
-        """A PNG."""
+        """A screenshot as PNG."""
         return base64.b64decode((await self.call("Page.captureScreenshot", format="png"))["data"])
 
 
 @asynccontextmanager
 async def browsing(folder: Path, size: tuple[int, int]) -> AsyncIterator[Page]:
-    """``size`` in pixels. FileNotFoundError if there is no Chromium."""
+    """A browser with a window of ``size`` pixels. FileNotFoundError if there is no Chromium."""
     program = next((found for name in PROGRAMS if (found := shutil.which(name))), None)
     if program is None:
         raise FileNotFoundError(f"none of {', '.join(PROGRAMS)} is on the PATH")
@@ -125,8 +127,9 @@ async def browsing(folder: Path, size: tuple[int, int]) -> AsyncIterator[Page]:
 
 
 async def _ended(process: asyncio.subprocess.Process) -> None:
-    """The program on the PATH may be a script whose child the browser is: all of its session are ended. Else the test
-    would wait for ever for the end of its standard error."""
+    """Waits for the browser's end. The program on the PATH may be a script with the browser as its child, so all
+    processes of its session are killed if it does not end. Otherwise the test would wait forever for the end of its
+    standard error."""
     try:
         async with asyncio.timeout(TIMEOUT_S / 4):
             await process.wait()

@@ -1,4 +1,4 @@
-"""``rmqadmin tui --serve`` as a program of its own, for tests."""
+"""``rmqadmin tui --serve`` as a separate program, for tests."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ TIMEOUT_S = 60.0
 
 
 class Served:
-    """``url`` is what it said, with the token."""
+    """A running server. ``url`` is the address that it printed, with the token."""
 
     def __init__(self, process: subprocess.Popen[str], url: str):
         self.process, self.url = process, url
 
     @property
     def address(self) -> str:
-        """Without the token."""
+        """The address without the token."""
         return self.url.partition("?")[0]
 
     def dashboards(self) -> list[int]:
-        """The process ids of the dashboards that run now."""
+        """The process ids of the running dashboards."""
         listed = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
         return [int(number) for number in listed.split()]
 
     def end(self) -> int:
-        """As Ctrl-C does; the exit status."""
+        """Ends the server as Ctrl-C does, and returns its exit status."""
         self.process.send_signal(signal.SIGINT)
         return self.process.wait(TIMEOUT_S)
 

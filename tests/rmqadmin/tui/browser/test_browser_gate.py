@@ -1,4 +1,4 @@
-"""Who may speak to the server of dashboards, by their headers."""
+"""Which requests the server of dashboards accepts, by their headers."""
 
 from __future__ import annotations
 

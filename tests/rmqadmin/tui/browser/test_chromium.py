@@ -1,4 +1,4 @@
-"""How tests of the dashboard in a browser wait, without a browser."""
+"""How the browser tests wait, tested without a browser."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.rmqadmin.tui.browser.chromium import Page
 
 
 class Painting:
-    """A page that never stops to paint the time."""
+    """A page that paints the time without end."""
 
     async def receive_json(self, timeout: float) -> dict[str, Any]:
         await asyncio.sleep(0)

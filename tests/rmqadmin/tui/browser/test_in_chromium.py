@@ -1,5 +1,5 @@
-"""The dashboard in a real browser: opened with the token, looked at, a picture kept, left. What the manual shows is
-made here: RMQADMIN_WRITE_GOLDENS=1 make browser."""
+"""The dashboard in a real browser: opened with the token, checked, its picture saved, left. RMQADMIN_WRITE_GOLDENS=1
+make browser also writes the manual's picture."""
 
 from __future__ import annotations
 
@@ -66,15 +66,15 @@ async def look(served: Served, folder: Path) -> None:
         await page.press("q")
         await page.until("document.body.classList.contains('-closed')")
         async with asyncio.timeout(TIMEOUT_S):
-            while served.dashboards():  # the page is told before the program has ended
+            while served.dashboards():  # the page learns of the end before the program has ended
                 await asyncio.sleep(0.05)
         assert [url for url in page.asked if not url.startswith((served.address, "data:"))] == []
         assert page.errors == []
 
 
 def look_at(picture: bytes) -> None:
-    """It is not blank: lines of text make many different lines of pixels. The manual's is written if that is asked
-    for."""
+    """Checks that the picture is not blank: lines of text make many different lines of pixels. Also writes the manual's
+    picture if that is asked for."""
     parts, at = b"", 8
     while at < len(picture):
         (size_bytes,) = struct.unpack_from(">I", picture, at)
@@ -90,7 +90,7 @@ def look_at(picture: bytes) -> None:
 
 
 async def keep_picture_of_screen(page: Page, folder: Path) -> None:
-    """ctrl+s: the file goes to the browser, not to where rmqadmin runs."""
+    """ctrl+s downloads the picture to the browser, and writes no file where rmqadmin runs."""
     kept = folder / "kept"
     await page.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(kept))
     await page.press("s", control=True)

@@ -1,4 +1,4 @@
-"""The dashboard for browsers, asked as a browser would: by HTTP and a websocket."""
+"""The dashboard for browsers, asked over HTTP and a websocket as a browser does."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SECRET = "not-for-the-list-of-processes"
 
 
 def test_from_the_token_to_ctrl_c(server: Server, tmp_path: Path) -> None:
-    """One server and one dashboard for all of it: each costs as much as a program does."""
+    """One server and one dashboard for all checks, because each costs as much as a program does."""
 
     async def browse(served: Served) -> None:
         timeout = aiohttp.ClientTimeout(TIMEOUT_S)
@@ -36,7 +36,7 @@ def test_from_the_token_to_ctrl_c(server: Server, tmp_path: Path) -> None:
 
 
 async def refused(browser: aiohttp.ClientSession, served: Served) -> None:
-    """Whoever has no token, and whoever has it from a page of somebody else."""
+    """Requests without the token, and requests with it from another site's page."""
     token = served.url.partition("?")[2]
     host = served.address.split("/")[2]
     for path, headers in (
@@ -59,7 +59,8 @@ async def refused(browser: aiohttp.ClientSession, served: Served) -> None:
 
 
 async def page_is_whole(browser: aiohttp.ClientSession, served: Served) -> None:
-    """It loads nothing from elsewhere, and its token becomes a cookie that no script sees and no other site sends."""
+    """The page loads nothing from elsewhere. Its token becomes a cookie that scripts cannot read and other sites cannot
+    send."""
     async with browser.get(served.url) as answer:
         assert answer.status == 200
         text, policy = await answer.text(), answer.headers["Content-Security-Policy"]
@@ -78,7 +79,7 @@ async def dashboard_is_live_until_ctrl_c(browser: aiohttp.ClientSession, served:
     origin = served.address.rstrip("/")
     async with browser.ws_connect(f"{served.address}ws?width=140&height=30", origin=origin) as page:
         await until_painted(page, "READ-ONLY", "broker-a")
-        await page.send_json(["stdin", "t/typed ahead"])  # as a page sends a paste, or what comes late together
+        await page.send_json(["stdin", "t/typed ahead"])  # as for a paste, or for keys that arrive together
         await until_painted(page, "filter typed ahead")
         (dashboard,) = served.dashboards()
         started_with = Path(f"/proc/{dashboard}/cmdline").read_text().split("\0")
@@ -100,7 +101,7 @@ async def until_painted(page: aiohttp.ClientWebSocketResponse, *texts: str) -> N
 
 @pytest.mark.slow
 def test_a_dashboard_does_not_outlive_a_server_that_is_killed(server: Server, tmp_path: Path) -> None:
-    """It cannot end what it started then; each dashboard looks for it."""
+    """A killed server cannot end its dashboards, so each dashboard watches for its server's end."""
 
     async def browse(served: Served) -> None:
         timeout, url = aiohttp.ClientTimeout(TIMEOUT_S), served.url.replace("?", "ws?")
@@ -119,7 +120,7 @@ def test_a_dashboard_does_not_outlive_a_server_that_is_killed(server: Server, tm
 
 
 def runs(process_id: int) -> bool:
-    """A process that has ended, but that nobody has asked about yet, has no command line."""
+    """Whether the process runs. A process that has ended but has not been waited for has no command line."""
     try:
         return Path(f"/proc/{process_id}/cmdline").read_bytes() != b""
     except (FileNotFoundError, ProcessLookupError):
@@ -127,7 +128,7 @@ def runs(process_id: int) -> bool:
 
 
 class Pressed:
-    """What a page's messages did."""
+    """Records the effects of a page's messages."""
 
     def __init__(self) -> None:
         self.done: list[object] = []

@@ -1,4 +1,4 @@
-"""Samples over time: bounded, with gaps, and what they say of a change."""
+"""Samples over time: their bounds, their gaps, and the changes computed from them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LAG = Series("group", "billing", "lag_count")
 
 
 def made(*values: float | None) -> NumberHistory:
-    """One sample a second, from 0 on."""
+    """One sample a second, from time 0 on."""
     history = NumberHistory()
     for at, value in enumerate(values):
         history.add(LAG, at * 1000, value)
@@ -41,7 +41,7 @@ def test_one_sample_is_no_change() -> None:
 
 
 def test_a_change_does_not_reach_over_a_gap() -> None:
-    """A broker died: the sum over the others is not less lag."""
+    """A broker died. A smaller sum over the others does not mean less lag."""
     assert made(100.0, 110.0, None, 50.0, 55.0).change(LAG, 60_000) == NumberChange(5.0, 1000)
 
 
@@ -85,7 +85,7 @@ def test_every_column_is_a_value_that_was_read(found: list[tuple[int, float | No
 
 
 def test_where_nothing_was_read_for_a_while_a_line_has_a_gap() -> None:
-    """A row that was out of view for minutes had a line as if it had been read all the time."""
+    """The line of a row that was out of view for minutes used to look as if it had been read all the time."""
     history = made(1.0, 2.0)
     history.add(LAG, 1000 + HELD_MS, 3.0)
     assert history.values(LAG, 60) == [1.0, 2.0, 3.0]

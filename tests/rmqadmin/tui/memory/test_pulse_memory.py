@@ -1,4 +1,4 @@
-"""What the pulse of a cluster makes of readings: what is wrong and since when, what has changed, and how things go."""
+"""What the pulse of a cluster derives from readings: problems and since when, changes, and trends."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def lag(count: int, consumed: int = 0, *, lacking: tuple[str, ...] = ()) -> Grou
 
 
 def changes(pulse: PulseMemory) -> list[str]:
-    """Oldest first."""
+    """The texts of the log, oldest first."""
     return [f"{one.subject.name}: {one.text}" if one.subject else one.text for one in pulse.log.newest_first()][::-1]
 
 
@@ -140,7 +140,7 @@ def test_a_group_that_consumes_nothing_while_its_lag_grows_is_stuck(pulse: Pulse
 
 
 def test_a_group_with_members_that_consumes_nothing_for_minutes_is_stuck_too(pulse: PulseMemory, clock: Clock) -> None:
-    """A message that fails again and again holds up an orderly consumer, and nobody sends any more."""
+    """A message that keeps failing holds up an orderly consumer, even if no more messages are sent."""
     pulse.take_lags(GroupLags({"billing": lag(3, consumed=40), "left over": lag(9)}, {}))
     pulse.take_members("billing", MembersReading("balanced", frozenset({"x"})))
     for _ in range(8):
@@ -177,7 +177,7 @@ def test_offsets_that_go_back_are_told(pulse: PulseMemory) -> None:
 
 
 def test_a_broker_is_silent_then_gone_then_taken_off_the_list(pulse: PulseMemory, clock: Clock) -> None:
-    """The log said that a dead broker answered again, and that one taken off the list was back."""
+    """The log used to say that a dead broker answered again, and that one taken off the list was back."""
     pulse.take_brokers(seen(A, B), {A: WELL, B: BrokerReading(disk_ratio=0.9)})
     pulse.take_brokers(seen(A, B), {A: WELL, B: BrokerReading(error="cannot connect")})
     pulse.take_brokers(seen(A, B, gone={B: clock.now_ms}), {A: WELL})
@@ -215,7 +215,7 @@ def test_without_any_broker_nothing_is_well(pulse: PulseMemory) -> None:
 
 
 def test_the_lag_of_fewer_brokers_is_no_less_lag(pulse: PulseMemory, clock: Clock) -> None:
-    """A broker died, and the trend said that the group was catching up."""
+    """When a broker died, the trend used to say that the group was catching up."""
     pulse.take_lags(GroupLags({"billing": lag(1000)}, {}))
     clock.now_ms += 10_000
     pulse.take_lags(
@@ -235,7 +235,8 @@ def test_the_lag_of_fewer_brokers_is_no_less_lag(pulse: PulseMemory, clock: Cloc
 
 
 def test_a_fall_that_is_over_does_not_foretell_when_nothing_will_be_left(pulse: PulseMemory, clock: Clock) -> None:
-    """Its offsets were moved to the end, and then it stood still: for five minutes it was done in 166 ms."""
+    """The group's offsets were moved to the end, and then it stood still. For five minutes the trend used to say that
+    it would be done in 166 ms."""
     for lag_count in (20_000, 20_100, 10, 40, 70, 100):
         pulse.take_lags(GroupLags({"billing": lag(lag_count)}, {}))
         pulse.take_worst([WorstGroup("billing", lag_count, clock.now_ms - 1000)])
@@ -321,7 +322,7 @@ def test_trends_in_words() -> None:
 
 
 def test_a_group_that_fails_now_and_then_does_not_fill_the_log(pulse: PulseMemory, clock: Clock) -> None:
-    """One letter every few seconds took a line each: what else had changed was soon out of sight."""
+    """One letter every few seconds used to take a line each, which soon pushed other changes out of sight."""
 
     def look(depth_count: int) -> None:
         pulse.take_letters(["billing"], {"billing": LettersReading(depth_count)})
@@ -410,7 +411,7 @@ def test_alerts_of_groups_know_what_a_sum_lacks(clock: Clock) -> None:
 
 
 def test_dead_letters_that_have_come_are_not_over_because_a_broker_is_gone(clock: Clock) -> None:
-    """Its sum is another one, of which only the last seconds are known: nothing had come in those."""
+    """The remaining brokers have a different sum, known only for the last seconds, in which no letter came."""
     pulse = PulseMemory(clock, RULES)
 
     def look(depth_count: int, lacking: tuple[str, ...] = ()) -> None:

@@ -1,4 +1,4 @@
-"""The file of a recording: what is written is read, and a file that is torn or damaged says so."""
+"""The file of a recording: it reads back as written, and a torn or damaged file is reported."""
 
 from __future__ import annotations
 

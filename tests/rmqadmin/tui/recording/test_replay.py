@@ -1,4 +1,4 @@
-"""A dashboard is recorded over a real broker, and the recording shows the same screens again, step by step."""
+"""A dashboard over a real broker is recorded, and the recording shows the same screens again, step by step."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def now_ms() -> int:
 
 
 def record(world: World, path: Path) -> None:
-    """Until the pulse, the groups and a group were seen, and a message more had come."""
+    """Records the pulse, the groups, a group, and the arrival of one more message."""
     writer = RecordingWriter(path, Head(world.server.namesrv_addr, now_ms()))
 
     def make(*, read_only: bool) -> DashboardClient:
@@ -60,7 +60,7 @@ def test_the_same_screens_step_by_step(world: World, tmp_path: Path) -> None:
     last = reader.step_count
 
     async def at_step(driver: Driver, number: int) -> None:
-        """And it moves no more: a key that comes while it does is one too many."""
+        """Waits until the step is shown and no move is under way: a key pressed during a move would move again."""
         await driver.until(lambda: driver.app.sampler is not None and f"step {number} of {last}" in driver.text)
 
     async def test(driver: Driver) -> None:
