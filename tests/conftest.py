@@ -84,7 +84,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def own_files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keeps the contexts and settings of the user who runs the tests out of them."""
+    """Hides the contexts and settings of the user who runs the tests."""
     with pytest.MonkeyPatch.context() as environment:
         for kind in ("CONFIG", "STATE"):
             environment.setenv(f"XDG_{kind}_HOME", str(tmp_path_factory.mktemp(kind)))

@@ -32,7 +32,7 @@ COMPARING = {
 
 
 def is_proof(node: ast.expr) -> bool:
-    """Also ``signature(...)``, ``digest()[4:]`` and ``given.encode()``."""
+    """Whether the expression is a proof; so are ``signature(...)``, ``digest()[4:]`` and ``given.encode()``."""
     if isinstance(node, ast.Call | ast.Subscript | ast.Await):
         inner = node.func if isinstance(node, ast.Call) else node.value
         return is_proof(inner) or (isinstance(inner, ast.Attribute) and is_proof(inner.value))

@@ -1,4 +1,4 @@
-"""Admin calls against our own broker and name server: what is written is read back."""
+"""Admin calls against our own broker and name server: written values are read back."""
 
 from __future__ import annotations
 

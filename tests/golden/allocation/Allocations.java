@@ -16,8 +16,8 @@ import org.apache.rocketmq.common.message.MessageQueue;
 
 /**
  * Writes vectors.jsonl: what the allocation strategies of Apache's Java client 5.5.0 give each client.
- * One case a line: brokers as [name, queues], clients, and by the strategy's getName() what each client gets, as positions
- * in the sorted list of queues. Rooms are what stands before "@".
+ * One case a line: brokers as [name, queues], clients, and by the strategy's getName() the queues of each client, as
+ * positions in the sorted list of queues. A room is the part of a broker's name or client id before "@".
  *
  *     java -cp 'JARS/*' Allocations.java | grep "^{" > vectors.jsonl
  */

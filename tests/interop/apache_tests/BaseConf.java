@@ -10,9 +10,9 @@ import org.apache.rocketmq.test.listener.AbstractListener;
 import org.apache.rocketmq.tools.admin.DefaultMQAdminExt;
 
 /**
- * Stands before Apache's class of this name, from which its integration tests inherit: that one starts Apache's servers in
- * this process, and this one has the tests talk to the servers of the properties ``namesrv`` and ``broker``. It has what
- * the tests of TLS call.
+ * Replaces Apache's class of this name, from which its integration tests inherit. Apache's starts servers in this process;
+ * this one directs the tests to the servers of the properties ``namesrv`` and ``broker``. It has the methods that the TLS
+ * tests call.
  */
 public class BaseConf {
     public static final String NAMESRV_ADDR = System.getProperty("namesrv");

@@ -14,14 +14,14 @@ import (
 
 const (
 	orderlyPause = 100 * time.Millisecond
-	// The client has no word for when it has taken note of a listener's answer, and at its end it commits without those
-	// it has not; the next commit would be 15 s after its start.
+	// The client does not tell when it has recorded a listener's answer. At its end it commits only recorded answers, and
+	// the next regular commit would be 15 s after its start.
 	answersSettle = 300 * time.Millisecond
 )
 
 type member struct{ leave, left chan struct{} }
 
-// consumers are the verbs that join a group. A member prints every message before it answers for it.
+// consumers are the verbs that join a group. A member prints every message before it answers.
 type consumers struct {
 	namesrv primitive.NsResolver
 	mutex   sync.Mutex

@@ -40,7 +40,7 @@ type fields map[string]any
 
 var events sync.Mutex // one line at a time on standard output
 
-// keys sign what is asked, if the environment has any.
+// keys sign the requests, if the environment has any.
 var keys = primitive.Credentials{AccessKey: os.Getenv("WITNESS_ACCESS_KEY"), SecretKey: os.Getenv("WITNESS_SECRET_KEY")}
 
 func (c *call) emit(event string, more fields) {
@@ -57,7 +57,7 @@ func (c *call) emit(event string, more fields) {
 	os.Stdout.Write(append(text, '\n'))
 }
 
-// code is the broker's response code, which the client has only in its error's text, or -1 where there is none.
+// code is the broker's response code, which is only in the text of the client's error, or -1 if there is none.
 func code(err error) int {
 	var found int
 	if _, none := fmt.Sscanf(err.Error(), "CODE: %d", &found); none != nil {

@@ -12,12 +12,12 @@ import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.remoting.protocol.heartbeat.MessageModel;
 
-/** The verbs that join a group. A member consumes until the test stops it, and prints every message before it answers for it. */
+/** The verbs that join a group. A member consumes until the test stops it, and prints every message before it answers. */
 final class Consumers {
     private static final long ORDERLY_PAUSE_MS = 100;
-    /** The client's default is 30 s, for looking up the route of a new retry topic and for a heartbeat that a race left out. */
+    /** The client's default is 30 s, for the route of a new retry topic and for a heartbeat that was lost in a race. */
     private static final int TIMER_INTERVAL_MS = Integer.getInteger("witness.consumerTimerMs", 1000);
-    /** For a listener that has told the test of its message and not yet answered for it. By default a consumer leaves without it. */
+    /** For a listener that has told the test of its message but not yet answered. By default a consumer leaves without waiting. */
     private static final long ANSWER_DEADLINE_MS = 10_000;
 
     private final String namesrv;
@@ -30,7 +30,7 @@ final class Consumers {
 
     /**
      * group, topic, expression or sql, orderly, broadcasting, instance: "started", then "message" events with "thread" and "failed".
-     * With popBatch it does what the broker says, which is to pop if the group's mode is POP, and takes so many messages at once.
+     * With popBatch it follows the broker: if the group's mode is POP it pops, that many messages at once.
      * A message with the tag failTag is answered with failure while its reconsumeTimes is below failBelow;
      * maxReconsumeTimes and retryDelayLevel are the client's settings for what happens then.
      */

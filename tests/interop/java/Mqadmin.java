@@ -13,7 +13,7 @@ import org.apache.rocketmq.tools.command.SubCommand;
 
 /**
  * Apache's mqadmin without a new JVM for every call: a JSON array of arguments a line in, an object with "out" and "err" a line out.
- * It also knows the commands whose classes the release has and that mqadmin does not list.
+ * It also knows commands whose classes are in the release but that mqadmin does not list.
  * A call with wrong options ends the program, as it ends mqadmin.
  */
 public final class Mqadmin {
@@ -49,6 +49,6 @@ public final class Mqadmin {
             answers.println(JSON.toJSONString(answer));
             answers.flush();
         }
-        Runtime.getRuntime().halt(0); // what a command left running must not keep the tests waiting
+        Runtime.getRuntime().halt(0); // threads that a command left running must not keep the tests waiting
     }
 }

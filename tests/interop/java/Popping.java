@@ -1,6 +1,6 @@
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 
-/** What a push consumer needs to pop; clients of 4.9 cannot. */
+/** The settings that a push consumer needs to pop. Clients of 4.9 cannot pop. */
 final class Popping {
     private Popping() {}
 

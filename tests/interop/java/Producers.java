@@ -12,7 +12,7 @@ import org.apache.rocketmq.client.producer.SendCallback;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.common.message.Message;
 
-/** The verbs that send. One producer for all of them, without the client's own retries (unless witness.retries says so): a refused send must be seen. */
+/** The verbs that send. They share one producer, without the client's own retries (unless witness.retries is set), so that a refused send is seen. */
 final class Producers {
     private static final int SEND_TIMEOUT_MS = 15_000;
     private static final int ASYNC_DEADLINE_S = 60;
@@ -23,7 +23,7 @@ final class Producers {
         producer.setNamesrvAddr(namesrv);
         producer.setInstanceName("witness-producer");
         producer.setSendMsgTimeout(SEND_TIMEOUT_MS);
-        producer.setMqClientApiTimeout(SEND_TIMEOUT_MS); // for the route: 3 s of a busy machine are over before a new JVM has a connection
+        producer.setMqClientApiTimeout(SEND_TIMEOUT_MS); // for the route: on a busy machine a new JVM takes more than 3 s to connect
         producer.setPollNameServerInterval(Integer.getInteger("witness.pollNameServerMs", producer.getPollNameServerInterval()));
         producer.setRetryTimesWhenSendFailed(Integer.getInteger("witness.retries", 0));
         producer.setSendLatencyFaultEnable(Boolean.getBoolean("witness.latencyFault"));

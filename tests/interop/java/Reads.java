@@ -18,7 +18,7 @@ import org.apache.rocketmq.remoting.protocol.route.BrokerData;
 import org.apache.rocketmq.remoting.protocol.subscription.SubscriptionGroupConfig;
 import org.apache.rocketmq.tools.admin.DefaultMQAdminExt;
 
-/** The verbs that ask: queries, pulls, offsets, groups; and those that create a topic or a group first. */
+/** The verbs that read: queries, pulls, offsets, groups. Also those that create a topic or a group. */
 final class Reads {
     private static final int PULL_BATCH = 32;
     private static final int ADMIN_TIMEOUT_MS = 20_000;
@@ -88,7 +88,7 @@ final class Reads {
         throw new IllegalStateException("the nameserver knows no broker");
     }
 
-    /** topic, key, max, begin, end: "message" for each. Nothing found is a failure with code 208, as the client has it. */
+    /** topic, key, max, begin, end: "message" for each. If there is none, the client fails with code 208. */
     private void queryKey(Call call) throws Exception {
         for (MessageExt m : admin.queryMessage(call.text("topic"), call.text("key"), call.number("max", 32), call.number("begin", 0L),
             call.number("end", Long.MAX_VALUE)).getMessageList()) call.message(m);
@@ -194,12 +194,12 @@ final class Reads {
         queues.values().forEach(fields -> call.emit("progress", fields));
     }
 
-    /** group: "member" with clientId for each connected consumer; none at all is a failure with code 206. */
+    /** group: "member" with clientId for each connected consumer; if there is none, it fails with code 206. */
     private void members(Call call) throws Exception {
         for (Connection member : admin.examineConsumerConnectionInfo(call.text("group")).getConnectionSet()) call.emit("member", "clientId", member.getClientId());
     }
 
-    /** group, topic, clientId: "assigned" for each queue that this member says it has, asked through the broker. */
+    /** group, topic, clientId: "assigned" for each queue that this member reports, asked through the broker. */
     private void assigned(Call call) throws Exception {
         for (MessageQueue queue : admin.getConsumerRunningInfo(call.text("group"), call.text("clientId"), false).getMqTable().keySet())
             if (queue.getTopic().equals(call.text("topic"))) call.emit("assigned", "queueId", queue.getQueueId());

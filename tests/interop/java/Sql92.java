@@ -12,8 +12,8 @@ import org.apache.rocketmq.filter.expression.EvaluationContext;
 import org.apache.rocketmq.filter.expression.Expression;
 
 /**
- * Apache's SQL92 filter: an object with "expression" and "properties", a list of maps, a line in; a line out with "error", the message of
- * the exception, or "results": for each map T, F, N for null or X for an exception.
+ * Apache's SQL92 filter. Each line in is an object with "expression" and "properties", a list of maps. Each line out has "error", the
+ * message of the exception, or "results": for each map T, F, N for null or X for an exception.
  */
 public final class Sql92 {
     public static void main(String[] args) throws Exception {

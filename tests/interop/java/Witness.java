@@ -25,7 +25,7 @@ public final class Witness {
     private final ExecutorService threads = Executors.newCachedThreadPool();
 
     public static void main(String[] args) throws Exception {
-        System.setOut(System.err); // whatever the client prints must not get between the events
+        System.setOut(System.err); // the client's output must not get between the events
         new Witness().serve(args[0]);
         System.exit(0);
     }

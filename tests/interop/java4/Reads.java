@@ -1,6 +1,6 @@
 import java.util.Map;
 
-/** In place of java/Reads.java where the client is 4.9: it sends and consumes, the 5.5.0 client asks. */
+/** Replaces java/Reads.java for the 4.9 client, which only sends and consumes; the 5.5.0 client reads. */
 final class Reads {
     Reads(String namesrv) {}
 

@@ -1,5 +1,5 @@
-// Whether a history of one queue is linearizable, by porcupine: JSON lines on standard input, one verdict on standard
-// output. With an argument, a history that is not is drawn there, as HTML.
+// Checks with porcupine whether a history of one queue is linearizable. Reads JSON lines from standard input and writes
+// one verdict to standard output. With an argument, an illegal history is drawn into that file, as HTML.
 package main
 
 import (
@@ -16,20 +16,20 @@ import (
 
 const timeout = 5 * time.Minute
 
-// Operation is one line. A value is sent once; offsets are those of the queue. What became of a send of one value:
-// "stored" at Offset, "refused" (it never comes), or "unknown" (it may have been stored, or be stored later). A "read"
-// found Values from Offset on; none: the queue ends there.
+// Operation is one line. A value is sent once; offsets are those of the queue. The outcome of a send is "stored" at
+// Offset, "refused" (the value never appears), or "unknown" (it may be stored already, or later). A "read" found Values
+// from Offset on; without Values the queue ends there.
 type Operation struct {
 	Client int    `json:"client"`
 	Kind   string `json:"kind"`
 	Values []int  `json:"values"`
 	Offset int    `json:"offset"`
 	CallNs int64  `json:"call_ns"`
-	// Of an answer. Of "unknown" it counts for nothing.
+	// The time of the answer. Ignored for "unknown".
 	ReturnNs int64 `json:"return_ns"`
 }
 
-// The state is the queue: values by offset.
+// The state is the queue's values by offset.
 var queue = porcupine.Model{
 	Init: func() any { return []int(nil) },
 	Step: func(state, input, _ any) (bool, any) {
@@ -54,9 +54,9 @@ var queue = porcupine.Model{
 	DescribeState: func(state any) string { return fmt.Sprintf("%d values", len(state.([]int))) },
 }
 
-// Operations of which nobody knows whether they happened need a guess in general. Here values are unique: one that was
-// read was stored, where it was read, at any time after its call. One that nobody has read might as well have been
-// stored after everything else, and is left out.
+// In general an operation with an unknown outcome needs a guess. Here values are unique: an unknown value that was read
+// was stored at that offset, at some time after its call. One that was never read may have been stored after everything
+// else, and is left out.
 func known(lines []Operation) []porcupine.Operation {
 	seen := map[int]int{}
 	for _, line := range lines {

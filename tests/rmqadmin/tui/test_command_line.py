@@ -93,7 +93,7 @@ def test_a_command_reaches_the_same_servers_without_keys_in_its_line() -> None:
 
 
 def test_without_servers_only_what_asks_none_is_run() -> None:
-    """As while a recording is shown."""
+    """This is so while a recording is shown."""
     assert isinstance(understand("explain 17", None), CommandAsked)
     assert understand("topics", None) == PlaceAsked("topics")
     with pytest.raises(UsageError, match="no servers"):
