@@ -1,5 +1,5 @@
-"""The last Apache broker that enforces ACL 1.0, 5.3.2, on loopback. Its nameserver is of 5.5.0, which authenticates
-nobody, as that of 5.3.2: no artifact of the 5.3.2 nameserver is published."""
+"""The last Apache broker that enforces ACL 1.0, 5.3.2, on loopback. Its nameserver is of 5.5.0, because no artifact of
+the 5.3.2 nameserver is published; neither authenticates anybody."""
 
 from __future__ import annotations
 

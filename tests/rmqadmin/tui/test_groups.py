@@ -24,7 +24,7 @@ def queues(world: World, *queue_ids: int) -> list[MessageQueue]:
 
 
 def every_queue(world: World) -> list[MessageQueue]:
-    """The topic's queues, without the one of the retry topic, which every member of a group also consumes."""
+    """All queues of the topic. The retry topic's queue, which every member also consumes, is not among them."""
     return queues(world, *range(QUEUE_COUNT))
 
 
