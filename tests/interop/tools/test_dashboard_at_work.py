@@ -103,7 +103,7 @@ def test_marked_dead_letters_are_redriven_once(work: Work) -> None:
         await driver.press("space", "space")
         await driver.until_shown("2 marked")
         await driver.press("R")
-        await driver.until_shown("2 of ", f" B to {work.topic}, which {work.group} get", f"Type {work.group} to go on")
+        await driver.until_shown("2 of ", f" B to {work.topic}, read by {work.group}", f"Type {work.group} to go on")
         assert not work.replay_ids()
         await confirm(driver, work.group)
         await driver.until_shown("2 sent, 0 rejected", "found there 2, missing 0, doubled 0")

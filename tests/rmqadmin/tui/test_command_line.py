@@ -23,6 +23,7 @@ from rmqadmin.tui.command_line.line_screen import CommandLineScreen
 from rmqadmin.tui.command_line.output_screen import CommandOutputScreen
 from rmqadmin.tui.command_line.palette import line_for
 from rmqadmin.tui.command_line.understood import CommandAsked, PlaceAsked, understand
+from rmqadmin.tui.screens.topics import TopicsScreen
 from rmqadmin.tui.settings import Reach
 from rmqadmin.tui.until_closed import until_closed
 from rmqproto.errors import NotFoundError, UsageError
@@ -364,7 +365,7 @@ def test_the_line_says_how_it_is_run_and_how_earlier_ones_come_back(world: World
         await driver.type("topics", into="command")
         await driver.until_shown("⏎ Run", "↑ Earlier", "esc Close")
         await driver.press("enter")
-        await driver.until_shown(world.topic)
+        await driver.until(lambda: isinstance(driver.app.screen, TopicsScreen))
         await driver.press("colon", "up")
         await driver.until(lambda: driver.app.screen.query_one("#command", Input).value == "topics")
 
