@@ -245,7 +245,7 @@ class Call:
         if self.invocation.session is not None:
             self.invocation.session.use_context(name)
         elif (said := os.environ.get(CONTEXT_VARIABLE, name)) not in ("", name):
-            self.notice(f"{CONTEXT_VARIABLE}={said} is set here, and comes before it")
+            self.notice(f"{CONTEXT_VARIABLE}={said} is set here and takes precedence")
 
     def ask_name(self, context: Context) -> str | None:
         """Shows a person the name of a protected context and returns the name they type. None if nobody can be
@@ -353,7 +353,7 @@ class Call:
             return list(names)
         shown = [name for name in names if not is_systems(name)]
         if len(shown) < len(names):
-            self.notice(f"{len(names) - len(shown)} {what} are the system's own; --all shows them")
+            self.notice(f"{len(names) - len(shown)} system {what} are hidden; --all shows them")
         return shown
 
     def own_topics(self, topics: Sequence[str], *, show_all: bool) -> list[str]:
@@ -395,7 +395,7 @@ class Call:
         """``confirm`` for actions that mqadmin has no command for, so no script relies on them: where nobody can be
         asked, they need ``--yes``. UsageError without it."""
         if not self._options.yes and not sys.stdin.isatty():
-            raise UsageError(f"{what} Nobody is there to be asked.", hint="--yes does it; --dry-run shows it.")
+            raise UsageError(f"{what} Nobody can be asked to confirm it.", hint="--yes does it; --dry-run shows it.")
         self.confirm(what, name, preview=preview)
 
     def ask_and_act(self, preview: R, what: str, name: str, act: Callable[[], R]) -> R:

@@ -111,7 +111,7 @@ class LazyGroup(TyperGroup):
         called = next((entry.name for name in said if (entry := registry.find(name)) is not None), "COMMAND")
         return UsageError(
             f"there is no option {option} before the command",
-            hint=f"What a command takes stands behind its name: {diagnostics.PROGRAM} {called} {option} …",
+            hint=f"Options of a command follow its name: {diagnostics.PROGRAM} {called} {option} …",
         )
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -214,7 +214,7 @@ class RegistryCommand(TyperCommand):
         for param in ctx.find_root().command.params:
             if name in param.opts:
                 written = error.token if has_value or param.is_flag else f"{name} {param.metavar or 'VALUE'}"
-                error.hint = f"It stands before the command: {diagnostics.PROGRAM} {written} {self.entry.name} …"
+                error.hint = f"It goes before the command: {diagnostics.PROGRAM} {written} {self.entry.name} …"
         return error
 
     def _check_numbers(self, options: Sequence[str]) -> None:
@@ -223,7 +223,7 @@ class RegistryCommand(TyperCommand):
         fractions = {param.opts[-1] for param in self.params if param.type.name.startswith("float")}
         for name, _, value in (option.partition("=") for option in options):
             if name in fractions and value.strip().lstrip("+-").lower() in ("nan", "inf", "infinity"):
-                raise UsageError(f"{name} {value} is no number of anything")
+                raise UsageError(f"{name} {value} is not a finite number")
 
     def _check_meant_format(self, options: Sequence[str]) -> None:
         """UsageError if ``-o`` is mqadmin's own option here but its value is a format."""
@@ -530,12 +530,14 @@ def _root(
         typer.Option("-o", "--output", metavar="FORMAT", help=f"{', '.join(Format)}. Environment: RMQADMIN_OUTPUT."),
     ] = None,
     context: ContextName = None,
-    color: Annotated[Color, typer.Option("--color", help="Also NO_COLOR, FORCE_COLOR, TERM=dumb.")] = Color.AUTO,
+    color: Annotated[
+        Color, typer.Option("--color", help="Color the output. Also NO_COLOR, FORCE_COLOR, TERM=dumb.")
+    ] = Color.AUTO,
     no_pager: Annotated[
-        bool, typer.Option("--no-pager", help="No pager for what is longer than the terminal. Also RMQADMIN_PAGER=cat.")
+        bool, typer.Option("--no-pager", help="Do not page long output. Also RMQADMIN_PAGER=cat.")
     ] = False,
     quiet: Annotated[
-        bool, typer.Option("-q", "--quiet", help="Errors and questions, but no notices and no progress.")
+        bool, typer.Option("-q", "--quiet", help="Show errors and questions, but no notices or progress.")
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show where an error came from.")] = False,
     version: Annotated[
@@ -626,7 +628,7 @@ def _mapped(error: Exception) -> Exception:
     describe = getattr(error, "format_message", None)
     if describe is not None:
         called = getattr(getattr(error, "ctx", None), "command_path", None)
-        return UsageError(describe(), hint=f"`{called} --help` shows what it takes." if called else None)
+        return UsageError(describe(), hint=f"`{called} --help` shows its options and arguments." if called else None)
     if isinstance(error, RocketMQError | ChangeRefusedError):
         return error
     if isinstance(error, UnicodeEncodeError) and error.reason == "surrogates not allowed":

@@ -35,7 +35,7 @@ def edit(text: str, path: Path, keep: Callable[[str], T], notice: Notice) -> T:
             if isinstance(error, UsageError) and error.hint:
                 notice(error.hint)
             if diagnostics.ask("Enter to edit it again, n to give up: ") != "":
-                raise UsageError(f"{path} is as it was", hint=f"What you wrote is in {name}.") from None
+                raise UsageError(f"{path} is unchanged", hint=f"Your text is in {name}.") from None
         else:
             os.unlink(name)
             return kept
@@ -47,6 +47,6 @@ def _open_editor(name: str) -> None:
     try:
         status = subprocess.run([*shlex.split(editor), name], check=False).returncode
     except (OSError, ValueError) as error:
-        raise UsageError(f"{editor}: {error}", hint="VISUAL or EDITOR says which editor to start.") from None
+        raise UsageError(f"{editor}: {error}", hint="Set VISUAL or EDITOR to the editor to start.") from None
     if status:
-        raise UsageError(f"{editor} ended with status {status}", hint=f"What you wrote is in {name}.")
+        raise UsageError(f"{editor} ended with status {status}", hint=f"Your text is in {name}.")

@@ -21,8 +21,8 @@ class ExitCode(IntEnum):
 
 EXIT_MEANINGS = {
     ExitCode.OK: "done",
-    ExitCode.REFUSED: "refused by a server, or done on some brokers and not on others; of diff: there are differences",
-    ExitCode.USAGE: "the command line or a setting is wrong; of diff: a server refused to answer",
+    ExitCode.REFUSED: "refused by a server, or done on some brokers but not on all; with diff: there are differences",
+    ExitCode.USAGE: "the command line or a setting is wrong; with diff: a server refused to answer",
     ExitCode.CANNOT_CONNECT: "no connection could be made, or it broke",
     ExitCode.NO_PERMISSION: "not permitted: the server says so, or the context is read-only",
     ExitCode.NOT_FOUND: "the topic, group, message or key does not exist",

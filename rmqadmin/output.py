@@ -95,7 +95,7 @@ def write(
     on_terminal = sys.stdout.isatty()
     raw = result.raw()
     if raw is not None and picked is not None:
-        raise UsageError("bytes have no fields", hint="Leave out --json, or what asks for the bytes.")
+        raise UsageError("bytes have no fields", hint="Leave out --json, or the option that asks for the bytes.")
     if raw is not None and not on_terminal:
         _write_bytes(raw)
         return
@@ -179,7 +179,7 @@ def pieces(result: Result, command: str, format: Format, view: TableView, *, one
     """The text of ``render`` in parts of whole lines: each row as soon as it is known, if the format allows that."""
     if format in _WHOLE and result.is_endless():
         hint = f"These show each row as it comes: {', '.join(each for each in Format if each not in _WHOLE)}."
-        raise UsageError(f"{format} shows all rows at once, and here they have no end", hint=hint)
+        raise UsageError(f"{format} shows all rows at once, but these have no end", hint=hint)
     match format:
         case Format.TABLE | Format.WIDE:
             yield from _table(result, format, view)

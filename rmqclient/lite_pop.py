@@ -51,7 +51,7 @@ def _popped_untrusted(stored: StoredMessage, parent: MessageQueue, infos: PopLit
     queue = MessageQueue(properties.get(props.MULTI_DISPATCH, ""), parent.broker_name, LIGHT_QUEUE_ID)
     names = lite_names_of(queue.topic)
     if names is None:
-        raise ProtocolError(f"the message at {stored.log_offset} does not say of which lite topic it is")
+        raise ProtocolError(f"the message at {stored.log_offset} does not name its lite topic")
     handle = Handle(
         0, infos.pop_time, infos.invisible_time, infos.revive_qid, NORMAL, queue.broker_name, queue.queue_id,
         light_queue_offset_untrusted(properties, queue.topic),

@@ -327,7 +327,7 @@ class LitePullConsumer(Lifetime):
     def _queue(self, queue: MessageQueue) -> AssignedQueue:
         assigned = self._assigned.get(queue)
         if assigned is None:
-            raise UsageError(f"queue {queue} is not assigned", hint="assignment tells those that are.")
+            raise UsageError(f"queue {queue} is not assigned", hint="assignment lists the assigned queues.")
         return assigned
 
     def _on_pulled(self) -> None:

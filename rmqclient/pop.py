@@ -75,7 +75,7 @@ class PoppedMessage(ReceivedMessage):
 def invisible_ms(invisible_s: float) -> int:
     """UsageError for a time that is too short."""
     if invisible_s < INVISIBLE_MIN_S:
-        raise UsageError(f"invisible_s cannot be {invisible_s:g}", hint=f"{INVISIBLE_MIN_S:g} s is the least.")
+        raise UsageError(f"invisible_s cannot be {invisible_s:g}", hint=f"The minimum is {INVISIBLE_MIN_S:g} s.")
     return int(invisible_s * 1000)
 
 
@@ -83,7 +83,7 @@ def init_mode(consume_from: ConsumeFrom) -> int:
     """Where a pop begins in a queue in which its group has no offset. UsageError for a start that only pulls
     support."""
     if consume_from is ConsumeFrom.TIMESTAMP:
-        raise UsageError("a pop cannot begin by time", hint="FIRST_OFFSET or LAST_OFFSET.")
+        raise UsageError("a pop cannot begin at a time", hint="Use FIRST_OFFSET or LAST_OFFSET.")
     return INIT_FROM_MIN if consume_from is ConsumeFrom.FIRST_OFFSET else INIT_FROM_MAX
 
 
@@ -128,7 +128,7 @@ def popped_untrusted(answer: Command, queue: MessageQueue) -> list[PoppedMessage
             return handle
         source = kind, queue_id = retry_kind(message.stored.topic), message.queue.queue_id
         if source not in starts:
-            raise ProtocolError(f"the answer to a pop does not say from where on queue {queue_id} was read")
+            raise ProtocolError(f"the answer to a pop does not say where the read of queue {queue_id} began")
         return Handle(
             starts[source], infos.pop_time, infos.invisible_time, infos.revive_qid, kind, queue.broker_name, queue_id,
             message.queue_offset,

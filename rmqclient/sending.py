@@ -206,7 +206,7 @@ def keyed_message(message: Message) -> Message:
     """The message with a unique key, which all attempts to send it share. UsageError for a delayed message, and for one
     with a priority, whose queue the broker chooses."""
     if message.is_delayed or message.priority is not None:
-        raise UsageError("an idempotent producer's message is neither delayed nor has it a priority")
+        raise UsageError("an idempotent producer's message can have neither a delay nor a priority")
     if props.UNIQUE_KEY in message.properties:
         return message
     return dataclasses.replace(message, properties={**message.properties, props.UNIQUE_KEY: _unique_ids.next()})
@@ -226,7 +226,7 @@ def _delay_properties(message: Message) -> dict[str, str]:
     }
     found = {name: str(value) for name, value in wanted.items() if value}
     if len(found) > 1:
-        raise UsageError("of delay_level, delay_s and deliver_at_ms a message may have one")
+        raise UsageError("a message may have only one of delay_level, delay_s and deliver_at_ms")
     return found
 
 
@@ -257,4 +257,4 @@ def check_body(body: bytes) -> None:
     if not body:
         raise UsageError("the message body is empty, which RocketMQ does not allow")
     if len(body) > BODY_SIZE_MAX_BYTES:
-        raise UsageError(f"{len(body)} bytes are more than a message may have: {BODY_SIZE_MAX_BYTES}")
+        raise UsageError(f"the body has {len(body)} bytes, more than a message may have: {BODY_SIZE_MAX_BYTES}")

@@ -29,9 +29,9 @@ class TlsFiles(msgspec.Struct, frozen=True, kw_only=True):
         import ssl  # 10 ms, not needed for a plain call
 
         if self.insecure and self.ca:
-            raise UsageError("TLS: what signed certificates, and insecure: the one checks what the other does not")
+            raise UsageError("TLS: a CA certificate and insecure exclude each other")
         if self.key and not self.cert:
-            raise UsageError("TLS: a key is of no use without its certificate")
+            raise UsageError("TLS: a key needs its certificate")
         for path in filter(None, (self.ca, self.cert, self.key)):
             _check_readable(path)
         read = self.ca
@@ -41,7 +41,7 @@ class TlsFiles(msgspec.Struct, frozen=True, kw_only=True):
             if self.cert:
                 context.load_cert_chain(self.cert, self.key)
         except ssl.SSLError as error:
-            raise UsageError(f"{read}: PEM that belongs together is needed ({error.reason})") from None
+            raise UsageError(f"{read}: a matching certificate and key in PEM are needed ({error.reason})") from None
         if self.insecure:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE

@@ -86,21 +86,21 @@ def _parser() -> EnvironmentParser:
         "--replicas",
         type=_replicas,
         metavar="N",
-        help="a set of N brokers under a controller (port 9878), for tests of clients: each a process, one of them the "
-        "master; its port, and ten more for each of the others (docs/controller.md)",
+        help="run a set of N brokers under a controller (port 9878), to test clients: each is a process, and one of "
+        "them is the master; each further broker's port is ten higher (docs/controller.md)",
     )
     for command in (standalone, broker):
         _add_port(command, "--port", "the broker's port (default 10911)")
         _add_broker_options(command)
     for command in (standalone, namesrv, broker, controller):
         _add_common_options(command)
-    controller.add_argument("--data", metavar="DIR", help="where it keeps who is master and who is in sync")
+    controller.add_argument("--data", metavar="DIR", help="directory for the masters and the in-sync replicas")
     controller.add_argument(
         "--etcd",
         metavar="URL[,URL...]",
-        help="the members of an etcd in which several controllers keep that; one of them leads, another takes over",
+        help="the members of an etcd where several controllers keep these instead; one leads, and another takes over",
     )
-    _add_advertise(controller, "brokers are told to find it")
+    _add_advertise(controller, "brokers find it")
     namesrv.add_argument("--data", metavar="DIR", help="where the key-value table is kept (default: in memory)")
     return parser
 
@@ -125,7 +125,7 @@ def _add_broker_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--data", metavar="DIR", help="the store, in Apache's layout (default: a temporary one, removed at the end)"
     )
-    _add_advertise(parser, "clients are told to find the broker")
+    _add_advertise(parser, "clients find the broker")
     parser.add_argument(
         "--flush",
         choices=("sync", "async"),
@@ -134,12 +134,12 @@ def _add_broker_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seed",
         metavar="FILE",
-        help="topics, groups and messages that are there when the server is ready, as YAML or JSON (docs/testing.md)",
+        help="topics, groups and messages to create before the server is ready, as YAML or JSON (docs/testing.md)",
     )
     parser.add_argument(
         "--test-requests",
         choices=("on", "off"),
-        help="serve requests that make things go wrong, or take everything back (default: on without --data, else off; "
+        help="serve requests that inject faults or reset the server (default: on without --data, else off; "
         "docs/testing.md)",
     )
 
@@ -148,8 +148,8 @@ def _add_advertise(parser: argparse.ArgumentParser, what: str) -> None:
     parser.add_argument(
         "--advertise",
         metavar="auto|HOST[:PORT]",
-        help=f"where {what} (default auto: the address on which they reached us; behind a mapped port: the host and "
-        "port that they see)",
+        help=f"the address at which {what} (default auto: the one that they connected to; behind a mapped port: the "
+        "host and port that they see)",
     )
 
 
@@ -162,7 +162,7 @@ def _add_common_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="one of Apache's settings; before those of --config (in the environment: one a line)",
+        help="one of Apache's settings; overrides --config (in the environment: one a line)",
     )
     parser.add_argument(
         "--fault",
@@ -170,8 +170,8 @@ def _add_common_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="RULE",
-        help="what goes wrong, such as SEND_MESSAGE:delay=200ms:share=0.1 (docs/testing.md; in the environment: one a "
-        "line)",
+        help="a fault to inject, such as SEND_MESSAGE:delay=200ms:share=0.1 (docs/testing.md; in the environment: one "
+        "a line)",
     )
     parser.add_argument(
         "--metrics-port",
@@ -179,12 +179,12 @@ def _add_common_options(parser: argparse.ArgumentParser) -> None:
         metavar="PORT",
         help="serve /metrics for Prometheus, /healthz and /readyz over HTTP (default: no); 0 is any free port",
     )
-    parser.add_argument("--ready-file", metavar="FILE", help="where the ready line is written, too")
+    parser.add_argument("--ready-file", metavar="FILE", help="also write the ready line to this file")
     parser.add_argument(
         "--log-level",
         choices=("debug", "info", "warning", "error"),
         default="info",
-        help="how much is logged on standard error (default info)",
+        help="lowest level that is logged on standard error (default info)",
     )
 
 

@@ -60,7 +60,7 @@ def plan_local_set(options: Options) -> tuple[ServerPlan, LocalSetPlan]:
     }  # fmt: skip
     for name, value in refused.items():
         if value:
-            raise UsageError(f"{name} and --replicas: it is for a broker that is alone")
+            raise UsageError(f"{name} and --replicas exclude each other: {name} is for a single broker")
     given = settings_of(options)
     if guards := sorted(given.keys() & (TLS_KEYS | AUTH_KEYS)):
         raise UsageError(

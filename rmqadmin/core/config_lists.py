@@ -55,7 +55,7 @@ def read_entries(path: str, kind: ListKind[C]) -> Entries:
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from None
     except msgspec.DecodeError as error:
-        raise UsageError(f"{path} is no JSON: {error}") from None
+        raise UsageError(f"{path} is not JSON: {error}") from None
     if isinstance(found, dict) and isinstance(found.get(kind.table_field), dict):
         found = list(found[kind.table_field].values())
     if not isinstance(found, list):
@@ -66,7 +66,7 @@ def read_entries(path: str, kind: ListKind[C]) -> Entries:
         if not isinstance(name, str) or not name:
             raise UsageError(f"{path}: an entry has no {kind.name_field}")
         if name in entries:
-            raise UsageError(f"{path}: {name} stands there twice")
+            raise UsageError(f"{path}: {name} is there twice")
         entries[name] = checked_entry(kind, entry)
     return entries
 

@@ -39,7 +39,7 @@ class DeadlineClient(AdminClient):
     def wait_s(self, address: str, timeout_s: float | None) -> float:
         left_s = self.deadline_s - time.monotonic()
         if left_s <= 0:
-            raise RequestTimeoutError(f"{address} was not asked any more: the time for all questions is up")
+            raise RequestTimeoutError(f"{address} was not asked: the time for all questions is up")
         return min(super().wait_s(address, timeout_s), left_s, self.answer_wait_max_s)
 
     def call(

@@ -66,7 +66,7 @@ def _meant_cluster(admin: AdminClient, broker_addr: str | None, cluster_name: st
     known = sorted(admin.cluster_info().cluster_addr_table)
     if len(known) != 1:
         hint = f"The name server knows: {', '.join(known) or 'none'}."
-        raise UsageError("say which brokers are meant: -b or -c", hint=hint)
+        raise UsageError("name the brokers: -b or -c", hint=hint)
     return known[0]
 
 

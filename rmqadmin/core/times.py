@@ -57,7 +57,7 @@ def parse_time(text: str, now_ms: int, *, base_ms: int | None = None) -> int:
     else:
         found = _parse_iso(text)
     if not 0 <= found <= TIMESTAMP_MAX_MS:
-        raise UsageError(f"{text!r} lies before 1970 or after 9999", hint=_SPELLINGS)
+        raise UsageError(f"{text!r} is before 1970 or after 9999", hint=_SPELLINGS)
     return found
 
 

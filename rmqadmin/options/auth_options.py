@@ -47,19 +47,21 @@ WhatActions = Annotated[
     str, typer.Argument(metavar="ACTION", help="Pub, Sub, Create, Update, Delete, Get, List or All; several: Pub,Sub.")
 ]
 WhatResource = Annotated[
-    str, typer.Argument(metavar="RESOURCE", help="Topic:, Group: or Cluster: and a name; name* is all that begin so.")
+    str, typer.Argument(metavar="RESOURCE", help="Topic:, Group: or Cluster: and a name; name* is a prefix.")
 ]
 MeantReplicas = Annotated[
     str | None,
     OF_CONTEXT,
     typer.Option(
-        "-c", "--clusterName", metavar="CLUSTER", help="Every master and slave of it; default: the only cluster."
+        "-c", "--clusterName", metavar="CLUSTER", help="Every master and slave of this cluster; default: the only one."
     ),
 ]
 MeantMasters = Annotated[
     str | None,
     OF_CONTEXT,
-    typer.Option("-c", "--clusterName", metavar="CLUSTER", help="Every master of it; default: the only cluster."),
+    typer.Option(
+        "-c", "--clusterName", metavar="CLUSTER", help="Every master of this cluster; default: the only cluster."
+    ),
 ]
-IsSuper = Annotated[bool, typer.Option("--super", help="It may do everything.")]
-IfExists = Annotated[bool, typer.Option("--if-exists", help="It is no error if there is nothing to take away.")]
+IsSuper = Annotated[bool, typer.Option("--super", help="Make it a super user, which may do everything.")]
+IfExists = Annotated[bool, typer.Option("--if-exists", help="Do not fail if there is nothing to remove.")]

@@ -63,7 +63,7 @@ AnyCluster = Annotated[
 ClusterOnly = Annotated[
     str | None,
     OF_CONTEXT,
-    typer.Option("-c", "--clusterName", metavar="CLUSTER", help="This cluster alone; default: all, or the context's."),
+    typer.Option("-c", "--clusterName", metavar="CLUSTER", help="This cluster only; default: all, or the context's."),
 ]
 AllClusters = Annotated[bool, typer.Option("--all-clusters", help="Every broker that the name server knows.")]
 AskedBroker = Annotated[
@@ -77,24 +77,26 @@ LmqParent = Annotated[
     typer.Option("-c", "--cluster", metavar="TOPIC", help="Look up the route of this topic instead (LMQ parent)."),
 ]
 ConsumerGroup = Annotated[str, typer.Option("-g", "--consumerGroup", metavar="GROUP", help="Consumer group.")]
-Jstack = Annotated[bool, typer.Option("-s", "--jstack", help="The stacks of the clients' threads too.")]
+Jstack = Annotated[bool, typer.Option("-s", "--jstack", help="Also show the stacks of the clients' threads.")]
 GroupName = Annotated[str, typer.Option("-g", "--groupName", metavar="GROUP", help="Consumer group.")]
 Group = Annotated[str, typer.Option("-g", "--group", metavar="GROUP", help="Consumer group.")]
-ProbeCount = Annotated[int, typer.Option("-a", "--amount", min=1, help="How many messages to each.")]
+ProbeCount = Annotated[int, typer.Option("-a", "--amount", min=1, help="How many messages to send to each.")]
 ProbeSize = Annotated[int, typer.Option("-s", "--size", metavar="BYTES", min=1, help="Size of each message's body.")]
 ContainerAddr = Annotated[
     str, typer.Option("-c", "--brokerContainerAddr", metavar="HOST:PORT", help="The container's address.")
 ]
 PERM_METAVAR = "R|W|RW|NUMBER"
-ListFile = Annotated[str, typer.Option("-f", "--filename", metavar="FILE", help="JSON file with a list of them.")]
+ListFile = Annotated[str, typer.Option("-f", "--filename", metavar="FILE", help="JSON file with a list of objects.")]
 Namespace = Annotated[str, typer.Option("-s", "--namespace", metavar="NAME", help="Namespace of the key.")]
 Key = Annotated[str, typer.Option("-k", "--key", metavar="KV_KEY", help="The key.")]
 Property = Annotated[str, typer.Option("-k", "--key", metavar="PROPERTY", help="Name of the property.")]
 PropertyValue = Annotated[str, typer.Option("-v", "--value", metavar="TEXT", help="Its new value.")]
-Replace = Annotated[bool, typer.Option("--replace", help="Put what is not given back to its default, as mqadmin does.")]
-ShowAll = Annotated[bool, typer.Option("--all", help="On a terminal, too, what is the system's own.")]
+Replace = Annotated[
+    bool, typer.Option("--replace", help="Reset whatever is not given to its default, as mqadmin does.")
+]
+ShowAll = Annotated[bool, typer.Option("--all", help="Show system topics and groups on a terminal too.")]
 IgnoredForce = Annotated[
-    TrueFalse | None, typer.Option("-f", "--force", case_sensitive=False, help="Without effect, as in mqadmin.")
+    TrueFalse | None, typer.Option("-f", "--force", case_sensitive=False, help="Has no effect, as in mqadmin.")
 ]
 
 

@@ -41,28 +41,32 @@ class CommonOptions(OptionGroup, frozen=True):
     ] = None
     context: ContextName = None
     access_key: Annotated[
-        str | None, typer.Option("-ak", "--access-key", metavar="KEY", help="Environment: RMQADMIN_ACCESS_KEY.")
+        str | None,
+        typer.Option("-ak", "--access-key", metavar="KEY", help="Access key. Environment: RMQADMIN_ACCESS_KEY."),
     ] = None
     secret_key: Annotated[
-        str | None, SECRET, typer.Option("-sk", "--secret-key", metavar="KEY", help="Environment: RMQADMIN_SECRET_KEY.")
+        str | None,
+        SECRET,
+        typer.Option("-sk", "--secret-key", metavar="KEY", help="Secret key. Environment: RMQADMIN_SECRET_KEY."),
     ] = None
     is_tls: Annotated[
-        bool | None, typer.Option("--tls/--no-tls", help="Reach servers by TLS. Environment: RMQADMIN_TLS=true.")
+        bool | None, typer.Option("--tls/--no-tls", help="Connect over TLS. Environment: RMQADMIN_TLS=true.")
     ] = None
     tls_ca: Annotated[
         str | None,
-        typer.Option("--tls-ca", metavar="FILE", help="What signed their certificates. Environment: RMQADMIN_TLS_CA."),
+        typer.Option("--tls-ca", metavar="FILE", help="CA certificate of the servers. Environment: RMQADMIN_TLS_CA."),
     ] = None
     tls_cert: Annotated[
         str | None,
-        typer.Option("--tls-cert", metavar="FILE", help="Our own certificate. Environment: RMQADMIN_TLS_CERT."),
+        typer.Option("--tls-cert", metavar="FILE", help="Client certificate. Environment: RMQADMIN_TLS_CERT."),
     ] = None
     tls_key: Annotated[
-        str | None, typer.Option("--tls-key", metavar="FILE", help="Its key. Environment: RMQADMIN_TLS_KEY.")
+        str | None,
+        typer.Option("--tls-key", metavar="FILE", help="Key of the client certificate. Environment: RMQADMIN_TLS_KEY."),
     ] = None
     tls_insecure: Annotated[
         bool | None,
-        typer.Option("--tls-insecure", help="Take any certificate. Environment: RMQADMIN_TLS_INSECURE=true."),
+        typer.Option("--tls-insecure", help="Accept any server certificate. Environment: RMQADMIN_TLS_INSECURE=true."),
     ] = None
     timeout_s: Annotated[
         float | None,
@@ -80,10 +84,10 @@ class CommonOptions(OptionGroup, frozen=True):
     ] = None
     json_fields: Annotated[
         str | None,
-        typer.Option("--json", metavar="FIELDS", help="Items as a JSON array with these fields alone, as in gh: a,b."),
+        typer.Option("--json", metavar="FIELDS", help="Show items as a JSON array with only these fields: a,b."),
     ] = None
     jq: Annotated[
-        str | None, typer.Option("--jq", metavar="EXPR", help="With --json: what this jq program makes of the array.")
+        str | None, typer.Option("--jq", metavar="EXPR", help="With --json: filter the array with this jq program.")
     ] = None
     watch_s: Annotated[
         float | None,
@@ -103,7 +107,7 @@ class CommonOptions(OptionGroup, frozen=True):
             metavar="SECONDS",
             min=WATCH_INTERVAL_MIN_S,
             max=SECONDS_MAX,
-            help="mqadmin's way to say --watch.",
+            help="mqadmin's spelling of --watch.",
         ),
     ] = None
     until: Annotated[
@@ -112,7 +116,9 @@ class CommonOptions(OptionGroup, frozen=True):
     ] = None
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change; change nothing.")] = False
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False
-    unlock: Annotated[bool, typer.Option("--unlock", help="Although the context is read-only.")] = False
+    unlock: Annotated[bool, typer.Option("--unlock", help="Allow the change although the context is read-only.")] = (
+        False
+    )
     confirm: Confirm = None
 
     def settings(self) -> EffectiveSettings:
@@ -164,4 +170,4 @@ def color_of(option: Color) -> Color:
     try:
         return Color(setting.value)
     except ValueError:
-        raise UsageError(f"{setting.source}: color is {', '.join(Color)}") from None
+        raise UsageError(f"{setting.source}: color must be one of {', '.join(Color)}") from None

@@ -21,25 +21,27 @@ class ContextOptions(OptionGroup, frozen=True):
     ] = None
     cluster: Annotated[
         str | None,
-        typer.Option("-c", "--cluster", metavar="CLUSTER", help="The cluster of commands that need -b or -c."),
+        typer.Option("-c", "--cluster", metavar="CLUSTER", help="Cluster for commands that need -b or -c."),
     ] = None
     read_only: Annotated[
-        bool | None, typer.Option("--read-only/--no-read-only", help="Refuse every change but those with --unlock.")
+        bool | None, typer.Option("--read-only/--no-read-only", help="Refuse every change without --unlock.")
     ] = None
     protected: Annotated[
-        bool | None, typer.Option("--protected/--no-protected", help="Have its name typed before every change.")
+        bool | None, typer.Option("--protected/--no-protected", help="Ask for its name before every change.")
     ] = None
     color: Annotated[
-        ContextColor | None, typer.Option("--color", help="Of its name, in questions and in the dashboard.")
+        ContextColor | None, typer.Option("--color", help="Color of its name, in questions and in the dashboard.")
     ] = None
-    tls: Annotated[bool | None, typer.Option("--tls/--no-tls", help="Its servers are reached by TLS.")] = None
-    tls_ca: Annotated[str | None, typer.Option("--tls-ca", metavar="FILE", help="What signed their certificates.")] = (
+    tls: Annotated[bool | None, typer.Option("--tls/--no-tls", help="Connect to its servers over TLS.")] = None
+    tls_ca: Annotated[str | None, typer.Option("--tls-ca", metavar="FILE", help="CA certificate of the servers.")] = (
         None
     )
-    tls_cert: Annotated[str | None, typer.Option("--tls-cert", metavar="FILE", help="Our own certificate.")] = None
-    tls_key: Annotated[str | None, typer.Option("--tls-key", metavar="FILE", help="Its key.")] = None
+    tls_cert: Annotated[str | None, typer.Option("--tls-cert", metavar="FILE", help="Client certificate.")] = None
+    tls_key: Annotated[str | None, typer.Option("--tls-key", metavar="FILE", help="Key of the client certificate.")] = (
+        None
+    )
     tls_insecure: Annotated[
-        bool | None, typer.Option("--tls-insecure/--no-tls-insecure", help="Take any certificate.")
+        bool | None, typer.Option("--tls-insecure/--no-tls-insecure", help="Accept any server certificate.")
     ] = None
     access_key: Annotated[
         str | None,
@@ -48,7 +50,7 @@ class ContextOptions(OptionGroup, frozen=True):
     secret_key: Annotated[
         str | None,
         SECRET,
-        typer.Option("-sk", "--secret-key", metavar="REFERENCE", help="In the same way; never the key."),
+        typer.Option("-sk", "--secret-key", metavar="REFERENCE", help="In the same forms; never the key itself."),
     ] = None
     timeout_s: Annotated[
         float | None, typer.Option("--timeout", metavar="SECONDS", min=0.001, help="Longest wait for an answer.")

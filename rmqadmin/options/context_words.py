@@ -15,7 +15,7 @@ ContextName = Annotated[
     typer.Option(
         "--context",
         metavar="CONTEXT",
-        help="Which servers, by the name of a context; none: by no context. Environment: RMQADMIN_CONTEXT.",
+        help="Use the servers of this context; none: no context. Environment: RMQADMIN_CONTEXT.",
     ),
 ]
 Confirm = Annotated[

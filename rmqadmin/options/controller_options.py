@@ -14,7 +14,7 @@ ControllerAddr = Annotated[
         "-a",
         "--controllerAddress",
         metavar="HOST:PORT[;...]",
-        help="Any controller of the group; of several the first that knows who leads.",
+        help="Any controller of the group; of several, the first that knows the leader.",
     ),
 ]
 ControllerAddrs = Annotated[

@@ -12,5 +12,5 @@ ExportedCluster = Annotated[
     str, OF_CONTEXT, typer.Option("-c", "--clusterName", metavar="CLUSTER", help="Every master of this cluster.")
 ]
 ExportFolder = Annotated[
-    str | None, typer.Option("-f", "--filePath", metavar="DIR", help="Also write a file for mqadmin's users there.")
+    str | None, typer.Option("-f", "--filePath", metavar="DIR", help="Also write mqadmin's file to this directory.")
 ]

@@ -30,7 +30,7 @@ Sample = Annotated[
         metavar="SECONDS",
         min=0,
         max=600,
-        help="Time between two readings of offsets of a group that lags; 0: one reading. Clients commit every 5 s.",
+        help="Time between two readings of a lagging group's offsets; 0: read once. Clients commit every 5 s.",
     ),
 ]
 
@@ -51,12 +51,12 @@ def health_clients(call: Call, *, pause_s: float = 0.0) -> Iterator[tuple[Deadli
         yield admin, members
 
 
-_THRESHOLD = "A value above it; several by commas."
+_THRESHOLD = "if a value is above this; separate several by commas."
 Warning = Annotated[
-    str | None, typer.Option("-w", "--warning", metavar="THRESHOLD[,...]", help=f"Status 1. {_THRESHOLD}")
+    str | None, typer.Option("-w", "--warning", metavar="THRESHOLD[,...]", help=f"Status 1 {_THRESHOLD}")
 ]
 Critical = Annotated[
-    str | None, typer.Option("-c", "--critical", metavar="THRESHOLD[,...]", help=f"Status 2. {_THRESHOLD}")
+    str | None, typer.Option("-c", "--critical", metavar="THRESHOLD[,...]", help=f"Status 2 {_THRESHOLD}")
 ]
 Groups = Annotated[
     list[str] | None, typer.Option("-g", "--group", metavar="GROUP", help="This group. Repeatable. Default: all.")
@@ -68,7 +68,7 @@ BrokerNames = Annotated[
 LongCluster = Annotated[
     str | None,
     OF_CONTEXT,
-    typer.Option("--cluster", metavar="CLUSTER", help="This cluster alone; default: all, or the context's."),
+    typer.Option("--cluster", metavar="CLUSTER", help="This cluster only; default: all, or the context's."),
 ]
 
 

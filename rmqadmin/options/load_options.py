@@ -13,41 +13,43 @@ from rmqproto.errors import UsageError
 BENCH_TOPIC = "rmqadmin_bench"
 BENCH_GROUP = "rmqadmin_bench"
 
-LoadTopicName = Annotated[str, typer.Argument(metavar="[TOPIC]", help=f"Topic; {BENCH_TOPIC} if not said.")]
+LoadTopicName = Annotated[str, typer.Argument(metavar="[TOPIC]", help=f"Topic; default: {BENCH_TOPIC}.")]
 BodySize = Annotated[int, typer.Option("--size-bytes", metavar="N", min=0, help="Size of each body.")]
 SendRate = Annotated[
-    float | None, typer.Option("--rate", metavar="N", min=0.1, help="Messages a second; without it, as many as go.")
+    float | None, typer.Option("--rate", metavar="N", min=0.1, help="Messages a second; default: as many as possible.")
 ]
-ConnectionCount = Annotated[int, typer.Option("--connections", metavar="N", min=1, help="Connections.")]
+ConnectionCount = Annotated[int, typer.Option("--connections", metavar="N", min=1, help="Number of connections.")]
 ProcessCount = Annotated[
-    int | None, typer.Option("--processes", metavar="N", min=1, help="Processes; half of the processors if not said.")
+    int | None, typer.Option("--processes", metavar="N", min=1, help="Processes; default: half of the processors.")
 ]
 
 
 class TimeOptions(OptionGroup, frozen=True):
     """How long the load lasts, and how often it reports."""
 
-    duration_s: Annotated[
-        float, typer.Option("--duration", metavar="S", min=0.1, help="Seconds that are measured.")
-    ] = 10.0
+    duration_s: Annotated[float, typer.Option("--duration", metavar="S", min=0.1, help="Seconds to measure.")] = 10.0
     warm_up_s: Annotated[
-        float, typer.Option("--warm-up", metavar="S", min=0, help="Seconds before, which are not.")
+        float, typer.Option("--warm-up", metavar="S", min=0, help="Seconds before that, not measured.")
     ] = 1.0
-    interval_s: Annotated[float, typer.Option("--interval", metavar="S", min=0.05, help="A row every so often.")] = 1.0
+    interval_s: Annotated[
+        float, typer.Option("--interval", metavar="S", min=0.05, help="Seconds between two rows.")
+    ] = 1.0
 
 
 class TopicOptions(OptionGroup, frozen=True):
     """Whether the topic is created and removed."""
 
-    create: Annotated[bool, typer.Option("--create", help="Make the topic if it is not there.")] = False
-    remove: Annotated[bool, typer.Option("--remove", help="Remove it at the end if it was made here.")] = False
+    create: Annotated[bool, typer.Option("--create", help="Create the topic if it does not exist.")] = False
+    remove: Annotated[bool, typer.Option("--remove", help="Delete it at the end if --create made it.")] = False
     queue_nums: Annotated[
-        int, typer.Option("--queues", metavar="N", min=1, help="Queues on each broker, if it is made.")
+        int, typer.Option("--queues", metavar="N", min=1, help="Queues on each broker if it is created.")
     ] = 8
     cluster: Annotated[
-        str | None, OF_CONTEXT, typer.Option("-c", "--clusterName", metavar="CLUSTER", help="Made in this cluster.")
+        str | None,
+        OF_CONTEXT,
+        typer.Option("-c", "--clusterName", metavar="CLUSTER", help="Create it in this cluster."),
     ] = None
 
     def check(self) -> None:
         if self.remove and not self.create:
-            raise UsageError("--remove removes what --create made", hint="Remove other topics with deleteTopic.")
+            raise UsageError("--remove removes only what --create made", hint="Remove other topics with deleteTopic.")

@@ -32,7 +32,7 @@ def planned(
     manifest = read_manifest(files)
     if prune is not None and (cluster_name is None or prune.strip() != cluster_name.strip()):
         raise UsageError(
-            f"--prune {prune}: that is not the cluster of -c", hint="It deletes. Type the name of the whole cluster."
+            f"--prune {prune}: that is not the cluster of -c", hint="It deletes, so type the cluster's full name."
         )
     brokers = brokers_of(call.admin, manifest, broker_addr, cluster_name)
     return plan(call.admin, manifest, brokers, prune=prune is not None)

@@ -26,7 +26,7 @@ IndexCluster = Annotated[
     str | None,
     typer.Option("-c", "--cluster", metavar="NAME", help="Brokers of this cluster only, or an LMQ parent topic."),
 ]
-PrintBody = Annotated[TrueFalse, typer.Option("-d", "--printBody", case_sensitive=False, help="The bodies too.")]
+PrintBody = Annotated[TrueFalse, typer.Option("-d", "--printBody", case_sensitive=False, help="Show the bodies too.")]
 BodyFormat = Annotated[str | None, typer.Option("-f", "--bodyFormat", metavar="CHARSET", help="Charset of the body.")]
 PushGroup = Annotated[
     str | None, typer.Option("-g", "--consumerGroup", metavar="GROUP", help="With -d: push it to a consumer.")
@@ -34,7 +34,7 @@ PushGroup = Annotated[
 PushClient = Annotated[str | None, typer.Option("-d", "--clientId", metavar="CLIENT", help="With -g: the consumer.")]
 
 
-MessageKeys = Annotated[str | None, typer.Option("-k", "--key", metavar="KEYS", help="Keys, separated by blanks.")]
+MessageKeys = Annotated[str | None, typer.Option("-k", "--key", metavar="KEYS", help="Keys, separated by spaces.")]
 
 
 MessageTag = Annotated[str | None, typer.Option("-c", "--tags", metavar="TAG", help="Tag.")]
@@ -50,7 +50,7 @@ Expression = Annotated[
 
 Sql92 = Annotated[
     str | None,
-    typer.Option("--sql92", metavar="EXPR", help="Only where this holds of the properties: price > 5 AND kind = 'x'."),
+    typer.Option("--sql92", metavar="EXPR", help="Only if the properties satisfy this: price > 5 AND kind = 'x'."),
 ]
 
 
@@ -58,15 +58,18 @@ class ConditionOptions(OptionGroup, frozen=True):
     """Which messages to select, for all commands that select some. All conditions must hold."""
 
     tag: Annotated[str, typer.Option("--tag", metavar="EXPR", help="Tags: 'a || b'.")] = ALL
-    keys: Annotated[Texts, typer.Option("--key", metavar="KEY", help="With this key. Repeat: with all.")] = None
+    keys: Annotated[Texts, typer.Option("--key", metavar="KEY", help="With this key. Repeatable: with all.")] = None
     properties: Annotated[
-        Texts, typer.Option("--property", metavar="K=V", help="With this property. Repeat: with all.")
+        Texts, typer.Option("--property", metavar="K=V", help="With this property. Repeatable: with all.")
     ] = None
     jsonpath: Annotated[
-        Texts, typer.Option("--jsonpath", metavar="PATH=TEXT", help="With this in the body: '$.order.id=42'. Repeat.")
+        Texts,
+        typer.Option(
+            "--jsonpath", metavar="PATH=TEXT", help="With this value in the body: '$.order.id=42'. Repeatable."
+        ),
     ] = None
     grep: Annotated[
-        str | None, typer.Option("--grep", metavar="REGEX", help="Where the body's text has this: (?i)timeout.*ms")
+        str | None, typer.Option("--grep", metavar="REGEX", help="Whose body text matches this: (?i)timeout.*ms")
     ] = None
     sql92: Sql92 = None
 
@@ -95,7 +98,7 @@ Tail = Annotated[
 ]
 Follow = Annotated[
     bool,
-    typer.Option("--follow", help=f"Go on with what comes, until Ctrl-C; alone, after the newest {TAIL_DEFAULT}."),
+    typer.Option("--follow", help=f"Keep reading new messages until Ctrl-C; alone, after the newest {TAIL_DEFAULT}."),
 ]
 
 
@@ -107,7 +110,7 @@ class WindowOptions(OptionGroup, frozen=True):
     ] = None
     end: Annotated[str | None, typer.Option("--to", metavar="TIME", help="Stored before.")] = None
     queues: Annotated[
-        Texts, typer.Option("--queue", metavar="[BROKER:]QUEUE", help="This queue only. Repeat: any of them.")
+        Texts, typer.Option("--queue", metavar="[BROKER:]QUEUE", help="This queue only. Repeatable: any of them.")
     ] = None
 
     def between(self, now_ms: int) -> TimeRange:
@@ -119,7 +122,7 @@ class ReadExtent(OptionGroup, frozen=True):
 
     limit: Annotated[
         int | None,
-        typer.Option("--limit", metavar="N", min=1, help=f"Stop after N messages; {READ_COUNT_DEFAULT} if not said."),
+        typer.Option("--limit", metavar="N", min=1, help=f"Stop after N messages; default: {READ_COUNT_DEFAULT}."),
     ] = None
     tail: Tail = None
     follow: Follow = False

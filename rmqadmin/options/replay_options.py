@@ -25,7 +25,9 @@ class SourceOptions(OptionGroup, frozen=True):
     """Where messages come from (topics or a group's dead letters, on a broker or in a store directory), and which part
     of them."""
 
-    topics: Annotated[Texts, typer.Option("--topic", metavar="TOPIC", help="Messages of this topic. Repeat.")] = None
+    topics: Annotated[Texts, typer.Option("--topic", metavar="TOPIC", help="Messages of this topic. Repeatable.")] = (
+        None
+    )
     dlq: Annotated[str | None, typer.Option("--dlq", metavar="GROUP", help="The group's dead letters.")] = None
     open_dlq: OpenDlq = False
     store: Annotated[
@@ -33,9 +35,11 @@ class SourceOptions(OptionGroup, frozen=True):
     ] = None
     broker_name: Annotated[
         str | None,
-        typer.Option("--broker-name", metavar="NAME", help="With --store: broker name, if the store does not tell."),
+        typer.Option("--broker-name", metavar="NAME", help="With --store: broker name, if the store does not say."),
     ] = None
-    queues: Annotated[Texts, typer.Option("--queue", metavar="BROKER:QUEUE", help="These queues only. Repeat.")] = None
+    queues: Annotated[Texts, typer.Option("--queue", metavar="BROKER:QUEUE", help="These queues only. Repeatable.")] = (
+        None
+    )
     start: From = None
     end: Before = None
     offsets: Annotated[
@@ -54,14 +58,14 @@ class SelectionOptions(ConditionOptions, frozen=True):
     where: Annotated[
         str | None, typer.Option("--where", metavar="SQL", help="Spark SQL over the columns of the rocketmq source.")
     ] = None
-    reconsume_min: Annotated[int, typer.Option("--min-reconsume", min=0, help="Consumed this often at least.")] = 0
-    ids: Annotated[str | None, typer.Option("--ids", metavar="FILE", help="Message ids, one a line.")] = None
+    reconsume_min: Annotated[int, typer.Option("--min-reconsume", min=0, help="Consumed at least this often.")] = 0
+    ids: Annotated[str | None, typer.Option("--ids", metavar="FILE", help="File of message ids, one a line.")] = None
 
 
 class LetterOptions(ConditionOptions, frozen=True):
     """Which of a group's dead letters to take. All conditions must hold."""
 
-    ids: Annotated[Texts, typer.Option("--id", metavar="ID", help="With this id. Repeat: any of them.")] = None
+    ids: Annotated[Texts, typer.Option("--id", metavar="ID", help="With this id. Repeatable: any of them.")] = None
     start: From = None
     end: Before = None
 
@@ -74,9 +78,13 @@ class LetterOptions(ConditionOptions, frozen=True):
 class RewriteOptions(OptionGroup, frozen=True):
     """What to change in each message."""
 
-    set_properties: Annotated[Texts, typer.Option("--set-property", metavar="K=V", help="Repeat.")] = None
-    unset_properties: Annotated[Texts, typer.Option("--unset-property", metavar="K", help="Repeat.")] = None
-    set_tag: Annotated[str | None, typer.Option("--set-tag", metavar="TAG")] = None
+    set_properties: Annotated[
+        Texts, typer.Option("--set-property", metavar="K=V", help="Set this property. Repeatable.")
+    ] = None
+    unset_properties: Annotated[
+        Texts, typer.Option("--unset-property", metavar="K", help="Remove this property. Repeatable.")
+    ] = None
+    set_tag: Annotated[str | None, typer.Option("--set-tag", metavar="TAG", help="Set this tag.")] = None
     body_expr: Annotated[
         str | None, typer.Option("--body-expr", metavar="SQL", help="The new body, from the source's columns.")
     ] = None
@@ -86,10 +94,13 @@ class DeliveryOptions(OptionGroup, frozen=True):
     """Where the messages go, in which order, and as what."""
 
     to: Annotated[
-        str, typer.Option("--to", metavar="same|topic:NAME|group|file:PATH", help="Where to; same is the origin topic.")
+        str,
+        typer.Option(
+            "--to", metavar="same|topic:NAME|group|file:PATH", help="Where to send; same is the origin topic."
+        ),
     ] = "same"
     target_namesrv: Annotated[
-        str | None, typer.Option("--target-name-server", metavar="HOST:PORT", help="Another cluster.")
+        str | None, typer.Option("--target-name-server", metavar="HOST:PORT", help="Send to another cluster.")
     ] = None
     order: Annotated[
         str | None, typer.Option("--order", metavar="queue", help="Keep the order within each source queue.")
@@ -97,14 +108,17 @@ class DeliveryOptions(OptionGroup, frozen=True):
     transform: Annotated[
         str | None,
         typer.Option(
-            "--transform", metavar="MODULE:FUNCTION", help="Python: an Arrow batch in, one out; fewer rows: left out."
+            "--transform",
+            metavar="MODULE:FUNCTION",
+            help="Python function from Arrow batch to Arrow batch; may drop rows.",
         ),
     ] = None
     new_ids: Annotated[bool, typer.Option("--new-ids", help="New unique keys, for consumers that drop known ones.")] = (
         False
     )
     delay_level: Annotated[
-        int, typer.Option("--delay-level", metavar="N", min=0, help="Consumers get them later. With --at-least-once.")
+        int,
+        typer.Option("--delay-level", metavar="N", min=0, help="Deliver with this delay level. Needs --at-least-once."),
     ] = 0
     at_least_once: Annotated[
         bool, typer.Option("--at-least-once", help="With --delay-level: after a fault, some may be sent twice.")
@@ -114,12 +128,16 @@ class DeliveryOptions(OptionGroup, frozen=True):
 class JobOptions(OptionGroup, frozen=True):
     """The job: whether it sends, its name, and where its plan and ledger are."""
 
-    execute: Annotated[bool, typer.Option("--execute", help="Send. Without it, the plan is shown and kept.")] = False
-    ledger: Annotated[str | None, typer.Option("--ledger", metavar="DIR", help="Plans and ledgers of all jobs.")] = None
-    job: Annotated[
-        str | None, typer.Option("--job", metavar="NAME", help="Name of the job; alone: one already planned.")
+    execute: Annotated[bool, typer.Option("--execute", help="Send. Without it, the plan is only shown and kept.")] = (
+        False
+    )
+    ledger: Annotated[
+        str | None, typer.Option("--ledger", metavar="DIR", help="Directory of all jobs' plans and ledgers.")
     ] = None
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted job.")] = False
+    job: Annotated[
+        str | None, typer.Option("--job", metavar="NAME", help="Name of the job; alone: a job already planned.")
+    ] = None
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted job.")] = False
 
 
 class PaceOptions(OptionGroup, frozen=True):
@@ -139,34 +157,46 @@ class GuardOptions(OptionGroup, frozen=True):
     """What is left out, rejected or tried first, and what is checked afterwards."""
 
     dedup: Annotated[
-        str | None, typer.Option("--dedup", metavar="id|key|origin-id|body", help="One of several equal messages.")
+        str | None,
+        typer.Option("--dedup", metavar="id|key|origin-id|body", help="Send only one of several equal messages."),
     ] = None
-    dedup_keep: Annotated[str, typer.Option("--dedup-keep", metavar="first|last")] = "first"
+    dedup_keep: Annotated[str, typer.Option("--dedup-keep", metavar="first|last", help="Which of them to send.")] = (
+        "first"
+    )
     skip_redriven: Annotated[
         bool | None,
         typer.Option(
-            "--skip-redriven/--no-skip-redriven", help="Leave out what other jobs redrove. Default for dead letters."
+            "--skip-redriven/--no-skip-redriven",
+            help="Leave out messages that other jobs redrove. Default for dead letters.",
         ),
     ] = None
-    redrives_max: Annotated[int, typer.Option("--max-redrives", min=1, help="Reject dead letters past this round.")] = (
-        REDRIVES_MAX
-    )
+    redrives_max: Annotated[
+        int, typer.Option("--max-redrives", min=1, help="Reject dead letters that were redriven this often already.")
+    ] = REDRIVES_MAX
     park_topic: Annotated[
-        str | None, typer.Option("--park-topic", metavar="TOPIC", help="Take those instead of rejecting them.")
+        str | None,
+        typer.Option("--park-topic", metavar="TOPIC", help="Send those to this topic instead of rejecting them."),
     ] = None
     failures_max: Annotated[
-        str | None, typer.Option("--max-failures", metavar="N|P%", help="Stop when more are rejected.")
+        str | None,
+        typer.Option("--max-failures", metavar="N|P%", help="Stop when more messages than this are rejected."),
     ] = None
     canary: Annotated[
-        int, typer.Option("--canary", metavar="N", min=0, help="Send N, see how their consumers fare, then the rest.")
+        int,
+        typer.Option(
+            "--canary", metavar="N", min=0, help="Send N first, wait for their consumers, then send the rest."
+        ),
     ] = 0
     canary_wait_s: Annotated[
-        float, typer.Option("--canary-wait", metavar="SECONDS", min=0, help="Wait for them at most this long.")
+        float, typer.Option("--canary-wait", metavar="SECONDS", min=0, help="Longest wait for these consumers.")
     ] = 30.0
     audit: Annotated[
-        bool | None, typer.Option("--audit/--no-audit", help="Count at the target. Default up to 1,000,000.")
+        bool | None,
+        typer.Option("--audit/--no-audit", help="Count the messages at the target. Default up to 1,000,000."),
     ] = None
-    sample: Annotated[int, typer.Option("--sample", metavar="N", min=0, max=20, help="Show N before and after.")] = 0
+    sample: Annotated[
+        int, typer.Option("--sample", metavar="N", min=0, max=20, help="Show N messages before and after the change.")
+    ] = 0
 
 
 class SparkOptions(OptionGroup, frozen=True):
@@ -177,7 +207,13 @@ class SparkOptions(OptionGroup, frozen=True):
         int | None,
         typer.Option("--cores", metavar="N", min=1, help="Cores to use, of this machine or of the cluster."),
     ] = None
-    driver_memory: Annotated[str, typer.Option("--driver-memory", metavar="SIZE")] = "1g"
-    java_home: Annotated[str | None, typer.Option("--java-home", metavar="DIR", help="Java 17 or newer.")] = None
-    spark_conf: Annotated[Texts, typer.Option("--spark-conf", metavar="K=V", help="Repeat.")] = None
-    spark_log: Annotated[str | None, typer.Option("--spark-log", metavar="FILE", help="What Spark says.")] = None
+    driver_memory: Annotated[str, typer.Option("--driver-memory", metavar="SIZE", help="Memory of Spark's driver.")] = (
+        "1g"
+    )
+    java_home: Annotated[
+        str | None, typer.Option("--java-home", metavar="DIR", help="Directory of Java 17 or newer.")
+    ] = None
+    spark_conf: Annotated[
+        Texts, typer.Option("--spark-conf", metavar="K=V", help="A setting of Spark. Repeatable.")
+    ] = None
+    spark_log: Annotated[str | None, typer.Option("--spark-log", metavar="FILE", help="File for Spark's log.")] = None

@@ -24,11 +24,11 @@ class MappingOptions(OptionGroup, frozen=True):
     ] = None
     brokers: Annotated[str | None, typer.Option("-b", "--brokers", metavar="NAMES", help="These brokers: a,b.")] = None
     map_file: Annotated[
-        str | None, typer.Option("-mf", "--mapFile", metavar="FILE", help="Put the mapping in this file.")
+        str | None, typer.Option("-mf", "--mapFile", metavar="FILE", help="Apply the mapping of this file.")
     ] = None
     force_replace: Annotated[
         TrueFalse | None,
-        typer.Option("-fr", "--forceReplace", case_sensitive=False, help="Whatever mapping the brokers have."),
+        typer.Option("-fr", "--forceReplace", case_sensitive=False, help="Replace whatever mapping the brokers have."),
     ] = None
 
 

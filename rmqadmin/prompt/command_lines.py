@@ -50,7 +50,7 @@ class CommandLines:
         try:
             words = command_words(parsed)
             if parsed.piped_to == "" or (parsed.piped_to is not None and not words):
-                raise UsageError("a command is missing beside |")
+                raise UsageError("a command is missing next to |")
         except UsageError as error:
             return diagnostics.report(error, command=None, as_json=bool(self.before.as_json))
         if not words:

@@ -16,7 +16,7 @@ from rmqadmin.core.manifests.manifest import ManifestEntry, document_of
 from rmqadmin.core.results import Result, Row, doc
 
 FileText = Annotated[
-    TextFormat, typer.Option("--format", case_sensitive=False, help="In what the file is written; `apply` reads both.")
+    TextFormat, typer.Option("--format", case_sensitive=False, help="Format of the file; `apply` reads both.")
 ]
 
 

@@ -30,7 +30,7 @@ def given_password(call: Call, password: str | None, from_stdin: bool, username:
 def stdin_password(password: str | None) -> str:
     """The password for ``--password-stdin``; ``password`` is the value of ``-p``, if given as well. UsageError."""
     if password is not None:
-        raise UsageError("give one of -p and --password-stdin")
+        raise UsageError("give -p or --password-stdin, not both")
     return _checked(sys.stdin.readline().strip())
 
 

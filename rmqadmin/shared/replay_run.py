@@ -60,14 +60,14 @@ def run_job(
         for note in getattr(error, "__notes__", ()):
             call.notice(note)
         for name in open_jobs(work.ledger or default_ledger_root()):
-            call.notice(f"a job is not finished; to go on: rmqadmin {call.command} --resume --job {name}{ledger}")
+            call.notice(f"a job is not finished; to continue: rmqadmin {call.command} --resume --job {name}{ledger}")
         raise
     finally:
         stage.stop()
         progress.stop()
     if outcome.result is None:
         job = outcome.plan.job
-        call.notice(f"nothing was sent; to do it: rmqadmin {call.command} --execute --job {job}{ledger}")
+        call.notice(f"nothing was sent; to send: rmqadmin {call.command} --execute --job {job}{ledger}")
     return Replayed(outcome.plan, outcome, pace.rate)
 
 

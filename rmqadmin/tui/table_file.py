@@ -29,7 +29,7 @@ def write_table(path: Path, rows: Rows) -> int:
         with path.open("x", encoding="utf-8", newline="") as file:
             file.write(text)
     except FileExistsError:
-        raise UsageError(f"{path} is there already, and is not replaced") from None
+        raise UsageError(f"{path} exists already and is not replaced") from None
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from None
     return len(rows.shown)

@@ -49,7 +49,7 @@ def _theme(path: Path) -> Theme:
         raise UsageError(f"{path}: primary is missing", hint='For example primary = "#0178d4".')
     dark = values.get(_DARK, True)
     if not isinstance(dark, bool):
-        raise UsageError(f"{path}: {_DARK} is true or false")
+        raise UsageError(f"{path}: {_DARK} must be true or false")
     return Theme(name=path.stem, dark=dark, **_colors(path, values))
 
 

@@ -21,7 +21,7 @@ class MessageModel(Enum):
         try:
             return cls(value)
         except ValueError:
-            raise UsageError(f"message_model cannot be {value!r}", hint="CLUSTERING or BROADCASTING.") from None
+            raise UsageError(f"message_model cannot be {value!r}", hint="Use CLUSTERING or BROADCASTING.") from None
 
     def instance_name(self, wanted: str | None) -> str | None:
         """The second half of the client id; None for a unique one."""

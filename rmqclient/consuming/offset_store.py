@@ -116,7 +116,7 @@ class LocalOffsetStore:
             except FileNotFoundError:
                 continue
             except (OSError, ProtocolError) as error:
-                problem = StorageError(f"{file}: {error}", hint="Delete it to begin anew.")
+                problem = StorageError(f"{file}: {error}", hint="Delete it to start over.")
         if problem is not None:
             raise problem
         return {}

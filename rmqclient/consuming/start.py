@@ -36,7 +36,7 @@ class ConsumeFrom(Enum):
             return cls(value)
         except ValueError:
             known = ", ".join(each.value for each in cls)
-            raise UsageError(f"consume_from cannot be {value!r}", hint=f"Known are {known}.") from None
+            raise UsageError(f"consume_from cannot be {value!r}", hint=f"Use one of {known}.") from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -207,7 +207,7 @@ class Channel:
             while len(self._unsent) > UNSENT_MAX_BYTES and self.closed_because is None:
                 await self._senders_waiting.park()
             return
-        raise RequestTimeoutError(f"{self.address} does not read what it is sent")
+        raise RequestTimeoutError(f"{self.address} does not read what is sent to it")
 
     # --- failures ----------------------------------------------------------------------------------------------------
 

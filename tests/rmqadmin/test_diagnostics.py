@@ -110,7 +110,7 @@ def test_an_option_behind_its_command_that_stands_before_it_is_told_so(run: Rmqa
     """The hint "Did you mean --follow?" used to answer ``--color`` after ``msg cat``."""
     ran = run(*args.split())
     assert ran.status == ExitCode.USAGE
-    assert f"It stands before the command: rmqadmin {meant} …" in ran.err
+    assert f"It goes before the command: rmqadmin {meant} …" in ran.err
 
 
 def test_an_errors_own_hint_comes_before_that_of_its_code(capsys: pytest.CaptureFixture[str]) -> None:

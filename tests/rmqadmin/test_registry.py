@@ -292,7 +292,7 @@ def test_a_noun_alone_shows_its_commands(run: Rmqadmin) -> None:
     ran = run("dlq")
     assert (ran.status, ran.err) == (0, "")
     assert ran.out == run("dlq", "--help").out
-    assert "  dlq redrive  Send a group's dead letters again, once.\n" in ran.out
+    assert "  dlq redrive  Redrive a group's dead letters, each message once.\n" in ran.out
     assert "`rmqadmin dlq --help` lists the commands" in run("dlq", "0123").err
 
 
@@ -303,7 +303,7 @@ def test_a_word_without_its_option_is_put_to_it(run: Rmqadmin) -> None:
 
 def test_what_typer_refuses_has_a_hint(run: Rmqadmin) -> None:
     ran = run("msg", "cat")
-    assert (ran.status, "`rmqadmin msg cat --help` shows what it takes" in ran.err) == (2, True), ran.err
+    assert (ran.status, "`rmqadmin msg cat --help` shows its options and arguments" in ran.err) == (2, True), ran.err
 
 
 def test_words_that_are_needed_stand_in_the_usage_as_they_are(run: Rmqadmin) -> None:

@@ -245,7 +245,7 @@ def test_names_of_the_system_are_shown_on_a_terminal_only_if_asked_for(
     shown = "\n".join(lines_of(terminal(*command.split(), columns=300)))
     assert own in shown
     assert systems not in shown
-    assert "are the system's own; --all shows them" in shown
+    assert "are hidden; --all shows them" in shown
     assert systems in "\n".join(lines_of(terminal("--no-pager", *command.split(), "--all", columns=300)))
     assert systems in rmqadmin(*command.split()).out  # a pipe gets everything, as scripts expect
 
@@ -262,7 +262,7 @@ def test_groups_of_the_system_are_left_out_of_a_brokers_stats_on_a_terminal(
     shown = "\n".join(lines_of(terminal(*command, columns=300)))
     assert own in shown
     assert systems not in shown
-    assert "are the system's own; --all shows them" in shown
+    assert "are hidden; --all shows them" in shown
     assert systems in "\n".join(lines_of(terminal(*command, "--all", columns=300)))
     assert systems in rmqadmin(*command).out
 

@@ -178,7 +178,7 @@ def test_with_time_enough_everything_is_stored() -> None:
 @pytest.mark.trio
 async def test_what_a_number_cannot_be_for() -> None:
     producer = LossyProducer(0, 0)
-    with pytest.raises(UsageError, match="neither delayed"):
+    with pytest.raises(UsageError, match="neither a delay"):
         await producer.send(Message("T", b"body", delay_level=3))
     with pytest.raises(UsageError, match="one by one"):
         await producer.send_batch([Message("T", b"body")])

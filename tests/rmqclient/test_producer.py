@@ -360,7 +360,7 @@ async def test_a_delay_of_any_length_stands_in_its_property(message: Message, pr
 async def test_several_delays_are_refused() -> None:
     with Cluster(broker()) as cluster:
         async with cluster.producer() as producer:
-            with pytest.raises(UsageError, match="may have one"):
+            with pytest.raises(UsageError, match="may have only one"):
                 await producer.send(Message("T", b"x", delay_s=1, delay_level=1))
 
 

@@ -58,7 +58,7 @@ def explain(
     call: Call,
     code: Annotated[str | None, typer.Argument(metavar="[CODE]", help="Number or name; without it, all codes.")] = None,
 ) -> Explanations:
-    """Response codes are what brokers and name servers answer with; errors show them in brackets, with their names.
+    """Brokers and name servers answer with response codes; errors show them in brackets, with their names.
 
     Examples:
       rmqadmin explain 17

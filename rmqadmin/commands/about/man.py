@@ -42,8 +42,8 @@ def man(
     call: Call,
     words: Annotated[list[str] | None, typer.Argument(metavar="[COMMAND]", help="Without it, the program's.")] = None,
 ) -> Manual:
-    """Needs no `man`: what is longer than the terminal goes through the pager. With `man`, and the package's share/man
-    on its path, `man rmqadmin-topicRoute` shows the same.
+    """Works without `man`; long pages go through the pager. With `man`, and the package's share/man on its path,
+    `man rmqadmin-topicRoute` shows the same.
 
     Examples:
       rmqadmin man

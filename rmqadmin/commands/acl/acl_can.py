@@ -24,10 +24,8 @@ def acl_can(
         str | None, typer.Option("--from", metavar="ADDRESS", help="The user's address, as the broker sees it.")
     ] = None,
 ) -> ForetoldAccess:
-    """Computed from what each broker says of its users, its policies and its settings; nothing is tried. Apache's
-    brokers decide alike. Actions: Pub, Sub, Create, Update, Delete, Get, List.
-
-    Exit status 0: every broker says yes. 1: one does not.
+    """Computed from each broker's users, policies and settings; nothing is tried. Apache's brokers decide alike.
+    Actions: Pub, Sub, Create, Update, Delete, Get, List. Exit status 0: every broker says yes. 1: one does not.
 
     Examples:
       rmqadmin acl can alice Pub Topic:OrderTopic

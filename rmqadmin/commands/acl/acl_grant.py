@@ -27,10 +27,10 @@ def acl_grant(
     source_ips: Annotated[
         list[str] | None, typer.Option("--from", metavar="ADDRESS", help="From this address or network; repeatable.")
     ] = None,
-    is_denied: Annotated[bool, typer.Option("--deny", help="Forbid it instead.")] = False,
+    is_denied: Annotated[bool, typer.Option("--deny", help="Deny it instead.")] = False,
 ) -> Changes:
-    """What the entry of this resource allows already stays allowed. If it decides otherwise, or for other addresses, it
-    is replaced: --dry-run shows both.
+    """Actions that the entry of this resource already allows stay allowed. If that entry denies, or is for other
+    addresses, it is replaced: --dry-run shows both.
 
     Examples:
       rmqadmin acl grant alice Pub,Sub Topic:OrderTopic --dry-run

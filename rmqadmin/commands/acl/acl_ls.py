@@ -22,7 +22,7 @@ def acl_ls(
         str | None, typer.Option("--resource", metavar="TEXT", help="Only resources with this in their names.")
     ] = None,
 ) -> Acls:
-    """Each broker keeps its own. Users without any entry are not shown.
+    """Each broker keeps its own ACL. Users without any entry are not shown.
 
     Examples:
       rmqadmin acl ls

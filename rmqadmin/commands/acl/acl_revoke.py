@@ -23,8 +23,8 @@ def acl_revoke(
     cluster_name: MeantReplicas = None,
     if_exists: IfExists = False,
 ) -> Changes:
-    """Takes actions out of the entry of exactly this resource; All takes the entry itself. Entries that name the
-    resource less exactly still hold: `acl can` says which decides then.
+    """Removes actions from the entry of exactly this resource; All removes the entry itself. Broader entries still
+    apply: `acl can` says which one then decides.
 
     Examples:
       rmqadmin acl revoke alice Pub Topic:OrderTopic --dry-run

@@ -53,12 +53,13 @@ def audit(
     begin: Annotated[str | None, typer.Option("--from", metavar="TIME", help="At this time or later: -1d.")] = None,
     end: Annotated[str | None, typer.Option("--to", metavar="TIME", help="Before this time.")] = None,
     context: Annotated[
-        str | None, typer.Option("--context", metavar="CONTEXT", help="In this context; none: in no context.")
+        str | None, typer.Option("--context", metavar="CONTEXT", help="Changes in this context; none: in no context.")
     ] = None,
-    command: Annotated[str | None, typer.Option("--command", metavar="NAME", help="By this command.")] = None,
+    command: Annotated[str | None, typer.Option("--command", metavar="NAME", help="Changes by this command.")] = None,
     limit: Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="The last N commands.")] = None,
 ) -> Audited:
-    """Of this user on this machine: `rmqadmin` keeps it in the state directory (docs/changes.md). It holds no secrets.
+    """Covers this user on this machine; `rmqadmin` keeps the log in the state directory (docs/changes.md). It holds no
+    secrets.
 
     Examples:
       rmqadmin audit --from -1d

@@ -27,7 +27,7 @@ def copy_acl(
         str | None, typer.Option("-s", "--subjects", metavar="User:NAME,...", help="These subjects only.")
     ] = None,
 ) -> Changes:
-    """The users have to exist on the other broker: copyUser comes first. Entries of other resources stay there.
+    """The users must exist on the other broker: use copyUser first. Entries of other resources stay there.
 
     Examples:
       rmqadmin copyAcl -f 127.0.0.1:10911 -t 127.0.0.1:10911 --dry-run

@@ -29,7 +29,7 @@ def copy_user(
         str | None, typer.Option("-u", "--usernames", metavar="NAME,...", help="These users only.")
     ] = None,
 ) -> Changes:
-    """A user that the other broker has already gets password, type and status of the first.
+    """A user that the other broker already has gets the password, type and status of the first.
 
     Examples:
       rmqadmin copyUser -f 127.0.0.1:10911 -t 127.0.0.1:10911 --dry-run

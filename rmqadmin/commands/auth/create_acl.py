@@ -21,7 +21,8 @@ def create_acl(
     cluster_name: EveryReplica = None,
     source_ip: SourceIps = None,
 ) -> Changes:
-    """Adds one entry for each resource. An entry that the user has for the same resource is replaced; others stay.
+    """Adds one entry for each resource. It replaces an entry that the user has for the same resource; other entries
+    stay.
 
     Examples:
       rmqadmin createAcl -c DefaultCluster -s User:alice -r Topic:OrderTopic -a Pub,Sub -d Allow

@@ -24,13 +24,13 @@ def create_user(
     broker_addr: BrokerAddr = None,
     cluster_name: EveryReplica = None,
     password: Annotated[
-        str | None, SECRET, typer.Option("-p", "--password", metavar="TEXT", help="Its password; else it is asked for.")
+        str | None, SECRET, typer.Option("-p", "--password", metavar="TEXT", help="Its password. Default: ask for it.")
     ] = None,
     password_stdin: PasswordStdin = False,
     user_type: UserKind = None,
 ) -> Changes:
-    """Each broker keeps its own users. If one of several brokers fails, the others still get the user. What -p says
-    stands in the list of processes and in the shell's history; a password that is asked for or read does not.
+    """Each broker keeps its own users. If one of several brokers fails, the others still get the user. A password given
+    with -p is visible in the process list and the shell's history; one that is asked for or read is not.
 
     Examples:
       rmqadmin createUser -c DefaultCluster -u alice -p secret

@@ -10,7 +10,7 @@ from rmqadmin.options.command_options import BrokerAddr, ClusterName
 
 
 def get_acl(call: Call, subject: Subject, broker_addr: BrokerAddr = None, cluster_name: ClusterName = None) -> Acls:
-    """With -c: on every master of the cluster. Each broker keeps its own ACL.
+    """With -c, asks every master of the cluster. Each broker keeps its own ACL.
 
     Examples:
       rmqadmin getAcl -b 127.0.0.1:10911 -s User:alice

@@ -23,7 +23,7 @@ def list_acl(
         str | None, typer.Option("-r", "--resource", metavar="TEXT", help="Only resources with this in their names.")
     ] = None,
 ) -> Acls:
-    """With -c: on every master of the cluster. Users without any ACL are not shown.
+    """With -c, asks every master of the cluster. Users without any ACL are not shown.
 
     Examples:
       rmqadmin listAcl -b 127.0.0.1:10911

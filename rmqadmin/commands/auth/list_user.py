@@ -20,8 +20,8 @@ def list_user(
         str | None, typer.Option("-f", "--filter", metavar="TEXT", help="Only users with this in their names.")
     ] = None,
 ) -> Users:
-    """With -c: of every master, where mqadmin shows the first that has any. Passwords are shown only with --output
-    mqadmin.
+    """With -c, shows the users of every master; mqadmin shows those of the first master that has any. Passwords are
+    shown only with --output mqadmin.
 
     Examples:
       rmqadmin listUser -b 127.0.0.1:10911

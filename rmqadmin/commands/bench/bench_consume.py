@@ -28,14 +28,13 @@ def bench_consume(
         int, typer.Option("--batch", metavar="N", min=1, max=1024, help="Messages asked for at once.")
     ] = 32,
     repeats: Annotated[
-        bool, typer.Option("--repeat", help="At the end of a queue, begin it again; else wait for more.")
+        bool, typer.Option("--repeat", help="At the end of a queue, start it again instead of waiting.")
     ] = False,
     processes: ProcessCount = None,
 ) -> LoadFigures:
-    """Pulls every queue from its first message on, and commits nothing: no group moves, and others get the same
-    messages. Queues are shared out among the connections.
-
-    A row an interval: messages a second, and how long requests took. Ctrl-C ends it with the figures so far.
+    """Pulls every queue from its first message on and commits nothing: no group moves, and others get the same
+    messages. Queues are shared out among the connections. Shows a row per interval: messages a second, and how long
+    requests took. Ctrl-C ends it with the figures so far.
 
     Examples:
       rmqadmin bench consume LoadTopic --repeat --duration 10

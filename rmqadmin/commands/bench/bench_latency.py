@@ -26,11 +26,9 @@ def bench_latency(
     size_bytes: BodySize = 128,
     rate: Annotated[float, typer.Option("--rate", metavar="N", min=0.1, help="Messages a second.")] = 100.0,
 ) -> DeliveryFigures | PlannedLoad:
-    """Sends at a low rate, and waits for each message at the end of its queue with a long poll. Measured is from the
-    moment when a message was to be sent until it is here. Nothing is committed: no group moves.
-
-    Ctrl-C ends it with the figures so far. A topic with messages or groups of its own is used only after its name was
-    typed, or with --yes.
+    """Sends at a low rate, and waits for each message with a long poll at the end of its queue. Measures from the
+    moment when a message was due until it arrives here. Commits nothing: no group moves. Ctrl-C ends it with the
+    figures so far. A topic that already has messages or groups is used only after its name is typed, or with --yes.
 
     Examples:
       rmqadmin bench latency --create --remove --queues 1

@@ -30,20 +30,19 @@ def bench_send(
     size_bytes: BodySize = 128,
     connections: ConnectionCount = 8,
     in_flight: Annotated[
-        int, typer.Option("--in-flight", metavar="N", min=1, max=4096, help="Requests on their way on each.")
+        int, typer.Option("--in-flight", metavar="N", min=1, max=4096, help="Requests in flight on each connection.")
     ] = 1,
     batch_size: Annotated[
         int, typer.Option("--batch", metavar="N", min=1, max=1024, help="Messages in each request.")
     ] = 1,
     rate: SendRate = None,
     tag: Annotated[str, typer.Option("--tag", metavar="TAG", help="Tag of the messages.")] = "",
-    has_keys: Annotated[bool, typer.Option("--keys", help="Give each message a key of its own.")] = False,
+    has_keys: Annotated[bool, typer.Option("--keys", help="Give each message its own key.")] = False,
     processes: ProcessCount = None,
 ) -> LoadFigures | PlannedLoad:
-    """A row an interval: messages a second, and how long requests took. Unique keys differ, queues are taken in turn.
-    Ctrl-C ends it with the figures so far. At a rate, a request is late from the moment when it was due.
-
-    A topic with messages or groups of its own is flooded only after its name was typed, or with --yes.
+    """Shows a row per interval: messages a second, and how long requests took. Every message has its own unique key;
+    queues are taken in turn. Ctrl-C ends it with the figures so far. With --rate, a request's time counts from when it
+    was due. A topic that already has messages or groups is flooded only after its name is typed, or with --yes.
 
     Examples:
       rmqadmin bench send --create --remove --duration 10

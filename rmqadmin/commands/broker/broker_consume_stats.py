@@ -124,11 +124,11 @@ def broker_consume_stats(
     ] = TIMEOUT_MS,
     level: Annotated[int, typer.Option("-l", "--level", metavar="COUNT", help="Only queues with this much lag.")] = 0,
     order: Annotated[
-        TrueFalse, typer.Option("-o", "--order", case_sensitive=False, help="Of ordered topics only.")
+        TrueFalse, typer.Option("-o", "--order", case_sensitive=False, help="Ordered topics only.")
     ] = TrueFalse.FALSE,
     show_all: ShowAll = False,
 ) -> BrokerConsumeStats:
-    """One row a group and queue. mqadmin leaves out the queues of which a group has consumed nothing.
+    """One row a group and queue. mqadmin leaves out queues that a group has not consumed from.
 
     Examples:
       rmqadmin brokerConsumeStats -b 127.0.0.1:10911

@@ -9,7 +9,8 @@ from rmqadmin.call import Call
 from rmqadmin.core import targets
 from rmqadmin.core.results import Result, Row
 from rmqadmin.core.servers.broker_state import StatusRow, status_rows
-from rmqadmin.options.command_options import BrokerAddr, ClusterName
+from rmqadmin.options.cold_options import EveryReplicaToo
+from rmqadmin.options.command_options import BrokerAddr
 from rmqproto.errors import RocketMQError
 
 
@@ -35,8 +36,8 @@ class BrokerStatus(Result, frozen=True):
         return "; ".join(self.errors) or None
 
 
-def broker_status(call: Call, broker_addr: BrokerAddr = None, cluster_name: ClusterName = None) -> BrokerStatus:
-    """With -c: of every master and slave of the cluster.
+def broker_status(call: Call, broker_addr: BrokerAddr = None, cluster_name: EveryReplicaToo = None) -> BrokerStatus:
+    """With -c, shows every master and slave of the cluster.
 
     Examples:
       rmqadmin brokerStatus -b 127.0.0.1:10911

@@ -11,7 +11,7 @@ from rmqadmin.shared.cleaning import clean
 def clean_expired_cq(
     call: Call, broker_addr: BrokerAddr = None, cluster: AnyCluster = None, all_clusters: AllClusters = False
 ) -> Changes:
-    """Brokers do it by themselves every ten seconds. Without -b and -c mqadmin means every cluster, and so does
+    """Brokers do this by themselves every ten seconds. Without -b and -c, mqadmin cleans up every cluster, and so does
     --output mqadmin.
 
     Examples:

@@ -11,8 +11,8 @@ from rmqadmin.shared.cleaning import clean
 def clean_unused_topic(
     call: Call, broker_addr: BrokerAddr = None, cluster: AnyCluster = None, all_clusters: AllClusters = False
 ) -> Changes:
-    """Deletes the files of topics that are not in the broker's table; topics without messages stay. Without -b and -c
-    mqadmin means every cluster, and so does --output mqadmin.
+    """Deletes the files of topics that are not in the broker's table; topics without messages stay. Without -b and -c,
+    mqadmin cleans up every cluster, and so does --output mqadmin.
 
     Examples:
       rmqadmin cleanUnusedTopic -b 127.0.0.1:10911

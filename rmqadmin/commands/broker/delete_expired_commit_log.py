@@ -11,8 +11,8 @@ from rmqadmin.shared.cleaning import clean
 def delete_expired_commit_log(
     call: Call, broker_addr: BrokerAddr = None, cluster: AnyCluster = None, all_clusters: AllClusters = False
 ) -> Changes:
-    """Deletes files older than the broker's fileReservedTime, with their messages. Brokers do it by themselves at the
-    hour deleteWhen. Without -b and -c mqadmin means every cluster, and so does --output mqadmin.
+    """Deletes files older than the broker's fileReservedTime, with their messages. Brokers do this by themselves at the
+    hour deleteWhen. Without -b and -c, mqadmin cleans up every cluster, and so does --output mqadmin.
 
     Examples:
       rmqadmin deleteExpiredCommitLog -b 127.0.0.1:10911

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from rmqadmin.call import Call
 from rmqadmin.core.servers.server_configs import Configs, read_configs, replica_headings
-from rmqadmin.options.command_options import BrokerAddr, ClusterName
+from rmqadmin.options.cold_options import EveryReplicaToo
+from rmqadmin.options.command_options import BrokerAddr
 
 
-def get_broker_config(call: Call, broker_addr: BrokerAddr = None, cluster_name: ClusterName = None) -> Configs:
-    """With -c: of every master and slave of the cluster.
+def get_broker_config(call: Call, broker_addr: BrokerAddr = None, cluster_name: EveryReplicaToo = None) -> Configs:
+    """With -c, shows every master and slave of the cluster.
 
     Examples:
       rmqadmin getBrokerConfig -b 127.0.0.1:10911

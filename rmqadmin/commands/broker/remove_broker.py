@@ -17,7 +17,7 @@ def remove_broker(
     call: Call,
     container_addr: ContainerAddr,
     broker_identity: Annotated[
-        str, typer.Option("-b", "--brokerIdentity", metavar="CLUSTER:NAME:ID", help="Which of its brokers.")
+        str, typer.Option("-b", "--brokerIdentity", metavar="CLUSTER:NAME:ID", help="The broker to stop.")
     ],
 ) -> Changes:
     """The broker's files stay. Waits up to 20 s for the broker to stop.

@@ -83,7 +83,7 @@ def send_msg_status(
     count: Annotated[int, typer.Option("-c", "--count", min=1, help="How many messages.")] = COUNT_DEFAULT,
 ) -> SendStatuses:
     """The messages go to the topic that has the broker's name. An unknown broker is an error; mqadmin has a topic of
-    that name created, and so does --output mqadmin. One more message goes first and is not shown.
+    that name created, and so does --output mqadmin. One more message is sent first and is not shown.
 
     Examples:
       rmqadmin sendMsgStatus -b broker-a -c 5

@@ -25,8 +25,8 @@ def update_broker_config(
         str | None, typer.Option("-a", "--updateAllBroker", help="With -c and any value: slaves too.")
     ] = None,
 ) -> Changes:
-    """The value is read back: a property that a broker does not know, or a value that it does not understand, is an
-    error. mqadmin calls that a success, and --output mqadmin does too.
+    """Reads the value back: an unknown property, or a value that a broker does not understand, is an error. mqadmin
+    calls that a success, and so does --output mqadmin.
 
     Examples:
       rmqadmin updateBrokerConfig -b 127.0.0.1:10911 -k traceOn -v true

@@ -33,11 +33,9 @@ def check_broker(
     critical: Critical = None,
     cluster: LongCluster = None,
 ) -> CheckResult:
-    """Critical: a broker that does not answer at the address that it registered, does not serve, has no master, or is
-    named and not registered. Warning: it keeps some clients out, or a name server is down. Thresholds, if given, are
-    for the time of its answer (500ms).
-
-    Exit status 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.
+    """Critical: a broker does not answer at its registered address, does not serve, has no master, or is named but not
+    registered. Warning: it keeps some clients out, or a name server is down. Thresholds, if given, are for the time of
+    its answer (500ms). Exit status 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.
 
     Examples:
       rmqadmin check broker

@@ -27,11 +27,9 @@ def check_disk(
     critical: Critical = None,
     cluster: LongCluster = None,
 ) -> CheckResult:
-    """Thresholds are percent (80%). Without any, the broker's own limits: warning above diskMaxUsedSpaceRatio, from
-    where it deletes at any hour what has expired; critical above diskSpaceCleanForciblyRatio, from where it deletes
-    messages whatever their age.
-
-    Exit status 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.
+    """Thresholds are percent (80%). Default: the broker's own limits. It warns above diskMaxUsedSpaceRatio, where the
+    broker deletes expired files at any hour; it is critical above diskSpaceCleanForciblyRatio, where the broker deletes
+    messages of any age. Exit status 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.
 
     Examples:
       rmqadmin check disk -w 99% -c 100%

@@ -25,15 +25,14 @@ def check_dlq(
     call: Call,
     group: Groups = None,
     since: Annotated[
-        str | None, typer.Option("--since", metavar="TIME", help="Count those alone that came since then, e.g. -1h.")
+        str | None, typer.Option("--since", metavar="TIME", help="Count only dead letters since then, e.g. -1h.")
     ] = None,
     warning: Warning = None,
     critical: Critical = None,
 ) -> CheckResult:
-    """Thresholds are dead letters of one group (10). Without any: -w 0, so that one is a warning. Nothing removes dead
-    letters but retention: --since forgets the old ones sooner. A group that no broker knows is UNKNOWN.
-
-    Exit status 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.
+    """Thresholds are dead letters of one group (10). Default: -w 0, so one dead letter is a warning. Only retention
+    removes dead letters; --since ignores the old ones sooner. A group that no broker knows is UNKNOWN. Exit status 0
+    OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.
 
     Examples:
       rmqadmin check dlq -g OrderGroup --since -1h -w 10 -c 100

@@ -38,17 +38,14 @@ def check_ha(
     cluster: LongCluster = None,
     in_sync: Annotated[
         int | None,
-        typer.Option("--in-sync", metavar="COUNT", min=1, help="Critical if fewer are in sync, the master among them."),
+        typer.Option("--in-sync", metavar="COUNT", min=1, help="Critical if fewer are in sync, master included."),
     ] = None,
 ) -> CheckResult:
-    """Critical: a set without a master or with two, with fewer in sync than it needs to take messages, with a slave
-    that is ahead or does not hear its master, or whose controllers disagree or do not lead. Warning: not all are in
+    """Critical: a set has no master or two; has fewer replicas in sync than it needs to take messages; has a slave that
+    is ahead of its master or does not hear it; or its controllers disagree or have no leader. Warning: not all are in
     sync, or a controller is down. Thresholds are how far a slave may be behind: the age of the first message that it
-    lacks, and bytes (15s,256MiB; critical 1m,1GiB).
-
-    A name server forgets a slave that is gone. So say how many there should be, with --in-sync.
-
-    Exit status 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.
+    lacks, and bytes (15s,256MiB; critical 1m,1GiB). Name servers forget a slave that is gone, so say with --in-sync how
+    many there should be. Exit status 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.
 
     Examples:
       rmqadmin check ha

@@ -39,11 +39,9 @@ def check_lag(
     critical: Critical = None,
     cluster: LongCluster = None,
 ) -> CheckResult:
-    """Thresholds are messages (1000, 10k) or the age of the oldest message that waits (5m), or both (10k,5m). Without
-    any: -w 5m -c 30m. A group of which a broker does not tell, or that consumes a topic and has no offset there, is
-    UNKNOWN, unless what is known is critical.
-
-    Exit status 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.
+    """Thresholds are messages (1000, 10k) or the age of the oldest message that waits (5m), or both (10k,5m). Default:
+    -w 5m -c 30m. A group is UNKNOWN if a broker does not report it, or if it consumes a topic without an offset there,
+    unless what is known is critical. Exit status 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.
 
     Examples:
       rmqadmin check lag -g OrderGroup -w 1k,1h -c 10k,2h

@@ -20,7 +20,8 @@ class Members(GroupStatus, frozen=True):
 
 
 def consumer(call: Call, consumer_group: ConsumerGroup, jstack: Jstack = False) -> Members:
-    """As consumerStatus, which also shows one client in detail. A class of Apache's tools that mqadmin does not list.
+    """Shows the same as consumerStatus, which can also show one client in detail. Apache's tools have this class, but
+    mqadmin does not list it.
 
     Examples:
       rmqadmin consumer -g OrderGroup

@@ -21,13 +21,13 @@ def consumer_status(
     call: Call,
     consumer_group: ConsumerGroup,
     client_id: Annotated[
-        str | None, typer.Option("-i", "--clientId", metavar="CLIENT", help="This client, in detail.")
+        str | None, typer.Option("-i", "--clientId", metavar="CLIENT", help="Show this client in detail.")
     ] = None,
     broker_addr: AskedBroker = None,
     jstack: Jstack = False,
 ) -> GroupStatus | ClientStatus:
-    """Every client is asked, through a broker that it is connected to. mqadmin leaves the answers in files under the
-    current directory, and so does --output mqadmin.
+    """Asks every client, through a broker that it is connected to. mqadmin leaves the answers in files in the current
+    directory; --output mqadmin does the same.
 
     Examples:
       rmqadmin consumerStatus -g OrderGroup

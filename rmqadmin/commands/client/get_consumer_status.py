@@ -59,8 +59,8 @@ def get_consumer_status(
         str | None, typer.Option("-i", "--originClientId", metavar="CLIENT", help="This client only.")
     ] = None,
 ) -> ClientOffsets:
-    """What a client says may be ahead of what it has committed, which consumerProgress shows. Clients of 5.x that use
-    a proxy, and those that pop, have no such offsets.
+    """A client's own offset may be ahead of the one it has committed, which consumerProgress shows. Clients that pop,
+    and clients of 5.x that use a proxy, have no such offsets.
 
     Examples:
       rmqadmin getConsumerStatus -g OrderGroup -t OrderTopic

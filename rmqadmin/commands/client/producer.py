@@ -63,7 +63,7 @@ def producer(
     call: Call,
     broker: Annotated[str, typer.Option("-b", "--broker", metavar="HOST:PORT", help="The broker's address.")],
 ) -> Producers:
-    """One row a client. Every client, also a consumer, has an inner producer of the group CLIENT_INNER_PRODUCER.
+    """One row a client. Every client, consumers included, has an inner producer of the group CLIENT_INNER_PRODUCER.
 
     Examples:
       rmqadmin producer -b 127.0.0.1:10911

@@ -123,7 +123,9 @@ class DayCounts(_Brokers, frozen=True):
 
 def cluster_list(
     call: Call,
-    more_stats: Annotated[bool, typer.Option("-m", "--moreStats", help="Messages of yesterday and today.")] = False,
+    more_stats: Annotated[
+        bool, typer.Option("-m", "--moreStats", help="Show message counts of yesterday and today.")
+    ] = False,
     cluster_name: Annotated[
         str | None, typer.Option("-c", "--clusterName", metavar="CLUSTER", help="This cluster only.")
     ] = None,

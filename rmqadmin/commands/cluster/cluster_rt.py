@@ -96,11 +96,11 @@ def cluster_rt(
         typer.Option("-p", "--printLog", case_sensitive=False, help="With --output mqadmin: lines for a log."),
     ] = TrueFalse.FALSE,
     machine_room: Annotated[
-        str, typer.Option("-m", "--machineRoom", metavar="NAME", help="With -p: the place that the lines name.")
+        str, typer.Option("-m", "--machineRoom", metavar="NAME", help="With -p: the place to name in the lines.")
     ] = "noname",
 ) -> BrokerTimes:
-    """The messages go to the topic that has the broker's name. It makes one round; -i or --watch makes more, while
-    mqadmin never ends.
+    """The messages go to the topic that has the broker's name. Runs one round, or more with -i or --watch; mqadmin
+    never ends.
 
     Examples:
       rmqadmin clusterRT -a 5

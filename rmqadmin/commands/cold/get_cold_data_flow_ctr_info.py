@@ -83,8 +83,8 @@ def _with_texts(flow: ColdDataFlow) -> ColdDataFlow:
 def get_cold_data_flow_ctr_info(
     call: Call, broker_addr: BrokerAddr = None, cluster_name: EveryReplicaToo = None
 ) -> ColdReads:
-    """Cold data is what is no longer in memory. A broker holds back pulls of groups that read too much of it if
-    coldDataFlowControlEnable=true.
+    """Cold data is data no longer in memory. If coldDataFlowControlEnable=true, a broker holds back pulls of groups
+    that read too much of it.
 
     Examples:
       rmqadmin getColdDataFlowCtrInfo -b 127.0.0.1:10911

@@ -14,7 +14,7 @@ from rmqproto.wording import counted
 def remove_cold_data_flow_ctr_group_config(
     call: Call, consumer_group: ConsumerGroup, broker_addr: BrokerAddr = None, cluster_name: ClusterName = None
 ) -> Changes:
-    """A group without a limit of its own is not an error, as in mqadmin.
+    """As in mqadmin, it is no error if the group has no limit of its own.
 
     Examples:
       rmqadmin removeColdDataFlowCtrGroupConfig -c DefaultCluster -g OrderGroup

@@ -22,12 +22,12 @@ class ReadMode(StrEnum):
 def set_commit_log_read_ahead_mode(
     call: Call,
     mode: Annotated[
-        ReadMode, typer.Option("-m", "--commitLogReadAheadMode", help="0: read ahead; 1: at random, without.")
+        ReadMode, typer.Option("-m", "--commitLogReadAheadMode", help="0: read ahead; 1: random access, no read-ahead.")
     ],
     broker_addr: BrokerAddr = None,
     cluster_name: EveryReplicaToo = None,
 ) -> Changes:
-    """1 spares a broker reads of data that nobody wants, if its consumers are far behind.
+    """Mode 1 spares a broker useless reads if its consumers are far behind.
 
     Examples:
       rmqadmin setCommitLogReadAheadMode -b 127.0.0.1:10911 -m 0

@@ -17,11 +17,11 @@ from rmqadmin.shared.changing import change
 def update_cold_data_flow_ctr_group_config(
     call: Call,
     consumer_group: ConsumerGroup,
-    threshold: Annotated[int, typer.Option("-v", "--threshold", metavar="BYTES", min=0, help="Limit in a period.")],
+    threshold: Annotated[int, typer.Option("-v", "--threshold", metavar="BYTES", min=0, help="Limit per period.")],
     broker_addr: BrokerAddr = None,
     cluster_name: ClusterName = None,
 ) -> Changes:
-    """Lasts until the broker is started again.
+    """The limit lasts until the broker restarts.
 
     Examples:
       rmqadmin updateColdDataFlowCtrGroupConfig -c DefaultCluster -g OrderGroup -v 3145728

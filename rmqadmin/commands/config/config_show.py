@@ -24,10 +24,10 @@ class EffectiveConfig(Result, frozen=True):
 
 def config_show(
     call: Call,
-    origin: Annotated[bool, typer.Option("--origin", help="Also where each setting comes from.")] = False,
+    origin: Annotated[bool, typer.Option("--origin", help="Also show where each setting comes from.")] = False,
 ) -> EffectiveConfig:
-    """What a command with the same options would go by. A flag comes before the environment, that before the context,
-    that before the file of settings (config.toml). Keys are not shown, only where they are.
+    """Shows the settings that a command with the same options would use. Options come first, then the environment, then
+    the context, then the settings file (config.toml). Keys are not shown, only where they are.
 
     Examples:
       rmqadmin config show --origin

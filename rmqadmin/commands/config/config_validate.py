@@ -30,8 +30,8 @@ class ConfigFile(Result, frozen=True):
 
 
 def config_validate(call: Call) -> ConfigFile:
-    """Says file, line and the nearest name of what is wrong in config.toml, with status 2. `context validate` does that
-    for contexts.
+    """Reports what is wrong in config.toml, with file, line and the nearest valid name; the status is then 2.
+    `context validate` does this for contexts.
 
     Examples:
       rmqadmin config validate
@@ -44,5 +44,5 @@ def config_validate(call: Call) -> ConfigFile:
     if found.settings.output is not None:
         parse_format(found.settings.output, f"{path}:{found.lines['output']}")
     if found.settings.color is not None and found.settings.color not in set(Color):
-        raise UsageError(f"{path}:{found.lines['color']}: color is {', '.join(Color)}")
+        raise UsageError(f"{path}:{found.lines['color']}: color must be one of {', '.join(Color)}")
     return ConfigFile(ConfigFileRow(path=str(path), exists=True, settings=list(found.lines)))

@@ -17,9 +17,9 @@ def context_add(
     call: Call,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Letters, digits, _ . and -.")],
     options: ContextOptions,
-    use: Annotated[bool, typer.Option("--use", help="Put it into use at once.")] = False,
+    use: Annotated[bool, typer.Option("--use", help="Use it at once.")] = False,
 ) -> Contexts:
-    """It is kept in a file of its own, which holds no keys: only where they are.
+    """Each context has its own file. It holds no keys, only where they are.
 
     Examples:
       rmqadmin context add dev -n 127.0.0.1:9876 --use

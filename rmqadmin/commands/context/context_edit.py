@@ -20,10 +20,10 @@ def context_edit(
     name: OneContext,
     options: ContextOptions,
     unset: Annotated[
-        list[str] | None, typer.Option("--unset", metavar="SETTING", help="Take this out of the file. Repeatable.")
+        list[str] | None, typer.Option("--unset", metavar="SETTING", help="Remove this setting. Repeatable.")
     ] = None,
 ) -> Contexts:
-    """Comments stay. Without an option, the file is opened in $VISUAL or $EDITOR, and kept if it is as it should be.
+    """Comments stay. Without options, opens the file in $VISUAL or $EDITOR, and keeps the result if it is valid.
 
     Examples:
       rmqadmin context edit live --color magenta --timeout 10

@@ -8,7 +8,7 @@ from rmqadmin.core.contexts.context_store import ContextStore
 
 
 def context_ls(call: Call) -> Contexts:
-    """A context is a cluster under a name: its addresses, how it is reached, and what must not happen to it by mistake.
+    """A context names a cluster: its addresses, how to reach it, and what must not happen to it by mistake.
 
     Examples:
       rmqadmin context ls

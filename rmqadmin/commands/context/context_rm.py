@@ -32,8 +32,8 @@ class RemovedContext(Result, frozen=True):
 
 
 def context_rm(call: Call, name: OneContext, confirm: Confirm = None) -> RemovedContext:
-    """Removes its file. If it is in use, no context is afterwards. Nothing happens to its cluster. The name of a
-    protected one is to be typed, or given with --confirm.
+    """Removes its file; nothing happens to its cluster. If it was in use, no context is in use afterwards. A protected
+    context's name must be typed, or given with --confirm.
 
     Examples:
       rmqadmin context rm dev

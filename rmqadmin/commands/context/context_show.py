@@ -52,7 +52,7 @@ def context_show(
         str | None, typer.Argument(metavar="[CONTEXT]", help="Name of the context; without it, the one in force.")
     ] = None,
 ) -> ContextShown:
-    """What the file of a context says. `config show` says what is in force, and where it comes from.
+    """Shows what the context's file says. `config show` says what is in force, and where it comes from.
 
     Examples:
       rmqadmin context show

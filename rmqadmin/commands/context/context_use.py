@@ -16,7 +16,7 @@ def context_use(
     call: Call,
     name: Annotated[str, typer.Argument(metavar="CONTEXT|-|none", help="-: the one before. none: no context.")],
 ) -> Contexts:
-    """From now on, in every shell. RMQADMIN_CONTEXT chooses one for one shell, --context for one command.
+    """Applies from now on, in every shell. RMQADMIN_CONTEXT chooses a context for one shell, --context for one command.
 
     Examples:
       rmqadmin context use dev

@@ -16,9 +16,9 @@ def context_validate(
     names: Annotated[list[str] | None, typer.Argument(metavar="[CONTEXT]...", help="Default: all of them.")] = None,
     connect: Annotated[bool, typer.Option("--connect", help="Also ask every name server and broker.")] = False,
 ) -> ContextChecks:
-    """Looks at the file, at where the keys are, and whether certificates and keys fit. With --connect also whether all
-    name servers answer, whether the cluster exists, and whether each broker is reached at the address it advertises.
-    Exit status 1 if anything fails.
+    """Checks the file, where the keys are, and whether certificates and keys match. With --connect, also checks whether
+    all name servers answer, whether the cluster exists, and whether each broker can be reached at the address it
+    advertises. Exit status 1 if anything fails.
 
     Examples:
       rmqadmin context validate

@@ -25,11 +25,12 @@ def clean_broker_metadata(
         str | None, typer.Option("-c", "--clusterName", metavar="CLUSTER", help="Cluster name; needed without -l.")
     ] = None,
     clean_living_broker: Annotated[
-        bool, typer.Option("-l", "--cleanLivingBroker", help="Also replicas that are alive; then all of them.")
+        bool,
+        typer.Option("-l", "--cleanLivingBroker", help="Also forget replicas that are alive; then all are forgotten."),
     ] = False,
 ) -> Changes:
-    """A replica that was forgotten cannot register again under its old identity: stop it, delete its brokerIdentity
-    file and start it. With -l Apache's controllers ignore -b, so both together are an error.
+    """A forgotten replica cannot register again under its old identity: stop it, delete its brokerIdentity file and
+    start it. With -l Apache's controllers ignore -b, so both together are an error.
 
     Examples:
       rmqadmin cleanBrokerMetadata -a 127.0.0.1:9878 -bn broker-a -c DefaultCluster -b 2 --dry-run

@@ -51,7 +51,7 @@ class Election(Result, frozen=True):
 def elect_master(
     call: Call,
     controller_address: ControllerAddr,
-    broker_id: Annotated[int, typer.Option("-b", "--brokerId", min=0, help="The replica, by the controller's id.")],
+    broker_id: Annotated[int, typer.Option("-b", "--brokerId", min=0, help="The replica's id at the controller.")],
     broker_name: ReplicatedBroker,
     cluster_name: Annotated[str, typer.Option("-c", "--clusterName", metavar="CLUSTER", help="Cluster name.")],
 ) -> Election:

@@ -9,7 +9,7 @@ from rmqclient.addresses import parse_addresses
 
 
 def get_controller_config(call: Call, controller_address: ControllerAddrs) -> Configs:
-    """Of every controller that -a names.
+    """Shows every controller that -a names.
 
     Examples:
       rmqadmin getControllerConfig -a 127.0.0.1:9878

@@ -14,8 +14,8 @@ from rmqclient.addresses import parse_addresses
 def update_controller_config(
     call: Call, controller_address: ControllerAddrs, key: Property, value: PropertyValue
 ) -> Changes:
-    """Of every controller that -a names. A property that a controller does not know is an error; mqadmin calls that a
-    success, and --output mqadmin does too.
+    """Changes every controller that -a names. An unknown property is an error; mqadmin calls that a success, and so
+    does --output mqadmin.
 
     Examples:
       rmqadmin updateControllerConfig -a 127.0.0.1:9878 -k scanNotActiveBrokerInterval -v 3000

@@ -19,7 +19,7 @@ _LOOPBACK = "127.0.0.1"
 
 def tui(
     call: Call,
-    read_only: Annotated[bool, typer.Option("--read-only", help="Offer and carry out no change.")] = False,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Offer no changes and make none.")] = False,
     interval_s: Annotated[
         float | None,
         typer.Option(
@@ -28,16 +28,16 @@ def tui(
     ] = None,
     alerts: Annotated[
         Path | None,
-        typer.Option("--alerts", metavar="FILE", help="Rules of alerts. [default: alerts.toml beside config.toml]"),
+        typer.Option("--alerts", metavar="FILE", help="File of alert rules. [default: alerts.toml beside config.toml]"),
     ] = None,
     record: Annotated[
-        Path | None, typer.Option("--record", metavar="FILE", help="Write down all that is seen, into a new file.")
+        Path | None, typer.Option("--record", metavar="FILE", help="Record all that is seen to a new file.")
     ] = None,
     replay: Annotated[
-        Path | None, typer.Option("--replay", metavar="FILE", help="Show what was recorded, step by step.")
+        Path | None, typer.Option("--replay", metavar="FILE", help="Show such a recording, step by step.")
     ] = None,
     serve: Annotated[
-        bool, typer.Option("--serve", help="Show it in a browser; needs rmqadmin[serve]. It changes nothing there.")
+        bool, typer.Option("--serve", help="Serve it to browsers, without changes; needs rmqadmin[serve].")
     ] = False,
     host: Annotated[
         str | None, typer.Option("--host", help="With --serve: listen on this address. [default: 127.0.0.1]")
@@ -45,10 +45,10 @@ def tui(
     port: Annotated[
         int | None, typer.Option("--port", min=0, max=65535, help="With --serve: on this port. [default: a free one]")
     ] = None,
-    write: Annotated[bool, typer.Option("--write", help="With --serve: offer changes there, too.")] = False,
+    write: Annotated[bool, typer.Option("--write", help="With --serve: also offer changes there.")] = False,
 ) -> None:
-    """Keys are shown at the bottom; `?` shows all of them. Before a change it shows a preview and asks you to type the
-    name. In a context that is read-only or protected it changes nothing until it is unlocked: --unlock, or `:unlock`.
+    """Keys are shown at the bottom; `?` shows all of them. Before a change, it shows a preview and asks you to type the
+    name. In a read-only or protected context it changes nothing until unlocked with --unlock or `:unlock`.
 
     Examples:
       rmqadmin tui -n 127.0.0.1:9876

@@ -48,7 +48,9 @@ class DeadLetterGroups(Result, frozen=True):
 def dlq_ls(
     call: Call,
     group: Annotated[str | None, typer.Argument(metavar="[GROUP]", help="This group only.")] = None,
-    all_groups: Annotated[bool, typer.Option("--all", help="Also groups whose dead letters are all gone.")] = False,
+    all_groups: Annotated[
+        bool, typer.Option("--all", help="Also list groups whose dead letters are all gone.")
+    ] = False,
 ) -> DeadLetterGroups:
     """A dead letter is a message that a group has failed to consume more often than it may.
 

@@ -39,10 +39,9 @@ def dlq_redrive(
     limit: Limit = None,
     open_dlq: OpenDlq = False,
 ) -> Replayed:
-    """Shows what would be sent, and sends it with --execute: each message once, whatever dies on the way.
-
-    Does the same as spark-replay in this process alone: it starts at once, but is slower when there are very many.
-    --resume goes on with an interrupted job.
+    """Shows what would be sent; with --execute, sends each message once, whatever crashes on the way. Does the same as
+    spark-replay, but in this process alone: it starts at once, and is slower for very many messages. --resume continues
+    an interrupted job.
 
     Examples:
       rmqadmin dlq redrive billing
@@ -52,7 +51,7 @@ def dlq_redrive(
 
     def propose_spark(plan: Plan) -> None:
         if plan.shown.get("selected", 0) > SPARK_IS_FASTER_MESSAGES:
-            call.notice(f"this many are sent faster by: rmqadmin spark-replay --execute --job {plan.job}")
+            call.notice(f"spark-replay sends this many faster: rmqadmin spark-replay --execute --job {plan.job}")
 
     if open_dlq:
         if group is None:

@@ -64,7 +64,7 @@ def dlq_show(
     letters: LetterOptions,
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="Show at most this many.")] = SHOWN_DEFAULT,
 ) -> ShownLetters:
-    """Nothing is consumed: no offset moves. If a broker does not answer, those of the others are shown.
+    """Nothing is consumed: no offset moves. If a broker does not answer, the other brokers' dead letters are shown.
 
     Examples:
       rmqadmin dlq show billing
@@ -84,14 +84,14 @@ def dlq_show(
     if not queues:
         raise UsageError(f"{topic} cannot be read (perm 2)", hint=hint)
     if closed:
-        call.notice(f"those on {', '.join(sorted(closed))} cannot be read (perm 2); {hint}")
+        call.notice(f"dead letters on {', '.join(sorted(closed))} cannot be read (perm 2); {hint}")
     where = places_of(call.admin, queues, between, call.answers)
     if all(place.begin_offset >= place.end_offset for place in where):
         raise NotFoundError(f"{topic}: no message in this range")
     reader = QueueReader(call.admin, letters.tag, sieve, call.notice)
     found = [letter for batch in in_time_order(reader, where) for letter in batch]
     if sieve.unreadable_count:
-        call.notice(f"of {counted(sieve.unreadable_count, 'letter')} the body could not be unpacked: left out")
+        call.notice(f"left out {counted(sieve.unreadable_count, 'dead letter')}: the body could not be unpacked")
     if len(found) > limit:
         call.notice(f"there are more than {limit}; --limit shows more")
     return ShownLetters(found[:limit])

@@ -12,7 +12,7 @@ from rmqadmin.shared.exported_objects import ExportedObjects, FileText, export_o
 def export_acls(
     call: Call, broker_addr: BrokerAddr = None, cluster_name: ClusterName = None, format: FileText = TextFormat.YAML
 ) -> ExportedObjects:
-    """From the masters: who may do what, by subject.
+    """Reads the ACLs of the masters and groups them by subject.
 
     Examples:
       rmqadmin export acls -c DefaultCluster

@@ -12,7 +12,7 @@ from rmqadmin.shared.exported_objects import ExportedObjects, FileText, export_o
 def export_groups(
     call: Call, broker_addr: BrokerAddr = None, cluster_name: ClusterName = None, format: FileText = TextFormat.YAML
 ) -> ExportedObjects:
-    """What is the system's is left out.
+    """Leaves out system groups.
 
     Examples:
       rmqadmin export groups -c DefaultCluster

@@ -12,7 +12,7 @@ from rmqadmin.shared.exported_objects import ExportedObjects, FileText, export_o
 def export_topics(
     call: Call, broker_addr: BrokerAddr = None, cluster_name: ClusterName = None, format: FileText = TextFormat.YAML
 ) -> ExportedObjects:
-    """Retry topics, dead-letter queues and what is the system's are left out.
+    """Leaves out retry topics, dead-letter queues and system topics.
 
     Examples:
       rmqadmin export topics -c DefaultCluster

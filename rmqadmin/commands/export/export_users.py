@@ -19,10 +19,10 @@ def export_users(
     cluster_name: ClusterName = None,
     format: FileText = TextFormat.YAML,
     with_passwords: Annotated[
-        bool, typer.Option("--with-passwords", help="In clear, as brokers send them: keep the file to yourself.")
+        bool, typer.Option("--with-passwords", help="Include passwords in clear text: keep the file secret.")
     ] = False,
 ) -> ExportedObjects:
-    """From the masters. Without passwords the file can change users, but not create one.
+    """Reads the users of the masters. Without passwords, the file can change users but not create any.
 
     Examples:
       rmqadmin export users -c DefaultCluster

@@ -9,7 +9,7 @@ from rmqadmin.options.command_options import BrokerAddr, ClusterName
 
 
 def fault_clear(call: Call, broker_addr: BrokerAddr = None, cluster_name: ClusterName = None) -> Changes:
-    """Takes all rules back. With -b no name server is asked, so it works while everything goes wrong.
+    """Removes all rules. With -b no name server is asked, so it works while everything fails.
 
     Examples:
       rmqadmin fault clear

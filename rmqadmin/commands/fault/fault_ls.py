@@ -30,8 +30,8 @@ class Faults(Result, frozen=True):
 
 
 def fault_ls(call: Call, broker_addr: BrokerAddr = None, cluster_name: ClusterName = None) -> Faults:
-    """Rules are set by `fault set`, or come with the server (`rmqserver --fault`). Without -b and -c, those of the only
-    broker that there is.
+    """Rules are set by `fault set`, or come with the server (`rmqserver --fault`). Without -b and -c, shows those of
+    the only broker.
 
     Examples:
       rmqadmin fault ls

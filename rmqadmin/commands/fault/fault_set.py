@@ -19,10 +19,9 @@ def fault_set(
     broker_addr: BrokerAddr = None,
     cluster_name: ClusterName = None,
 ) -> Changes:
-    """These rules count from now on, in place of those before. REQUEST is a name, a code, or * for all. WHAT is
-    delay=TIME, error=CODE, drop, lose-answer or disconnect; WHICH narrows it down: share=0.1, count=2, topic=T,
-    group=G. The first rule that is hit decides. While everything goes wrong, -b is needed: the name server does not
-    answer either.
+    """These rules replace the earlier ones at once. REQUEST is a name, a code, or * for all. WHAT is delay=TIME,
+    error=CODE, drop, lose-answer or disconnect; WHICH narrows it down: share=0.1, count=2, topic=T, group=G. The first
+    matching rule decides. While everything fails, -b is needed, because the name server does not answer either.
 
     Examples:
       rmqadmin fault set SEND_MESSAGE:error=SYSTEM_BUSY:count=2

@@ -219,7 +219,7 @@ def consumer_progress(
     ] = None,
     show_client_ip: Annotated[
         TrueFalse | None,
-        typer.Option("-s", "--showClientIP", case_sensitive=False, help="With -g: who owns each queue."),
+        typer.Option("-s", "--showClientIP", case_sensitive=False, help="With -g: show each queue's owner."),
     ] = None,
     cluster: Annotated[
         str | None,
@@ -227,8 +227,7 @@ def consumer_progress(
     ] = None,
     show_all: ShowAll = False,
 ) -> GroupsProgress | GroupProgress:
-    """Lag counts messages that brokers hold and the group has not committed. Of a static topic, -g shows the logical
-    queues.
+    """Lag counts messages on brokers that the group has not committed. For a static topic, -g shows the logical queues.
 
     Examples:
       rmqadmin consumerProgress

@@ -30,8 +30,8 @@ def delete_sub_group(
     ] = None,
     if_exists: Annotated[bool, typer.Option("--if-exists", help="Do not fail if the group does not exist.")] = False,
 ) -> Changes:
-    """With -c its retry topic and its dead-letter queue are deleted too, with the messages in them. If the group is
-    online, brokers that create groups by themselves create it again.
+    """With -c, also deletes its retry topic and its dead-letter queue, with their messages. If the group is online,
+    brokers that create groups by themselves create it again.
 
     Examples:
       rmqadmin deleteSubGroup -c DefaultCluster -g OldGroup

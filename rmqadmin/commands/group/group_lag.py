@@ -128,10 +128,10 @@ def group_lag(
     topic: TopicOnly = None,
     sample_s: Sample = SAMPLE_DEFAULT_S,
 ) -> GroupLagResult:
-    """Where messages wait, since when the oldest of them does, and, of two readings, whether the lag grows and when it
-    will be gone. Asks the group's clients which queues they own and what they subscribe to. What is wrong stands below:
-    queues that nobody consumes or that stand still, members that want different things, messages that retention has
-    taken or will take soon.
+    """Shows where messages wait and since when. From two readings, also shows whether the lag grows and when it will be
+    gone. Asks the group's clients which queues they own and what they subscribe to. Problems are listed below: queues
+    that nobody consumes or that stand still, members with different subscriptions, messages that retention has deleted
+    or will delete soon.
 
     Examples:
       rmqadmin group lag OrderGroup --sample 0

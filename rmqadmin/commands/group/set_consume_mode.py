@@ -38,7 +38,7 @@ def set_consume_mode(
     broker_addr: BrokerAddr = None,
     cluster_name: ClusterName = None,
 ) -> Changes:
-    """Clients whose queues the broker assigns (rebalance by the broker) follow when they next ask it.
+    """Clients whose queues the broker assigns (rebalance by the broker) switch when they next ask it.
 
     Examples:
       rmqadmin setConsumeMode -c DefaultCluster -t OrderTopic -g OrderGroup -m POP -q 8

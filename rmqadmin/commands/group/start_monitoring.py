@@ -110,8 +110,8 @@ def _lines(one: Monitored) -> list[str]:
 
 
 def start_monitoring(call: Call, show_all: ShowAll = False) -> MonitorRound:
-    """One round; --watch 60 makes one a minute, as mqadmin does without end. mqadmin writes to a log file and leaves
-    the terminal empty; --output mqadmin prints what it writes there. Groups without a retry topic are left out.
+    """Runs one round; --watch 60 runs one a minute, as mqadmin does without end. mqadmin writes to a log file and
+    nothing to the terminal; --output mqadmin prints what it writes there. Groups without a retry topic are left out.
 
     Examples:
       rmqadmin startMonitoring

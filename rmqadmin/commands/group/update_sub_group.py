@@ -56,7 +56,7 @@ def update_sub_group(
     ] = None,
     which_broker_when_consume_slowly: Annotated[
         int | None,
-        typer.Option("-w", "--whichBrokerWhenConsumeSlowly", help="Broker id when far behind. New: 1."),
+        typer.Option("-w", "--whichBrokerWhenConsumeSlowly", help="Broker id to consume from when far behind. New: 1."),
     ] = None,
     notify_consumer_ids_changed: Annotated[
         TrueFalse | None,
@@ -67,7 +67,7 @@ def update_sub_group(
     ] = None,
     replace: Replace = False,
 ) -> Changes:
-    """What is not given stays as it is. --replace puts it back to its default, as mqadmin does.
+    """Settings that are not given stay as they are. --replace resets them to their defaults, as mqadmin does.
 
     Examples:
       rmqadmin updateSubGroup -c DefaultCluster -g OrderGroup -r 3

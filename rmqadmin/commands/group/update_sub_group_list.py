@@ -18,7 +18,8 @@ def update_sub_group_list(
     replace: Replace = False,
 ) -> Changes:
     """The file holds a list of objects with groupName and any other field of a group's configuration, by the names that
-    getConsumerConfig --output mqadmin shows, or what exportMetadata wrote. What an object leaves out stays as it is.
+    getConsumerConfig --output mqadmin shows, or what exportMetadata wrote. Fields that an object leaves out stay as
+    they are.
 
     Examples:
       rmqadmin updateSubGroupList -c DefaultCluster -f groups.json --dry-run

@@ -77,7 +77,7 @@ def get_sync_state_set(
     broker_name: OneBrokerName = None,
     cluster_name: EveryBrokerName = None,
 ) -> SyncStates:
-    """Asks the controller that leads. Brokers without a controller are not known to it.
+    """Asks the leading controller. It does not know brokers that run without a controller.
 
     Examples:
       rmqadmin getSyncStateSet -a 127.0.0.1:9878 -b broker-a

@@ -118,7 +118,7 @@ def _text(addr: str, status: HaStatus) -> str:
 
 
 def ha_status(call: Call, broker_addr: BrokerAddr = None, cluster_name: ClusterName = None) -> Replication:
-    """Of a master: every slave that is connected. Of a slave: what it says about itself.
+    """A master shows every connected slave; a slave shows its own state.
 
     Examples:
       rmqadmin haStatus -c DefaultCluster

@@ -17,7 +17,7 @@ def reset_master_flush_offset(
     broker_addr: Annotated[str, typer.Option("-b", "--brokerAddr", metavar="HOST:PORT", help="The slave's address.")],
     offset: Annotated[int, typer.Option("-o", "--offset", min=0, help="Commit log offset.")],
 ) -> Changes:
-    """For a slave that waits for an offset which its master has lost. A master answers with success and ignores it.
+    """Helps a slave that waits for an offset which its master has lost. A master answers with success but ignores it.
 
     Examples:
       rmqadmin resetMasterFlushOffset -b 127.0.0.1:10911 -o 0

@@ -18,8 +18,8 @@ from rmqclient.addresses import parse_addresses
 def doctor(
     call: Call,
     cluster: ClusterOnly = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Name servers and brokers alone.")] = False,
-    show_all: Annotated[bool, typer.Option("--all", help="Also what is as it should be.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Check name servers and brokers only.")] = False,
+    show_all: Annotated[bool, typer.Option("--all", help="Also show what is in order.")] = False,
     ignore: Annotated[
         list[Check] | None,
         typer.Option("--ignore", metavar="CHECK", help="Leave out findings of this check. Repeatable."),
@@ -30,16 +30,15 @@ def doctor(
         typer.Option(
             "--controllers",
             metavar="HOST:PORT[;...]",
-            help="Besides those that brokers name: they know sets of which no broker is registered.",
+            help="Also ask these controllers: they know sets without any registered broker.",
         ),
     ] = None,
 ) -> Diagnosis:
-    """Asks every name server and every broker, at the address that it registered: whether it is reached from here,
-    serves, has the right time and room on its disk; whether name servers and brokers agree; what permissions somebody
-    left behind; what is wrong with each group. Nothing is changed. A server that does not answer is a finding, and
-    costs one --timeout. Where groups lag, their offsets are read twice, so that it is seen whether they move.
-
-    Exit status 1 if there are errors or warnings, 0 if not; notes do not count.
+    """Asks every name server, and every broker at its registered address. Checks whether each can be reached from here,
+    serves, has the right time and disk space; whether name servers and brokers agree; which permissions were left
+    changed; what is wrong with each group. Changes nothing. A server that does not answer is a finding, and costs one
+    --timeout. Offsets of lagging groups are read twice, to see whether they move. Exit status 1 if there are errors or
+    warnings, 0 if not; notes do not count.
 
     Examples:
       rmqadmin doctor --quick

@@ -163,7 +163,7 @@ def get_lite_group_info(
         int, typer.Option("-k", "--topK", min=1, help="How many lite topics of each broker.")
     ] = TOP_COUNT_DEFAULT,
 ) -> LiteOffsets | LiteLags:
-    """Without -l the lite topics where the group is furthest behind; a group that is not behind has none.
+    """Without -l, shows the lite topics where the group is furthest behind; there are none if it is not behind.
 
     Examples:
       rmqadmin getLiteGroupInfo -p SessionTopic -g SessionGroup

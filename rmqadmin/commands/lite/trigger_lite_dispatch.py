@@ -20,13 +20,13 @@ def trigger_lite_dispatch(
     parent_topic: ParentTopic,
     group: Group,
     client_id: Annotated[
-        str | None, typer.Option("-c", "--clientId", metavar="CLIENT", help="To this client only.")
+        str | None, typer.Option("-c", "--clientId", metavar="CLIENT", help="Offer them to this client only.")
     ] = None,
     broker_name: Annotated[
-        str | None, typer.Option("-b", "--brokerName", metavar="BROKER", help="By this broker only.")
+        str | None, typer.Option("-b", "--brokerName", metavar="BROKER", help="Ask this broker only.")
     ] = None,
 ) -> Changes:
-    """For a group that waits although it is behind. Consumes nothing, and moves no offset.
+    """Helps a group that waits although it is behind. Consumes nothing and moves no offset.
 
     Examples:
       rmqadmin triggerLiteDispatch -p SessionTopic -g SessionGroup

@@ -20,8 +20,9 @@ def apply(
     cluster_name: ClusterName = None,
     prune: Prune = None,
 ) -> Applied:
-    """Sections are topics, groups, users and acls, by name, as `rmqadmin export` writes them (docs/changes.md). What
-    an object leaves out stays as it is; so does what the file does not name, without --prune. {absent: true} deletes.
+    """The file has sections topics, groups, users and acls, by name, as `rmqadmin export` writes them
+    (docs/changes.md). Fields that an object leaves out stay as they are; so do objects that the file does not name,
+    without --prune. {absent: true} deletes.
 
     Examples:
       rmqadmin apply -f wanted.yaml -c DefaultCluster --dry-run

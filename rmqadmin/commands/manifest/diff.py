@@ -20,7 +20,7 @@ def diff(
     cluster_name: ClusterName = None,
     prune: Prune = None,
 ) -> Differences:
-    """Exit status 0: brokers have what the file says. 1: they do not. 2 and more: that is not known.
+    """Exit status 0: brokers have what the file says. 1: they do not. 2 or more: unknown.
 
     Examples:
       rmqadmin diff -f wanted.yaml -c DefaultCluster

@@ -65,8 +65,8 @@ class SendTimes(Result, frozen=True):
 
 
 def check_msg_send_rt(call: Call, topic: Topic, amount: ProbeCount = COUNT, size: ProbeSize = SIZE_BYTES) -> SendTimes:
-    """Sends real messages, which the topic's consumers get, to its queues in turn. A topic that does not exist is an
-    error; mqadmin has it created, and so does --output mqadmin.
+    """Sends real messages to the topic's queues in turn; the topic's consumers get them. A topic that does not exist is
+    an error; mqadmin has it created, and so does --output mqadmin.
 
     Examples:
       rmqadmin checkMsgSendRT -t OrderTopic -a 5

@@ -71,7 +71,7 @@ def consume_message(
     queue_id: Annotated[int | None, typer.Option("-i", "--queueId", min=0, help="With -b: this queue only.")] = None,
     offset: Annotated[int | None, typer.Option("-o", "--offset", min=0, help="With -i: from this offset on.")] = None,
     consumer_group: Annotated[
-        str, typer.Option("-g", "--consumerGroup", metavar="GROUP", help="In the name of this group.")
+        str, typer.Option("-g", "--consumerGroup", metavar="GROUP", help="Read in the name of this group.")
     ] = TOOLS_CONSUMER_GROUP,
     begin_timestamp: Annotated[
         str | None, typer.Option("-s", "--beginTimestamp", metavar="TIME", help="Stored at or after; or a range A..B.")
@@ -82,7 +82,7 @@ def consume_message(
     ] = CONSUME_COUNT_DEFAULT,
     sql92: Sql92 = None,
 ) -> ConsumedMessages:
-    """Queue after queue, each from its oldest message on, until there are enough.
+    """Reads queue after queue, each from its oldest message on, until there are enough.
 
     Examples:
       rmqadmin consumeMessage -t OrderTopic -c 10

@@ -52,8 +52,8 @@ def decode_message_id(
     call: Call,
     message_id: Annotated[str, typer.Option("-i", "--messageId", metavar="ID", help="Unique key of a message.")],
 ) -> DecodedId:
-    """Asks no server. The key says no month: it is taken to be younger than one. An offset id, which brokers make, is
-    for `msg get`.
+    """Asks no server. The key holds no month, so it is taken to be less than a month old. An offset id, which brokers
+    make, is for `msg get`.
 
     Examples:
       rmqadmin DecodeMessageId -i 7F000001000018B4AAC20000000A0000

@@ -38,8 +38,8 @@ def dump_compaction_log(
         str | None, typer.Option("-f", "--file", metavar="FILE", help="A file of store/compaction/compactionLog.")
     ] = None,
 ) -> LoggedMessages:
-    """Asks no server. The file is only read; mqadmin maps it for writing. Any file of whole records will do, one of a
-    commit log too.
+    """Asks no server. Only reads the file; mqadmin maps it for writing. Any file of whole records will do, such as one
+    of a commit log.
 
     Examples:
       rmqadmin dumpCompactionLog -f compaction.log

@@ -32,7 +32,7 @@ def print_msg(
     ] = None,
     sql92: Sql92 = None,
 ) -> ReadMessages:
-    """Queue after queue, or in order of time with --tail and --follow. Nothing is consumed: no offset moves.
+    """Reads queue after queue, or in order of time with --tail and --follow. Nothing is consumed: no offset moves.
 
     Examples:
       rmqadmin printMsg -t OrderTopic

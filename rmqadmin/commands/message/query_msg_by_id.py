@@ -70,15 +70,15 @@ def query_msg_by_id(
     consumer_group: PushGroup = None,
     client_id: PushClient = None,
     send_message: Annotated[
-        TrueFalse | None, typer.Option("-s", "--sendMessage", case_sensitive=False, help="Send it once more.")
+        TrueFalse | None, typer.Option("-s", "--sendMessage", case_sensitive=False, help="Send it again.")
     ] = None,
     unit_name: Annotated[
-        str | None, typer.Option("-u", "--unitName", help="Taken from mqadmin, without effect.")
+        str | None, typer.Option("-u", "--unitName", help="Accepted as in mqadmin; has no effect.")
     ] = None,
     body_format: BodyFormat = None,
     cluster: LmqParent = None,
 ) -> Messages | Resent | Pushed:
-    """Either id will do: the producer's unique key or the broker's offset id.
+    """Takes either id: the producer's unique key or the broker's offset id.
 
     Examples:
       rmqadmin queryMsgById -t OrderTopic -i 7F00000100002A9F00000000000007DA

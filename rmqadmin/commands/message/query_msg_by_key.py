@@ -82,7 +82,7 @@ def query_msg_by_key(
         str | None, typer.Option("-e", "--endTimestamp", metavar="TIME", help="Stored at or before.")
     ] = None,
     max_num: Annotated[
-        int, typer.Option("-m", "--maxNum", min=1, help="Most messages a broker may answer with.")
+        int, typer.Option("-m", "--maxNum", min=1, help="Most messages a broker may return.")
     ] = KEY_COUNT_DEFAULT,
     cluster: IndexCluster = None,
     key_type: Annotated[
@@ -93,7 +93,7 @@ def query_msg_by_key(
     ] = None,
     sql92: Sql92 = None,
 ) -> KeyMatches:
-    """The index knows every key of a message; producers set them.
+    """Producers set keys; the index has every key of a message.
 
     Examples:
       rmqadmin queryMsgByKey -t OrderTopic -k ORDER-1

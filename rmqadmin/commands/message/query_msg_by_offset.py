@@ -28,7 +28,7 @@ def query_msg_by_offset(
         str | None, typer.Option("-r", "--routeTopic", metavar="TOPIC", help="Look up this topic's route (LMQ parent).")
     ] = None,
 ) -> Messages:
-    """Shows where the queue begins and ends if there is no message; mqadmin is silent.
+    """If there is no message, shows where the queue begins and ends; mqadmin shows nothing.
 
     Examples:
       rmqadmin queryMsgByOffset -t OrderTopic -b broker-a -i 0 -o 0

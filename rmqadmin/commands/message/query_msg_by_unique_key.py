@@ -34,7 +34,7 @@ def query_msg_by_unique_key(
     consumer_group: PushGroup = None,
     client_id: PushClient = None,
     show_all: Annotated[
-        bool, typer.Option("-a", "--showAll", help=f"All of them, up to {lookup.UNIQUE_KEY_COUNT} a broker.")
+        bool, typer.Option("-a", "--showAll", help=f"Show all of them, up to {lookup.UNIQUE_KEY_COUNT} a broker.")
     ] = False,
     cluster: IndexCluster = None,
     start_time: Annotated[
@@ -44,7 +44,7 @@ def query_msg_by_unique_key(
         str | None, typer.Option("-e", "--endTime", metavar="TIME", help="Stored at or before.")
     ] = None,
 ) -> UniqueMessages | Pushed:
-    """The oldest message of the key, or, with -a, all.
+    """Shows the oldest message with the key, or all of them with -a.
 
     Examples:
       rmqadmin queryMsgByUniqueKey -t OrderTopic -i 7F000001041D4E0E2F2A69B4378A0009

@@ -81,16 +81,16 @@ def query_msg_trace_by_id(
     call: Call,
     msg_id: Annotated[str, typer.Option("-i", "--msgId", metavar="ID", help="Unique key of the message.")],
     trace_topic: Annotated[
-        str, typer.Option("-t", "--traceTopic", metavar="TOPIC", help="Where clients write their traces.")
+        str, typer.Option("-t", "--traceTopic", metavar="TOPIC", help="Topic of the clients' traces.")
     ] = TRACE_TOPIC,
     begin_timestamp: Begin = None,
     end_timestamp: EndBefore = None,
     max_num: Annotated[
-        int, typer.Option("-c", "--maxNum", min=1, help="Trace messages read of each broker.")
+        int, typer.Option("-c", "--maxNum", min=1, help="Trace messages to read from each broker.")
     ] = TRACE_COUNT,
 ) -> MessageTrace:
-    """Clients trace only if they are told to. mqadmin shows what was sent and consumed; here a delivery without an
-    outcome, the end of a transaction and a recall have rows as well.
+    """Clients trace only if configured to. mqadmin shows what was sent and consumed; here deliveries without an
+    outcome, ends of transactions and recalls have rows too.
 
     Examples:
       rmqadmin queryMsgTraceById -i 7F000001041D4E0E2F2A69B4378A0009
@@ -102,7 +102,7 @@ def query_msg_trace_by_id(
     if route is None:
         raise NotFoundError(
             f"there is no topic {topic}, into which clients could write traces",
-            hint="traceTopicEnable=true has a broker make it at its start; -t names another one.",
+            hint="With traceTopicEnable=true, a broker creates it at its start; -t names another topic.",
         )
     found = find_traces(
         call.admin,
@@ -116,6 +116,6 @@ def query_msg_trace_by_id(
     if not found:
         raise NotFoundError(
             f"nobody traced the message {message_id}",
-            hint="Clients trace only if they are told to, and the id has to be the unique key, not the offset id.",
+            hint="Clients trace only if configured to, and the id must be the unique key, not the offset id.",
         )
     return MessageTrace(found)

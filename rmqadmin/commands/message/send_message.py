@@ -58,7 +58,8 @@ def send_message(
         TrueFalse | None, typer.Option("-m", "--msgTraceEnable", case_sensitive=False, help="Also send its trace.")
     ] = None,
 ) -> Sent:
-    """Without -b and -i, to any queue of the topic. -b alone means any queue of that broker; mqadmin ignores it.
+    """Without -b and -i, the message goes to any queue of the topic. -b alone means any queue of that broker; mqadmin
+    ignores it.
 
     Examples:
       rmqadmin sendMessage -t OrderTopic -p 'order 1' -k ORDER-1 -c paid

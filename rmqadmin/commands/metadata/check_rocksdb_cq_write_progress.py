@@ -77,7 +77,7 @@ def check_rocksdb_cq_write_progress(
         str, typer.Option("-cf", "--checkFrom", metavar="TIME", help="Messages stored at or after this time.")
     ] = _MONTH,
 ) -> QueueChecks:
-    """The result is in the brokers' logs. mqadmin asks the brokers of all clusters.
+    """The brokers write the result to their logs. mqadmin asks the brokers of all clusters.
 
     Examples:
       rmqadmin checkRocksdbCqWriteProgress -c DefaultCluster

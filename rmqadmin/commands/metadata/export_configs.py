@@ -54,8 +54,8 @@ class ExportedConfigs(Result, frozen=True):
 
 
 def export_configs(call: Call, cluster_name: ExportedCluster, file_path: ExportFolder = None) -> ExportedConfigs:
-    """With -f the same goes to DIR/configs.json, in mqadmin's form. --output mqadmin writes that file in any case, as
-    mqadmin does.
+    """With -f, also writes DIR/configs.json in mqadmin's form. --output mqadmin always writes that file, as mqadmin
+    does.
 
     Examples:
       rmqadmin exportConfigs -c DefaultCluster

@@ -74,9 +74,9 @@ def export_metadata(
         bool, typer.Option("-s", "--specialTopic", help="Also retry topics and dead-letter queues.")
     ] = False,
 ) -> Metadata:
-    """With -f it also goes to DIR/topic.json, subscriptionGroup.json or metadata.json, which updateTopicList and
-    updateSubGroupList read. If several masters have a name, the file says the largest number of queues; mqadmin adds
-    them up, and --output mqadmin does too. What belongs to the system is left out.
+    """With -f, also writes DIR/topic.json, subscriptionGroup.json or metadata.json, which updateTopicList and
+    updateSubGroupList read. If several masters have the same topic or group, the file has the largest number of queues;
+    mqadmin adds them up, and so does --output mqadmin. System topics and groups are left out.
 
     Examples:
       rmqadmin exportMetadata -c DefaultCluster -f export

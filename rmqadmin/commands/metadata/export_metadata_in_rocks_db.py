@@ -22,7 +22,7 @@ def export_metadata_in_rocks_db(
         TrueFalse, typer.Option("-j", "--jsonEnable", case_sensitive=False, help="With --output mqadmin: as JSON.")
     ] = TrueFalse.FALSE,
 ) -> TableEntries:
-    """Asks no server; the broker has to be stopped, or the folder a copy. Needs the extra rocksdb.
+    """Asks no server. The broker must be stopped, or the folder must be a copy. Needs the extra rocksdb.
 
     Examples:
       rmqadmin exportMetadataInRocksDB -p /data/store/config -t topics

@@ -88,8 +88,8 @@ class Metrics(Result, frozen=True):
 
 
 def export_metrics(call: Call, cluster_name: ExportedCluster, file_path: ExportFolder = None) -> Metrics:
-    """With -f the same goes to DIR/metrics.json, in mqadmin's form. --output mqadmin writes that file in any case, as
-    mqadmin does.
+    """With -f, also writes DIR/metrics.json in mqadmin's form. --output mqadmin always writes that file, as mqadmin
+    does.
 
     Examples:
       rmqadmin exportMetrics -c DefaultCluster --output wide

@@ -20,11 +20,12 @@ def export_pop_record(
     broker_addr: BrokerAddr = None,
     cluster_name: EveryReplicaToo = None,
     is_planned: Annotated[
-        TrueFalse, typer.Option("-d", "--dryRun", case_sensitive=False, help="Ask no broker to do it.")
+        TrueFalse,
+        typer.Option("-d", "--dryRun", case_sensitive=False, help="Only show what would be asked of the brokers."),
     ] = TrueFalse.FALSE,
 ) -> Changes:
-    """Before a broker goes back to a release that keeps these records in files. mqadmin's -d is inverted: with -d true
-    it exports.
+    """Needed before a broker goes back to a release that keeps these records in files. mqadmin's -d is inverted: with
+    -d true it exports.
 
     Examples:
       rmqadmin exportPopRecord -b 127.0.0.1:10911

@@ -39,11 +39,12 @@ def rocks_dbconfig_to_json(
         str | None, typer.Option("-e", "--exportFile", metavar="FILE", help="With -p: write them to this file.")
     ] = None,
     json_enable: Annotated[
-        TrueFalse, typer.Option("-j", "--jsonEnable", case_sensitive=False, help="With -p, --output mqadmin: JSON.")
+        TrueFalse,
+        typer.Option("-j", "--jsonEnable", case_sensitive=False, help="With -p and --output mqadmin: as JSON."),
     ] = TrueFalse.TRUE,
 ) -> Changes | TableEntries:
-    """With -b or -c each broker writes JSON files next to its tables, on its own disk (brokers from 5.3.2 on). With -p
-    one table is read here, of a broker that is stopped, or from a copy; that needs the extra rocksdb.
+    """With -b or -c, each broker writes JSON files next to its tables, on its own disk (brokers from 5.3.2 on). With
+    -p, this command reads one table of a stopped broker or of a copy; that needs the extra rocksdb.
 
     Examples:
       rmqadmin rocksDBConfigToJson -c DefaultCluster -t topics

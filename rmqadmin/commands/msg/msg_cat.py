@@ -65,7 +65,7 @@ def msg_cat(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Topic name.")],
     written: Annotated[
         str | None,
-        typer.Option("-f", "--format", metavar="FORMAT", help=r"What is written of each: '%T{iso} %k %s\n'."),
+        typer.Option("-f", "--format", metavar="FORMAT", help=r"Format of each message: '%T{iso} %k %s\n'."),
     ] = None,
     limit: StopAfter = None,
     tail: Tail = None,

@@ -64,13 +64,14 @@ def msg_export(
         str, typer.Argument(metavar="[FILE|-]", help="Default: -, standard output. Its name says the format.")
     ] = STANDARD_INPUT,
     format: Annotated[
-        FileFormat | None, typer.Option("--format", case_sensitive=False, help="By the name of FILE, else jsonl.")
+        FileFormat | None,
+        typer.Option("--format", case_sensitive=False, help="Default: by the name of FILE, else jsonl."),
     ] = None,
     limit: StopAfter = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace FILE if it is there.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace FILE if it exists.")] = False,
 ) -> ExportedMessages:
-    """Bodies, properties, keys, tags, flags and born times are kept to the byte: `msg import` makes the same messages
-    of them. FILE gets its name when it is complete. Parquet needs pip install 'rmqadmin[spark]'.
+    """Keeps bodies, properties, keys, tags, flags and born times to the byte: `msg import` makes the same messages from
+    them. FILE gets its name when it is complete. Parquet needs pip install 'rmqadmin[spark]'.
 
     Examples:
       rmqadmin msg export OrderTopic orders.jsonl --from -1d --overwrite

@@ -66,12 +66,12 @@ def msg_get(
     topic: Annotated[
         str | None,
         typer.Option(
-            "-t", "--topic", metavar="TOPIC", help="Look for keys here alone. Else in all topics but system's."
+            "-t", "--topic", metavar="TOPIC", help="Look for keys in this topic only. Default: all but system topics."
         ),
     ] = None,
     body_only: Annotated[bool, typer.Option("--body-only", help="Write the body of one message as it is.")] = False,
     limit: Annotated[
-        int, typer.Option("--limit", metavar="N", min=1, help="Most messages a broker may answer with, of a key.")
+        int, typer.Option("--limit", metavar="N", min=1, help="Most messages a broker may return for a key.")
     ] = KEY_COUNT_DEFAULT,
 ) -> FoundMessages:
     """An ID is an offset id, a unique key, a key, a recall handle, TOPIC@[BROKER:]QUEUE:OFFSET with a queue offset, or

@@ -71,20 +71,24 @@ def msg_import(
     call: Call,
     file: Annotated[str, typer.Argument(metavar="FILE|-", help="What `msg export` wrote; - is standard input.")],
     to: Annotated[
-        str | None, typer.Option("--to", metavar="TOPIC", help="Into this topic. Default: where each came from.")
+        str | None, typer.Option("--to", metavar="TOPIC", help="Send to this topic. Default: where each came from.")
     ] = None,
     format: Annotated[
-        FileFormat | None, typer.Option("--format", case_sensitive=False, help="By what FILE begins with.")
+        FileFormat | None, typer.Option("--format", case_sensitive=False, help="Default: by the beginning of FILE.")
     ] = None,
     rate: Rate = None,
     skip_refused: Annotated[
-        bool, typer.Option("--skip-refused", help="Send the others if some can be sent by nobody.")
+        bool, typer.Option("--skip-refused", help="Leave out messages that no broker would take.")
     ] = False,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on where an import of the same stopped.")] = False,
-    restart: Annotated[bool, typer.Option("--restart", help="Begin again: what was sent is sent twice.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue where an import of the same file stopped.")
+    ] = False,
+    restart: Annotated[
+        bool, typer.Option("--restart", help="Start over: messages already sent are sent twice.")
+    ] = False,
 ) -> ImportedMessages:
-    """The whole file is read before the first message is sent. A copy has the body, properties, key, tag, unique key,
-    flag and born time of its message; the messages of a queue go to one queue, in their order.
+    """The whole file is read before the first message is sent. A copy keeps the body, properties, key, tag, unique key,
+    flag and born time of its message. Messages of one queue go to one queue, in their order.
 
     Examples:
       rmqadmin msg import orders.jsonl --dry-run
@@ -136,7 +140,7 @@ def _import(
         if importer.has_sent or isinstance(error, (ConnectError, RequestTimeoutError, KeyboardInterrupt)):
             to_go_on = f"rmqadmin msg import {name}{f' --to {to}' if to else ''} --resume"
             call.notice(
-                f"{progress.done_count:,} of {counted(checked.count, 'message')} are done; to go on: {to_go_on}"
+                f"{progress.done_count:,} of {counted(checked.count, 'message')} are done; to continue: {to_go_on}"
             )
         else:
             forget(path)  # certainly nothing was sent

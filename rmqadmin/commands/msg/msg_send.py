@@ -47,7 +47,7 @@ def msg_send(
     by_line: Annotated[bool, typer.Option("--lines", help="Every line is a message.")] = False,
     by_nul: Annotated[bool, typer.Option("--nul", help="A NUL byte ends each message.")] = False,
     by_size: Annotated[
-        bool, typer.Option("--sized", help="Each message stands behind its size: four bytes, big-endian.")
+        bool, typer.Option("--sized", help="Each message follows its size: four bytes, big-endian.")
     ] = False,
     as_json_lines: Annotated[
         bool, typer.Option("--jsonl", help="Every line is a message as `printMsg -o jsonl` writes it.")
@@ -55,12 +55,12 @@ def msg_send(
     key: MessageKeys = None,
     tags: MessageTag = None,
     properties: Annotated[
-        Texts, typer.Option("--property", metavar="K=V", help="A property of each message. Repeat.")
+        Texts, typer.Option("--property", metavar="K=V", help="A property of each message. Repeatable.")
     ] = None,
 ) -> SentMessages:
-    """A BODY is sent as it is, @FILE is the body that a file holds, - is standard input. Goes to the queues in turn and
-    stops at the first message that is not stored. What `printMsg -o jsonl` writes, --jsonl reads,
-    and --sized what `msg cat -f '%R%s'` writes.
+    """A BODY is sent as it is, @FILE sends what the file holds, - reads standard input. Messages go to the queues in
+    turn; sending stops at the first message that is not stored. --jsonl reads what `printMsg -o jsonl` writes, --sized
+    what `msg cat -f '%R%s'` writes.
 
     Examples:
       rmqadmin msg send OrderTopic 'order 1' 'order 2' -k ORDER-1 -c paid

@@ -11,7 +11,7 @@ from rmqproto.wording import counted
 
 
 def delete_kv_config(call: Call, namespace: Namespace, key: Key) -> Changes:
-    """On every name server of -n. As in mqadmin, a missing key is not an error.
+    """Changes every name server of -n. As in mqadmin, a missing key is not an error.
 
     Examples:
       rmqadmin deleteKvConfig -s MY_NAMESPACE -k colour

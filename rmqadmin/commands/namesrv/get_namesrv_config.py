@@ -7,7 +7,7 @@ from rmqadmin.core.servers.server_configs import Configs, read_configs
 
 
 def get_namesrv_config(call: Call) -> Configs:
-    """Of every name server of -n.
+    """Shows every name server of -n.
 
     Examples:
       rmqadmin getNamesrvConfig

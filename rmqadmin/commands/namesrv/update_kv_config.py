@@ -19,7 +19,7 @@ def update_kv_config(
     key: Key,
     value: Annotated[str, typer.Option("-v", "--value", metavar="TEXT", help="The value.")],
 ) -> Changes:
-    """Tells every name server of -n. updateOrderConf writes the namespace ORDER_TOPIC_CONFIG.
+    """Changes every name server of -n. updateOrderConf writes the namespace ORDER_TOPIC_CONFIG.
 
     Examples:
       rmqadmin updateKvConfig -s MY_NAMESPACE -k colour -v green

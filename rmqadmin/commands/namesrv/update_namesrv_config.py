@@ -10,8 +10,8 @@ from rmqadmin.shared.changing import change
 
 
 def update_namesrv_config(call: Call, key: Property, value: PropertyValue) -> Changes:
-    """Of every name server of -n. A property that a name server does not know is an error; mqadmin calls that a
-    success, and --output mqadmin does too.
+    """Changes every name server of -n. An unknown property is an error; mqadmin calls that a success, and so does
+    --output mqadmin.
 
     Examples:
       rmqadmin updateNamesrvConfig -k orderMessageEnable -v true

@@ -8,7 +8,8 @@ from rmqadmin.options.command_options import BrokerName
 
 
 def wipe_write_perm(call: Call, broker_name: BrokerName) -> WritePerms:
-    """Producers turn to other brokers when they next ask for their routes, which they do every 30 s. Consumers read on.
+    """Producers switch to other brokers when they next ask for their routes, which they do every 30 s. Consumers keep
+    reading.
 
     Examples:
       rmqadmin wipeWritePerm -b broker-a --dry-run

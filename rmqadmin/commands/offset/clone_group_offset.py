@@ -39,10 +39,10 @@ def clone_group_offset(
     ],
     dest_group: Annotated[str, typer.Option("-d", "--destGroup", metavar="GROUP", help="The group that is moved.")],
     topic: Topic,
-    offline: Annotated[str | None, typer.Option("-o", "--offline", help="Without effect, as in mqadmin.")] = None,
+    offline: Annotated[str | None, typer.Option("-o", "--offline", help="Has no effect, as in mqadmin.")] = None,
 ) -> Cloned:
-    """Moves the group in this topic only. Queues in which the other group has no offset stay as they are. If the
-    message of an offset is gone, the group goes to the beginning of the queue.
+    """Moves the group in this topic only. Queues where the other group has no offset stay as they are. If the message
+    at an offset is gone, the group goes to the beginning of the queue.
 
     Examples:
       rmqadmin cloneGroupOffset -s OrderGroup -d OtherGroup -t OrderTopic --dry-run

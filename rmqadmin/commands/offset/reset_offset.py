@@ -20,13 +20,13 @@ def reset_offset(
     topic: Annotated[str | None, typer.Option("-t", "--topic", metavar="TOPIC", help="Topic name.")] = None,
     to: Annotated[
         str | None,
-        typer.Option("--to", metavar="begin|end|OFFSET|TIME", help="Where to. TIME: now, -10m, @epoch, ISO 8601."),
+        typer.Option("--to", metavar="begin|end|OFFSET|TIME", help="New position. TIME: now, -10m, @epoch, ISO 8601."),
     ] = None,
     undo_file: Annotated[
         Path | None, typer.Option("--undo", metavar="FILE", help="Undo the reset that wrote this file.")
     ] = None,
 ) -> Resets:
-    """The group may be online or offline. An OFFSET outside of a queue's limits becomes the nearest limit.
+    """The group may be online or offline. An OFFSET outside a queue's limits becomes the nearest limit.
 
     Examples:
       rmqadmin resetOffset -g OrderGroup -t OrderTopic --to -10m --dry-run

@@ -51,8 +51,8 @@ def reset_offset_by_time_old(
     ] = TrueFalse.TRUE,
     cluster: LmqParent = None,
 ) -> WrittenOffsets:
-    """For a group of which nobody is online: members that are write their own offsets over these, until they are
-    restarted. resetOffsetByTime moves both. A negative timestamp means the end of every queue.
+    """Only for a group with no member online: online members overwrite the new offsets with their own until they are
+    restarted. resetOffsetByTime also moves online groups. A negative timestamp means the end of every queue.
 
     Examples:
       rmqadmin resetOffsetByTimeOld -g OrderGroup -t OrderTopic -s now --dry-run

@@ -40,9 +40,8 @@ def spark_replay(
     guards: GuardOptions,
     spark: SparkOptions,
 ) -> Replayed:
-    """Shows what would be sent, and sends it with --execute: each message once, whatever dies on the way.
-
-    Needs pip install 'rmqadmin[spark]'.
+    """Shows what would be sent; with --execute, sends each message once, whatever crashes on the way. Needs pip install
+    'rmqadmin[spark]'.
 
     Examples:
       rmqadmin spark-replay -n 127.0.0.1:9876 --dlq billing --to same

@@ -12,7 +12,7 @@ from rmqadmin.shared.taking_back import take_back
 
 
 def server_reset(call: Call, broker_addr: BrokerAddr = None, cluster_name: ClusterName = None) -> Changes:
-    """Topics, groups, offsets and messages are gone; what `rmqserver --seed` says is there again. Snapshots, rules of
+    """Deletes topics, groups, offsets and messages, then loads again what `rmqserver --seed` says. Snapshots, rules of
     `fault set` and settings stay. Asks for the broker's name; in a script, --yes is needed.
 
     Examples:

@@ -16,16 +16,16 @@ def shell(
     call: Call,
     lines: Annotated[
         list[str] | None,
-        typer.Option("-c", "--command", metavar="LINE", help="Run this line, and end. Can be repeated."),
+        typer.Option("-c", "--command", metavar="LINE", help="Run this line and end. Repeatable."),
     ] = None,
     keep_going: Annotated[
-        bool, typer.Option("--keep-going", help="Without a prompt: on with the next line after one that fails.")
+        bool, typer.Option("--keep-going", help="Without a prompt: go on after a line that fails.")
     ] = False,
 ) -> int:
-    """Every command without its start-up, over connections that stay. TAB completes names of the live cluster. What is
-    given here of servers holds for all lines; `context use` in a line for those behind it. `!` runs a program,
-    `|` gives it a command's output. Ctrl-C ends a command, Ctrl-D the shell. Lines on standard input, and those of -c,
-    are run up to the first that fails, whose status is the shell's.
+    """Commands run in one process, over connections that stay open. TAB completes names of the live cluster. Server
+    options given here hold for all lines; `context use` in a line holds for the lines after it. `!` runs a program,
+    `|` pipes a command's output to one. Ctrl-C ends a command, Ctrl-D the shell. Lines from standard input or -c run
+    until one fails; its status is then the shell's.
 
     Examples:
       rmqadmin shell

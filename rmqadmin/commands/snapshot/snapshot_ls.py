@@ -28,7 +28,7 @@ class Snapshots(Result, frozen=True):
 
 
 def snapshot_ls(call: Call, broker_addr: BrokerAddr = None, cluster_name: ClusterName = None) -> Snapshots:
-    """A snapshot lasts as long as the store. Without -b and -c, those of the only broker that there is.
+    """A snapshot lasts as long as the store. Without -b and -c, shows those of the only broker.
 
     Examples:
       rmqadmin snapshot ls

@@ -15,8 +15,8 @@ from rmqproto.errors import NotFoundError
 def snapshot_restore(
     call: Call, name: SnapshotName, broker_addr: BrokerAddr = None, cluster_name: ClusterName = None
 ) -> Changes:
-    """What was made or sent since is gone. The snapshot stays. For some tens of milliseconds the broker is away, and
-    clients come back as after a restart. Asks for the broker's name; in a script, --yes is needed.
+    """Everything made or sent since the snapshot is lost. The snapshot stays. The broker is away for some tens of
+    milliseconds, and clients come back as after a restart. Asks for the broker's name; in a script, --yes is needed.
 
     Examples:
       rmqadmin snapshot restore a-day --dry-run

@@ -14,8 +14,8 @@ from rmqadmin.shared.taking_back import SnapshotName
 def snapshot_save(
     call: Call, name: SnapshotName, broker_addr: BrokerAddr = None, cluster_name: ClusterName = None
 ) -> Changes:
-    """Topics, groups, offsets and messages, delayed and timed ones, too; in place of an older snapshot of that name.
-    For some tens of milliseconds the broker is away, and clients come back as after a restart.
+    """Keeps topics, groups, offsets and messages, delayed and timed ones included, and replaces an older snapshot of
+    that name. The broker is away for some tens of milliseconds, and clients come back as after a restart.
 
     Examples:
       rmqadmin snapshot save a-day

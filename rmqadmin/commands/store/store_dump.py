@@ -49,17 +49,23 @@ def store_dump(
     directory: StoreDir,
     part: Annotated[StorePart, typer.Argument(metavar="PART", help=f"One of {', '.join(StorePart)}.")],
     begin: Annotated[int | None, typer.Option("--from", metavar="OFFSET", min=0, help="From this offset on.")] = None,
-    end: Annotated[int | None, typer.Option("--to", metavar="OFFSET", min=0, help="Up to below this offset.")] = None,
+    end: Annotated[
+        int | None, typer.Option("--to", metavar="OFFSET", min=0, help="Up to this offset, not included.")
+    ] = None,
     limit: Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="Stop after N rows.")] = None,
-    topic: Annotated[str | None, typer.Option("--topic", metavar="TOPIC", help="Of log and queue: this topic.")] = None,
-    queue_id: Annotated[int | None, typer.Option("--queue", metavar="ID", min=0, help="And this queue.")] = None,
-    table: Annotated[str | None, typer.Option("--table", metavar="FILE", help="Of tables: this file.")] = None,
+    topic: Annotated[
+        str | None, typer.Option("--topic", metavar="TOPIC", help="With log and queue: this topic only.")
+    ] = None,
+    queue_id: Annotated[
+        int | None, typer.Option("--queue", metavar="ID", min=0, help="With log and queue: this queue only.")
+    ] = None,
+    table: Annotated[str | None, typer.Option("--table", metavar="FILE", help="With tables: this file only.")] = None,
 ) -> DumpedLog | DumpedQueues | DumpedIndex | DumpedTimers | DumpedWheel | DumpedCheckpoints | DumpedTables:
     """PART is log (records of the commit log), queue (units of consume queues), index (its entries), timers (units of
-    the timer log), wheel (slots of the timer wheel), checkpoint (fields of both), or tables (entries below config/).
-
-    --from and --to are offsets of that part: log offsets of log and index, queue offsets of queue, timer log positions
-    of timers, ms since the epoch of wheel. What is damaged is in its place, with what is wrong with it. Only reads.
+    the timer log), wheel (slots of the timer wheel), checkpoint (fields of both checkpoints), or tables (entries below
+    config/). --from and --to are offsets of that part: log offsets of log and index, queue offsets of queue, timer log
+    positions of timers, ms since the epoch of wheel. Damaged entries are shown in their places, with what is wrong with
+    them. Only reads.
 
     Examples:
       rmqadmin store dump /data/store log --limit 20

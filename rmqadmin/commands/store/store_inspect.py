@@ -25,8 +25,9 @@ def store_inspect(
     files: Annotated[bool, typer.Option("--files", help="A row for each file.")] = False,
     show_all: ShowAll = False,
 ) -> InspectedTopics | InspectedQueues | InspectedGroups | InspectedFiles:
-    """Who wrote it and how it was left, where its log begins and ends, topics and queues with their offsets and times,
-    index, tables, what waits for its time, and what it takes on the disk. Only reads; a broker may run on it.
+    """Shows who wrote the store and how it was left, where its log begins and ends, topics and queues with their
+    offsets and times, index, tables, messages that wait for their time, and disk use. Only reads; a broker may run on
+    it.
 
     Examples:
       rmqadmin store inspect /data/store

@@ -17,11 +17,10 @@ from rmqproto.errors import UsageError
 def store_recover(
     call: Call,
     directory: StoreDir,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Needed: nothing else is done here.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Required; this command changes nothing.")] = False,
 ) -> StartPlan:
-    """Runs the server's own recovery on a disk that keeps all changes to itself: the store is only read.
-
-    A broker recovers its store when it starts; this shows what that would do, and what would be lost by it.
+    """A broker recovers its store when it starts; this shows what that would change, and what would be lost. Runs the
+    server's own recovery and keeps its changes in a temporary file: the store is only read.
 
     Examples:
       rmqadmin store recover /data/store --dry-run

@@ -16,14 +16,11 @@ from rmqadmin.options.store_options import StoreDir
 def store_verify(
     call: Call,
     directory: StoreDir,
-    all_findings: Annotated[
-        bool, typer.Option("--all", help="Notes, too: what is worth knowing and not wrong.")
-    ] = False,
+    all_findings: Annotated[bool, typer.Option("--all", help="Also show notes: worth knowing, but not wrong.")] = False,
 ) -> VerifiedStore:
-    """Reads the commit log once, and compares with it all that follows from it: consume queues, index, timers, tables.
-
-    Says of each finding where it is, what is lost, and what a start of rmqserver and of Apache's broker would do about
-    it. Nothing is written and nothing is locked. Ends with status 7 if there are errors or warnings.
+    """Reads the commit log once, and checks everything derived from it: consume queues, index, timers, tables. Each
+    finding says where it is, what is lost, and what a start of rmqserver and of Apache's broker would do about it.
+    Writes nothing and locks nothing. Ends with status 7 if there are errors or warnings.
 
     Examples:
       rmqadmin store verify /data/store

@@ -70,8 +70,8 @@ def allocate_mq(
         str, typer.Option("-i", "--ipList", metavar="ID,ID", help="Client ids (IP addresses), separated by commas.")
     ],
 ) -> AllocatedQueues:
-    """Shares out by the strategy AVG, the clients' default: queues and clients are sorted first. mqadmin shares out
-    unsorted queues, which no group does, and so does --output mqadmin.
+    """Uses the strategy AVG, the clients' default, which sorts queues and clients first. mqadmin assigns unsorted
+    queues, which no group does; --output mqadmin does the same.
 
     Examples:
       rmqadmin allocateMQ -t OrderTopic -i 10.0.0.1,10.0.0.2,10.0.0.3

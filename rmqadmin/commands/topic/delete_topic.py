@@ -19,11 +19,11 @@ def delete_topic(
     call: Call,
     topic: Topic,
     cluster_name: Annotated[
-        str, OF_CONTEXT, typer.Option("-c", "--clusterName", metavar="CLUSTER", help="Of this cluster.")
+        str, OF_CONTEXT, typer.Option("-c", "--clusterName", metavar="CLUSTER", help="Delete it from this cluster.")
     ],
     if_exists: Annotated[bool, typer.Option("--if-exists", help="Do not fail if the topic does not exist.")] = False,
 ) -> Changes:
-    """Its messages, and the groups' offsets in it, are deleted too. If producers still send to it, brokers that create
+    """Also deletes its messages and the groups' offsets in it. If producers still send to it, brokers that create
     topics by themselves create it again.
 
     Examples:

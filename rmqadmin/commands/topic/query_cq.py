@@ -101,10 +101,11 @@ def query_cq(
         str | None, typer.Option("-b", "--broker", metavar="HOST:PORT", help="Default: the topic's first broker.")
     ] = None,
     consumer: Annotated[
-        str | None, typer.Option("-g", "--consumer", metavar="GROUP", help="What this group's filter makes of them.")
+        str | None,
+        typer.Option("-g", "--consumer", metavar="GROUP", help="Say whether this group's filter takes each message."),
     ] = None,
 ) -> Units:
-    """Shows where the messages of a queue lie in the commit log. An offset outside of the queue is an error.
+    """Each unit says where a message lies in the commit log. An offset outside the queue is an error.
 
     Examples:
       rmqadmin queryCq -t OrderTopic -q 0 -i 0

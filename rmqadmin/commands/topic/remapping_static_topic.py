@@ -13,9 +13,9 @@ from rmqproto.errors import NotFoundError
 
 
 def remapping_static_topic(call: Call, topic: Topic, options: MappingOptions) -> Changes:
-    """Spreads the queues evenly over the brokers that are named, and moves as few as possible. Messages stay where
-    they are; logical offsets go on behind them. Files keep the mapping before and after. If a broker fails on the way,
-    -mf with the file after and -fr true finishes it.
+    """Spreads the queues evenly over the named brokers, and moves as few as possible. Messages stay where they are;
+    logical offsets continue after them. Files keep the old and the new mapping. If a broker fails midway, -mf with the
+    new file and -fr true finishes the move.
 
     Examples:
       rmqadmin remappingStaticTopic -t LogicalTopic -b broker-a --dry-run

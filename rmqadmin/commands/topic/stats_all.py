@@ -71,8 +71,8 @@ def stats_all(
     topic: TopicOnly = None,
     show_all: ShowAll = False,
 ) -> AllStats:
-    """Retry topics and dead-letter queues are left out, on a terminal system topics as well. mqadmin leaves a topic out
-    if a broker fails; here its row says why.
+    """Leaves out retry topics and dead-letter queues, and on a terminal system topics too. If a broker fails, the
+    topic's row says why; mqadmin leaves the topic out.
 
     Examples:
       rmqadmin statsAll

@@ -29,7 +29,7 @@ class TopicClusters(Result, frozen=True):
 
 
 def topic_cluster_list(call: Call, topic: Topic) -> TopicClusters:
-    """The clusters of all brokers of the topic; mqadmin looks at the first broker only.
+    """Looks at all brokers of the topic; mqadmin looks at the first one only.
 
     Examples:
       rmqadmin topicClusterList -t OrderTopic

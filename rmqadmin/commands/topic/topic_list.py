@@ -64,8 +64,8 @@ def topic_list(
     ] = False,
     show_all: ShowAll = False,
 ) -> Topics | TopicGroups:
-    """Retry (%RETRY%), dead-letter (%DLQ%) and system topics are among them; -c leaves the first two out. A
-    terminal shows retry and system topics with --all only.
+    """Includes retry (%RETRY%), dead-letter (%DLQ%) and system topics; -c leaves out the first two. A terminal shows
+    retry and system topics only with --all.
 
     Examples:
       rmqadmin topicList

@@ -53,7 +53,7 @@ def update_order_conf(
         str | None, typer.Option("-v", "--orderConf", metavar="TEXT", help="With put: broker-a:8;broker-b:8.")
     ] = None,
 ) -> OrderConf | Changes:
-    """updateTopic -o true writes it as well. Tells every name server of -n.
+    """Changes go to every name server of -n. updateTopic -o true writes this configuration too.
 
     Examples:
       rmqadmin updateOrderConf -t OrderTopic -m put -v broker-a:4

@@ -24,8 +24,8 @@ def update_static_topic(
         int | None, typer.Option("-qn", "--totalQueueNum", min=1, help="How many logical queues; never fewer than now.")
     ] = None,
 ) -> Changes:
-    """New queues go to where the fewest are, of the brokers that are named and those that the topic is on. Files keep
-    the mapping before and after. -mf puts such a file's mapping to the brokers, where mqadmin ignores it.
+    """New queues go to the brokers with the fewest, among the named brokers and those that the topic is on. Files keep
+    the old and the new mapping. -mf applies the mapping of such a file; mqadmin ignores -mf here.
 
     Examples:
       rmqadmin updateStaticTopic -t LogicalTopic -qn 8 -c DefaultCluster

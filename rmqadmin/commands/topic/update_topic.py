@@ -25,10 +25,16 @@ def update_topic(
     broker_addr: BrokerAddr = None,
     cluster_name: ClusterName = None,
     read_queue_nums: Annotated[
-        int | None, typer.Option("-r", "--readQueueNums", min=0, help=f"New topics: {QUEUE_NUMS_DEFAULT}.")
+        int | None,
+        typer.Option(
+            "-r", "--readQueueNums", min=0, help=f"Queues that consumers read. New topics: {QUEUE_NUMS_DEFAULT}."
+        ),
     ] = None,
     write_queue_nums: Annotated[
-        int | None, typer.Option("-w", "--writeQueueNums", min=0, help=f"New topics: {QUEUE_NUMS_DEFAULT}.")
+        int | None,
+        typer.Option(
+            "-w", "--writeQueueNums", min=0, help=f"Queues that producers write. New topics: {QUEUE_NUMS_DEFAULT}."
+        ),
     ] = None,
     perm: Annotated[
         str | None,
@@ -47,7 +53,7 @@ def update_topic(
     ] = None,
     replace: Replace = False,
 ) -> Changes:
-    """What is not given stays as it is. --replace puts it back to its default, as mqadmin does.
+    """Settings that are not given stay as they are. --replace resets them to their defaults, as mqadmin does.
 
     Examples:
       rmqadmin updateTopic -c DefaultCluster -t OrderTopic -r 4 -w 4

@@ -18,8 +18,8 @@ def update_topic_list(
     replace: Replace = False,
 ) -> Changes:
     """The file holds a list of objects with topicName, readQueueNums, writeQueueNums, perm, order, topicFilterType,
-    topicSysFlag and attributes, or what exportMetadata wrote. What an object leaves out stays as it is. Attributes need
-    no sign; -name deletes one. A perm is 6 or "RW".
+    topicSysFlag and attributes, or what exportMetadata wrote. Fields that an object leaves out stay as they are.
+    Attributes need no sign; -name deletes one. perm is 6 or "RW".
 
     Examples:
       rmqadmin updateTopicList -c DefaultCluster -f topics.json --dry-run

@@ -28,7 +28,7 @@ def update_topic_perm(
     broker_addr: BrokerAddr = None,
     cluster_name: ClusterName = None,
 ) -> Changes:
-    """Queue counts, order and attributes stay as they are on each broker; mqadmin takes them from the first one.
+    """Each broker keeps its own queue counts, order and attributes; mqadmin takes them from the first broker.
 
     Examples:
       rmqadmin updateTopicPerm -c DefaultCluster -t OrderTopic -p RW

@@ -22,8 +22,8 @@ def user_add(
     is_super: IsSuper = False,
     password_stdin: PasswordStdin = False,
 ) -> Changes:
-    """Asks for the password, or reads it: no option takes it, so no list of processes and no history has it. A new user
-    may do nothing before `acl grant`.
+    """Asks for the password, or reads it from standard input. No option takes it, so it is in no process list and no
+    history. A new user may do nothing before `acl grant`.
 
     Examples:
       rmqadmin user add alice --password-stdin < secret

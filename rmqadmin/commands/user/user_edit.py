@@ -29,12 +29,12 @@ def user_edit(
         UserType | None, typer.Option("--type", case_sensitive=False, help="Super users may do everything.")
     ] = None,
     user_status: Annotated[
-        UserStatus | None, typer.Option("--status", case_sensitive=False, help="Whether anybody may ask in its name.")
+        UserStatus | None, typer.Option("--status", case_sensitive=False, help="Whether it may log in.")
     ] = None,
     ask_password: Annotated[bool, typer.Option("--password", help="Ask for a new password.")] = False,
     password_stdin: PasswordStdin = False,
 ) -> Changes:
-    """What is not named stays as it is. No option takes the password itself.
+    """Settings that are not given stay as they are. No option takes the password itself.
 
     Examples:
       rmqadmin user edit alice --status disable --dry-run
@@ -47,7 +47,7 @@ def user_edit(
     if ask_password or password_stdin:
         wanted.append(UserAccount(username=name, password=given_password(call, None, password_stdin, name)))
     if not wanted:
-        raise UsageError("nothing is to be changed", hint="--type, --status, --password or --password-stdin.")
+        raise UsageError("nothing to change", hint="Give --type, --status, --password or --password-stdin.")
     addrs = targets.meant_replicas(call.admin, broker_addr, cluster_name)
     steps: list[Step] = []
     for account in wanted:  # one step for each, so that each has its own undo

@@ -20,7 +20,7 @@ def user_rm(
     cluster_name: MeantReplicas = None,
     if_exists: IfExists = False,
 ) -> Changes:
-    """There is no way back: its password is written down nowhere. `user edit --status disable` shuts it out as well.
+    """This cannot be undone: the password is saved nowhere. `user edit --status disable` also locks the user out.
 
     Examples:
       rmqadmin user rm alice --dry-run

@@ -78,7 +78,9 @@ def access_question(user: str, action: AskedAction, resource: str, source: str |
         try:
             source = str(ipaddress.ip_address(source.strip()))
         except ValueError:
-            raise UsageError(f"--from {source} is no address", hint="One, as 10.0.0.5: no network, no name.") from None
+            raise UsageError(
+                f"--from {source} is not an address", hint="Write one address, such as 10.0.0.5: no network, no name."
+            ) from None
     return AccessQuestion(name, action, _thing(resource.strip()), source)
 
 
@@ -86,9 +88,11 @@ def _thing(text: str) -> Resource:
     pattern = ResourcePattern.parse(text)
     kinds = {ResourceType.TOPIC: topic_resource, ResourceType.GROUP: group_resource}
     if pattern is None or pattern.type not in (*kinds, ResourceType.CLUSTER) or not pattern.name:
-        raise UsageError(f"{text} is no resource", hint="Topic:, Group: or Cluster: and a name, such as Topic:orders.")
+        raise UsageError(
+            f"{text} is not a resource", hint="Topic:, Group: or Cluster: and a name, such as Topic:orders."
+        )
     if pattern.key.endswith("*"):
-        raise UsageError(f"{text} stands for many", hint="Name one, such as Topic:orders.")
+        raise UsageError(f"{text} stands for many resources", hint="Name one, such as Topic:orders.")
     make = kinds.get(pattern.type)
     return make(pattern.name) if make is not None else Resource(pattern.type, pattern.name)
 
@@ -122,7 +126,8 @@ def _by_policies(admin: AdminClient, addr: str, question: AccessQuestion) -> Acc
     actions = (Action(question.action.value),)
     if question.source_ip is None and acl is not None and acl.depends_on_address(resource, actions):
         raise UsageError(
-            f"on {addr} an entry about {resource.key} holds for some addresses alone", hint="Say which: --from ADDRESS."
+            f"on {addr} an entry about {resource.key} holds only for some addresses",
+            hint="Give the user's address: --from ADDRESS.",
         )
     judgement = judge(user, acl, resource, actions, question.source_ip or ANY_ADDRESS)
     why = judgement.refusal or "an entry allows it"

@@ -27,7 +27,7 @@ def parse_actions(text: str) -> list[Action]:
     for name in filter(None, (part.strip() for part in text.split(","))):
         one = by_name(Action, name)
         if one is not Action.ALL and one not in EACH:
-            raise UsageError(f"{name} is no action", hint=f"All, {', '.join(each.value for each in EACH)}.")
+            raise UsageError(f"{name} is not an action", hint=f"All, {', '.join(each.value for each in EACH)}.")
         found.append(one)
     if not found:
         raise UsageError("no action is named", hint="For example Pub,Sub.")
@@ -39,7 +39,7 @@ def parse_resource(text: str) -> str:
     pattern = ResourcePattern.parse(text.strip())
     if pattern is None:
         raise UsageError(
-            f"{text} is no resource",
+            f"{text} is not a resource",
             hint="Topic:, Group: or Cluster: and a name or the beginning of one: Topic:order*.",
         )
     return pattern.key

@@ -82,7 +82,7 @@ def setting_text(value: Any) -> str:
 def check_name(name: str) -> None:
     """UsageError for a text that cannot be the name of a context."""
     if name == NO_CONTEXT:
-        raise UsageError(f"no context can be called {NO_CONTEXT}: that means to do without one")
+        raise UsageError(f"a context cannot be called {NO_CONTEXT}: that name means no context")
     if not re.fullmatch(NAME_FORM, name):
         raise UsageError(
             f"{name!r} cannot be the name of a context",

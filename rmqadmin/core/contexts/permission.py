@@ -94,8 +94,8 @@ class ChangePermission:
                 if context.settings.read_only and not self._is_unlocked:
                     raise ReadOnlyContextError(
                         f"the context {context.name} is read-only: nothing was changed",
-                        hint=f"--unlock lets this one command through, `rmqadmin context edit {context.name}"
-                        " --no-read-only` every one.",
+                        hint=f"--unlock permits this one command, `rmqadmin context edit {context.name}"
+                        " --no-read-only` permits all.",
                     )
 
     def check(self, namesrv_addr: str | None = None) -> None:

@@ -93,7 +93,9 @@ def _check_only_owner_writes(path: Path) -> None:
     """Checks that only the owner can write the file: anyone else who could would be able to run any program."""
     status = path.stat()
     if status.st_uid not in (os.getuid(), 0) or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise UsageError(f"{path}: no command of a file is run that others can write", hint=f"chmod 600 {path}")
+        raise UsageError(
+            f"{path}: a command is not run if others can write the file that names it", hint=f"chmod 600 {path}"
+        )
 
 
 _READERS: dict[str, Callable[[str, str, Path], str]] = {

@@ -87,7 +87,7 @@ class SettingKind(msgspec.Struct, frozen=True):
 
 def _true_false(text: str, where: str) -> bool:
     if text.lower() not in _TRUE_TEXTS + _FALSE_TEXTS:
-        raise UsageError(f"{where}={text}: true or false is needed")
+        raise UsageError(f"{where}={text}: it must be true or false")
     return text.lower() in _TRUE_TEXTS
 
 
@@ -97,7 +97,7 @@ def _seconds(text: str, where: str) -> float:
     except ValueError:
         found = 0.0
     if not 0 < found <= SECONDS_MAX:
-        raise UsageError(f"{where}={text}: a number of seconds is needed")
+        raise UsageError(f"{where}={text}: it must be a number of seconds")
     return found
 
 

@@ -39,7 +39,7 @@ def read_settings(path: Path, kind: type[S]) -> SettingsText[S]:
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode) or status.st_size > FILE_SIZE_MAX_BYTES:
-            raise UsageError(f"{path} is no file of settings")
+            raise UsageError(f"{path} is not a settings file")
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise
@@ -88,7 +88,7 @@ def _value(where: str, name: str, value: Any, types: dict[str, Any]) -> Any:
     try:
         found = msgspec.convert(value, types[name])
     except msgspec.ValidationError:
-        raise UsageError(f"{where}: {name} is {_wanted(types[name])}") from None  # the value could be a secret
+        raise UsageError(f"{where}: {name} must be {_wanted(types[name])}") from None  # the value could be a secret
     try:
         if name in KEYS:
             check_reference(found, name)
@@ -99,7 +99,7 @@ def _value(where: str, name: str, value: Any, types: dict[str, Any]) -> Any:
     except UsageError as error:
         raise UsageError(f"{where}: {error}", hint=error.hint) from None
     if isinstance(found, float) and not 0 < found <= SECONDS_MAX:
-        raise UsageError(f"{where}: {name} is {_wanted(types[name])}")
+        raise UsageError(f"{where}: {name} must be {_wanted(types[name])}")
     return found
 
 
@@ -109,5 +109,5 @@ def _wanted(kind: Any) -> str:
     if plain is bool:
         return "true or false"
     if plain is float:
-        return f"a number above 0, and {SECONDS_MAX:,} at most"
-    return "a text in quotes" if plain is str else " or ".join(f'"{choice}"' for choice in plain)
+        return f"a number above 0 and at most {SECONDS_MAX:,}"
+    return "text in quotes" if plain is str else " or ".join(f'"{choice}"' for choice in plain)

@@ -44,11 +44,11 @@ def _access(addr: str, config: Mapping[str, str], asking_key: str, fix: str) -> 
     bound, asks = config.get("bindAddress"), config.get(asking_key)
     if bound is None:
         return
-    open_to_all = f"listens on {bound} and does what anybody asks: it checks no users"
+    open_to_all = f"listens on {bound} and serves anybody: it checks no users"
     if asks == "true":
         grade, what, way_out = Grade.OK, "checks users", None
     elif is_loopback(bound):
-        grade, what, way_out = Grade.OK, f"listens on {bound} alone", None
+        grade, what, way_out = Grade.OK, f"listens only on {bound}", None
     elif asks is None:
         way_out = "Keep others from its port, or set bindAddress=127.0.0.1."
         grade, what = Grade.NOTE, f"{open_to_all}, as all of Apache's"

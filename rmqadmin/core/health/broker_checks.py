@@ -46,7 +46,7 @@ def _reached(broker: BrokerFacts, facts: ClusterFacts) -> Iterator[HealthFinding
         yield _finding(broker, Grade.ERROR, check, f"registered {addr}, but: {broker.replica.error}", fix)
     elif broker.refusal is not None:
         fix = "Give the keys of a user that may: --access-key and --secret-key, or a context."
-        yield _finding(broker, Grade.ERROR, check, f"does not say how it is: {broker.refusal}", fix)
+        yield _finding(broker, Grade.ERROR, check, f"does not report its state: {broker.refusal}", fix)
     elif not (is_local and far):
         yield _finding(broker, Grade.OK, check, f"answers at {addr}, which it registered, in {broker.took_ms} ms")
     if is_local and far:
@@ -68,7 +68,7 @@ def _serving(broker: BrokerFacts) -> Iterator[HealthFinding]:
     info = broker.replica.info
     if info.get(_SERVES, "true").lower() != "true":
         fix = f"rmqadmin brokerStatus -b {broker.replica.broker_addr}"
-        yield _finding(broker, Grade.ERROR, Check.SERVING, "says that it does not serve", fix)
+        yield _finding(broker, Grade.ERROR, Check.SERVING, "reports that it does not serve", fix)
     if info.get(_WRITES):
         fix = "Make room or mend the disk, then start the broker again; its log says more."
         yield _finding(broker, Grade.ERROR, Check.SERVING, f"writes no messages: {info[_WRITES]}", fix)
@@ -112,11 +112,11 @@ def _settings(broker: BrokerFacts) -> Iterator[HealthFinding]:
     if perm.isdecimal() and int(perm) & PERM_READ_WRITE != PERM_READ_WRITE:
         fix = f"rmqadmin updateBrokerConfig -b {addr} -k brokerPermission -v {PERM_READ_WRITE}"
         yield _finding(
-            broker, Grade.WARNING, Check.PERMISSION, f"permits {perm_words(int(perm))} alone to all clients", fix
+            broker, Grade.WARNING, Check.PERMISSION, f"permits only {perm_words(int(perm))} to all clients", fix
         )
     if config.get("flushDiskType") == "ASYNC_FLUSH" and broker.is_master:
         what = "acknowledges messages before they are on the disk: a power cut loses the last half second"
-        fix = "flushDiskType=SYNC_FLUSH in its settings (rmqserver: --flush sync) and a new start, if that is too much."
+        fix = "If that is too much: flushDiskType=SYNC_FLUSH in its settings (rmqserver: --flush sync), and a restart."
         yield _finding(broker, Grade.NOTE, Check.FLUSH, what, fix)
     yield from _access(broker)
 
@@ -130,7 +130,7 @@ def _access(broker: BrokerFacts) -> Iterator[HealthFinding]:
     is_open = not (is_loopback(bound) if bound else is_loopback_addr(addr))
     if checks_users and not checks_rights:
         what = "knows its users, but lets each do everything (authorizationEnabled is not true)"
-        fix = "authorizationEnabled=true in its settings and a new start; `rmqadmin createAcl` says who may do what."
+        fix = "authorizationEnabled=true in its settings and a restart; `rmqadmin createAcl` says who may do what."
         yield _finding(broker, Grade.WARNING, Check.ACCESS, what, fix)
     elif config.get("aclEnable", "").lower() == "true" and not checks_users:
         what = "checks accounts of plain_acl.yml and their permissions (ACL 1.0), or takes no notice of aclEnable, as "
@@ -141,10 +141,10 @@ def _access(broker: BrokerFacts) -> Iterator[HealthFinding]:
         fix += "without aclEnable, and a new start: its accounts become users."
         yield _finding(broker, Grade.WARNING if is_open else Grade.NOTE, Check.ACCESS, what, fix)
     elif not checks_users and is_open:
-        what = f"listens on {bound or addr} and does what anybody asks: it checks no users"
-        fix = "authenticationEnabled=true and authorizationEnabled=true in its settings and a new start, or listen on "
-        fix += "127.0.0.1 alone (rmqserver: --listen; Apache: bindAddress), or keep others from its ports."
+        what = f"listens on {bound or addr} and serves anybody: it checks no users"
+        fix = "authenticationEnabled=true and authorizationEnabled=true in its settings and a restart, or listen on "
+        fix += "127.0.0.1 only (rmqserver: --listen; Apache: bindAddress), or block its ports for others."
         yield _finding(broker, Grade.WARNING, Check.ACCESS, what, fix)
     else:
-        what = "checks users and their rights" if checks_users else f"listens on {bound or addr} alone"
+        what = "checks users and their rights" if checks_users else f"listens only on {bound or addr}"
         yield _finding(broker, Grade.OK, Check.ACCESS, what)

@@ -97,7 +97,7 @@ def members_findings(group: str, owners: QueueOwners) -> Iterator[HealthFinding]
         return HealthFinding(grade=grade, check=check, subject=group, what=what, fix=fix)
 
     if owners.unequal:
-        what = f"members of it want different things, and take each other's queues: {names_told(owners.unequal)}"
+        what = f"its members have different subscriptions, and take each other's queues: {names_told(owners.unequal)}"
         fix = f"All members of a group need the same subscriptions: {ask}"
         yield found(Grade.ERROR, Check.SUBSCRIPTIONS, what, fix)
     for state, text in ((QueueState.UNOWNED, "nobody consumes"), (QueueState.SHARED, "several members consume")):

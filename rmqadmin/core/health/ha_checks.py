@@ -40,7 +40,7 @@ def ha_findings(facts: HaFacts, now_ms: int) -> Iterator[HealthFinding]:
         what = "its brokers name different controllers: " + " and ".join(
             group.addrs for group in facts.controllers if name in group.broker_names
         )
-        fix = "Give all of them one controllerAddr in their settings, and start those anew that had another."
+        fix = "Give all of them one controllerAddr in their settings, and restart those that had another."
         yield HealthFinding(grade=Grade.ERROR, check=Check.CONTROLLERS, subject=name, what=what, fix=fix)
     for one in facts.sets:
         yield from set_findings(one, now_ms)
@@ -77,16 +77,14 @@ def controllers_findings(group: AskedControllers) -> Iterator[HealthFinding]:
         fix = "Start it again, or take it out of controllerAddr in the settings of brokers."
         yield finding(Grade.WARNING, f"does not answer: {one.error}", fix, subject=one.addr)
     if disagreement := _disagreement(group):
-        fix = (
-            "For seconds after an election that is so. If it stays: they are different groups, or one is cut off from "
-        )
+        fix = "Normal for seconds after an election. If it stays: they are different groups, or one is cut off from "
         fix += "the others; give all of them the same peers, and brokers the addresses of one group alone."
         yield finding(Grade.ERROR, f"the controllers disagree: {disagreement}", fix)
     elif not group.leader_addrs:
-        what = "none of the controllers leads: nobody is elected, and no set changes"
-        yield finding(Grade.ERROR, what, "More than half of them have to be up, or of their etcd; their logs say more.")
+        what = "no controller leads: no master is elected, and no set changes"
+        yield finding(Grade.ERROR, what, "More than half of them, or of their etcd, must be up; their logs say more.")
     elif group.known is None:
-        what = f"{group.leader_addrs[0]} leads, and does not say how its sets are: {group.error}"
+        what = f"{group.leader_addrs[0]} leads, but does not report its sets: {group.error}"
         fix = (
             "Open the way to it from here; if it refuses, give the keys of a user that may: --access-key, --secret-key."
         )
@@ -128,24 +126,24 @@ def _masters(one: HaSet) -> Iterator[HealthFinding]:
     if len(claiming) > 1:
         told = " and ".join(_with_epoch(member) for member in claiming)
         has_one_epoch = len({member.last_epoch for member in claiming}) == 1
-        what = f"{counted(len(claiming), 'broker')} take themselves for its master: {told}. "
+        what = f"{counted(len(claiming), 'broker')} claim to be its master: {told}. "
         if has_one_epoch:
-            what += "What one of them takes, the others have not"
+            what += "Messages that one of them takes are missing at the others"
         else:
-            what += "What the one of the older epoch takes is cut off when it follows the other"
+            what += "Messages that the one of the older epoch takes are cut off when it follows the other"
         others = [member.broker_addr for member in claiming if member is not master]
         stop = "Stop all but one of them"
         if master is not None:
             stop = f"Stop {' and '.join(others)}; {master.broker_addr} is the one that counts"
-        fix = f"{stop}. Who is to follow again has to be a slave (brokerRole=SLAVE, another "
-        fix += "brokerId), without what its master has not."
+        fix = f"{stop}. One that is to follow again must be a slave (brokerRole=SLAVE, another "
+        fix += "brokerId), without messages that its master lacks."
         if one.has_controllers:
-            fix = f"{stop}, and start it again: it then asks the controllers who it is."
+            fix = f"{stop}, and start it again: it then asks the controllers for its role."
         yield _finding(one, Grade.ERROR, Check.MASTERS, what, fix)
     elif one.known is not None and master is not None and claiming and claiming[0] is not master:
         what = f"the controller says that {master.broker_addr} is its master, and {claiming[0].broker_addr} says that "
         what += "it is"
-        fix = "For a second after an election that is so. If it stays: start the latter again."
+        fix = "Normal for a second after an election. If it stays: start the latter again."
         yield _finding(one, Grade.WARNING, Check.MASTERS, what, fix)
     if (
         one.known is not None
@@ -154,7 +152,7 @@ def _masters(one: HaSet) -> Iterator[HealthFinding]:
     ):
         what = f"name servers send clients to {one.registered_master}, and the controller's master is "
         what += f"{one.known.master_address}"
-        fix = "For a second after an election that is so. If it stays: is the name server reached from the new master?"
+        fix = "Normal for a second after an election. If it stays: is the name server reached from the new master?"
         yield _finding(one, Grade.WARNING, Check.MASTERS, what, fix)
 
 
@@ -168,7 +166,7 @@ def _in_sync(one: HaSet) -> Iterator[HealthFinding]:
         return
     if one.known is not None and one.known.master_broker_id is None:
         in_sync = [member for member in one.members if member.in_sync]
-        what = f"has no master: of those that were in sync nobody lives ({_told(one, in_sync)})"
+        what = f"has no master: none that was in sync is alive ({_told(one, in_sync)})"
         fix = "Start one of them. enableElectUncleanMaster=true at the controller elects another one, and loses what "
         fix += "only they have."
         yield _finding(one, Grade.ERROR, check, what, fix)
@@ -178,7 +176,7 @@ def _in_sync(one: HaSet) -> Iterator[HealthFinding]:
             fix = f"Start {_told(one, _missing(one))}. To go on with fewer: rmqadmin updateBrokerConfig "
             fix += f"-b {_master_addr(one)} -k minInSyncReplicas -v {count}"
         else:
-            what = f"has {count} of the {one.in_sync_needed} copies that inSyncReplicas wants: producers are told "
+            what = f"has {count} of the {one.in_sync_needed} copies that inSyncReplicas wants: producers get "
             what += "FLUSH_SLAVE_TIMEOUT"
             fix = f"Start its slave. rmqadmin haStatus -b {_master_addr(one)} shows which are connected."
         yield _finding(one, Grade.ERROR, check, what, fix)
@@ -230,9 +228,9 @@ def _following(one: HaSet, slave: HaMember, now_ms: int) -> Iterator[HealthFindi
             f"its log is {units.size(-behind_bytes)} longer than that of its master {_master_addr(one)}: it has what "
         )
         what += "the master has not, and follows nobody"
-        fix = "Take its store away and start it anew; or make it the master, if what only it has is wanted."
+        fix = "Remove its store and start it again; or make it the master, to keep what only it has."
         if one.has_controllers:
-            fix = "It cuts that off when it follows; until then it can be copied: stop it, and keep its store."
+            fix = "It discards that when it follows. To keep it, stop the broker and copy its store before."
         yield HealthFinding(grade=Grade.ERROR, check=check, subject=name, what=what, fix=fix)
     elif not client.last_read_timestamp:
         what = f"has never reached its master {_master_addr(one)}"

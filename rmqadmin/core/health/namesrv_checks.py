@@ -39,7 +39,7 @@ def namesrv_findings(facts: ClusterFacts, cluster: str | None = None) -> Iterato
                 check=Check.AGREEMENT,
                 subject=namesrv.addr,
                 what=f"does not know {names_told(brokers)}, which other name servers know",
-                fix="Have each broker register with every name server (namesrvAddr in its settings; "
+                fix="Make each broker register with every name server (namesrvAddr in its settings; "
                 f"`rmqadmin getBrokerConfig -n {_other(facts, namesrv)} -b ADDRESS` shows it).",
             )
         lacking = sorted(topics - namesrv.topics)
@@ -49,7 +49,7 @@ def namesrv_findings(facts: ClusterFacts, cluster: str | None = None) -> Iterato
                 check=Check.AGREEMENT,
                 subject=namesrv.addr,
                 what=f"lacks {counted(len(lacking), 'topic')} that other name servers have: {names_told(lacking)}",
-                fix="Brokers tell all topics every 30 s: look again. What stays was deleted on one side: "
+                fix="Brokers report all topics every 30 s: look again. What remains was deleted on one side: "
                 f"rmqadmin deleteTopic -n {_other(facts, namesrv)} -t {lacking[0]} -c CLUSTER",
             )
         if not brokers and not lacking:
@@ -57,7 +57,7 @@ def namesrv_findings(facts: ClusterFacts, cluster: str | None = None) -> Iterato
                 grade=Grade.OK,
                 check=Check.AGREEMENT,
                 subject=namesrv.addr,
-                what="tells what the other name servers tell",
+                what="agrees with the other name servers",
             )
 
 

@@ -48,7 +48,7 @@ def _permissions_left(master: BrokerFacts, facts: ClusterFacts) -> Iterator[Heal
             grade=Grade.WARNING,
             check=Check.PERMISSION,
             subject=master.name,
-            what=f"permits {perm_words(perm)} alone of {counted(len(topics), 'topic')}: {names_told(topics)}",
+            what=f"permits only {perm_words(perm)} on {counted(len(topics), 'topic')}: {names_told(topics)}",
             fix=f"rmqadmin updateTopicPerm -t {topics[0]} -b {master.replica.broker_addr} -p RW",
         )
 
@@ -113,8 +113,8 @@ def _registered(facts: ClusterFacts) -> Iterator[HealthFinding]:
                     check=Check.ROUTES,
                     subject=namesrv.addr,
                     what=f"does not know {counted(len(unknown), 'topic')} of {master.name}: {names_told(unknown)}",
-                    fix="Brokers tell all topics every 30 s: look again. What stays was taken from the name server "
-                    f"alone: rmqadmin updateTopic -t {unknown[0]} -b {master.replica.broker_addr}",
+                    fix="Brokers report all topics every 30 s: look again. What remains was deleted at the name server "
+                    f"only: rmqadmin updateTopic -t {unknown[0]} -b {master.replica.broker_addr}",
                 )
 
 
@@ -126,14 +126,17 @@ def _routes(admin: AdminClient, facts: ClusterFacts) -> Iterator[HealthFinding]:
             found = targets.ask_each(partial(read_route, admin, namesrv.addr), known)
         except RocketMQError as error:
             yield HealthFinding(
-                grade=Grade.WARNING, check=Check.ROUTES, subject=namesrv.addr, what=f"not all told: {error}"
+                grade=Grade.WARNING,
+                check=Check.ROUTES,
+                subject=namesrv.addr,
+                what=f"not all routes could be read: {error}",
             )
             continue
         routes = {topic: route for topic, route in zip(known, found, strict=True) if route is not None}
         problems = [*_wiped(namesrv.addr, routes, facts), *_without_master(namesrv.addr, routes)]
         yield from problems
         if routes and not problems:
-            what = f"the routes of {counted(len(routes), 'topic')} lead to masters that may be written"
+            what = f"the routes of {counted(len(routes), 'topic')} lead to writable masters"
             yield HealthFinding(grade=Grade.OK, check=Check.ROUTES, subject=namesrv.addr, what=what)
 
 
@@ -186,6 +189,6 @@ def _without_master(namesrv_addr: str, routes: Mapping[str, TopicRoute]) -> Iter
             grade=Grade.ERROR,
             check=Check.ROUTES,
             subject=namesrv_addr,
-            what=f"tells of queues on {name}, which has no master there: {names_told(sorted(topics))}",
+            what=f"lists queues on {name}, which has no master there: {names_told(sorted(topics))}",
             fix=f"Start the master of {name} again.",
         )

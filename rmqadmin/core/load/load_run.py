@@ -111,7 +111,7 @@ class LoadRun:
         for process in self._processes:
             ready = self._report(process)
             if not isinstance(ready, ReadyReport):
-                raise RocketMQError("a process of the load has ended before it began")
+                raise RocketMQError("a load process ended before the load began")
             if ready.problem is not None:
                 addrs = sorted({f"{lane.host}:{lane.port}" for plan in self._plans for lane in plan.lanes})
                 raise ConnectError(f"cannot connect to {', '.join(addrs)}: {ready.problem}")

@@ -50,7 +50,7 @@ class LoadTopic:
         """UsageError for topics that belong to brokers, and for retries and dead letters of groups."""
         servers = topics_of_servers(self._admin.cluster_info())
         if is_made_by_brokers(self.name, servers) or self.name.startswith((RETRY_PREFIX, DLQ_PREFIX)):
-            raise UsageError(f"{self.name} is no topic for a load: it is RocketMQ's own", hint="Name another.")
+            raise UsageError(f"{self.name} is not a topic for a load: it is RocketMQ's own", hint="Name another.")
 
     def use(self) -> TopicUse | None:
         """The topic's use; None if there is no such topic."""
@@ -71,7 +71,7 @@ class LoadTopic:
             return False
         if not self._makes:
             raise NotFoundError(
-                f"there is no topic {self.name}", hint="--create makes it, and --remove removes it at the end."
+                f"there is no topic {self.name}", hint="--create creates it, and --remove deletes it at the end."
             )
         return True
 
@@ -98,7 +98,7 @@ class LoadTopic:
             return self._cluster.strip()
         names = sorted(self._admin.cluster_info().cluster_addr_table)
         if len(names) != 1:
-            raise UsageError("in which cluster is it made?", hint=f"-c NAME; there are {', '.join(names)}.")
+            raise UsageError("in which cluster should it be created?", hint=f"-c NAME; there are {', '.join(names)}.")
         return names[0]
 
     def queues(self) -> list[tuple[MessageQueue, str]]:

@@ -53,7 +53,7 @@ def parse_documents(text: str, where: str) -> list[dict[str, Any]]:
     found = _of_json(text, where) if text.lstrip()[:1] in ("{", "[") else _of_yaml(text, where)
     for document in found:
         if not isinstance(document, dict):
-            raise UsageError(f"{where} holds no object", hint="It begins like this: topics: {OrderTopic: {perm: RW}}")
+            raise UsageError(f"{where} holds no object", hint="Write for example topics: {OrderTopic: {perm: RW}}")
     return found
 
 
@@ -63,13 +63,13 @@ def _of_json(text: str, where: str) -> list[Any]:
         if len(found) < len(pairs):
             names = [name for name, _ in pairs]
             twice = next(name for name in names if names.count(name) > 1)
-            raise UsageError(f"{where}: {twice} stands there twice")
+            raise UsageError(f"{where}: {twice} is there twice")
         return found
 
     try:
         return [json.loads(text, object_pairs_hook=unique)]
     except json.JSONDecodeError as error:
-        raise UsageError(f"{where}:{error.lineno}: this is no JSON: {error.msg}") from None
+        raise UsageError(f"{where}:{error.lineno}: this is not JSON: {error.msg}") from None
     except RecursionError:
         raise UsageError(f"{where}: this is nested too deeply") from None
 
@@ -102,7 +102,7 @@ def _loader() -> Any:
                 if not isinstance(key, yaml.ScalarNode):
                     raise yaml.constructor.ConstructorError(None, None, "a name is one word", key.start_mark)
                 if said.count(key.value) > 1:
-                    problem = f"{key.value} stands there twice"
+                    problem = f"{key.value} is there twice"
                     raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
             self.flatten_mapping(node)  # << merges the fields of an anchor
             return {key.value: self.construct_object(value, deep=deep) for key, value in node.value}

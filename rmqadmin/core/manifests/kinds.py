@@ -185,7 +185,7 @@ class UserKind(ObjectKind[UserAccount]):
 def _account(name: str, values: Mapping[str, Any]) -> UserAccount:
     for field, choices in (("userType", UserType), ("userStatus", UserStatus)):
         if field in values and values[field] not in [*choices]:
-            raise UsageError(f"{name}: {field} is {' or '.join(choices)}")
+            raise UsageError(f"{name}: {field} must be {' or '.join(choices)}")
     try:
         return msgspec.convert({"username": name, **values}, UserAccount)
     except msgspec.ValidationError as error:

@@ -66,10 +66,10 @@ def read_manifest(files: Sequence[str]) -> Manifest:
                 known = found.setdefault(section, {})
                 twice = sorted(known.keys() & entries.keys())
                 if twice:
-                    raise UsageError(f"{file}: {section}.{twice[0]} stands there twice")
+                    raise UsageError(f"{file}: {section}.{twice[0]} is there twice")
                 known.update(entries)
     if not found:
-        raise UsageError(f"{', '.join(files)} says nothing", hint="Write a section: topics, groups, users or acls.")
+        raise UsageError(f"{', '.join(files)} has no section", hint="Write a section: topics, groups, users or acls.")
     return found
 
 
@@ -86,12 +86,13 @@ def manifest_of(document: Mapping[str, Any], where: str) -> Manifest:
             continue
         if section == _ITEMS and COMMAND in document:
             raise UsageError(
-                f"{where}: these are a command's rows", hint="export writes JSON to apply with --format json."
+                f"{where}: these are rows of a command's output",
+                hint="`rmqadmin export` with --format json writes JSON for apply.",
             )
         if section not in kinds:
             raise unknown_field(where, section, [*kinds])
         if not isinstance(entries, dict):
-            raise UsageError(f"{where}: {section} are objects by name", hint=f"Write {section}: {{NAME: {{…}}}}.")
+            raise UsageError(f"{where}: {section} must be objects by name", hint=f"Write {section}: {{NAME: {{…}}}}.")
         found[section] = {name: _entry(kinds[section], name, said, where) for name, said in entries.items()}
     return found
 
@@ -100,7 +101,7 @@ def _entry(kind: ObjectKind[Any], name: str, said: Any, where: str) -> ManifestE
     place = f"{where}: {kind.section}.{name}"
     values = {} if said is None else said
     if not isinstance(values, dict):
-        raise UsageError(f"{place} is no object", hint=f"The fields are {', '.join(kind.fields)}.")
+        raise UsageError(f"{place} is not an object", hint=f"The fields are {', '.join(kind.fields)}.")
     values = dict(values)
     brokers = _brokers(values.pop(_BROKERS, None), place)
     try:
@@ -116,7 +117,7 @@ def _checked(kind: ObjectKind[Any], name: str, values: Mapping[str, Any]) -> dic
     fields = dict(values)
     absent = fields.pop(_ABSENT, False)
     if not isinstance(absent, bool):
-        raise UsageError(f"{name}: {_ABSENT} is true or false")
+        raise UsageError(f"{name}: {_ABSENT} must be true or false")
     for field in fields:
         if field not in kind.fields:
             raise unknown_field(name, field, [*kind.fields, _BROKERS, _ABSENT])
@@ -129,11 +130,13 @@ def _brokers(said: Any, place: str) -> dict[str, dict[str, Any]] | None:
     if isinstance(said, list) and all(isinstance(each, str) for each in said):
         said = {each: {} for each in said}
     if not isinstance(said, dict) or not said:
-        raise UsageError(f"{place}: {_BROKERS} names brokers", hint="Write brokers: [broker-a], or {broker-a: {…}}.")
+        raise UsageError(
+            f"{place}: {_BROKERS} must name brokers", hint="Write brokers: [broker-a], or {broker-a: {…}}."
+        )
     found = {broker: {} if own is None else own for broker, own in said.items()}
     wrong = [broker for broker, own in found.items() if not isinstance(own, dict)]
     if wrong:
-        raise UsageError(f"{place}: {_BROKERS}.{wrong[0]} is no object")
+        raise UsageError(f"{place}: {_BROKERS}.{wrong[0]} is not an object")
     return found
 
 

@@ -94,7 +94,7 @@ def places(
     queues = readable_queues(route, topic)
     if not queues:
         hint = f"`rmqadmin updateTopicPerm -c CLUSTER -t '{topic}' -p RW` lets it be read."
-        raise UsageError(f"no queue of the topic {topic} may be read", hint=hint)
+        raise UsageError(f"no queue of the topic {topic} can be read", hint=hint)
     if only:
         wanted = [_found_queues(text, queues) for text in only]
         queues = [each for each in queues if any(each in found for found in wanted)]
@@ -130,7 +130,7 @@ def _found_queues(text: str, queues: Sequence[tuple[MessageQueue, str]]) -> list
     ]  # fmt: skip
     if not found:
         there = ", ".join(f"{queue.broker_name}:{queue.queue_id}" for queue, _ in queues[:_NAMED_QUEUES_MAX])
-        raise NotFoundError(f"--queue {text}: there is no such queue", hint=f"Those that may be read: {there}.")
+        raise NotFoundError(f"--queue {text}: there is no such queue", hint=f"Readable queues: {there}.")
     return found
 
 

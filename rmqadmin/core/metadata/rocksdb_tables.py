@@ -86,7 +86,7 @@ def read_table(folder: str, kind: TableKind) -> dict[str, Any]:
     try:
         entries = {key: msgspec.json.decode(value) for key, value in raw.items()}
     except msgspec.DecodeError as error:
-        raise StorageError(f"{path}: an entry is no JSON: {error}") from None
+        raise StorageError(f"{path}: an entry is not JSON: {error}") from None
     if kind is TableKind.OFFSETS:
         return {key: value.get("offsetTable", value) for key, value in entries.items()}
     return entries

@@ -74,5 +74,5 @@ def writable_queues(route: TopicRoute, topic: str, queue_nums_max: int | None = 
         for queue_id in range(min(queues.write_queue_nums, queue_nums_max or queues.write_queue_nums))
     ]
     if not found:
-        raise RefusedError(ResponseCode.NO_PERMISSION, f"no broker that is up lets anybody write to the topic {topic}")
+        raise RefusedError(ResponseCode.NO_PERMISSION, f"no running broker allows writing to the topic {topic}")
     return found

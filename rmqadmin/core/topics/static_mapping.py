@@ -65,7 +65,7 @@ def detail_of(broker_name: str, config: TopicConfigAndQueueMapping) -> TopicQueu
     if config.mapping_detail is None:
         raise MappingError(
             f"Mapping info should not be null in broker {broker_name}",
-            hint="The topic is there already, and no static one. A static topic needs a name of its own.",
+            hint="The topic exists and is not static. A static topic needs a name of its own.",
         )
     return config.mapping_detail
 

@@ -181,7 +181,7 @@ def load_mapping(path: str, topic: str) -> TopicRemappingDetail:
     except OSError as error:
         raise StorageError(f"cannot read {path}: {error.strerror}") from None
     except ProtocolError as error:
-        raise StorageError(f"{path} is no mapping of a static topic: {error}") from None
+        raise StorageError(f"{path} is not a mapping of a static topic: {error}") from None
     if not plan.broker_config_map:
         raise MappingError(f"{path} names no broker")
     epoch_of(topic, plan.broker_config_map)
@@ -252,7 +252,7 @@ class MappingWriter:
             )
         except RocketMQError as error:
             if self._after is not None:
-                error.hint = f"Other brokers may have the new mapping: put it to all with -mf {self._after} -fr true."
+                error.hint = f"Other brokers may have the new mapping: apply it to all with -mf {self._after} -fr true."
             raise
 
     def _decide_offsets(self, plan: TopicRemappingDetail, name: str) -> None:

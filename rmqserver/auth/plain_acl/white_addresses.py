@@ -79,14 +79,14 @@ def _ranges(text: str) -> _Ranges:
         before, after = (part.split(":") if part else [] for part in (head, tail))
         missing = kind.part_count - len(before) - len(after)
         if missing < 1 or "::" in tail:
-            raise ValueError(f"{text} is no address")
+            raise ValueError(f"{text} is not an address")
         parts = [*before, *["0"] * missing, *after]
     else:
         parts = text.split(kind.separator)
         if parts[-1] == "*":
             parts += ["*"] * (kind.part_count - len(parts))
     if len(parts) != kind.part_count:
-        raise ValueError(f"{text} is no address: {kind.part_count} parts are needed, or a * at the end")
+        raise ValueError(f"{text} is not an address: {kind.part_count} parts are needed, or a * at the end")
     return tuple(_range(part.strip(), kind, text) for part in parts)
 
 
@@ -96,7 +96,7 @@ def _without_dots(text: str) -> str:
     try:
         high, low = struct.unpack(">2H", ipaddress.IPv4Address(tail).packed)
     except ipaddress.AddressValueError:
-        raise ValueError(f"{text} is no address: behind the last : stands {tail}") from None
+        raise ValueError(f"{text} is not an address: {tail} follows the last :") from None
     return f"{head}:{high:x}:{low:x}"
 
 
@@ -105,10 +105,10 @@ def _range(part: str, kind: _Kind, text: str) -> tuple[int, int]:
         return 0, kind.part_max
     low, _, high = part.partition("-") if "-" in part else (part, "", part)
     if not all(re.fullmatch("[0-9a-fA-F]{1,4}" if kind is _V6 else "[0-9]{1,3}", each) for each in (low, high)):
-        raise ValueError(f"{text} is no address: {part} is no number, and not * nor two numbers with a - between")
+        raise ValueError(f"{text} is not an address: {part} is no number, and not * nor two numbers with a - between")
     first, last = int(low, kind.base), int(high, kind.base)
     if not first <= last <= kind.part_max:
-        raise ValueError(f"{text} is no address: {part} is past {kind.part_max:{'x' if kind is _V6 else 'd'}}")
+        raise ValueError(f"{text} is not an address: {part} is past {kind.part_max:{'x' if kind is _V6 else 'd'}}")
     return first, last
 
 

@@ -133,7 +133,7 @@ def test_real_members_that_want_different_things(cluster: Cluster, admin: AdminC
     ):
         summary = document(cluster, "group", "lag", group, "--sample", "0")["summary"]
         assert summary["client_count"] == 2
-        assert any("members of it want different things" in problem for problem in summary["problems"] or ())
+        assert any("its members have different subscriptions" in problem for problem in summary["problems"] or ())
         found = findings(cluster)
     assert found["subscriptions", group]["severity"] == "error"
 

@@ -80,7 +80,7 @@ def test_groups_are_created_and_changed(
     [
         ({}, "holds no list"),
         ([{"perm": 6}], "an entry has no topicName"),
-        ([{"topicName": "T"}, {"topicName": "T"}], "T stands there twice"),
+        ([{"topicName": "T"}, {"topicName": "T"}], "T is there twice"),
         ([{"topicName": "T", "readQueues": 1}], "T: there is no field readQueues"),
         ([{"topicName": "T", "perm": "six"}], "T: Expected `int`"),
         ([{"topicName": "T", "perm": 99}], "T: topicPermission value: 99 is invalid."),  # brokers accept it
@@ -96,4 +96,4 @@ def test_a_file_that_is_no_json_is_an_error(run: Rmqadmin, tmp_path: Path) -> No
     file = tmp_path / "list.json"
     file.write_text("topicName=T")
     ran = run("updateTopicList", "-b", "127.0.0.1:1", "-f", str(file), "-n", "127.0.0.1:1")
-    assert (ran.status, "is no JSON" in ran.err) == (2, True)
+    assert (ran.status, "is not JSON" in ran.err) == (2, True)

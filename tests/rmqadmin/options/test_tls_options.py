@@ -158,8 +158,11 @@ def test_a_connection_is_kept_between_requests(secured: Server, authority: Autho
     [
         (CommonOptions(tls_ca="ca.pem"), "need --tls"),
         (CommonOptions(tls_insecure=True), "need --tls"),
-        (CommonOptions(is_tls=True, tls_ca="ca.pem", tls_insecure=True), "the one checks what the other does not"),
-        (CommonOptions(is_tls=True, tls_key="key.pem"), "without its certificate"),
+        (
+            CommonOptions(is_tls=True, tls_ca="ca.pem", tls_insecure=True),
+            "a CA certificate and insecure exclude each other",
+        ),
+        (CommonOptions(is_tls=True, tls_key="key.pem"), "a key needs its certificate"),
         (CommonOptions(is_tls=True, tls_ca="/no/such/ca.pem"), "No such file"),
         (CommonOptions(is_tls=True, tls_ca=__file__), "PEM"),
     ],

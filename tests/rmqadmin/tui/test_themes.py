@@ -51,7 +51,7 @@ def test_a_theme_of_ones_own_is_chosen_and_kept_and_a_bad_one_is_told(folder: Pa
         ("primary = 3", "primary = 3 is no colour"),
         ('primary = "very red"', "primary = 'very red' is no colour"),
         ('accent = "red"', "primary is missing"),
-        ('primary = "red"\ndark = "no"', "dark is true or false"),
+        ('primary = "red"\ndark = "no"', "dark must be true or false"),
         ('primary = "red"\nprimray = "red"', "there is no primray"),
         ("[[", "bad.toml: "),
     ],

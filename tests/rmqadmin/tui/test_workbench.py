@@ -177,7 +177,7 @@ def test_marked_ones_are_exported_as_msg_export_does(world: World, tmp_path: Pat
         await driver.until(lambda: driver.app.focused is not None and driver.app.focused.id == "file")
         driver.app.screen.query_one("#file", Input).value = str(path)
         await driver.press("enter")
-        await driver.until_shown("is there already")
+        await driver.until_shown("exists already")
         assert path.read_bytes() == before
 
     drive(world.make_client, test)

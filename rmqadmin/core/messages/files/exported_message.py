@@ -96,7 +96,7 @@ def as_message(found: ExportedMessage, topic: str) -> Message:
     if found.properties_raw is not None:
         raise UsageError("its properties are not UTF-8, which no producer can send")
     if found.body_compression is not None and found.body_compression not in COMPRESSIONS:
-        raise UsageError(f"{found.body_compression!r} is no compression that RocketMQ knows")
+        raise UsageError(f"{found.body_compression!r} is not a compression that RocketMQ knows")
     left_out = not_sent(to_dead_letters=topic.startswith(DLQ_PREFIX))
     properties = {name: value for name, value in found.properties.items() if name not in left_out}
     return Message(topic, found.body, properties=properties, flag=found.flag)

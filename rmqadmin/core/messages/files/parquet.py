@@ -175,7 +175,7 @@ def _message(row: dict[str, Any]) -> ExportedMessage:
     try:
         return msgspec.convert(fields, ExportedMessage, builtin_types=(bytes,))
     except msgspec.ValidationError as error:
-        raise ProtocolError(f"a row of this Parquet file is no message: {error}") from None
+        raise ProtocolError(f"a row of this Parquet file is not a message: {error}") from None
 
 
 def _ms(microseconds: int | None) -> int | None:

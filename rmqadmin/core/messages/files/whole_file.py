@@ -21,7 +21,7 @@ def checked_format(path: str | None, said: FileFormat | None, *, overwrite: bool
     if wanted is FileFormat.PARQUET:
         parquet.check_installed()
     if path is not None and not overwrite and os.path.exists(path):
-        raise UsageError(f"{path} is there already", hint="--overwrite replaces it.")
+        raise UsageError(f"{path} exists already", hint="--overwrite replaces it.")
     return wanted
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 REFUSED_SHOWN_MAX = 1000
 """Further refused messages are counted but not listed, because the list is held in memory."""
 
-NO_TOPIC = "the file does not say of which topic it is: --to TOPIC does"
+NO_TOPIC = "the file does not name its topic: give --to TOPIC"
 
 QueuesByTopic = dict[str, list[tuple[MessageQueue, str]]]
 """Queues that accept messages, by topic, with their brokers' addresses."""

@@ -259,7 +259,7 @@ class Importer:
     def _refuse(self, row: RefusedRow) -> None:
         self.progress.refused.append(row)
         if len(self.progress.refused) >= REFUSED_SHOWN_MAX:
-            raise TooManyRefusedError(f"{REFUSED_SHOWN_MAX} messages were not taken", hint=row.reason)
+            raise TooManyRefusedError(f"{REFUSED_SHOWN_MAX} messages were refused", hint=row.reason)
 
     def _encoded(self, number: int, found: ExportedMessage, queue: MessageQueue) -> EncodedSend:
         requests = self._requests.get(queue)

@@ -73,7 +73,7 @@ def load(path: Path) -> ImportProgress | None:
     except FileNotFoundError:
         return None
     except (OSError, msgspec.MsgspecError) as error:
-        raise StorageError(f"{path} cannot be read: {error}", hint="--restart begins anew.") from None
+        raise StorageError(f"{path} cannot be read: {error}", hint="--restart starts over.") from None
     if (found.kind, found.version) != (KIND, VERSION):
-        raise StorageError(f"{path} is of another version", hint="--restart begins anew.")
+        raise StorageError(f"{path} is of another version", hint="--restart starts over.")
     return found

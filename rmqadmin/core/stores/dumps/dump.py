@@ -33,7 +33,7 @@ class DumpWindow(msgspec.Struct, frozen=True):
         options = {"begin": "--from", "end": "--to", "topic": "--topic", "queue_id": "--queue", "table": "--table"}
         for field, option in options.items():
             if field not in used and getattr(self, field) is not None:
-                raise UsageError(f"{option} says nothing about {part}", hint="rmqadmin store dump --help")
+                raise UsageError(f"{option} does not apply to {part}", hint="rmqadmin store dump --help")
 
 
 class DumpedRows:

@@ -44,7 +44,7 @@ def index_rows(found: Survey, window: DumpWindow) -> Iterator[IndexEntryRow]:
     from rmqserver.store.index.file import HEADER
 
     if not found.has_index_counts:
-        raise StorageError("nothing tells how many slots the index files have, and so where their entries are")
+        raise StorageError("how many slots the index files have is unknown, and so where their entries begin")
     log = commit_log_of(found)
     counts = found.options.index_slot_count, found.options.index_unit_count
     for path in found.paths.index_paths():

@@ -89,7 +89,7 @@ def test_a_password_comes_from_standard_input_or_is_asked_for(
         assert keeper.users["bob"].password == "changed"
         for words, said in (
             (("updateUser", "-u", "bob", "--password-stdin"), "the password is empty"),
-            (("updateUser", "-u", "bob", "--password-stdin", "-p", "x"), "give one of -p and --password-stdin"),
+            (("updateUser", "-u", "bob", "--password-stdin", "-p", "x"), "give -p or --password-stdin, not both"),
             (("createUser", "-u", "eve"), "Missing required option: -p/--password"),
         ):
             monkeypatch.setattr("sys.stdin", io.StringIO(""))

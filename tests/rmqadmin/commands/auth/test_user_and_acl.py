@@ -98,11 +98,11 @@ def test_can_says_which_entry_decides(signed: Rmqadmin, topic: str, source: tupl
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("some", "Get", "Topic:near"), "holds for some addresses alone"),
-        (("some", "Get", "Topic:near", "--from", "10.0.0.0/8"), "is no address"),
+        (("some", "Get", "Topic:near"), "holds only for some addresses"),
+        (("some", "Get", "Topic:near", "--from", "10.0.0.0/8"), "is not an address"),
         (("some", "Get", "Topic:re*"), "stands for many"),
-        (("some", "Get", "*"), "is no resource"),
-        (("some", "Get", "orders"), "is no resource"),
+        (("some", "Get", "*"), "is not a resource"),
+        (("some", "Get", "orders"), "is not a resource"),
         (("User:", "Get", "Topic:x"), "the user has no name"),
         (("some", "All", "Topic:x"), "is not one of"),
     ],
@@ -196,9 +196,9 @@ def test_actions_are_granted_and_revoked_one_by_one_and_taken_back(signed: Rmqad
     ("words", "status", "said"),
     [
         (("grant", "ghost", "Pub", "Topic:x"), 5, "has no user ghost"),
-        (("grant", "nobody", "Publish", "Topic:x"), 2, "is no action"),
+        (("grant", "nobody", "Publish", "Topic:x"), 2, "is not an action"),
         (("grant", "nobody", ",", "Topic:x"), 2, "no action is named"),
-        (("grant", "nobody", "Pub", "x"), 2, "is no resource"),
+        (("grant", "nobody", "Pub", "x"), 2, "is not a resource"),
         (("revoke", "nobody", "Pub", "Topic:x"), 5, "no entry of Topic:x"),
     ],
 )

@@ -140,7 +140,7 @@ def test_a_person_is_asked_for_the_name(terminal: Terminal, admin: AdminClient, 
 def test_the_systems_own_topics_are_refused(rmqadmin: Rmqadmin) -> None:
     for name in ("SCHEDULE_TOPIC_XXXX", "%RETRY%Group"):
         ran = rmqadmin("bench", "send", name, "--yes", *SHORT)
-        assert (ran.status, f"{name} is no topic for a load" in ran.err) == (2, True)
+        assert (ran.status, f"{name} is not a topic for a load" in ran.err) == (2, True)
 
 
 @pytest.mark.slow

@@ -170,7 +170,7 @@ def test_the_file_of_settings_is_gone_by_and_checked(both: Rmqadmin) -> None:
     assert both("-o", "json", "config", "validate").items[0]["settings"] == ["output", "timeout_s"]
     for text, said in (
         ("output = 'jsn'\n", "config.toml:1: 'jsn' is not an output format"),
-        ("\ncolor = 'pink'\n", "config.toml:2: color is auto, always, never"),
+        ("\ncolor = 'pink'\n", "config.toml:2: color must be one of auto, always, never"),
         ("timeout = 3\n", "config.toml:1: there is no setting 'timeout'"),
     ):
         config_path().write_text(text)
@@ -191,7 +191,7 @@ def test_what_the_environment_chooses_is_what_is_in_use_here(both: Rmqadmin, mon
         "context": "there", "in_use": True, "path": "",
     }  # fmt: skip
     ran = both("context", "use", "here")
-    assert (ran.status, ran.err) == (0, "rmqadmin: RMQADMIN_CONTEXT=there is set here, and comes before it\n")
+    assert (ran.status, ran.err) == (0, "rmqadmin: RMQADMIN_CONTEXT=there is set here and takes precedence\n")
     assert both("context", "use", "there").err == ""
     monkeypatch.setenv("RMQADMIN_CONTEXT", "none")
     assert not any(item["in_use"] for item in both("-o", "json", "context", "ls").items)

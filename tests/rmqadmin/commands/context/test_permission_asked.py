@@ -45,7 +45,7 @@ def test_a_read_only_context_refuses_every_change_until_it_is_unlocked(
     assert (ran.status, ran.out) == (4, "")
     assert ran.err.splitlines() == [
         "rmqadmin: error: the context live is read-only: nothing was changed",
-        "hint: --unlock lets this one command through, `rmqadmin context edit live --no-read-only` every one.",
+        "hint: --unlock permits this one command, `rmqadmin context edit live --no-read-only` permits all.",
     ]
     assert perm(run, topic) == 6
     assert run(*change, "--yes", "--confirm", "live").status == 4
@@ -173,7 +173,7 @@ def test_what_an_editor_left_is_kept_when_it_is_as_it_should_be(
     child = terminal("context", "edit", "live", env=env, columns=200)
     child.expect_exact("to give up: ")
     child.sendline("n")
-    child.expect_exact("hint: What you wrote is in ")
+    child.expect_exact("hint: Your text is in ")
     assert status(child) == 2
     (left,) = folder.glob("live-*.toml")
     assert "protectd" in left.read_text()
@@ -182,7 +182,10 @@ def test_what_an_editor_left_is_kept_when_it_is_as_it_should_be(
 def test_an_editor_that_fails_changes_nothing(terminal: Terminal, live: Callable[..., None]) -> None:
     live()
     before = ContextStore().read_text("live")
-    for editor, said in (("false", "false ended with status 1"), ("no-such-editor", "VISUAL or EDITOR says which")):
+    for editor, said in (
+        ("false", "false ended with status 1"),
+        ("no-such-editor", "Set VISUAL or EDITOR to the editor"),
+    ):
         child = terminal("context", "edit", "live", env={"VISUAL": editor})
         child.expect_exact(said)
         assert status(child) == 2

@@ -107,7 +107,7 @@ def test_a_dry_run_comes_first_and_its_job_sends_what_it_showed(rmqadmin: Rmqadm
     assert (dry.status, dead.redriven()) == (0, [])
     assert dry.document["summary"]["selected"] == 3
     assert f"reading {COUNT} messages of 1 queue\n" in dry.err
-    assert "to do it: rmqadmin dlq redrive --execute --job odd" in dry.err
+    assert "to send: rmqadmin dlq redrive --execute --job odd" in dry.err
     done = rmqadmin("-o", "json", "dlq", "redrive", "--execute", "--job", "odd")
     assert (done.status, dead.redriven()) == (0, [1, 3, 5])
     summary = done.document["summary"]
@@ -169,7 +169,7 @@ def test_an_interrupted_job_is_found_by_its_selection(rmqadmin: Rmqadmin, dead: 
         ledger.append(FenceLine(0, read_fences(cluster, [dead.origin])))
     wrong = rmqadmin("dlq", "redrive", dead.group, "--tag", "T2", "--resume")
     assert (wrong.status, "open are: cut" in wrong.err) == (2, True)
-    assert "to go on: rmqadmin dlq redrive --resume --job cut" in wrong.err
+    assert "to continue: rmqadmin dlq redrive --resume --job cut" in wrong.err
     done = rmqadmin("dlq", "redrive", dead.group, "--tag", "T1", "--resume")
     assert (done.status, dead.redriven()) == (0, [1]), done.err
     assert open_jobs(str(Path(directory).parent)) == []
@@ -179,7 +179,7 @@ def test_very_many_are_proposed_to_spark(rmqadmin: Rmqadmin, dead: Dead, monkeyp
     """Spark accepts the same job."""
     monkeypatch.setattr(dlq_redrive, "SPARK_IS_FASTER_MESSAGES", COUNT - 1)
     ran = rmqadmin("dlq", "redrive", dead.group, "--job", "many")
-    assert "faster by: rmqadmin spark-replay --execute --job many" in ran.err
+    assert "faster: rmqadmin spark-replay --execute --job many" in ran.err
     monkeypatch.setattr(dlq_redrive, "SPARK_IS_FASTER_MESSAGES", COUNT)
     assert "spark-replay" not in rmqadmin("dlq", "redrive", dead.group, "--job", "few").err
 

@@ -66,13 +66,13 @@ def test_members_that_want_different_things_and_a_queue_that_nobody_consumes(
     assert summary["drain_ms"] is None
     told = "\n".join(summary["problems"])
     for said in (
-        "members of it want different things",
+        "its members have different subscriptions",
         f"nobody consumes 1 queue: {topic}/broker-a/1",
         f"although messages wait: {topic}/broker-a/0",
     ):
         assert said in told
     assert "no owner" in shown.out
-    assert "error    " + group + ": members of it want different things" in shown.out
+    assert "error    " + group + ": its members have different subscriptions" in shown.out
     assert "stuck" not in shown.out, "one reading cannot tell"
 
 

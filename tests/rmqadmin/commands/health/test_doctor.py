@@ -63,7 +63,7 @@ def test_servers_that_others_reach_and_that_ask_nobody_warn_at_their_start_and_a
     assert set(said) == {server.namesrv_addr, "broker-a/0"}
     for item in said.values():
         assert item["severity"] == "warning"
-        assert item["what"].startswith("listens on 127.1 and does what anybody asks")
+        assert item["what"].startswith("listens on 127.1 and serves anybody")
         assert "authenticationEnabled=true" in item["fix"]
     for service in ("broker", "namesrv"):  # written before the server answers any request
         assert f"event=nobody-is-asked service={service} listen=127.1 " in server.log_tail()
@@ -130,7 +130,7 @@ def test_what_is_wrong_with_servers_and_what_somebody_left_behind(run: Rmqadmin,
         (("broker-names", "b/0"), "error", "two brokers of this name and id", "another brokerName"),
         (("permission", "a/0"), "warning", "", ""),
         (("permission", sick.first.namesrv_addr), "warning", "keeps producers from a: ", "rmqadmin addWritePerm -b a"),
-        (("permission", "b/0"), "warning", "permits R (4) alone", "-k brokerPermission -v 6"),
+        (("permission", "b/0"), "warning", "permits only R (4)", "-k brokerPermission -v 6"),
         (
             ("groups-everywhere", "b/0"),
             "warning",
@@ -218,7 +218,7 @@ def test_a_group_whose_members_differ(run: Rmqadmin, sick: Sick, fresh: Callable
     ):
         ran = run("-o", "json", "doctor", "-n", sick.second.namesrv_addr, "--sample", "0.2")
     said = {check: what for (check, subject), what in found(ran.items).items() if subject == group}
-    assert said["subscriptions"].startswith("error: members of it want different things")
+    assert said["subscriptions"].startswith("error: its members have different subscriptions")
     assert said["members"].startswith("warning: 1 member did not say what they consume")
     assert said["stuck"].startswith("warning: 1 queue did not move in ")
     assert f"although messages wait: {topic}/a/0 -> " in said["stuck"]
@@ -269,7 +269,7 @@ def test_a_broker_that_checks_users_and_whoever_shows_no_key(
     without = run("-o", "json", "doctor", "--quick", "-n", server.namesrv_addr)
     assert without.status == 1
     said = found(without.items)["reachable", "broker-a/0"]
-    assert said.startswith("error: does not say how it is: ")
+    assert said.startswith("error: does not report its state: ")
     assert "--access-key" in said
     keys = ("-ak", "root", "-sk", "secret-of-root")
     ran = run("-o", "json", "doctor", "--quick", "--all", "-n", server.namesrv_addr, *keys)

@@ -130,7 +130,7 @@ def test_what_must_be_absent_is_deleted_with_a_yes_alone(pair: Pair, run: Rmqadm
     pair.admin.create_topic(pair.a, TopicConfig(topic_name="doomed"))
     there = ("-f", manifest("topics: {doomed: {absent: true}}"), "-c", CLUSTER)
     refused = run("apply", *there)
-    assert (refused.status, "Nobody is there to be asked" in refused.err) == (2, True)
+    assert (refused.status, "Nobody can be asked to confirm it" in refused.err) == (2, True)
     assert "doomed" in pair.admin.all_topics(pair.a).topic_config_table
     done = run("apply", *there, "--yes", "-o", "json")
     assert [item["target"] for item in done.items] == [pair.a, pair.namesrv_addr]
@@ -189,25 +189,29 @@ def test_what_was_done_on_one_broker_and_refused_by_the_other_has_a_way_back(
     [
         ("topics: {a: {readQueueNum: 5}}", "wanted.yaml: topics.a: there is no field readQueueNum", "readQueueNums?"),
         ("topic: {a: {}}", "wanted.yaml: there is no field topic", "topics?"),
-        ('{"_command": "export topics", "_version": 1, "items": []}', "these are a command's rows", "--format json"),
+        (
+            '{"_command": "export topics", "_version": 1, "items": []}',
+            "these are rows of a command's output",
+            "--format json",
+        ),
         ("topics: {a: {broker: [x]}}", "topics.a: there is no field broker", "brokers?"),
         ("topics: {a: {brokers: {x: {prem: 6}}}}", "topics.a: there is no field prem", "perm?"),
         ("groups: {a: {groupRetryPolicy: {typ: X}}}", "groups.a.groupRetryPolicy: there is no field typ", "type?"),
         ("acls: {a: {policies: [{entries: [{action: X}]}]}}", "acls.a.policies[0].entries[0]", "actions?"),
-        ("topics:\n  a: {}\n  a: {}\n", "wanted.yaml:2: a stands there twice", ""),
-        ('{"topics": {"a": {}, "a": {}}}', "a stands there twice", ""),
-        ("topics: {a: {}}\n---\ntopics: {a: {}}", "topics.a stands there twice", ""),
+        ("topics:\n  a: {}\n  a: {}\n", "wanted.yaml:2: a is there twice", ""),
+        ('{"topics": {"a": {}, "a": {}}}', "a is there twice", ""),
+        ("topics: {a: {}}\n---\ntopics: {a: {}}", "topics.a is there twice", ""),
         ("topics: {a: {perm: six}}", "topics.a: Expected `int`", ""),
-        ("topics: {a: [1]}", "topics.a is no object", "readQueueNums"),
-        ("topics: [a]", "topics are objects by name", ""),
-        ("topics: {a: {brokers: broker-a}}", "topics.a: brokers names brokers", ""),
-        ("users: {a: {userType: Supper}}", "users.a: userType is Super or Normal", ""),
+        ("topics: {a: [1]}", "topics.a is not an object", "readQueueNums"),
+        ("topics: [a]", "topics must be objects by name", ""),
+        ("topics: {a: {brokers: broker-a}}", "topics.a: brokers must name brokers", ""),
+        ("users: {a: {userType: Supper}}", "users.a: userType must be Super or Normal", ""),
         ("_version: 2\ntopics: {}", "_version 2 is not known", ""),
         ("topics: {a: {", "wanted.yaml:2: ", ""),
-        ("{", "wanted.yaml:1: this is no JSON", ""),
+        ("{", "wanted.yaml:1: this is not JSON", ""),
         ("- a", "holds no object", ""),
         ("a: &a [*a]", "there is no field a", ""),
-        ("", "says nothing", ""),
+        ("", "has no section", ""),
     ],
 )
 def test_a_file_that_says_something_else_is_an_error(

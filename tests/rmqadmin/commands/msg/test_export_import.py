@@ -133,7 +133,7 @@ def test_export_selects_as_cat_does_and_says_what_it_did(rmqadmin: Rmqadmin, sto
     assert "scanned 5, matched 5, stopped because all of it was read" in ran.err
     assert [line.count('"_command":"msg export"') for line in ran.out.splitlines()] == [1] * 5
     refused = rmqadmin("msg", "export", topic, str(tmp_path / "a.jsonl"))
-    assert (refused.status, "is there already" in refused.err) == (2, True)
+    assert (refused.status, "exists already" in refused.err) == (2, True)
     assert rmqadmin("msg", "export", topic, str(tmp_path / "a.txt")).status == 2
     assert rmqadmin("msg", "export", topic, str(tmp_path / "no" / "a.jsonl")).status == 1
 
@@ -184,7 +184,7 @@ def test_nothing_is_sent_before_all_was_checked(rmqadmin: Rmqadmin, store: Store
         ([str(tmp_path), "--yes"], 2, "Is a directory"),
         ([name, "--to", copy, "--resume", "--restart"], 2, "exclude each other"),
         ([name, "--to", copy, "--resume", "--skip-refused", "--yes"], 2, "was interrupted"),
-        ([name, "--to", copy, "--skip-refused"], 2, "Nobody is there to be asked."),
+        ([name, "--to", copy, "--skip-refused"], 2, "Nobody can be asked to confirm it."),
     ):
         ran = rmqadmin("msg", "import", *args)
         assert (ran.status, said in ran.err) == (status, True), ran.err
@@ -315,7 +315,7 @@ def test_an_import_goes_on_where_it_stopped_and_sends_nothing_twice(
             patch.setattr(progress_file, "save", lambda *each: whole(*each) if next(saves) == 0 else None)
         stopped = rmqadmin(*args)
     assert stopped.status == status
-    assert "8 of 20 messages are done; to go on: rmqadmin msg import" in stopped.err
+    assert "8 of 20 messages are done; to continue: rmqadmin msg import" in stopped.err
     again = rmqadmin(*args)
     assert (again.status, f"{0 if is_killed else 8} of 20 are done" in again.err) == (2, True)
     store.send(copy, b"somebody else's")

@@ -275,7 +275,7 @@ def test_what_can_be_gone_on_with_and_where_spark_wrote_is_said(run: Rmqadmin, m
     for end in (error, KeyboardInterrupt()):
         ends_with(monkeypatch, end)
         said = run("spark-replay", "-n", "h:1", "--dlq", "g", "--execute", "--ledger", str(tmp_path)).err
-        assert f"to go on: rmqadmin spark-replay --resume --job billing-1 --ledger {tmp_path}" in said
+        assert f"to continue: rmqadmin spark-replay --resume --job billing-1 --ledger {tmp_path}" in said
         assert ("Spark's output is in /tmp/log" in said) == (end is error)
 
 

@@ -106,7 +106,7 @@ def test_nothing_is_taken_back_without_a_yes_where_nobody_can_be_asked(
     for command in (("server", "reset"), ("snapshot", "restore", "a-day")):
         ran = rmqadmin(*command)
         assert ran.status == 2
-        assert "Nobody is there to be asked" in ran.err
+        assert "Nobody can be asked to confirm it" in ran.err
     assert has_topic(admin, ours, "Kept")
 
 

@@ -182,6 +182,6 @@ def test_what_cannot_be(call: Rmqadmin, admin: AdminClient, pair: tuple[Server, 
         assert refused(call("updateStaticTopic", *args)) == (status, text)
     found = refused(call("remappingStaticTopic", "-t", "NoSuchTopic", "-b", "broker-a"))
     assert found == (5, "No topic route to do the remapping")
-    for name, text in (("none.after", "is no mapping of a static topic"), ("missing", "cannot read")):
+    for name, text in (("none.after", "is not a mapping of a static topic"), ("missing", "cannot read")):
         ran = call("remappingStaticTopic", "-t", "FewStatic", "-b", "broker-a", "-mf", str(tmp_path / name))
         assert text in ran.err

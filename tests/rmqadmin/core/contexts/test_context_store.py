@@ -76,22 +76,22 @@ def test_comments_and_order_stay_when_a_setting_changes(store: ContextStore) -> 
     ("text", "said", "hint"),
     [
         ('namesrv_addr = "h:1"\nprotectd = true\n', "live.toml:2: there is no setting 'protectd'", "protected?"),
-        ('namesrv_addr = "h:1"\n\ntls = "yes"\n', "live.toml:3: tls is true or false", ""),
-        ('namesrv_addr = "h:1"\ncolor = "pink"\n', 'live.toml:2: color is "red" or', ""),
-        ('namesrv_addr = "h:1"\ntimeout_s = -1\n', "live.toml:2: timeout_s is a number above 0", ""),
-        ('namesrv_addr = "h:1"\ntimeout_s = inf\n', "live.toml:2: timeout_s is a number above 0", ""),
+        ('namesrv_addr = "h:1"\n\ntls = "yes"\n', "live.toml:3: tls must be true or false", ""),
+        ('namesrv_addr = "h:1"\ncolor = "pink"\n', 'live.toml:2: color must be "red" or', ""),
+        ('namesrv_addr = "h:1"\ntimeout_s = -1\n', "live.toml:2: timeout_s must be a number above 0", ""),
+        ('namesrv_addr = "h:1"\ntimeout_s = inf\n', "live.toml:2: timeout_s must be a number above 0", ""),
         ('namesrv_addr = "nonsense"\n', "live.toml:1: 'nonsense' is not an address", "host:port"),
         ('cluster = "A"\n', "live.toml: namesrv_addr is missing", "namesrv_addr ="),
         ('namesrv_addr = "h:1"\ncluster = A\n', "live.toml:2: Invalid value", "One setting a line"),
         ('namesrv_addr = "h:1"\ncluster = "A\n', "live.toml:2: ", "One setting a line"),
-        ('namesrv_addr = "h:1"\n[tls]\nca = "x"\n', "live.toml:2: tls is true or false", ""),
+        ('namesrv_addr = "h:1"\n[tls]\nca = "x"\n', "live.toml:2: tls must be true or false", ""),
         (
             'namesrv_addr = "h:1"\nsecret_key = "hunter2"\n',
             "live.toml:2: secret_key holds no key",
             "env:PROD_SECRET_KEY",
         ),
         ("\x00", "live.toml:1: ", ""),
-        ("x" * 300_000, "no file of settings", ""),
+        ("x" * 300_000, "not a settings file", ""),
     ],
 )
 def test_a_file_that_is_not_as_it_should_be_says_where_and_what_to_do(
@@ -115,11 +115,11 @@ def test_bytes_and_directories_are_no_settings(store: ContextStore) -> None:
         store.load("live")
     path.unlink()
     path.mkdir()
-    with pytest.raises(UsageError, match="no file of settings"):
+    with pytest.raises(UsageError, match="not a settings file"):
         store.load("live")
     path.rmdir()
     os.mkfifo(path)  # reading it would never end
-    with pytest.raises(UsageError, match="no file of settings"):
+    with pytest.raises(UsageError, match="not a settings file"):
         store.load("live")
 
 

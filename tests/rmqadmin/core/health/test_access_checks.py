@@ -31,9 +31,13 @@ class Told:
 @pytest.mark.parametrize(
     ("config", "grade", "said"),
     [
-        ({"bindAddress": "0.0.0.0", "authenticationEnabled": "false"}, "warning", "listens on 0.0.0.0 and does what"),
+        (
+            {"bindAddress": "0.0.0.0", "authenticationEnabled": "false"},
+            "warning",
+            "listens on 0.0.0.0 and serves anybody",
+        ),
         ({"bindAddress": "10.0.0.9", "authenticationEnabled": "true"}, "ok", "checks users"),
-        ({"bindAddress": "127.0.0.1", "authenticationEnabled": "false"}, "ok", "listens on 127.0.0.1 alone"),
+        ({"bindAddress": "127.0.0.1", "authenticationEnabled": "false"}, "ok", "listens only on 127.0.0.1"),
         ({"bindAddress": "0.0.0.0"}, "note", "it checks no users, as all of Apache's"),
     ],
 )

@@ -84,9 +84,9 @@ def test_of_a_broker_that_is_well_there_is_nothing_to_say() -> None:
         (broker(says={"commitLogDiskRatio": "0.86"}), "error", "disk", "above 85% it deletes messages whatever"),
         (broker(says={"consumeQueueDiskRatio": "0.91"}), "error", "disk", "above 90% it takes no messages"),
         (broker(diskMaxUsedSpaceRatio="30"), "warning", "disk", "above 30%"),
-        (broker(brokerPermission="4"), "warning", "permission", "permits R (4) alone to all clients"),
+        (broker(brokerPermission="4"), "warning", "permission", "permits only R (4) to all clients"),
         (broker(flushDiskType="ASYNC_FLUSH"), "note", "flush", "a power cut loses"),
-        (broker(authenticationEnabled="false"), "warning", "access", "listens on 10.0.0.1:10911 and does what anybody"),
+        (broker(authenticationEnabled="false"), "warning", "access", "listens on 10.0.0.1:10911 and serves anybody"),
         (broker(authenticationEnabled="", bindAddress="0.0.0.0"), "warning", "access", "listens on 0.0.0.0"),
         (broker(authorizationEnabled="false"), "warning", "access", "lets each do everything"),
         (broker(authenticationEnabled="", aclEnable="true"), "warning", "access", "plain_acl.yml"),
@@ -165,12 +165,12 @@ def test_name_servers_that_do_not_answer_know_nobody_or_tell_different_things() 
         (
             {"bindAddress": "0.0.0.0", "namesrvAuthEnabled": "false"},
             "warning",
-            "listens on 0.0.0.0 and does what anybody",
+            "listens on 0.0.0.0 and serves anybody",
         ),
         ({"bindAddress": "10.0.0.9", "namesrvAuthEnabled": "true"}, "ok", "checks users"),
-        ({"bindAddress": "127.0.0.1", "namesrvAuthEnabled": "false"}, "ok", "listens on 127.0.0.1 alone"),
+        ({"bindAddress": "127.0.0.1", "namesrvAuthEnabled": "false"}, "ok", "listens only on 127.0.0.1"),
         ({"bindAddress": "0.0.0.0"}, "note", "it checks no users, as all of Apache's"),
-        ({"bindAddress": "::1"}, "ok", "listens on ::1 alone"),
+        ({"bindAddress": "::1"}, "ok", "listens only on ::1"),
     ],
 )
 def test_whether_a_name_server_asks_who_somebody_is(config: dict[str, str], grade: str, said: str) -> None:

@@ -114,8 +114,8 @@ def test_of_a_set_that_is_well_there_is_nothing_to_say(one: HaSet) -> None:
             "has 1 of the 2 copies that inSyncReplicas wants",
         ),
         (controlled(master(epoch=3), master(2, epoch=3)), "error", "masters", "(epoch 3)"),
-        (controlled(master(epoch=2), master(2, epoch=3), master_id=2), "error", "masters", "older epoch takes is cut"),
-        (plain(master(), master(2)), "error", "masters", "What one of them takes, the others have not"),
+        (controlled(master(epoch=2), master(2, epoch=3), master_id=2), "error", "masters", "older epoch takes are cut"),
+        (plain(master(), master(2)), "error", "masters", "Messages that one of them takes are missing at the others"),
         (controlled(slave(1), master(2)), "warning", "masters", "10.0.0.2:10911 says that it is"),
         (
             controlled(master(), slave(2), registered_master=2),
@@ -180,8 +180,8 @@ def meta(leader: str | None, *, leads: bool = False, group: str = "group1") -> C
         (controllers({"a:1": meta("a:1"), "b:1": meta("b:1")}), "error", "b:1 says that b:1 leads"),
         (controllers({"a:1": meta("a:1", leads=True), "b:1": meta("a:1", leads=True)}), "error", "each of a:1 and b:1"),
         (controllers({"a:1": meta("a:1"), "b:1": meta("a:1", group="g2")}), "error", "b:1 is of the group g2"),
-        (controllers({"a:1": meta(None), "b:1": meta("")}), "error", "none of the controllers leads"),
-        (controllers({"a:1": meta("a:1")}, knows=False), "warning", "does not say how its sets are: no right"),
+        (controllers({"a:1": meta(None), "b:1": meta("")}), "error", "no controller leads"),
+        (controllers({"a:1": meta("a:1")}, knows=False), "warning", "does not report its sets: no right"),
     ],
 )
 def test_what_is_found_of_controllers(one: AskedControllers, grade: str, said: str) -> None:

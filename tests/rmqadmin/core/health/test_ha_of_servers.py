@@ -81,7 +81,7 @@ def test_what_is_found_of_a_pair(pair: Pair) -> None:
         with pair.broker("other", brokerRole="SLAVE", brokerId="1"):
             pair.until_found(TOO_FEW, f"error replica-lag {NAME}/1: its log is")
         with pair.broker("other", brokerRole="SYNC_MASTER", brokerId="1"):
-            pair.until_found(TOO_FEW, f"error masters {NAME}: 2 brokers take themselves for its master")
+            pair.until_found(TOO_FEW, f"error masters {NAME}: 2 brokers claim to be its master")
 
 
 def test_a_slave_that_falls_behind(pair: Pair) -> None:
@@ -111,8 +111,8 @@ def test_two_masters_of_one_name_and_id(pair: Pair) -> None:
             addrs = " and ".join(sorted([one.broker_addr, other.broker_addr]))
             pair.until_found(
                 f"error broker-names {NAME}/0: there are two brokers of this name and id: {addrs}",
-                f"error masters {NAME}: 2 brokers take themselves for its master: {addrs}. What one of them takes, the "
-                "others have not fix: Stop all but one of them",
+                f"error masters {NAME}: 2 brokers claim to be its master: {addrs}. Messages that one of them "
+                "takes are missing at the others fix: Stop all but one of them",
             )
         pair.until_found()
 
@@ -132,7 +132,7 @@ def test_a_set_that_is_too_small_has_nobody_left_and_controllers_that_are_gone(p
         two.brokers[2].stop(signal.SIGKILL)
         pair.until_found(f"error in-sync {NAME}: takes no messages: 1 in sync, and minInSyncReplicas=2")
         two.brokers[1].stop(signal.SIGKILL)
-        lost = f"error in-sync {NAME}: has no master: of those that were in sync nobody lives ({NAME}/1 at "
+        lost = f"error in-sync {NAME}: has no master: none that was in sync is alive ({NAME}/1 at "
         pair.until_found(lost, controllers=[addr])
         stack.callback(two.start(2, **settings).stop)  # it was not in sync, and is not registered
         other = stack.enter_context(servers.broker(pair.directory / "other", pair.namesrv.namesrv_addr, "broker-b",

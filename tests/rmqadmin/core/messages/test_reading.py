@@ -163,7 +163,7 @@ def test_what_comes_is_followed_until_there_is_enough(rmqadmin: Rmqadmin, topic:
     assert len(ran.out.splitlines()) == 2
     refused = rmqadmin("-o", "yaml", "printMsg", "-t", topic, "--follow")
     assert refused.status == 2
-    assert "they have no end" in refused.err
+    assert "have no end" in refused.err
     assert rmqadmin("-o", "mqadmin", "printMsg", "-t", topic, "--tail", "2").status == 2
 
 

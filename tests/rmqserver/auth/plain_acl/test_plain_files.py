@@ -98,8 +98,8 @@ def test_all_files_together_and_who_came_first_stays(tmp_path: Path, caplog: pyt
             "'PUBB' is none of DENY, PUB",
         ),
         ("accounts: [{accessKey: long-enough, secretKey: SECRETS, defaultTopicPerm: ALL}]", "'ALL' is none of DENY"),
-        ("accounts: [{accessKey: long-enough, secretKey: SECRETS, whiteRemoteAddress: 1.2}]", "1.2 is no address"),
-        ("globalWhiteRemoteAddresses: [x]", "globalWhiteRemoteAddresses: x is no address"),
+        ("accounts: [{accessKey: long-enough, secretKey: SECRETS, whiteRemoteAddress: 1.2}]", "1.2 is not an address"),
+        ("globalWhiteRemoteAddresses: [x]", "globalWhiteRemoteAddresses: x is not an address"),
         ("a: &x [1]\nb: *x", "aliases are not taken"),
     ],
 )

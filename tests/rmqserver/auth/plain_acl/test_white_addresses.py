@@ -44,7 +44,7 @@ def test_what_a_pattern_matches(text: str, inside: str, outside: str) -> None:
      "10.0.0.{}", ",", "a.example", "10.0.0.1/8", "1:2:3:4:5:6:7:12345", "::ffff:10.0.0", "::10.0.0.5:7"],
 )  # fmt: skip
 def test_what_is_no_pattern_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is no address"):
+    with pytest.raises(ValueError, match="is not an address"):
         WhiteAddresses(text)
 
 

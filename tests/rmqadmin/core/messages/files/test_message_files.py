@@ -222,10 +222,10 @@ def test_marks_of_its_use_are_not_sent_and_a_dead_letter_keeps_its_origin() -> N
     ("fields", "problem"),
     [
         ({"body": b""}, "the message body is empty"),
-        ({"body": b"x" * (4 * 1024 * 1024 + 1)}, "are more than a message may have"),
+        ({"body": b"x" * (4 * 1024 * 1024 + 1)}, "more than a message may have"),
         ({"body": b"x", "properties": {"a": "\x02"}}, "holds a separator"),
         ({"body": b"x", "properties": {"a": "x" * 40_000}}, "the properties take more than"),
-        ({"body": b"x", "body_compression": "rar"}, "'rar' is no compression that RocketMQ knows"),
+        ({"body": b"x", "body_compression": "rar"}, "'rar' is not a compression that RocketMQ knows"),
         ({"body": b"x"}, None),
     ],
 )
