@@ -145,7 +145,7 @@ def test_what_is_wrong_with_servers_and_what_somebody_left_behind(run: Rmqadmin,
         assert words in said[key]
         assert fix in said[key]
     permissions = [item["what"] for item in ran.items if (item["check"], item["subject"]) == ("permission", "a/0")]
-    assert permissions == ["permits R (4) alone of 1 topic: ReadOnly", f"lets 1 group consume nothing: {group}"]
+    assert permissions == ["permits only R (4) on 1 topic: ReadOnly", f"lets 1 group consume nothing: {group}"]
     lacking = [item["what"] for item in ran.items if item["check"] == "topics-everywhere"]
     assert "lacks 2 topics of DefaultCluster, nothing of them is sent there: ReadOnly, SickTopic" in lacking
     order = [item["severity"] for item in ran.items]
