@@ -55,8 +55,6 @@ async def is_refused(address: str) -> bool:
         stream = await open_stream(address)
     except OSError as error:
         return _is_refusal(error) or (error.__cause__ is not None and _is_refusal(error.__cause__))
-    except ValueError:  # not an address
-        return False
     await stream.aclose()
     return False
 
