@@ -55,6 +55,11 @@ BrokerAddr = Annotated[str | None, typer.Option("-b", "--brokerAddr", metavar="H
 ClusterName = Annotated[
     str | None, OF_CONTEXT, typer.Option("-c", "--clusterName", metavar="CLUSTER", help="Every master of this cluster.")
 ]
+EveryReplicaToo = Annotated[
+    str | None,
+    OF_CONTEXT,
+    typer.Option("-c", "--clusterName", metavar="CLUSTER", help="Every broker of this cluster, slaves too."),
+]
 AnyCluster = Annotated[
     str | None,
     OF_CONTEXT,

@@ -9,8 +9,7 @@ from rmqadmin.call import Call
 from rmqadmin.core import targets
 from rmqadmin.core.results import Result, Row
 from rmqadmin.core.servers.broker_state import StatusRow, status_rows
-from rmqadmin.options.cold_options import EveryReplicaToo
-from rmqadmin.options.command_options import BrokerAddr
+from rmqadmin.options.command_options import BrokerAddr, EveryReplicaToo
 from rmqproto.errors import RocketMQError
 
 

@@ -10,8 +10,7 @@ import typer
 from rmqadmin.call import Call
 from rmqadmin.core.changes import Changes, FieldChange, Step, carry_out, targets_done
 from rmqadmin.core.servers.server_configs import replica_headings
-from rmqadmin.options.cold_options import EveryReplicaToo
-from rmqadmin.options.command_options import BrokerAddr
+from rmqadmin.options.command_options import BrokerAddr, EveryReplicaToo
 
 
 class ReadMode(StrEnum):

@@ -11,8 +11,7 @@ from rmqadmin.call import Call
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, Step, carry_out
 from rmqadmin.core.mqadmin_text import java_bool
-from rmqadmin.options.cold_options import EveryReplicaToo
-from rmqadmin.options.command_options import BrokerAddr, TrueFalse
+from rmqadmin.options.command_options import BrokerAddr, EveryReplicaToo, TrueFalse
 
 
 def export_pop_record(
