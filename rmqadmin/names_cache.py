@@ -8,6 +8,7 @@ command does not fail if the cache cannot be written.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -16,7 +17,9 @@ from rmqadmin.core.own_files import cache_dir
 NAMES_MAX = 10_000
 """A shell takes a tenth of a second to offer this many."""
 
-_WITHOUT_MARKS = str.maketrans("", "", "%|_.:-")
+_PLAIN = r"[%|a-zA-Z0-9_.:-]+"
+"""Letters, digits, and marks that mean nothing to a shell between quotes."""
+
 NAMESRVS_MAX = 16
 """How many folders are kept, newest first. Test servers, each on a new port, would leave one each."""
 
@@ -45,19 +48,14 @@ def remembered(namesrv_addrs: Iterable[str], kind: str) -> list[str]:
 
 
 def _folder(namesrv_addrs: Iterable[str]) -> Path:
-    return names_dir() / "".join(one if one.isalnum() or one in ".-" else "_" for one in ",".join(namesrv_addrs))
-
-
-def _is_plain(name: str) -> bool:
-    """Whether a name has only ASCII letters and digits, and marks that mean nothing to a shell between quotes."""
-    return name.isascii() and (name.translate(_WITHOUT_MARKS) or "x").isalnum()
+    return names_dir() / re.sub(r"[^\w.-]", "_", ",".join(namesrv_addrs))
 
 
 def remember(namesrv_addrs: Iterable[str], kind: str, names: Iterable[str]) -> None:
     """Replaces the saved names of a kind. Only plain names are saved: bash expands the words that it completes, and a
     server could name a topic ``$(rm -r ~)``."""
     assert kind in KINDS
-    known = sorted({name for name in names if _is_plain(name)})[:NAMES_MAX]
+    known = sorted({name for name in names if re.fullmatch(_PLAIN, name)})[:NAMES_MAX]
     text = "".join(f"{name}\n" for name in known)
     folder = _folder(namesrv_addrs)
     path = folder / kind

@@ -13,11 +13,6 @@ def perm_words(perm: int) -> str:
     return f"{perm_letters(perm) or '-'} ({perm})"
 
 
-def apache_text(perm: int) -> str:
-    """``PermName.perm2String``: ``RW-`` for 6."""
-    return perm_text(perm)
-
-
 def perm_letters(perm: int) -> str:
     """``RW`` for 6, as people write it; empty for nothing."""
     return perm_text(perm).replace("-", "")

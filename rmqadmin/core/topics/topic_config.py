@@ -8,10 +8,10 @@ import msgspec
 
 from rmqadmin.core.changes import FieldChange, Step, WayBack
 from rmqadmin.core.mqadmin_text import java_bool, java_map
-from rmqadmin.core.topics.perms import apache_text
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import NotFoundError, RefusedError, UsageError
+from rmqproto.perm import perm_text
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
@@ -79,7 +79,7 @@ def topic_config_text(config: TopicConfig) -> str:
     """``TopicConfig.toString``."""
     return (
         f"TopicConfig [topicName={config.topic_name}, readQueueNums={config.read_queue_nums}, "
-        f"writeQueueNums={config.write_queue_nums}, perm={apache_text(config.perm)}, "
+        f"writeQueueNums={config.write_queue_nums}, perm={perm_text(config.perm)}, "
         f"topicFilterType={config.topic_filter_type}, topicSysFlag={config.topic_sys_flag}, "
         f"order={java_bool(config.order)}, attributes={java_map(config.attributes)}]"
     )

@@ -20,7 +20,6 @@ from rmqadmin.core.mqadmin_text import copied_capacity, hash_order, java_map
 from rmqadmin.core.offsets.reset import QueueReset
 from rmqadmin.core.offsets.reset_plan import Resets
 from rmqadmin.core.servers.broker_state import Replica
-from rmqadmin.core.topics.perms import apache_text
 from rmqadmin.core.topics.topic_config import topic_config_text
 from rmqadmin.core.topics.topic_status import TopicStatus
 from rmqclient.message import SendResult, SendStatus
@@ -30,6 +29,7 @@ from rmqproto.bodies.routes import TopicConfig, TopicRoute
 from rmqproto.bodies.statistics import ConsumeOffset, TopicOffset
 from rmqproto.java.java_hash import java_hash
 from rmqproto.message.record import StoredMessage, host_bytes
+from rmqproto.perm import perm_text
 from rmqproto.wire import fastjson
 from tests.rmqadmin.conftest import golden
 
@@ -281,5 +281,5 @@ def test_a_copied_map_is_as_large_as_javas(count: int, capacity: int) -> None:
 
 
 def test_small_parts() -> None:
-    assert [apache_text(perm) for perm in (6, 4, 2, 0, 7)] == ["RW-", "R--", "-W-", "---", "RWX"]
+    assert [perm_text(perm) for perm in (6, 4, 2, 0, 7)] == ["RW-", "R--", "-W-", "---", "RWX"]
     assert java_map({"a": None, "b": True, "c": 1}) == "{a=null, b=true, c=1}"
