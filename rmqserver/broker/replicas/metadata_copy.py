@@ -10,7 +10,7 @@ whose copies only the lost log had."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -77,8 +77,6 @@ class MetadataCopy:
         self._groups = parts.groups
         self._offsets = parts.offsets
         self._timer_check_path = parts.timer_store.check_path
-        self._told: list[Take] = []
-        """The progress that this round was told."""
         self._waiting: _Progress | None = None
         """Progress that waits for the log. No newer one is asked for meanwhile: a log that is always a little behind
         would never reach any."""
@@ -91,18 +89,19 @@ class MetadataCopy:
                 self._offsets.drop_notes()
             self._waiting = None
         ha_link = 0 if is_other_log or not self._take_covered() else await self._linked()
-        self._told = []
-        for step, is_progress in (
+        steps: tuple[tuple[Callable[[MasterLink], Awaitable[Take | None]], bool], ...] = (
             (self._all_topics, False), (self._consumer_offsets, True), (self._delay_offsets, True),
             (self._all_groups, False), (self._request_modes, False), (self._timer_check, True),
-        ):  # fmt: skip
+        )  # fmt: skip
+        takes: list[Take] = []
+        for step, is_progress in steps:
             try:
-                if ha_link or not is_progress:
-                    await step(link)
+                if (ha_link or not is_progress) and (take := await step(link)) is not None:
+                    takes.append(take)
             except (RefusedError, ProtocolError) as error:
                 log.warning("event=metadata-not-copied what=%s reason=%r", step.__name__[1:], str(error))
-        if self._told:
-            self._waiting = _Progress(await self._log_end(link), ha_link, tuple(self._told))
+        if takes:
+            self._waiting = _Progress(await self._log_end(link), ha_link, tuple(takes))
             with trio.move_on_after(LOG_WITHIN_S):
                 while not self._take_covered():
                     await trio.sleep(LOG_LOOK_S)
@@ -146,12 +145,12 @@ class MetadataCopy:
             details = _converted(body.topic_queue_mapping_detail_map or {}, dict[str, TopicQueueMappingDetail])
             self._mappings.take_over(details, version)
 
-    async def _consumer_offsets(self, link: MasterLink) -> None:
+    async def _consumer_offsets(self, link: MasterLink) -> Take:
         answer = await link.ask(RequestCode.GET_ALL_CONSUMER_OFFSET)
         theirs = fastjson.loads_untrusted(answer.body, ConsumerOffsetsBody)
         if isinstance(self._offsets, SlaveOffsets):
             await self._hand_over(self._offsets, link, theirs)
-        self._told.append(lambda: self._offsets.take_over(theirs))
+        return lambda: self._offsets.take_over(theirs)
 
     async def _hand_over(self, offsets: SlaveOffsets, link: MasterLink, theirs: ConsumerOffsetsBody) -> None:
         """Sends the master the offsets that consumers have committed only here, and adds them to ``theirs``. Asks for
@@ -178,11 +177,12 @@ class MetadataCopy:
             log.info("event=offsets-handed-over count=%d", count)
         offsets.forget_until(theirs)
 
-    async def _delay_offsets(self, link: MasterLink) -> None:
+    async def _delay_offsets(self, link: MasterLink) -> Take | None:
         answer = await link.ask(RequestCode.GET_ALL_DELAY_OFFSET)
-        if answer.body:
-            offsets = msgspec.to_builtins(fastjson.loads_untrusted(answer.body, DelayOffsets))
-            self._told.append(lambda: self._files.save(delay.FILE_NAME, offsets))
+        if not answer.body:
+            return None
+        offsets = msgspec.to_builtins(fastjson.loads_untrusted(answer.body, DelayOffsets))
+        return lambda: self._files.save(delay.FILE_NAME, offsets)
 
     async def _all_groups(self, link: MasterLink) -> None:
         answer = await link.ask(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
@@ -196,14 +196,14 @@ class MetadataCopy:
         modes = fastjson.loads_untrusted(answer.body, RequestModes)
         self._files.save_now(assignment.FILE_NAME, msgspec.to_builtins(modes))
 
-    async def _timer_check(self, link: MasterLink) -> None:
+    async def _timer_check(self, link: MasterLink) -> Take | None:
         if not self._config.timer_wheel_enable:
-            return
+            return None
         body = (await link.ask(RequestCode.GET_TIMER_CHECK_POINT)).body
         if len(body) < TIMER_CHECK_FIELDS_BYTES:
             raise ProtocolError(f"a timer checkpoint of {len(body)} bytes")
         checkpoint = TimerCheckpoint.of_master_untrusted(body)
-        self._told.append(lambda: checkpoint.write_alone(self._disk, self._timer_check_path))
+        return lambda: checkpoint.write_alone(self._disk, self._timer_check_path)
 
 
 async def _offset_at(link: MasterLink, noted: Noted) -> int:
