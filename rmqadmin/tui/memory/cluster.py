@@ -3,7 +3,7 @@ stays in lists, and sums say that they lack it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable
 from threading import Lock
 from typing import Any
 
@@ -14,10 +14,13 @@ from rmqadmin.core.groups.lag_time import KnownHeads
 from rmqadmin.core.groups.retention import ReservedTimes
 from rmqadmin.core.servers.broker_state import Replica, replicas_of
 from rmqadmin.core.units import elapsed
-from rmqproto.bodies.routes import BrokerData, ClusterInfo
+from rmqproto.bodies.routes import BrokerData, ClusterInfo, TopicConfigs
 
 Lacks = dict[str, str]
 """Names of the brokers missing from an answer, and why: ``gone 12 s ago``, or the error."""
+
+TOPIC_TABLES = "topics"
+"""The key under which the tables of all topics are kept, one of each broker."""
 
 
 class SeenBroker(msgspec.Struct, frozen=True):
@@ -51,7 +54,6 @@ class ClusterMemory:
         self._answers: dict[tuple[str, str], Any] = {}
         self._answered_ms: dict[tuple[str, str], int] = {}
         self._places: dict[str, set[str]] = {}
-        self._topics: dict[str, Container[str]] = {}
         self._lock = Lock()
 
     # --- brokers -----------------------------------------------------------------------------------------------------
@@ -108,7 +110,6 @@ class ClusterMemory:
             ):
                 name = known.replica.broker_name
                 self._gone.pop(name, None)
-                self._topics.pop(name, None)
                 self._answers = {place: kept for place, kept in self._answers.items() if place[1] != name}
                 for names in self._places.values():
                     names.discard(name)
@@ -141,19 +142,19 @@ class ClusterMemory:
 
     # --- places of topics --------------------------------------------------------------------------------------------
 
-    def keep_topics(self, broker_name: str, topics: Container[str]) -> None:
-        """Keeps the complete list of a broker's topics."""
-        with self._lock:
-            self._topics[broker_name] = topics
-
     def lost_of(self, topic: str, broker_names: set[str]) -> Lacks:
         """The brokers that had a topic and are gone. ``broker_names`` are those in its current route."""
         with self._lock:
             known = self._places.setdefault(topic, set())
             known |= broker_names
-            known |= {name for name in self._gone if topic in self._topics.get(name, ())}
+            known |= {name for name in self._gone if self._had(name, topic)}
             lost = {name: self._gone[name] for name in known - broker_names if name in self._gone}
         return {name: gone_text(since_ms, self._now_ms()) for name, since_ms in sorted(lost.items())}
+
+    def _had(self, broker_name: str, topic: str) -> bool:
+        """By the broker's last answer, which has all of its topics."""
+        tables: TopicConfigs | None = self._answers.get((TOPIC_TABLES, broker_name))
+        return tables is not None and topic in tables.topic_config_table
 
 
 def gone_text(since_ms: int, now_ms: int) -> str:

@@ -11,7 +11,7 @@ import msgspec
 from rmqadmin.core import targets
 from rmqadmin.core.system_names import topics_of_servers
 from rmqadmin.core.topics.topic_status import QueueRow, TopicStatus
-from rmqadmin.tui.memory.cluster import Cluster, ClusterMemory
+from rmqadmin.tui.memory.cluster import TOPIC_TABLES, Cluster, ClusterMemory
 from rmqadmin.tui.memory.readings import RowReading
 from rmqadmin.tui.sources.found import Found, Tables, ask_brokers, askable, read_askable, read_tables
 from rmqproto.bodies.routes import BrokerData, TopicConfig, TopicConfigs
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
 
 _MESSAGE_TYPE = "message.type"
-_ROWS, _TABLES = "rows of topics", "topics"
-"""Keys in the memory."""
+_ROWS = "rows of topics"
+"""The key in the memory."""
 
 GROUPS_YOUNG_MS = 10_000
 """How often a topic's groups are read, whatever the interval: they hardly ever change, and were half of a topic list's
@@ -95,7 +95,7 @@ def read_topics(admin: AdminClient, memory: ClusterMemory) -> Found[TopicFacts]:
     are the same as before: making the rows of ten thousand topics takes 40 ms."""
     cluster = read_askable(admin, memory)
     names = admin.topic_list()
-    tables = read_tables(memory, cluster, _TABLES, lambda broker: _all_topics(admin, memory, broker))
+    tables = read_tables(memory, cluster, TOPIC_TABLES, lambda broker: _all_topics(admin, broker))
     told = _Told(cluster, names, tables)
     before, found = memory.last(_ROWS, "") or (None, None)
     if found is None or before != told:
@@ -107,13 +107,11 @@ def read_topics(admin: AdminClient, memory: ClusterMemory) -> Found[TopicFacts]:
 
 def read_places(admin: AdminClient, memory: ClusterMemory) -> None:
     """Reads which topics each broker has, so that sums know what a broker had once it is gone."""
-    read_tables(memory, read_askable(admin, memory), _TABLES, lambda broker: _all_topics(admin, memory, broker))
+    read_tables(memory, read_askable(admin, memory), TOPIC_TABLES, lambda broker: _all_topics(admin, broker))
 
 
-def _all_topics(admin: AdminClient, memory: ClusterMemory, broker: BrokerData) -> TopicConfigs:
-    found = admin.all_topics(broker.selected_addr() or "")
-    memory.keep_topics(broker.broker_name, found.topic_config_table)
-    return found
+def _all_topics(admin: AdminClient, broker: BrokerData) -> TopicConfigs:
+    return admin.all_topics(broker.selected_addr() or "")
 
 
 def _found(told: _Told) -> Found[TopicFacts]:
