@@ -37,7 +37,7 @@ from bench.harness.measure import Load, seed
 from bench.harness.rows import Row, rows
 from bench.harness.servers import apache, ceiling, ours
 from bench.harness.table import Line
-from bench.replicas import copies, failover
+from bench.replicas import copies, failover, fresh_slave
 from bench.tools import command_lines, letters, shell_lines
 
 PARTS: dict[str, Callable[[Load, Extent], list[Figure]]] = {
@@ -54,6 +54,7 @@ PARTS: dict[str, Callable[[Load, Extent], list[Figure]]] = {
     "dead-letters": lambda load, extent: letters.take(extent),
     "shell": lambda load, extent: shell_lines.take(extent),
     "topics": lambda load, extent: topics.take(extent),
+    "fresh-slave": fresh_slave.take,
     "failover": lambda load, extent: failover.take(extent),
 }
 """The parts apart from the four that have rows."""
