@@ -26,16 +26,16 @@ def main() -> None:
         ending.status = print_version()
         return
     if sys.argv[1:2] == ["tui"]:
-        from rmqadmin import plain_tui
+        from rmqadmin.cli import plain_tui
 
         line = plain_tui.read_plain_line(sys.argv[2:])
         if line is not None:
             sys.exit(plain_tui.run(line))
-    from rmqadmin import cli
+    from rmqadmin.cli import program
 
     gc.freeze()
     gc.enable()
-    ending.status = cli.run(sys.argv[1:])
+    ending.status = program.run(sys.argv[1:])
     sys.exit(ending.status)
 
 

@@ -13,14 +13,15 @@ from contextlib import contextmanager
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, TypeVar
 
-from rmqadmin import diagnostics
 from rmqadmin.core.contexts.defaults import NAMESRV_DEFAULT
 from rmqadmin.core.contexts.permission import ChangePermission, guards
 from rmqadmin.core.results import Result
 from rmqadmin.core.system_names import is_made_by_brokers, topics_of_servers
 from rmqadmin.invocation import Invocation
 from rmqadmin.options.common_options import CommonOptions
-from rmqadmin.output import DOCUMENTS, Color, Format, render, table_view, wants_color
+from rmqadmin.output import diagnostics
+from rmqadmin.output.output_format import DOCUMENTS, Color, Format, wants_color
+from rmqadmin.output.rendering import render, table_view
 from rmqproto.errors import RocketMQError, UsageError
 
 if TYPE_CHECKING:
@@ -365,7 +366,7 @@ class Call:
 
     def remember(self, kind: str, names: Iterable[str]) -> None:
         """Saves names for completion: topic, group, cluster or broker."""
-        from rmqadmin.names_cache import remember
+        from rmqadmin.shells.names_cache import remember
 
         remember(self.admin.namesrv_addrs, kind, names)
 

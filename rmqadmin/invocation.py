@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from rmqadmin.options.common_options import CommonOptions
-from rmqadmin.output import Color, Format
+from rmqadmin.output.output_format import JSON_FORMATS, Color
 
 if TYPE_CHECKING:
     from rmqadmin.session import Session
-
-JSON_FORMATS = frozenset({Format.JSON, Format.JSONL})
 
 
 class Invocation(msgspec.Struct):
@@ -42,3 +40,10 @@ class Invocation(msgspec.Struct):
         if not options.context:
             options = msgspec.structs.replace(options, context=self.context_option)
         return options if self.session is None else self.session.filled(options)
+
+
+def invocation_of(ctx: Any) -> Invocation:
+    """The invocation that a Typer context belongs to."""
+    found = ctx.find_object(Invocation)
+    assert isinstance(found, Invocation)
+    return found

@@ -15,7 +15,7 @@ from bench.harness.figure import Figure
 from bench.harness.measure import Broker
 from bench.harness.servers import compiled, ours
 from bench.tools.command_lines import PROGRAM, Run, once
-from rmqadmin.exit_codes import ExitCode
+from rmqadmin.core.exit_codes import ExitCode
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue

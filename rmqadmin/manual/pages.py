@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rmqadmin import registry
-from rmqadmin.command_tree import CommandInfo, OptionInfo, root_options, shared_options
+from rmqadmin.cli.command_tree import CommandInfo, OptionInfo, root_options, shared_options
 from rmqadmin.core.contexts.settings import KINDS
+from rmqadmin.core.exit_codes import EXIT_MEANINGS
 from rmqadmin.core.results import Result, columns
-from rmqadmin.exit_codes import EXIT_MEANINGS
 from rmqadmin.manual.man_page import ManPage, Prose, Section, Terms, Verbatim, section, terms
 from rmqadmin.registry import Effect, Entry
 from rmqadmin.version import VERSION

@@ -3,8 +3,8 @@ everything else that ``COMMAND --help`` does.
 
 A help is recorded as the calls that Typer makes to its formatter. They are replayed to a new formatter, which knows the
 terminal's width. The first line of the file has the rows of all option lists, each once; every other line has a
-command's name and its calls, whose lists refer to rows by number. ``python -m rmqadmin.reference`` writes the file, and
-a test checks that it matches the program.
+command's name and its calls, whose lists refer to rows by number. ``python -m rmqadmin.manual.reference`` writes the
+file, and a test checks that it matches the program.
 """
 
 from __future__ import annotations

@@ -7,9 +7,12 @@ from typing import Any
 
 import msgspec
 
-from rmqadmin import cli, diagnostics
+from rmqadmin.cli import program
+from rmqadmin.cli.command_building import build_command
+from rmqadmin.cli.command_groups import build_noun_group
 from rmqadmin.invocation import Invocation
 from rmqadmin.manual.recorded_helps import LIST, Calls
+from rmqadmin.output import diagnostics
 from rmqadmin.registry import ENTRIES, Entry
 
 _METHODS = ("write_usage", "write_text", "write_paragraph", "write_heading", "indent", "dedent", LIST)
@@ -32,12 +35,12 @@ def helps() -> str:
 
 
 def calls_of(entry: Entry) -> Calls:
-    root: Any = cli.build_app().make_context(diagnostics.PROGRAM, [], obj=Invocation())
+    root: Any = program.build_app().make_context(diagnostics.PROGRAM, [], obj=Invocation())
     *nouns, name = entry.name.split()
     parent = root
     for noun in nouns:
-        parent = type(root)(cli.build_noun_group(noun), parent=root, info_name=noun)
-    command = cli.build_command(entry)
+        parent = type(root)(build_noun_group(noun), parent=root, info_name=noun)
+    command = build_command(entry)
     context = type(root)(command, parent=parent, info_name=name, **command.context_settings)
     formatter, calls = context.make_formatter(), Calls()
     for method in _METHODS:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from rmqadmin.core.contexts.defaults import NAMESRV_DEFAULT, SECONDS_MAX, TIMEOUT_DEFAULT_S
-from rmqadmin.output import Color, Format, parse_format
+from rmqadmin.output.output_format import Color, Format, parse_format
 from rmqproto.errors import UsageError
 
 if TYPE_CHECKING:

@@ -9,10 +9,11 @@ from functools import cache
 
 import msgspec
 
-from rmqadmin import diagnostics, registry
-from rmqadmin.command_tree import CommandInfo, OptionInfo, describe, root_options
+from rmqadmin import registry
+from rmqadmin.cli.command_tree import CommandInfo, OptionInfo, describe, root_options
 from rmqadmin.core.results import columns
 from rmqadmin.core.system_names import is_made_by_brokers, topics_named_after
+from rmqadmin.output import diagnostics
 from rmqadmin.prompt.command_lines import LAST_WORDS, PROGRAM_MARK
 from rmqadmin.prompt.line import TypedWord, parse_line, typed
 from rmqadmin.shells.words import FIELD_NAMES, HELP, live_kind, nouns, summaries, word_choices

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from prompt_toolkit.history import History
 
-from rmqadmin.cli import RegistryCommand, option_specs
+from rmqadmin.cli.mqadmin_argv import normalise
+from rmqadmin.cli.registry_command import RegistryCommand, option_specs
 from rmqadmin.core.audit.trail import SECRET_NAME
 from rmqadmin.core.own_files import state_dir, write_private
-from rmqadmin.mqadmin_argv import normalise
 from rmqadmin.prompt.candidates import read_words
 from rmqadmin.prompt.command_lines import PROGRAM_MARK, command_words
 from rmqadmin.prompt.line import parse_line

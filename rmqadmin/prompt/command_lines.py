@@ -14,9 +14,10 @@ import sys
 import termios
 from collections.abc import Iterator
 
-from rmqadmin import cli, diagnostics
-from rmqadmin.exit_codes import ExitCode
+from rmqadmin.cli import program
+from rmqadmin.core.exit_codes import ExitCode
 from rmqadmin.invocation import Invocation
+from rmqadmin.output import diagnostics
 from rmqadmin.prompt.line import TypedLine, parse_line
 from rmqadmin.version import PIPE_CLOSED
 from rmqproto.errors import UsageError
@@ -59,16 +60,16 @@ class CommandLines:
             return self._run_piped(words, parsed.piped_to)
         if words[0].lower() in LAST_WORDS and len(words) == 1:
             raise ShellEnd
-        return cli.run(words, self.before)
+        return program.run(words, self.before)
 
-    def _run_piped(self, words: list[str], program: str) -> int:
-        """Runs a command piped to a program. The status is the command's, or the program's if that is 0 or only says
-        that the program stopped reading."""
-        with subprocess.Popen(program, shell=True, stdin=subprocess.PIPE) as process:
+    def _run_piped(self, words: list[str], reader: str) -> int:
+        """Runs a command piped to another program, the reader. The status is the command's, or the reader's if that is
+        0 or only says that the reader stopped reading."""
+        with subprocess.Popen(reader, shell=True, stdin=subprocess.PIPE) as process:
             assert process.stdin is not None
             out = io.TextIOWrapper(process.stdin, encoding="utf-8", errors="replace")
             with contextlib.redirect_stdout(out):
-                status = cli.run(words, self.before)
+                status = program.run(words, self.before)
             with contextlib.suppress(BrokenPipeError):
                 out.close()
             ended = _wait(process)

@@ -12,13 +12,16 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.formatted_text import ANSI
 from prompt_toolkit.output import ColorDepth
 
-from rmqadmin import cli, diagnostics, registry
+from rmqadmin import registry
+from rmqadmin.cli.command_building import build_command
+from rmqadmin.cli.registry_command import RegistryCommand
 from rmqadmin.core.contexts.badge import badge
 from rmqadmin.core.contexts.settings import CONTEXT_VARIABLE, Level
+from rmqadmin.core.exit_codes import ExitCode
 from rmqadmin.core.terminal_text import shortened_in_middle
-from rmqadmin.exit_codes import ExitCode
 from rmqadmin.options.common_options import CommonOptions, color_of
-from rmqadmin.output import wants_color
+from rmqadmin.output import diagnostics
+from rmqadmin.output.output_format import wants_color
 from rmqadmin.prompt.candidates import offer
 from rmqadmin.prompt.command_history import CommandHistory, holds_secret
 from rmqadmin.prompt.command_lines import CommandLines, ShellEnd
@@ -68,10 +71,10 @@ def _run(commands: CommandLines, text: str) -> int:
     return status
 
 
-def _build(name: str) -> cli.RegistryCommand:
+def _build(name: str) -> RegistryCommand:
     entry = registry.find(name)
     assert entry is not None
-    return cli.build_command(entry)
+    return build_command(entry)
 
 
 def head(session: Session, status: int, *, has_color: bool) -> str:

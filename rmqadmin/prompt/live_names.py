@@ -11,10 +11,10 @@ from time import monotonic
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.contexts.settings import EffectiveSettings
 from rmqadmin.core.targets import all_brokers, selected_addrs
-from rmqadmin.names_cache import KINDS, remember, remembered
 from rmqadmin.options.common_options import CommonOptions
 from rmqadmin.prompt.candidates import LineSoFar
 from rmqadmin.session import Session
+from rmqadmin.shells.names_cache import KINDS, remember, remembered
 from rmqadmin.shells.words import CONTEXT_NAMES, KV_KEYS, PROPERTY_NAMES
 from rmqclient.addresses import parse_addresses
 from rmqclient.admin import AdminClient

@@ -7,8 +7,8 @@ import os
 from collections.abc import Iterable, Iterator
 from itertools import count
 
-from rmqadmin import diagnostics
-from rmqadmin.exit_codes import ExitCode
+from rmqadmin.core.exit_codes import ExitCode
+from rmqadmin.output import diagnostics
 from rmqadmin.prompt.command_lines import CommandLines, ShellEnd
 
 

@@ -13,8 +13,8 @@ import tty
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from rmqadmin import diagnostics
 from rmqadmin.core.rate_dial import RateDial, SpeedGauge
+from rmqadmin.output import diagnostics
 
 if TYPE_CHECKING:
     from spark_tools.replay.hooks import ReplayProgress

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from rmqadmin.command_tree import CommandInfo, OptionInfo
+from rmqadmin.cli.command_tree import CommandInfo, OptionInfo
 from rmqadmin.shells.words import (
     HELP,
     SHARED,

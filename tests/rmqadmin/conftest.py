@@ -16,7 +16,7 @@ from typing import Any
 import pexpect
 import pytest
 
-from rmqadmin import cli
+from rmqadmin.cli import program
 from tests.support.servers import Server
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "mqadmin"
@@ -76,7 +76,7 @@ def run(bare_environment: None, capsys: pytest.CaptureFixture[str]) -> Rmqadmin:
 
     def run_one(*args: str) -> Ran:
         capsys.readouterr()
-        status = cli.run(args)
+        status = program.run(args)
         said = capsys.readouterr()
         return Ran(status, said.out, said.err)
 

@@ -9,7 +9,7 @@ import pytest
 from rmqadmin.call import Call, NotConfirmedError
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.options.common_options import CommonOptions
-from rmqadmin.output import Format
+from rmqadmin.output.output_format import Format
 from rmqproto.errors import UsageError
 from rmqproto.wire.credentials import Credentials
 
@@ -94,7 +94,7 @@ def test_only_the_name_typed_at_a_terminal_is_a_yes(
     passes: bool,
 ) -> None:
     monkeypatch.setattr("sys.stdin.isatty", lambda: is_terminal)
-    monkeypatch.setattr("rmqadmin.diagnostics.ask", lambda _question: typed)
+    monkeypatch.setattr("rmqadmin.output.diagnostics.ask", lambda _question: typed)
     call = Call("c", options, format)
     if passes:
         call.confirm("This deletes.", "T")

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from rmqadmin.core.contexts.context_store import ContextStore
-from rmqadmin.output import Format
+from rmqadmin.output.output_format import Format
 from rmqadmin.registry import ENTRIES, Effect
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message

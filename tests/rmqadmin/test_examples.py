@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from rmqadmin.command_tree import all_commands
+from rmqadmin.cli.command_tree import all_commands
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.messages.files.formats import FileFormat, encoded
 from rmqadmin.core.messages.lookup import found_message
@@ -140,7 +140,7 @@ def one_tick(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(_seconds: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("rmqadmin.watch.time.sleep", interrupt)
+    monkeypatch.setattr("rmqadmin.cli.watch.time.sleep", interrupt)
 
 
 @pytest.fixture

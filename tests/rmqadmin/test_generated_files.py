@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from rmqadmin import completions, names_cache, reference, registry
+from rmqadmin import registry
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.contexts.settings import config_path
-from rmqadmin.manual import recorded_helps, recording_helps
+from rmqadmin.manual import recorded_helps, recording_helps, reference
 from rmqadmin.manual.man_page import ManPage, Prose, section, terms
+from rmqadmin.shells import completions, names_cache
 from tests.rmqadmin.conftest import Rmqadmin
 
 ROOT = Path(__file__).parent.parent.parent
@@ -33,22 +34,22 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
 
 @pytest.mark.parametrize("name", ["rmqadmin.bash", "_rmqadmin", "rmqadmin.fish"])
 def test_the_completion_files_are_what_the_program_generates(name: str) -> None:
-    """If this fails: python -m rmqadmin.completions"""
+    """If this fails: python -m rmqadmin.shells.completions"""
     assert (ROOT / "completions" / name).read_text() == completions.generate()[name]
 
 
 def test_the_manual_is_what_the_program_generates() -> None:
-    """If this fails: python -m rmqadmin.reference"""
+    """If this fails: python -m rmqadmin.manual.reference"""
     assert (ROOT / "docs" / "commands.md").read_text() == reference.reference()
 
 
 def test_the_manual_pages_are_what_the_program_generates() -> None:
-    """If this fails: python -m rmqadmin.reference"""
+    """If this fails: python -m rmqadmin.manual.reference"""
     assert {path.name: path.read_text() for path in (ROOT / "man").iterdir()} == reference.manual()
 
 
 def test_the_recorded_helps_are_what_the_program_says() -> None:
-    """If this fails: python -m rmqadmin.reference"""
+    """If this fails: python -m rmqadmin.manual.reference"""
     assert recorded_helps.FILE.read_text("utf-8") == recording_helps.helps()
 
 

@@ -8,10 +8,13 @@ from itertools import pairwise
 
 import pytest
 
-from rmqadmin import cli, registry
-from rmqadmin.command_tree import describe
+from rmqadmin import registry
+from rmqadmin.cli.command_building import build_command
+from rmqadmin.cli.command_functions import result_types
+from rmqadmin.cli.command_tree import describe
+from rmqadmin.cli.mqadmin_argv import normalise
+from rmqadmin.cli.registry_command import option_specs
 from rmqadmin.core.results import columns
-from rmqadmin.mqadmin_argv import normalise
 from rmqadmin.registry import ENTRIES, Effect, Entry
 from tests.interop.tools import calls
 from tests.rmqadmin.conftest import GOLDEN, Rmqadmin
@@ -34,7 +37,7 @@ def test_mqadmins_commands_are_marked_and_spelled_as_its_own(entry: Entry) -> No
 @by_name
 def test_every_option_of_mqadmins_command_is_taken(entry: Entry) -> None:
     """C18: a script written for mqadmin finds every option by both names, and with a value if mqadmin's takes one."""
-    specs = cli.option_specs(cli.build_command(entry))
+    specs = option_specs(build_command(entry))
     for short, long, takes_value in MQADMIN.get(entry.name, []):
         given = [["-" + short] if short else [], ["--" + long] if long and " " not in long else []]
         for spelling in filter(None, given):
@@ -56,7 +59,7 @@ def test_a_prefix_that_mqadmin_takes_is_not_made_ambiguous_by_options_of_ours(
 ) -> None:
     entry = registry.find(command)
     assert entry is not None
-    assert normalise([prefix, "x"], cli.option_specs(cli.build_command(entry))).seen == {meant}
+    assert normalise([prefix, "x"], option_specs(build_command(entry))).seen == {meant}
 
 
 UNLISTED = {"consumer", "DecodeMessageId", "getConsumerStatus", "resetOffsetByTimeOld"}
@@ -113,7 +116,7 @@ DEFAULTS: dict[str, dict[str, object]] = {
 def test_what_is_not_given_is_what_mqadmin_takes(name: str, wanted: dict[str, object]) -> None:
     entry = registry.find(name)
     assert entry is not None
-    found = {param.opts[0]: param.default for param in cli.build_command(entry).params if param.opts}
+    found = {param.opts[0]: param.default for param in build_command(entry).params if param.opts}
     assert {option: found[option] for option in wanted} == wanted
 
 
@@ -170,7 +173,7 @@ WITHOUT_BEFORE = {
 @by_name
 def test_every_dry_run_shows_before_and_after_or_there_is_a_reason(entry: Entry) -> None:
     if entry.effect in CHANGES_SERVERS:
-        names = [{column.name for column in columns(each.row_type)} for each in cli.result_types(entry)]
+        names = [{column.name for column in columns(each.row_type)} for each in result_types(entry)]
         shows = any(wanted <= found for wanted in BEFORE_AND_AFTER for found in names)
         assert shows != (entry.name in WITHOUT_BEFORE)
 

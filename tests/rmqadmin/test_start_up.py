@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from rmqadmin.core.contexts.context_store import ContextStore
-from rmqadmin.exit_codes import ExitCode
+from rmqadmin.core.exit_codes import ExitCode
 from rmqadmin.version import VERSION
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message

@@ -9,8 +9,8 @@ from typing import Annotated, ClassVar
 import typer
 
 from rmqadmin.call import Call
+from rmqadmin.core.error_table import EXPLANATIONS, exit_code_of
 from rmqadmin.core.results import Result, Row, doc
-from rmqadmin.error_table import EXPLANATIONS, exit_code_of
 from rmqproto.codes import ResponseCode, response_name
 from rmqproto.errors import NotFoundError
 

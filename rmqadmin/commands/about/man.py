@@ -9,7 +9,7 @@ import typer
 
 from rmqadmin import registry
 from rmqadmin.call import Call
-from rmqadmin.command_tree import all_commands, describe
+from rmqadmin.cli.command_tree import all_commands, describe
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.manual.man_page import ManPage
 from rmqadmin.manual.pages import command_page, program_page

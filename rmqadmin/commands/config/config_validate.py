@@ -9,7 +9,7 @@ from rmqadmin.call import Call
 from rmqadmin.core.contexts.settings import FileSettings, config_path
 from rmqadmin.core.contexts.settings_file import read_settings
 from rmqadmin.core.results import Result, Row, doc
-from rmqadmin.output import Color, parse_format
+from rmqadmin.output.output_format import Color, parse_format
 from rmqproto.errors import UsageError
 
 

@@ -40,7 +40,7 @@ def context_edit(
 
 
 def _edited(call: Call, store: ContextStore, name: str) -> Context:
-    from rmqadmin.editor import edit
+    from rmqadmin.shared.editor import edit
 
     text = store.read_text(name)
     if not sys.stdin.isatty():

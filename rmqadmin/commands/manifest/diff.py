@@ -3,13 +3,13 @@ differences, 2 and more for errors."""
 
 from __future__ import annotations
 
-from rmqadmin import diagnostics
 from rmqadmin.call import Call
 from rmqadmin.core.changes import carry_out
+from rmqadmin.core.exit_codes import ExitCode
 from rmqadmin.core.manifests.planned_rows import Differences, NotComparedError, applied_rows, what_changes
-from rmqadmin.exit_codes import ExitCode
 from rmqadmin.options.command_options import BrokerAddr, ClusterName
 from rmqadmin.options.manifest_options import Files, Prune, planned
+from rmqadmin.output import diagnostics
 from rmqproto.errors import RocketMQError
 
 

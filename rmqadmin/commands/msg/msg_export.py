@@ -8,7 +8,6 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from rmqadmin import diagnostics
 from rmqadmin.call import Call
 from rmqadmin.core.messages.bodies_in import STANDARD_INPUT
 from rmqadmin.core.messages.files.formats import FileFormat, encoded
@@ -19,6 +18,7 @@ from rmqadmin.core.messages.sieve import Sieve
 from rmqadmin.core.messages.sifted import SiftExtent, sifted
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.options.message_options import ConditionOptions, StopAfter, WindowOptions
+from rmqadmin.output import diagnostics
 from rmqadmin.shared.replay_progress import StageLines
 from rmqproto.errors import UsageError
 from rmqproto.filters.message_conditions import MessageConditions, compile_conditions

@@ -213,7 +213,7 @@ def _track(admin: AdminClient, message: FoundMessage, group: str) -> Track:
     except RefusedError as error:
         text = f"CODE:{error.code} DESC:{error.remark}"
         if error.code == ResponseCode.CONSUMER_NOT_ONLINE:
-            from rmqadmin.error_table import EXPLANATIONS  # 5 ms
+            from rmqadmin.core.error_table import EXPLANATIONS  # 5 ms
 
             return Track(group, "NOT_ONLINE", text, EXPLANATIONS[error.code].meaning)
         return Track(group, "UNKNOWN", text, str(error))

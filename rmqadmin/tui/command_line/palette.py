@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 from textual.command import Hit, Hits, Provider
 
-from rmqadmin.command_tree import CommandInfo, OptionInfo, all_commands
+from rmqadmin.cli.command_tree import CommandInfo, OptionInfo, all_commands
 from rmqadmin.core.terminal_text import printable
 from rmqadmin.prompt.line import typed
 from rmqadmin.tui.command_line.understood import PLACES

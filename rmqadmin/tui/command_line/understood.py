@@ -11,8 +11,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from rmqadmin import diagnostics, registry
+from rmqadmin import registry
 from rmqadmin.core.near_names import did_you_mean
+from rmqadmin.output import diagnostics
 from rmqadmin.prompt.candidates import LineSoFar, read_words
 from rmqadmin.prompt.command_lines import command_words
 from rmqadmin.prompt.line import parse_line, typed

@@ -21,7 +21,8 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from rmqadmin.core.results import Notice, Result
-from rmqadmin.output import Format, shown_columns
+from rmqadmin.output.output_format import Format
+from rmqadmin.output.rendering import shown_columns
 from rmqadmin.tui.breakpoints import meet_breakpoints
 from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.dialogs.dialog import Dialog

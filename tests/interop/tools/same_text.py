@@ -7,7 +7,7 @@ import io
 import re
 from difflib import unified_diff
 
-from rmqadmin import cli
+from rmqadmin.cli import program
 
 from ..mqadmin import Mqadmin
 from .calls import MASKS, REFUSED, words_of
@@ -33,5 +33,5 @@ def compare(part: str, names: Names, mqadmin: Mqadmin) -> None:
 def _ours(args: list[str]) -> str:
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
-        cli.run([*args, "--output", "mqadmin", "--timeout", "60"])
+        program.run([*args, "--output", "mqadmin", "--timeout", "60"])
     return out.getvalue()

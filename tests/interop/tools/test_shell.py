@@ -10,7 +10,7 @@ import pytest
 from rmqadmin.call import Call
 from rmqadmin.invocation import Invocation
 from rmqadmin.options.common_options import CommonOptions
-from rmqadmin.output import Format
+from rmqadmin.output.output_format import Format
 from rmqadmin.prompt.candidates import offer
 from rmqadmin.prompt.command_lines import CommandLines
 from rmqadmin.prompt.live_names import LiveNames

@@ -172,7 +172,7 @@ def test_no_condition_of_a_watch_holds_while_a_broker_is_silent(
         slept.append(seconds)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("rmqadmin.watch.time.sleep", sleep)
+    monkeypatch.setattr("rmqadmin.cli.watch.time.sleep", sleep)
     ran = run("consumerProgress", "-g", GROUP, "--watch", "7", "--until", "lag_count == 0")
     assert (ran.status, slept) == (130, [7.0])
     assert "1 of 2 brokers did not answer" in ran.err

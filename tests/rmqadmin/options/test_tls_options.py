@@ -12,7 +12,7 @@ from rmqadmin.core.load.lane_plans import load_plans
 from rmqadmin.core.load.load_plan import LanePlan, LoadQueue
 from rmqadmin.core.load.load_run import BegunLoad, LoadRun, LoadSetting
 from rmqadmin.options.common_options import CommonOptions
-from rmqadmin.output import Format
+from rmqadmin.output.output_format import Format
 from rmqclient.addresses import split_address
 from rmqclient.admin import AdminClient
 from rmqclient.blocking import BlockingClient

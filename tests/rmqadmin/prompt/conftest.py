@@ -7,11 +7,11 @@ from contextlib import contextmanager
 
 import pytest
 
-from rmqadmin import cli
 from rmqadmin.call import Call
+from rmqadmin.cli import program
 from rmqadmin.invocation import Invocation
 from rmqadmin.options.common_options import CommonOptions
-from rmqadmin.output import Format
+from rmqadmin.output.output_format import Format
 from rmqadmin.prompt.command_lines import CommandLines
 from tests.rmqadmin.conftest import Ran, Rmqadmin
 from tests.support.servers import Server
@@ -48,7 +48,7 @@ def alone(environment: None, capfd: pytest.CaptureFixture[str]) -> Rmqadmin:
 
     def run_one(*args: str) -> Ran:
         capfd.readouterr()
-        status = cli.run(args)
+        status = program.run(args)
         said = capfd.readouterr()
         return Ran(status, said.out, said.err)
 

@@ -7,14 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from rmqadmin import cli, registry
+from rmqadmin import registry
+from rmqadmin.cli.command_building import build_command
+from rmqadmin.cli.registry_command import RegistryCommand
 from rmqadmin.prompt.command_history import LINES_MAX, CommandHistory, holds_secret
 
 
-def build(name: str) -> cli.RegistryCommand:
+def build(name: str) -> RegistryCommand:
     entry = registry.find(name)
     assert entry is not None
-    return cli.build_command(entry)
+    return build_command(entry)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +102,7 @@ def test_without_a_place_for_it_there_is_no_history(tmp_path: Path) -> None:
 
 def test_every_option_for_a_password_or_a_secret_is_marked() -> None:
     for entry in registry.ENTRIES:
-        command = cli.build_command(entry)
+        command = build_command(entry)
         options = [
             param
             for param in command.params

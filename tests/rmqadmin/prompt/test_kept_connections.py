@@ -11,7 +11,7 @@ from rmqadmin.call import Call
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.invocation import Invocation
 from rmqadmin.options.common_options import CommonOptions
-from rmqadmin.output import Format
+from rmqadmin.output.output_format import Format
 from rmqadmin.prompt.command_lines import CommandLines
 from rmqadmin.session import Session
 from rmqadmin.shared.open_dashboard import _settings

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from rmqadmin import cli, registry
+from rmqadmin import registry
+from rmqadmin.cli import program
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.contexts.settings import CONTEXT_VARIABLE
 from rmqadmin.options.common_options import CommonOptions
@@ -317,7 +318,7 @@ def test_ctrl_c_ends_the_command_alone(line: RunLine, monkeypatch: pytest.Monkey
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("rmqadmin.watch.time.sleep", pressed)
+        patch.setattr("rmqadmin.cli.watch.time.sleep", pressed)
         assert line("clusterList --watch").status == 130
     assert line("clusterList").status == 0
 
@@ -348,7 +349,7 @@ def test_a_quiet_shell_is_quiet_in_every_line(
     environment: None, fresh: Callable[[str], str], capfd: pytest.CaptureFixture[str]
 ) -> None:
     misspelt = f"sendMessage -t {fresh('NoSuch')} -p x --dry-run"
-    assert cli.run(["-q", "shell", "-c", misspelt, "-c", f"{misspelt} -o name"]) == 0
+    assert program.run(["-q", "shell", "-c", misspelt, "-c", f"{misspelt} -o name"]) == 0
     assert capfd.readouterr().err == ""
-    assert cli.run(["shell", "-c", misspelt]) == 0
+    assert program.run(["shell", "-c", misspelt]) == 0
     assert "there is no topic" in capfd.readouterr().err

@@ -12,9 +12,9 @@ from textual.widgets import Input
 
 from rmqadmin import registry
 from rmqadmin.call import Call
-from rmqadmin.command_tree import CommandInfo, describe
+from rmqadmin.cli.command_tree import CommandInfo, describe
 from rmqadmin.options.common_options import CommonOptions
-from rmqadmin.output import Format
+from rmqadmin.output.output_format import Format
 from rmqadmin.prompt.candidates import Candidate, LineSoFar, Offer
 from rmqadmin.prompt.live_names import WAIT_S
 from rmqadmin.registry import Effect

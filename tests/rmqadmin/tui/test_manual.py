@@ -13,7 +13,7 @@ from textual.binding import Binding
 from textual.dom import DOMNode
 
 from rmqadmin import registry, tui
-from rmqadmin.command_tree import describe
+from rmqadmin.cli.command_tree import describe
 from tests.rmqadmin.page_lines import command_lines
 
 _TELL = "from rmqadmin.tui.key_ids import key_ids; print(*key_ids())"

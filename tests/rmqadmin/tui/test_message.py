@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from rmqadmin import cli
+from rmqadmin.cli import program
+from rmqadmin.core.error_table import EXPLANATIONS
 from rmqadmin.core.messages.lookup import FoundMessage
-from rmqadmin.error_table import EXPLANATIONS
 from rmqadmin.tui.screens.message import MessageScreen, compression_name, flag_names
 from rmqadmin.tui.widgets.lines import TextLines
 from rmqclient.admin import AdminClient
@@ -185,7 +185,7 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[servers.Server]
 def test_what_producer_and_consumers_traced_of_a_message(traced: servers.Server) -> None:
     """The producer's records come from `sendMessage -m true`; the test writes the consumers' records as Java does."""
     sent = ["sendMessage", "-n", traced.namesrv_addr, "-t", "Traced", "-p", "x", "-k", "traced-key", "-m", "true"]
-    assert cli.run(sent) == 0
+    assert program.run(sent) == 0
     with AdminClient(traced.namesrv_addr) as admin:
         addr = traced.broker_addr
         message = admin.pull_message(addr, MessageQueue("Traced", BROKER, 0), 0, max_count=1).messages[0]
@@ -222,7 +222,7 @@ def test_what_producer_and_consumers_traced_of_a_message(traced: servers.Server)
 
 @pytest.mark.slow
 def test_a_message_that_nobody_traced(traced: servers.Server) -> None:
-    assert cli.run(["sendMessage", "-n", traced.namesrv_addr, "-t", "Traced", "-p", "x", "-k", "untraced-key"]) == 0
+    assert program.run(["sendMessage", "-n", traced.namesrv_addr, "-t", "Traced", "-p", "x", "-k", "untraced-key"]) == 0
 
     async def test(driver: Driver) -> None:
         await at_message(driver, "Traced", "untraced-key")

@@ -13,8 +13,8 @@ from xml.etree import ElementTree
 import pexpect
 import pytest
 
-from rmqadmin import cli
-from rmqadmin.command_tree import all_commands
+from rmqadmin.cli import program
+from rmqadmin.cli.command_tree import all_commands
 from tests.rmqadmin.tui.conftest import World
 from tests.support.quick import first_size_is_quick
 
@@ -170,4 +170,4 @@ def test_a_defect_ends_it_with_a_status_that_says_so(world: World, tmp_path: Pat
 
 
 def test_without_a_terminal_it_says_so(world: World) -> None:
-    assert cli.run(["tui", "-n", world.server.namesrv_addr]) == 2
+    assert program.run(["tui", "-n", world.server.namesrv_addr]) == 2

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from rmqadmin import cli
+from rmqadmin.cli import program
 from rmqclient.admin import AdminClient
 from rmqclient.consuming.start import ConsumeFrom
 from rmqclient.message import Message, ReceivedMessage
@@ -75,7 +75,7 @@ def test_the_broker_is_registered_with_a_nameserver_that_asks(guarded: Server) -
 
 def test_rmqadmin_signs(guarded: Server, capsys: pytest.CaptureFixture[str]) -> None:
     def listed(*keys: str) -> tuple[int, str]:
-        status = cli.run(["listUser", "-b", guarded.broker_addr, "-n", guarded.namesrv_addr, *keys])
+        status = program.run(["listUser", "-b", guarded.broker_addr, "-n", guarded.namesrv_addr, *keys])
         said = capsys.readouterr()
         return status, said.out + said.err
 
@@ -91,10 +91,10 @@ def test_a_redrive_signs_and_writes_no_key(guarded: Server, tmp_path: Path, caps
     with AdminClient(guarded.namesrv_addr, ROOT) as admin:
         for topic in ("%DLQ%dead", "Revived"):
             admin.create_topic(guarded.broker_addr, TopicConfig(topic_name=topic))
-    assert cli.run(["sendMessage", "-t", "%DLQ%dead", "-p", "letter", *keys]) == 0
+    assert program.run(["sendMessage", "-t", "%DLQ%dead", "-p", "letter", *keys]) == 0
     redrive = ["dlq", "redrive", "dead", "--to", "topic:Revived", "--ledger", str(tmp_path), "--job", "job", *keys]
-    assert cli.run([*redrive[:-4], "--execute", "--yes"]) != 0, "nobody has signed it"
-    assert cli.run([*redrive, "--execute", "--yes"]) == 0
+    assert program.run([*redrive[:-4], "--execute", "--yes"]) != 0, "nobody has signed it"
+    assert program.run([*redrive, "--execute", "--yes"]) == 0
     said = capsys.readouterr()
     with AdminClient(guarded.namesrv_addr, ROOT) as admin:
         offsets = admin.topic_stats(guarded.broker_addr, "Revived").offset_table.values()

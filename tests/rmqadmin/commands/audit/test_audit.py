@@ -15,14 +15,14 @@ import typer
 
 from rmqadmin import registry
 from rmqadmin.call import Call
-from rmqadmin.cli import build_command
+from rmqadmin.cli.command_building import build_command
+from rmqadmin.cli.told_arguments import is_told
 from rmqadmin.core.audit import audit_log
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.contexts.settings import config_path
 from rmqadmin.options.common_options import CommonOptions
 from rmqadmin.options.context_words import SECRET
-from rmqadmin.output import Format
-from rmqadmin.told_arguments import is_told
+from rmqadmin.output.output_format import Format
 from rmqadmin.tui.audited_client import AuditedClient
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.routes import TopicConfig

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from rmqadmin.command_tree import all_commands
+from rmqadmin.cli.command_tree import all_commands
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.load.load_plan import LanePlan, LoadPlan, LoadQueue
 from rmqadmin.core.load.load_run import BegunLoad, LoadRun, LoadSetting

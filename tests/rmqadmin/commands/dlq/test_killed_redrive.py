@@ -26,7 +26,7 @@ FIRST_DONE = 7
 
 COMMAND = """
 import os, signal, sys
-from rmqadmin import cli
+from rmqadmin.cli import program
 
 dies_at, syncs, fsync = int(sys.argv[1]), 0, os.fsync
 
@@ -38,7 +38,7 @@ def counted(fd):
     fsync(fd)
 
 os.fsync = counted
-status = cli.run(sys.argv[2:])
+status = program.run(sys.argv[2:])
 print("syncs:", syncs, file=sys.stderr)
 sys.exit(status)
 """

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from rmqadmin.command_tree import describe
+from rmqadmin.cli.command_tree import describe
 from rmqadmin.registry import ENTRIES, Entry
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from rmqadmin import cli
+from rmqadmin.cli.command_functions import result_types
 from rmqadmin.core.results import Result, ResultColumn, Row, columns
 from rmqadmin.core.servers.server_configs import Configs, Listing
 from rmqadmin.core.tables.headings import words
 from rmqadmin.core.tables.layout import Layout, TableView
-from rmqadmin.output import Format, render
+from rmqadmin.output.output_format import Format
+from rmqadmin.output.rendering import render
 from rmqadmin.registry import ENTRIES, Effect
 
 NAME = "payments-settlement-service-europe-frankfurt-production-orders-created-v2"
@@ -29,7 +30,7 @@ def value(column: ResultColumn) -> Any:
 def row_types() -> list[type[Row]]:
     """The row types of results that are shown as tables."""
     entries = [entry for entry in ENTRIES if entry.effect is not Effect.SCREEN]
-    results = [result for entry in entries for result in cli.result_types(entry)]
+    results = [result for entry in entries for result in result_types(entry)]
     return list(dict.fromkeys(result.row_type for result in results if result.cards is Result.cards))
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from rmqadmin import cli
+from rmqadmin.cli import program
 from rmqadmin.tui.browser.browser_server import taken
 from rmqadmin.tui.browser.dashboard_process import HEIGHT_MAX, WIDTH_MAX, fitting
 from tests.rmqadmin.tui.browser.served import TIMEOUT_S, Served, serving
@@ -195,7 +195,7 @@ def test_a_page_cannot_ask_for_a_terminal_without_end() -> None:
     ids=" ".join,
 )
 def test_what_is_wrong_with_the_options_is_said_before_it_serves(options: list[str]) -> None:
-    assert cli.run(["tui", *(["-n", "127.0.0.1:1"] if "-n" not in options else []), *options]) == 2
+    assert program.run(["tui", *(["-n", "127.0.0.1:1"] if "-n" not in options else []), *options]) == 2
 
 
 def test_without_its_extra_it_says_which_that_is(
@@ -204,5 +204,5 @@ def test_without_its_extra_it_says_which_that_is(
     for module in [name for name in sys.modules if name.startswith("rmqadmin.tui.browser.")]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, "aiohttp", None)
-    assert cli.run(["tui", "--serve", "-n", "127.0.0.1:1"]) == 2
+    assert program.run(["tui", "--serve", "-n", "127.0.0.1:1"]) == 2
     assert "rmqadmin[serve]" in capsys.readouterr().err

@@ -13,10 +13,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from rmqadmin import diagnostics
 from rmqadmin.core.results import Result
-from rmqadmin.output import Color, Format, write
-from rmqadmin.picked_fields import PickedFields
+from rmqadmin.output import diagnostics
+from rmqadmin.output.output_format import Color, Format
+from rmqadmin.output.picked_fields import PickedFields
+from rmqadmin.output.writing import write
 from rmqproto.errors import ConnectError, RequestTimeoutError, UsageError
 
 _HOME_AND_CLEAR = "\x1b[H\x1b[2J"

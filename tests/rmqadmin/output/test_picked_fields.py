@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rmqadmin.cli import jsonpath_by_its_name
+from rmqadmin.cli.registry_command import jsonpath_by_its_name
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin
 
 

@@ -8,10 +8,11 @@ import socket
 
 import pytest
 
-from rmqadmin import diagnostics, registry
+from rmqadmin import registry
 from rmqadmin.commands.about.explain import Explanations
-from rmqadmin.error_table import EXPLANATIONS
-from rmqadmin.exit_codes import EXIT_MEANINGS, ExitCode
+from rmqadmin.core.error_table import EXPLANATIONS
+from rmqadmin.core.exit_codes import EXIT_MEANINGS, ExitCode
+from rmqadmin.output import diagnostics
 from rmqproto import errors
 from rmqproto.codes import ResponseCode
 from tests.rmqadmin.conftest import Rmqadmin

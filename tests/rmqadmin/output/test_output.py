@@ -13,13 +13,14 @@ import msgspec
 import pytest
 import yaml
 
-from rmqadmin import output
 from rmqadmin.commands.topic.topic_route import Route
 from rmqadmin.core import times, units
 from rmqadmin.core.results import TIME, Result, Row, columns, doc
 from rmqadmin.core.tables.headings import words
 from rmqadmin.core.tables.layout import TableView, summary_lines
-from rmqadmin.output import Color, Format, render
+from rmqadmin.output.output_format import Color, Format, wants_color
+from rmqadmin.output.rendering import pieces, render, schema
+from rmqadmin.output.writing import write
 from rmqproto.bodies.routes import BrokerData, QueueData, TopicRoute
 from rmqproto.errors import UsageError
 from tests.rmqadmin.conftest import Rmqadmin
@@ -161,7 +162,7 @@ def test_schema_needs_no_rows() -> None:
     lines = dict(line.split("\t", 1) for line in render(TWO, "c", Format.SCHEMA).splitlines())
     assert lines["stored_ms"] == "integer or null, ms since the epoch\twhen"
     assert lines["addrs"] == "object\taddresses"
-    assert output.schema([Queues, Silent]).startswith("# Queues of a topic.\nbroker\ttext")
+    assert schema([Queues, Silent]).startswith("# Queues of a topic.\nbroker\ttext")
 
 
 def test_mqadmins_text_is_printed_as_it_is_and_missed_where_there_is_none() -> None:
@@ -197,7 +198,7 @@ def test_on_a_terminal_text_from_a_server_is_no_markup(
 ) -> None:
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "200")
-    output.write(Queues([queue("[bold]broker[/bold] :smile:")]), "c", Format.TABLE, Color.NEVER)
+    write(Queues([queue("[bold]broker[/bold] :smile:")]), "c", Format.TABLE, Color.NEVER)
     assert "[bold]broker[/bold] :smile:" in capsys.readouterr().out
 
 
@@ -206,7 +207,7 @@ def test_a_terminal_that_is_too_narrow_shortens_cells_and_keeps_one_line_a_row(
 ) -> None:
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "40")
-    output.write(Queues([queue("b" * 30 + "c" * 30)]), "c", Format.TABLE, Color.NEVER)
+    write(Queues([queue("b" * 30 + "c" * 30)]), "c", Format.TABLE, Color.NEVER)
     head, row, *_ = lines = capsys.readouterr().out.splitlines()
     assert head.startswith("BROKER")
     assert re.match("b+…c+ ", row)
@@ -236,11 +237,11 @@ class Stream(Queues, frozen=True):
 def test_rows_without_an_end_are_shown_as_they_come_or_not_at_all() -> None:
     rows = Stream([queue(), queue("b", 1)])
     for format in (Format.TABLE, Format.JSONL, Format.CSV, Format.TSV, Format.NAME):
-        parts = list(output.pieces(rows, "c", format, TableView()))
+        parts = list(pieces(rows, "c", format, TableView()))
         assert sum("broker-a" in part for part in parts) == 1
         assert not any("broker-a" in part and "b/1" in part for part in parts)
     with pytest.raises(UsageError, match="no end"):
-        list(output.pieces(rows, "c", Format.JSON, TableView()))
+        list(pieces(rows, "c", Format.JSON, TableView()))
 
 
 @pytest.mark.parametrize(
@@ -261,11 +262,11 @@ def test_colour_follows_the_conventions(
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    assert output.wants_color(color, io.StringIO()) is wanted
+    assert wants_color(color, io.StringIO()) is wanted
 
 
 def test_every_field_is_documented_and_in_snake_case() -> None:
-    from rmqadmin.command_tree import all_commands
+    from rmqadmin.cli.command_tree import all_commands
 
     for command in all_commands():
         for result in command.results:
@@ -279,7 +280,7 @@ def test_every_field_is_documented_and_in_snake_case() -> None:
 
 
 def test_every_heading_is_words_and_names_one_column_of_its_table() -> None:
-    from rmqadmin.command_tree import all_commands
+    from rmqadmin.cli.command_tree import all_commands
 
     for command in all_commands():
         for result in command.results:

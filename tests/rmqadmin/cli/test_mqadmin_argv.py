@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqadmin.mqadmin_argv import OptionSpec, normalise
+from rmqadmin.cli.mqadmin_argv import OptionSpec, normalise
 from rmqproto.errors import UsageError
 
 SPECS = [

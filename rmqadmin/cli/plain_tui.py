@@ -1,7 +1,7 @@
 """Runs a plain line of ``rmqadmin tui`` without Typer, which takes longer to load than the dashboard takes to draw.
 
 A plain line has a few options, each at most once and spelled as in the documents. Every other line, including any with
-an error, goes through ``cli``, so that error messages and the dashboard's behaviour are defined in one place.
+an error, goes through ``program``, so that error messages and the dashboard's behaviour are defined in one place.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ def _seconds(word: str) -> float | None:
 
 
 def run(line: PlainLine) -> int:
-    """Opens the dashboard, as ``cli.run`` would; the exit status."""
+    """Opens the dashboard, as ``program.run`` would; the exit status."""
     from rmqadmin.call import Call
-    from rmqadmin.exit_codes import ExitCode
+    from rmqadmin.core.exit_codes import ExitCode
     from rmqadmin.invocation import Invocation
     from rmqadmin.options.common_options import CommonOptions, color_of
     from rmqadmin.shared.open_dashboard import open_dashboard
@@ -75,17 +75,18 @@ def run(line: PlainLine) -> int:
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
     except Exception as error:
-        from rmqadmin import cli
+        from rmqadmin.cli.failures import told
 
-        return cli.told(error, invocation)
+        return told(error, invocation)
     return ExitCode.OK
 
 
 def _arguments(line: PlainLine) -> Arguments:
     """The arguments for the log of changes, made when the first change is."""
-    from rmqadmin import cli, registry
-    from rmqadmin.told_arguments import told_arguments
+    from rmqadmin import registry
+    from rmqadmin.cli.command_functions import declared_parameters, load_function
+    from rmqadmin.cli.told_arguments import told_arguments
 
     entry = registry.find(COMMAND)
     assert entry is not None
-    return told_arguments(cli.declared_parameters(cli.load_function(entry)), line.own)
+    return told_arguments(declared_parameters(load_function(entry)), line.own)

@@ -1,4 +1,4 @@
-"""Completion for bash, zsh and fish, generated from the command tree: ``python -m rmqadmin.completions [DIR]``.
+"""Completion for bash, zsh and fish, generated from the command tree: ``python -m rmqadmin.shells.completions [DIR]``.
 
 The files are static: commands, options, values. Names of topics, groups, clusters and brokers come from the files that
 ``names_cache`` leaves behind; names of contexts come from their directory. TAB therefore never starts Python and never
@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from rmqadmin.command_tree import all_commands, root_options
+from rmqadmin.cli.command_tree import all_commands, root_options
 from rmqadmin.shells.bash import bash
 from rmqadmin.shells.fish import fish
 from rmqadmin.shells.zsh import zsh
@@ -27,7 +27,7 @@ def generate() -> dict[str, str]:
 
 
 def main() -> None:
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent.parent / "completions"
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parents[2] / "completions"
     for name, text in generate().items():
         (folder / name).write_text(text)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from rmqadmin.exit_codes import ExitCode
+from rmqadmin.core.exit_codes import ExitCode
 from rmqproto.codes import ResponseCode as C
 
 

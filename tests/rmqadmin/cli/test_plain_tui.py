@@ -13,15 +13,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rmqadmin import cli
 from rmqadmin.call import Call
+from rmqadmin.cli import program
+from rmqadmin.cli.plain_tui import read_plain_line
 from rmqadmin.commands.dashboard import tui as command
 from rmqadmin.options.common_options import CommonOptions
-from rmqadmin.plain_tui import read_plain_line
 
 NOT_BEFORE_THE_FIRST_FRAME = {
     "typer",
-    "rmqadmin.cli",
+    "rmqadmin.cli.program",
     "rmqadmin.commands.dashboard.tui",
     "rmqclient.admin",
     "rmqadmin.tui.sampler",
@@ -53,7 +53,7 @@ def read_by_typer(monkeypatch: pytest.MonkeyPatch, words: list[str]) -> tuple[Co
 
     with monkeypatch.context() as patched:
         patched.setattr(command, "open_dashboard", opened)
-        assert cli.run(["tui", *words]) == 0
+        assert program.run(["tui", *words]) == 0
     return found[0]
 
 
@@ -128,7 +128,7 @@ def test_the_first_frame_waits_for_no_module_that_it_does_not_need() -> None:
 
 
 def test_changes_are_written_down_with_the_options_of_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    from rmqadmin import plain_tui
+    from rmqadmin.cli import plain_tui
 
     found: list[Call] = []
     monkeypatch.setattr("rmqadmin.shared.open_dashboard.open_dashboard", lambda call, **_: found.append(call))

@@ -1,4 +1,4 @@
-"""The only writer of standard output: it shows one result in one of ten formats.
+"""One result as text, in one of ten formats.
 
 ``json``, ``jsonl`` and ``tsv`` are the contract that scripts may rely on; ``table`` and ``wide`` are for people and may
 change (``core.tables`` lays them out); ``mqadmin`` is Apache's text. Text from a server is never parsed as markup, and
@@ -7,145 +7,25 @@ its control characters never reach a terminal unescaped.
 
 from __future__ import annotations
 
-import codecs
 import io
 import os
-import select
-import sys
 import time
 from collections.abc import Iterator, Sequence
-from enum import StrEnum
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 import msgspec
 
 from rmqadmin.core.results import DOCUMENT_VERSION, Result, ResultColumn, Row, columns, line_of
 from rmqadmin.core.tables.layout import Layout, TableView, summary_lines
 from rmqadmin.core.tables.values import machine_text
-from rmqadmin.core.terminal_text import printable
+from rmqadmin.output.output_format import DOCUMENTS, Format
 from rmqproto.errors import UsageError
-
-if TYPE_CHECKING:
-    from rmqadmin.picked_fields import PickedFields
 
 WIDTH_DEFAULT = 80
 """Columns, for a terminal that does not say its width."""
 
-
-class Format(StrEnum):
-    TABLE = "table"
-    WIDE = "wide"
-    JSON = "json"
-    JSONL = "jsonl"
-    YAML = "yaml"
-    CSV = "csv"
-    TSV = "tsv"
-    NAME = "name"
-    SCHEMA = "schema"
-    MQADMIN = "mqadmin"
-
-
-class Color(StrEnum):
-    AUTO = "auto"
-    ALWAYS = "always"
-    NEVER = "never"
-
-
-def parse_format(text: str, where: str) -> Format:
-    """The format of this name. UsageError that names the choices. ``where`` is where the text came from, for the
-    message."""
-    try:
-        return Format(text.lower())
-    except ValueError:
-        from rmqadmin.core.near_names import did_you_mean  # only for mistyped names
-
-        meant = did_you_mean(_OTHERS_NAMES.get(text.lower(), text), Format)
-        known = f"The formats are {', '.join(Format)}."
-        hint = known if meant is None else f"{meant} {known}"
-        raise UsageError(f"{where}: {text!r} is not an output format", hint=hint) from None
-
-
-_OTHERS_NAMES = {"ndjson": "jsonl", "text": "table", "names": "name", "yml": "yaml"}
-"""Other programs' names for some of the formats."""
-
-
-def wants_color(color: Color, stream: TextIO) -> bool:
-    """Whether to use colour. NO_COLOR, FORCE_COLOR and TERM=dumb mean what they mean everywhere; ``--color`` overrides
-    them."""
-    if color is not Color.AUTO:
-        return color is Color.ALWAYS
-    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
-        return False
-    return bool(os.environ.get("FORCE_COLOR")) or stream.isatty()
-
-
-def write(
-    result: Result,
-    command: str,
-    format: Format,
-    color: Color = Color.AUTO,
-    *,
-    one_line: bool = False,
-    with_pager: bool = False,
-    picked: PickedFields | None = None,
-) -> None:
-    """Writes a result to standard output, each part as it comes. ``one_line``: a JSON document takes one line, for
-    ``--watch``. ``with_pager``: output longer than the terminal goes through a pager. ``picked``: shows these fields
-    instead of the format."""
-    on_terminal = sys.stdout.isatty()
-    raw = result.raw()
-    if raw is not None and picked is not None:
-        raise UsageError("bytes have no fields", hint="Leave out --json, or the option that asks for the bytes.")
-    if raw is not None and not on_terminal:
-        _write_bytes(raw)
-        return
-    view = table_view(format, wants_color(color, sys.stdout), sys.stdout if on_terminal else None)
-    if raw is not None:
-        texts = _escaped(raw)
-    elif picked is not None:
-        texts = picked.texts(result, is_pretty=on_terminal and not one_line)
-    else:
-        texts = pieces(result, command, format, view, one_line=one_line)
-    if with_pager and on_terminal and not result.is_live():
-        from rmqadmin.pager import page
-
-        page(texts)
-        return
-    for text in texts:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-        if not text:
-            _check_reader()
-
-
-def _check_reader() -> None:
-    """BrokenPipeError if the reader of standard output went away. A write would notice, but `--follow` into `head` may
-    write nothing for a long time."""
-    try:
-        poll = select.poll()
-        poll.register(sys.stdout.fileno(), 0)
-    except (OSError, ValueError):  # not a file
-        return
-    if any(event & select.POLLERR for _, event in poll.poll(0)):
-        raise BrokenPipeError
-
-
-def _write_bytes(parts: Iterator[bytes]) -> None:
-    sys.stdout.flush()
-    for part in parts:
-        sys.stdout.buffer.write(part)
-        sys.stdout.buffer.flush()
-        if not part:
-            _check_reader()
-
-
-def _escaped(parts: Iterator[bytes]) -> Iterator[str]:
-    """The parts made safe for a terminal, so that their bytes cannot control it."""
-    decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
-    for part in parts:
-        lines = decoder.decode(part).split("\n")
-        yield "\n".join(printable(line.replace("\t", "    ")) for line in lines)
-    yield printable(decoder.decode(b"", final=True))
+_WHOLE = DOCUMENTS | {Format.MQADMIN}
+"""Formats that show all rows at once."""
 
 
 def table_view(format: Format, has_color: bool, terminal: TextIO | None) -> TableView:
@@ -200,12 +80,6 @@ def pieces(result: Result, command: str, format: Format, view: TableView, *, one
             yield schema([result.__class__])
         case Format.MQADMIN:
             yield _mqadmin(result, command)
-
-
-DOCUMENTS = frozenset({Format.JSON, Format.YAML})
-"""Formats that are one document, with all rows and the summary."""
-
-_WHOLE = DOCUMENTS | {Format.MQADMIN}
 
 
 def _mqadmin(result: Result, command: str) -> str:

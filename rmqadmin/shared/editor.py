@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from rmqadmin import diagnostics
 from rmqadmin.core.results import Notice
+from rmqadmin.output import diagnostics
 from rmqproto.errors import UsageError
 
 EDITOR_DEFAULT = "vi"

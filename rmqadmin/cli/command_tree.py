@@ -10,10 +10,13 @@ from typing import Any
 
 import msgspec
 
-from rmqadmin import cli, registry
+from rmqadmin import registry
+from rmqadmin.cli import program
+from rmqadmin.cli.command_building import build_command
+from rmqadmin.cli.command_functions import EXAMPLES, load_function, result_types
 from rmqadmin.core.results import Result
 from rmqadmin.options.command_options import options_for, spellings_of
-from rmqadmin.output import Format
+from rmqadmin.output.output_format import Format
 from rmqadmin.registry import Entry
 
 _FORMAT_METAVAR = "FORMAT"
@@ -53,8 +56,8 @@ def all_commands() -> tuple[CommandInfo, ...]:
 
 
 def describe(entry: Entry) -> CommandInfo:
-    command = cli.build_command(entry)
-    body, _, examples = (inspect.getdoc(cli.load_function(entry)) or "").partition(cli.EXAMPLES)
+    command = build_command(entry)
+    body, _, examples = (inspect.getdoc(load_function(entry)) or "").partition(EXAMPLES)
     shared = {spellings_of(parameter)[-1] for parameter in options_for(entry)} - {"--interval"}
     return CommandInfo(
         entry=entry,
@@ -64,7 +67,7 @@ def describe(entry: Entry) -> CommandInfo:
         arguments=tuple(
             str(param.metavar or param.name) for param in command.params if param.param_type_name == "argument"
         ),
-        results=tuple(cli.result_types(entry)),
+        results=tuple(result_types(entry)),
     )
 
 
@@ -80,7 +83,7 @@ def shared_options(commands: Iterable[CommandInfo]) -> list[OptionInfo]:
 
 def root_options() -> list[OptionInfo]:
     """The options before the command."""
-    return [_option(param, set()) for param in cli.build_app().params]
+    return [_option(param, set()) for param in program.build_app().params]
 
 
 def _option(param: Any, shared: set[str]) -> OptionInfo:

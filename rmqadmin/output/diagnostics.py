@@ -13,7 +13,7 @@ from threading import Lock
 from typing import Any, TextIO
 
 from rmqadmin.core.contexts.permission import ChangeRefusedError, ReadOnlyContextError
-from rmqadmin.exit_codes import ExitCode
+from rmqadmin.core.exit_codes import ExitCode
 from rmqproto import errors
 
 PROGRAM = "rmqadmin"
@@ -37,7 +37,7 @@ _EXIT_CODES: list[tuple[type[BaseException], ExitCode]] = [
 def exit_code(error: BaseException) -> ExitCode:
     """The exit status for an error. An unknown error is a defect, and counts as a refusal."""
     if isinstance(error, errors.RefusedError):
-        from rmqadmin.error_table import exit_code_of
+        from rmqadmin.core.error_table import exit_code_of
 
         return exit_code_of(error.code)
     for kind, code in _EXIT_CODES:
@@ -50,7 +50,7 @@ def hint(error: BaseException) -> str | None:
     """What to do: the error's own hint, else the general one for its response code."""
     own = error.hint if isinstance(error, errors.RocketMQError | ChangeRefusedError) else None
     if own is None and isinstance(error, errors.RefusedError):
-        from rmqadmin.error_table import EXPLANATIONS
+        from rmqadmin.core.error_table import EXPLANATIONS
 
         explanation = EXPLANATIONS.get(error.code)
         return explanation.hint if explanation else None

@@ -8,9 +8,9 @@ from typing import Annotated, ClassVar
 
 import pytest
 
+from rmqadmin.cli.watch import parse_until, watch
 from rmqadmin.core.results import Result, Row, doc
-from rmqadmin.output import Color, Format
-from rmqadmin.watch import parse_until, watch
+from rmqadmin.output.output_format import Color, Format
 from rmqproto.errors import ConnectError, UsageError
 from tests.rmqadmin.conftest import Rmqadmin
 
@@ -79,7 +79,7 @@ def test_a_field_that_is_not_there_is_refused_and_those_that_are_are_named() -> 
 @pytest.fixture
 def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     found: list[float] = []
-    monkeypatch.setattr("rmqadmin.watch.time.sleep", found.append)
+    monkeypatch.setattr("rmqadmin.cli.watch.time.sleep", found.append)
     return found
 
 

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from rmqadmin import diagnostics
+from rmqadmin.core.exit_codes import ExitCode
 from rmqadmin.core.near_names import did_you_mean
-from rmqadmin.exit_codes import ExitCode
-from rmqadmin.names_cache import KIND_BY_METAVAR, remembered
+from rmqadmin.output import diagnostics
+from rmqadmin.shells.names_cache import KIND_BY_METAVAR, remembered
 from rmqproto.errors import RocketMQError
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
 

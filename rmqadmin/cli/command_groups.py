@@ -1,0 +1,120 @@
+"""Groups of commands: the program itself, and the nouns. A group finds its commands in the registry and builds them
+when they are asked for."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import typer
+import typer.main
+from typer.core import TyperGroup
+
+from rmqadmin import registry
+from rmqadmin.cli.command_building import HELP_SETTINGS, TYPER_SETTINGS, build_command
+from rmqadmin.invocation import invocation_of
+from rmqadmin.output import diagnostics
+from rmqproto.errors import UsageError
+
+_ONLY_HELP = [[name] for name in HELP_SETTINGS["help_option_names"]]
+NAME_WIDTH_MAX = 40
+"""The list of commands puts a longer name on a line of its own."""
+
+
+class LazyGroup(TyperGroup):
+    """Commands from the registry. ``noun`` is that of a noun group; empty at the top."""
+
+    noun = ""
+
+    @cached_property
+    def _built(self) -> dict[str, Any]:
+        """Commands already built, by name. A shell uses one group for all its command lines."""
+        return {}
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if self.noun and not args:  # a question, not an error, like `rmqadmin` alone
+            args = ["--help"]
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            option = getattr(error, "option_name", None)
+            if option is None:
+                raise
+            raise self._misplaced(option, args) from None
+
+    def _misplaced(self, option: str, args: Sequence[str]) -> UsageError:
+        """The error for a command's option written before the command, as some other programs allow."""
+        said = [f"{self.noun} {word}".strip() for word in args]
+        said += [f"{one} {other}" for one, other in itertools.pairwise(said)]
+        called = next((entry.name for name in said if (entry := registry.find(name)) is not None), "COMMAND")
+        return UsageError(
+            f"there is no option {option} before the command",
+            hint=f"Options of a command follow its name: {diagnostics.PROGRAM} {called} {option} …",
+        )
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        if self.noun:
+            return [entry.name.partition(" ")[2] for entry in registry.group_members(self.noun)]
+        return registry.top_level_names()
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        name = cmd_name.lower()
+        if name not in self._built:
+            entry = registry.find(f"{self.noun} {name}".strip())
+            if entry is not None:
+                self._built[name] = build_command(entry)
+            elif not self.noun and registry.group_members(name):
+                self._built[name] = build_noun_group(name)
+        return self._built.get(name)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args[0] == "help":  # mqadmin's way to ask for help
+            if len(args) == 1:
+                sys.stdout.write(ctx.get_help() + "\n")
+                raise typer.Exit(0)
+            args = [*args[1:], "--help"]
+        if args[1:] in _ONLY_HELP:
+            self._show_recorded_help(ctx, args[0])
+        command = self.get_command(ctx, args[0])
+        if command is None:
+            if not self.noun:  # the options before the command are parsed, but _root has not been called yet
+                invocation_of(ctx).choose(ctx.params.get("format"))
+            raise self._unknown(ctx, args[0])
+        return command.name.removeprefix(f"{self.noun} "), command, args[1:]
+
+    def _show_recorded_help(self, ctx: Any, name: str) -> None:
+        """Shows the command's recorded help, if any, without loading the command, and ends the program."""
+        from rmqadmin.manual.recorded_helps import recorded_help
+
+        entry = registry.find(f"{self.noun} {name}".strip())
+        text = recorded_help(entry.name, ctx.make_formatter()) if entry is not None else None
+        if text is not None:
+            sys.stdout.write(text + "\n")
+            raise typer.Exit(0)
+
+    def _unknown(self, ctx: Any, name: str) -> UsageError:
+        from rmqadmin.core.near_names import near_name  # only for mistyped names
+
+        near = near_name(name, self.list_commands(ctx))
+        entry = registry.find(f"{self.noun} {near}".strip()) if near else None
+        called = f"{diagnostics.PROGRAM} {self.noun}".strip()
+        advice = f"Did you mean {entry.name}?" if entry else f"`{called} --help` lists the commands."
+        advice = registry.DROPPED.get(name.lower(), advice) if not self.noun else advice
+        return UsageError(f"there is no command {f'{self.noun} {name}'.strip()!r}", hint=advice)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Summaries come from the registry: building every command for its help would take half a second."""
+        families = {"Commands": registry.group_members(self.noun)} if self.noun else registry.FAMILIES
+        for family, entries in families.items():
+            with formatter.section(family):
+                formatter.write_dl([(entry.name, entry.summary) for entry in entries], col_max=NAME_WIDTH_MAX)
+
+
+def build_noun_group(noun: str) -> Any:
+    group = type("NounGroup", (LazyGroup,), {"noun": noun})
+    app = typer.Typer(cls=group, name=noun, help=f"Commands about {noun}.", **TYPER_SETTINGS)
+    app.callback()(lambda: None)
+    return typer.main.get_command(app)

@@ -1,0 +1,137 @@
+"""The steps around a command: ask, show the result, write the log of changes, end with an exit status."""
+
+from __future__ import annotations
+
+import os
+import sys
+import typing
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import typer
+
+from rmqadmin.call import Call
+from rmqadmin.cli.command_functions import result_types
+from rmqadmin.core.exit_codes import ExitCode
+from rmqadmin.core.results import Result
+from rmqadmin.invocation import Invocation
+from rmqadmin.options.common_options import CommonOptions, color_of
+from rmqadmin.output import diagnostics
+from rmqadmin.output.output_format import Color, Format
+from rmqadmin.output.writing import write
+from rmqadmin.registry import Effect, Entry
+from rmqadmin.version import PIPE_CLOSED
+from rmqproto.errors import DamageError, NotFoundError, RocketMQError, UsageError
+
+if TYPE_CHECKING:
+    from rmqadmin.cli.meant_names import Given
+    from rmqadmin.core.audit.trail import Arguments
+    from rmqadmin.output.picked_fields import PickedFields
+
+
+class PartlyFailedError(RocketMQError):
+    """What could be done was done and shown. This error is about the rest."""
+
+
+def run_command(
+    entry: Entry,
+    ask: Callable[[Call], Result],
+    common: CommonOptions,
+    invocation: Invocation,
+    arguments: Callable[[], Arguments],
+    names: Callable[[], list[Given]],
+) -> int:
+    """Runs the command and shows its result; the exit status, or an error. ``names``: the topics, groups and servers
+    that the command line names."""
+    common = invocation.filled(common)
+    format = common.format(invocation.format_option)
+    picked = _fields_to_show(entry, common)
+    color = color_of(invocation.color)
+    interval_s = common.watch_s or common.interval_s
+    if common.until is not None and interval_s is None:
+        raise UsageError("--until needs --watch")
+    call = Call(entry.name, common, format, color, invocation, arguments)
+    result: Result | None = None
+    try:
+        if entry.effect is Effect.SCREEN:
+            return int(typing.cast(int | None, ask(call)) or ExitCode.OK)
+        if interval_s is None:
+            result = _asked(ask, call)
+            _show(result, entry, format, color, invocation, picked)
+        else:
+            from rmqadmin.cli.watch import parse_until, watch
+
+            until = parse_until(common.until) if common.until is not None else None
+            result = watch(
+                lambda: _asked(ask, call), entry.name, format, color, interval_s, until, picked, call.answers_problem
+            )
+        call.end_trail(result)
+    except BrokenPipeError as error:
+        call.end_trail(result, error)
+        _drop_output()
+        raise typer.Exit(PIPE_CLOSED) from None
+    except BaseException as error:
+        call.end_trail(result, error)
+        if isinstance(error, RocketMQError):
+            from rmqadmin.cli.meant_names import advise
+
+            advise(error, call, names())
+        raise
+    finally:
+        call.close()
+    return _exit_status(result, call)
+
+
+def _drop_output() -> None:
+    """For a reader of our output that went away, as ``head`` does. Without this, the interpreter would complain again
+    at exit."""
+    with open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
+
+
+def _exit_status(result: Result, call: Call) -> int:
+    """The exit status of a result that was shown. What is wrong in it is an error: PartlyFailedError, DamageError."""
+    status = result.exit_status()
+    if status is not None:
+        return status
+    remark, problem, damage = result.remark(), result.problem() or call.answers_problem(), result.damage()
+    if remark is not None:
+        diagnostics.notice(remark)
+    if problem is not None:
+        raise PartlyFailedError(problem)
+    if damage is not None:
+        raise DamageError(damage)
+    return ExitCode.OK
+
+
+def _asked(ask: Callable[[Call], Result], call: Call) -> Result:
+    """The answer. PartlyFailedError if something was not found but some brokers did not answer: they may have it."""
+    call.forget_answers()
+    try:
+        return ask(call)
+    except NotFoundError as error:
+        problem = call.answers_problem()
+        if problem is None:
+            raise
+        raise PartlyFailedError(f"{error}, as far as is known: {problem}") from None
+
+
+def _fields_to_show(entry: Entry, common: CommonOptions) -> PickedFields | None:
+    """The fields to show; None without ``--json``. UsageError before any server is asked."""
+    if common.json_fields is None:
+        return None
+    from rmqadmin.output.picked_fields import pick_fields  # only for `--json`
+
+    return pick_fields(common.json_fields, common.jq, result_types(entry))
+
+
+def _show(
+    result: Result, entry: Entry, format: Format, color: Color, invocation: Invocation, picked: PickedFields | None
+) -> None:
+    try:
+        write(result, entry.name, format, color, with_pager=invocation.with_pager, picked=picked)
+    except (RocketMQError, BrokenPipeError, KeyboardInterrupt) as error:
+        said = None if isinstance(error, UsageError) else result.stopped_by(error)
+        if said is not None:
+            diagnostics.notice(said)
+        raise

@@ -1,0 +1,106 @@
+"""The command line as a program: the options before the command, the run of one line, and its exit status.
+
+Typer parses and prints help. What it cannot do is added in this package, each in one place: mqadmin's spellings
+(``mqadmin_argv``), names in any case (``command_groups``), checks and defaults that hold for every command
+(``registry_command``), and the steps around a command: ask, show, exit status (``command_run``). Commands are built
+when they are invoked. Rich is never imported for help or errors (70 ms): ``rich_markup_mode`` is None.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import typing
+from collections.abc import Sequence
+from copy import copy
+from typing import Annotated, Any
+
+import typer
+import typer.main
+
+from rmqadmin.cli.command_building import HELP_SETTINGS, TYPER_SETTINGS
+from rmqadmin.cli.command_groups import LazyGroup
+from rmqadmin.core.exit_codes import ExitCode
+from rmqadmin.invocation import Invocation, invocation_of
+from rmqadmin.options.context_words import ContextName
+from rmqadmin.output import diagnostics
+from rmqadmin.output.output_format import Color, Format
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from rmqadmin.version import print_version
+
+        raise typer.Exit(print_version())
+
+
+def _root(
+    ctx: typer.Context,
+    format: Annotated[
+        str | None,
+        typer.Option("-o", "--output", metavar="FORMAT", help=f"{', '.join(Format)}. Environment: RMQADMIN_OUTPUT."),
+    ] = None,
+    context: ContextName = None,
+    color: Annotated[
+        Color, typer.Option("--color", help="Color the output. Also NO_COLOR, FORCE_COLOR, TERM=dumb.")
+    ] = Color.AUTO,
+    no_pager: Annotated[
+        bool, typer.Option("--no-pager", help="Do not page long output. Also RMQADMIN_PAGER=cat.")
+    ] = False,
+    quiet: Annotated[
+        bool, typer.Option("-q", "--quiet", help="Show errors and questions, but no notices or progress.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show where an error came from.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version.")
+    ] = False,
+) -> None:
+    """Every mqadmin command, and what mqadmin lacks, for clusters of Apache RocketMQ and of rmqserver.
+
+    Commands and options are mqadmin's own, in any case and spelling that mqadmin takes. `rmqadmin COMMAND --help` shows
+    a command's options and examples.
+    """
+    invocation = invocation_of(ctx)
+    invocation.choose(format)
+    invocation.context_option = context
+    invocation.color = invocation.color if color is Color.AUTO else color
+    invocation.debug, invocation.with_pager = invocation.debug or debug, invocation.with_pager and not no_pager
+    invocation.is_quiet = invocation.is_quiet or quiet
+    diagnostics.be_quiet(invocation.is_quiet)
+    if ctx.invoked_subcommand is None:
+        sys.stdout.write(ctx.get_help() + "\n")
+
+
+def build_app() -> Any:
+    """The whole command tree. Commands are built when they are asked for."""
+    app = typer.Typer(cls=LazyGroup, context_settings=HELP_SETTINGS, invoke_without_command=True, **TYPER_SETTINGS)
+    # Typer evaluates text annotations four times, which takes 2 ms.
+    _root.__annotations__ = typing.get_type_hints(_root, include_extras=True)
+    app.callback()(_root)
+    return typer.main.get_command(app)
+
+
+def run(argv: Sequence[str], before: Invocation | None = None) -> int:
+    """Runs one command line; the exit status. ``before``: what a shell has set for all its lines."""
+    invocation = Invocation() if before is None else copy(before)
+    session, is_quiet = invocation.session, invocation.is_quiet
+    diagnostics.be_quiet(is_quiet)
+    try:
+        app = build_app() if session is None else session.app(build_app)
+        code = app.main(list(map(as_utf8, argv)), prog_name=diagnostics.PROGRAM, standalone_mode=False, obj=invocation)
+        return int(code or ExitCode.OK)
+    except (KeyboardInterrupt, typer.Abort):
+        return ExitCode.INTERRUPTED
+    except Exception as error:
+        if invocation.debug:
+            raise
+        from rmqadmin.cli.failures import told  # only for errors
+
+        return told(error, invocation)
+    finally:
+        diagnostics.be_quiet(is_quiet)
+
+
+def as_utf8(word: str) -> str:
+    """A word of the command line read as UTF-8 in any locale: names and bodies are UTF-8."""
+    return os.fsencode(word).decode("utf-8", "surrogateescape") if not word.isascii() else word

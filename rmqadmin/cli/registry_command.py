@@ -1,0 +1,197 @@
+"""A command before Typer sees its arguments: mqadmin's spellings are made canonical, and what holds for every command
+is checked and filled in."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import typer
+from typer.core import TyperCommand
+
+from rmqadmin.cli.command_functions import result_types
+from rmqadmin.cli.mqadmin_argv import Normalised, OptionSpec, UnknownOptionError, normalise
+from rmqadmin.invocation import Invocation, invocation_of
+from rmqadmin.options.command_options import (
+    IMPLIED_VALUES,
+    INSTEAD_OF_CLUSTER,
+    MQADMIN_OPTIONS,
+    OUTPUT_SHORT,
+    options_for,
+    spellings_of,
+)
+from rmqadmin.options.common_options import CommonOptions
+from rmqadmin.output import diagnostics
+from rmqadmin.output.output_format import JSON_FORMATS, Format
+from rmqadmin.registry import Effect, Entry
+from rmqproto.errors import UsageError
+
+ALIASES = {"--namesrvAddr": ("nameserverAddr",), "--limit": ("max-count",)}
+"""Other long names of an option, without dashes: mqadmin's RocksDB commands have their own name for the name servers,
+and ``--limit`` was first called ``--max-count``."""
+_JSON_SPELLINGS = frozenset(f"--output={format}" for format in JSON_FORMATS)
+
+
+class RegistryCommand(TyperCommand):
+    """A command that puts its arguments into canonical spelling before Typer sees them."""
+
+    entry: Entry
+    cluster_option: str | None
+    """The option that the context's cluster is a default for, if any."""
+    secret_options: frozenset[str]
+    """Options whose values are never written down."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        invocation = invocation_of(ctx)
+        invocation.command = self.entry.name
+        if _asks_for_json(args):
+            invocation.as_json = True
+        self._check_fields_named(args)
+        if any("--jsonpath" in param.opts for param in self.params):
+            args = jsonpath_by_its_name(args)
+        try:
+            found = normalise(args, option_specs(self), keeps_quotes=not self.entry.is_mqadmin)
+        except UnknownOptionError as error:
+            raise self._with_place(ctx, error) from None
+        self._check_numbers(found.options)
+        self._check_meant_format(found.options)
+        if "--help" not in found.seen:
+            if self.entry.effect is not Effect.SCREEN:
+                self._answer_schema(found.options, invocation)
+            self._take_cluster(found, invocation)
+            self._check_required(found.seen, found.words)
+        words = found.words
+        if words and self.entry.is_mqadmin:  # mqadmin ignores them silently, and scripts may rely on that
+            if sys.stderr.isatty():
+                diagnostics.notice(f"ignored, because it belongs to no option: {' '.join(words)}")
+            words = []
+        return super().parse_args(ctx, [*found.options, *(["--", *words] if words else [])])
+
+    def _with_place(self, ctx: Any, error: UnknownOptionError) -> UnknownOptionError:
+        """Adds where the option belongs, if it must stand before the command. Other programs also take such options
+        after it."""
+        name, has_value, _ = error.token.partition("=")
+        for param in ctx.find_root().command.params:
+            if name in param.opts:
+                written = error.token if has_value or param.is_flag else f"{name} {param.metavar or 'VALUE'}"
+                error.hint = f"It goes before the command: {diagnostics.PROGRAM} {written} {self.entry.name} …"
+        return error
+
+    def _check_numbers(self, options: Sequence[str]) -> None:
+        """UsageError for ``nan`` and ``inf``: ``float`` accepts them, Typer's ranges do not refuse ``nan``, and neither
+        makes sense as a count or a time."""
+        fractions = {param.opts[-1] for param in self.params if param.type.name.startswith("float")}
+        for name, _, value in (option.partition("=") for option in options):
+            if name in fractions and value.strip().lstrip("+-").lower() in ("nan", "inf", "infinity"):
+                raise UsageError(f"{name} {value} is not a finite number")
+
+    def _check_meant_format(self, options: Sequence[str]) -> None:
+        """UsageError if ``-o`` is mqadmin's own option here but its value is a format."""
+        for param in self.params:
+            value = next((o.partition("=")[2] for o in options if o.startswith(f"{param.opts[-1]}=")), "")
+            if OUTPUT_SHORT in param.opts and param.name != "output" and value.lower() in set(Format):
+                raise UsageError(
+                    f"{OUTPUT_SHORT} of {self.entry.name} is {param.opts[-1]}, not the format",
+                    hint=f"Write --output {value}, or `rmqadmin -o {value} {self.entry.name} …`.",
+                )
+
+    def _answer_schema(self, options: Sequence[str], invocation: Invocation) -> None:
+        """Answers ``--output schema`` before required options are checked, because it needs none."""
+        said = dict(option.split("=", 1) for option in options if option.startswith(("--output=", "--json=", "--jq=")))
+        common = CommonOptions(output=said.get("--output"), json_fields=said.get("--json"), jq=said.get("--jq"))
+        format = common.format(invocation.format_option)
+        invocation.as_json = format in JSON_FORMATS
+        if format is Format.SCHEMA:
+            from rmqadmin.output.rendering import schema  # only for this format
+
+            sys.stdout.write(schema(result_types(self.entry)))
+            raise typer.Exit(0)
+
+    def _check_fields_named(self, args: Sequence[str]) -> None:
+        """UsageError that lists the fields, for ``--json`` without any."""
+        asked = [at for at, word in enumerate(args) if word == "--json"]
+        if asked and all(at + 1 == len(args) or args[at + 1].startswith("-") for at in asked):
+            from rmqadmin.output.picked_fields import fields_hint
+
+            hint = fields_hint(result_types(self.entry))
+            raise UsageError("--json needs names of fields, separated by commas", hint=hint)
+
+    def _take_cluster(self, found: Normalised, invocation: Invocation) -> None:
+        """Takes the cluster from the settings if the command line names neither a cluster nor a broker."""
+        if self.cluster_option is None or found.seen & {self.cluster_option, *INSTEAD_OF_CLUSTER}:
+            return
+        said = [option.partition("=")[2] for option in found.options if option.startswith("--context=")]
+        settings = invocation.filled(CommonOptions(context=said[0] if said else None)).settings()
+        cluster = settings.setting("cluster").value
+        if cluster is not None:
+            found.seen.add(self.cluster_option)
+            found.options.append(f"{self.cluster_option}={cluster}")
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Shows a required word as it is. Typer puts it in braces, which elsewhere mean a choice."""
+        pieces: list[str] = super().collect_usage_pieces(ctx)
+        return [piece[1:-1] if piece.startswith("{") and "|" not in piece else piece for piece in pieces]
+
+    def _check_required(self, seen: set[str], words: Sequence[str]) -> None:
+        """UsageError that names all missing options at once, as mqadmin names them. If one option is missing and one
+        word is left over, the hint puts them together."""
+        missing = [
+            "/".join(param.opts)
+            for param in self.params
+            if param.param_type_name == "option" and param.required and param.opts[-1] not in seen
+        ]
+        if missing:
+            plural = "s" if len(missing) > 1 else ""
+            hint = f"`rmqadmin {self.entry.name} --help` shows the options."
+            if len(missing) == len(words) == 1:
+                hint = f"Is it {missing[0].partition('/')[0]} {words[0]}? {hint}"
+            raise UsageError(f"Missing required option{plural}: {', '.join(missing)}", hint=hint)
+
+
+def _asks_for_json(args: Sequence[str]) -> bool:
+    """Whether a command line asks for JSON, even if it does not parse: its error is then shown as JSON."""
+    if any(word.partition("=")[0] == "--json" for word in args):
+        return True
+    joined = [f"{'--output' if name == OUTPUT_SHORT else name}={value}" for name, value in itertools.pairwise(args)]
+    return bool(_JSON_SPELLINGS & {*args, *joined})
+
+
+def jsonpath_by_its_name(args: Sequence[str]) -> list[str]:
+    """Turns ``--json`` into ``--jsonpath``, its later name, if the value begins with a dollar. No field name does."""
+    found = list(args)
+    for at, word in enumerate(args):
+        if word.startswith("--json=$"):
+            found[at] = word.replace("--json", "--jsonpath", 1)
+        elif word == "--json" and at + 1 < len(args) and args[at + 1].startswith("$"):
+            found[at] = "--jsonpath"
+    return found
+
+
+def option_specs(command: Any) -> list[OptionSpec]:
+    """The options of a Typer command, for ``mqadmin_argv``. The canonical spelling is the last one declared."""
+    shared = {name for parameter in options_for(command.entry) for name in spellings_of(parameter)}
+    specs = [OptionSpec("--help", ("h",), ("help",), takes_value=False)]
+    for param in command.params:
+        if param.param_type_name != "option":
+            continue
+        canonical = param.opts[-1]
+        specs.append(
+            OptionSpec(
+                canonical,
+                tuple(name[1:] for name in param.opts if not name.startswith("--")),
+                (*(name[2:] for name in param.opts if name.startswith("--")), *ALIASES.get(canonical, ())),
+                takes_value=not param.is_flag,
+                implied_value=IMPLIED_VALUES.get(canonical),
+                ours=is_ours(command.entry, canonical, shared) or len(param.opts) == 1,
+                repeats=param.multiple,
+            )
+        )
+        specs += [OptionSpec(name, (), (name[2:],), takes_value=False, ours=True) for name in param.secondary_opts]
+    return specs
+
+
+def is_ours(entry: Entry, canonical: str, shared: Collection[str]) -> bool:
+    """Whether an option with a short name is ours rather than mqadmin's."""
+    return not entry.is_mqadmin or (canonical in shared and canonical not in MQADMIN_OPTIONS)
