@@ -86,6 +86,8 @@ class LocalOffsetStore:
         """StorageError if neither the file nor its copy can be read. Without a file there are no offsets."""
         self._file = file
         self._backup = file.with_name(file.name + ".bak")
+        self._is_whole = False
+        """Whether the file can be read. Otherwise it must not replace its copy."""
         self._offsets = self._load()
         self._is_changed = False
 
@@ -112,11 +114,14 @@ class LocalOffsetStore:
         problem = None
         for file in (self._file, self._backup):
             try:
-                return dict(fastjson.loads_untrusted(file.read_bytes(), LocalOffsets).offset_table)
+                found = dict(fastjson.loads_untrusted(file.read_bytes(), LocalOffsets).offset_table)
             except FileNotFoundError:
                 continue
             except (OSError, ProtocolError) as error:
                 problem = StorageError(f"{file}: {error}", hint="Delete it to start over.")
+            else:
+                self._is_whole = file is self._file
+                return found
         if problem is not None:
             raise problem
         return {}
@@ -128,6 +133,7 @@ class LocalOffsetStore:
             out.write(data)
             out.flush()
             os.fsync(out.fileno())
-        if self._file.exists():
+        if self._is_whole and self._file.exists():
             self._file.replace(self._backup)
         fresh.replace(self._file)
+        self._is_whole = True

@@ -182,6 +182,35 @@ def test_broken_variants_are_caught(live: Callable[[int, Disks], int], broken: D
         check()
 
 
+def test_a_damaged_file_gives_way_and_its_copy_stays_whole() -> None:
+    """A program that writes in place has left half of the file, so its copy is all that there is. At every moment of
+    the next change there is the copy's content or the new one; the copy used to be overwritten first, with the half
+    file. Afterwards both are whole."""
+    life = Life(3)
+    file = EpochFile(EPOCHS, life.disk)
+    file.epochs.begin(1, 0)
+    file.save()
+    before = list(file.epochs.entries)
+    damage(life.disk, EPOCHS)
+    again = EpochFile(EPOCHS, life.disk)
+    again.load()
+    assert again.epochs.entries == before
+    life.allowed = [before]
+    life.watch(epochs_at)
+    again.epochs.begin(2, 4711)
+    life.step(again.save, list(again.epochs.entries))
+    life.disk.on_change = None
+    damage(life.disk, EPOCHS)
+    assert epochs_at(life.disk) == again.epochs.entries
+
+
+def damage(disk: RecordingDisk, path: str) -> None:
+    """Leaves half of the file, on the device."""
+    file = disk.open(path)
+    file.truncate(file.size() // 2)
+    file.fdatasync()
+
+
 def written(path: str, data: bytes) -> RecordingDisk:
     disk = RecordingDisk()
     disk.mkdir(path.rpartition("/")[0])

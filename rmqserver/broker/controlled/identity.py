@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from rmqproto.errors import ProtocolError, StorageError
 from rmqserver.store.disk.disk import Disk, make_directory, storage_error
+from rmqserver.store.disk.whole_files import replace_file
 from rmqserver.store.epochs.identity_text import APPLIED_PART_COUNT, PART_COUNT, SEPARATOR, identity_parts_untrusted
 
 TEMPORARY = "-temp"
@@ -74,16 +75,9 @@ class IdentityFiles:
 
     def _write(self, path: str, *rest: str) -> None:
         data = SEPARATOR.join((self._cluster, self._broker_name, *rest)).encode()
-        directory = path.rpartition("/")[0]
         try:
-            make_directory(self._disk, directory)
-            file = self._disk.open(f"{path}.tmp", create_size_bytes=0)
-            file.truncate(0)
-            file.pwrite(data, 0)
-            file.fdatasync()
-            file.close()
-            self._disk.rename(f"{path}.tmp", path)
-            self._disk.sync_directory(directory)
+            make_directory(self._disk, path.rpartition("/")[0])
+            replace_file(self._disk, path, data)
         except OSError as error:
             raise storage_error(error, "cannot write", path) from error
 

@@ -21,6 +21,7 @@ from rmqproto.errors import ProtocolError, StorageError
 from rmqproto.wire.fastjson import dumps, parse_untrusted
 from rmqserver.store.disk.disk import Disk, File, make_directory, storage_error
 from rmqserver.store.disk.row_slots import Change
+from rmqserver.store.disk.whole_files import BACKUP, TEMPORARY, new_file, replace_file
 
 _log = logging.getLogger(__name__)
 
@@ -82,7 +83,8 @@ class ConfigFiles:
         self._failed: dict[str, Callable[[], None]] = {}
         """Tables that could not be written; tried again with the next save of any table, and at the end."""
         self._backed_up: set[str] = set()
-        """Tables whose ``.bak`` was synced by this process."""
+        """Tables whose ``.bak`` was synced by this process. The file of any other may be another broker's, damaged, or
+        not on the device, and must not become the ``.bak``."""
         self._in_place: dict[str, _InPlace] = {}
         self._changed = threading.Condition()
         self._is_working = self._is_closed = self._is_directory_kept = False
@@ -223,11 +225,11 @@ class ConfigFiles:
 
         try:
             self._make_directory()
-            if name not in self._backed_up:  # the existing one may be another broker's, torn, or not on the device
-                self._back_up(name, data, ".bak.now")
+            if name not in self._backed_up:
+                self._back_up(name, data, ".now")
                 self._backed_up.add(name)
-            file = self._new_file(name, ".tmp", data)
-            self._disk.rename(path + ".tmp", path)
+            file = new_file(self._disk, path + TEMPORARY, data, is_private=name in PRIVATE)
+            self._disk.rename(path + TEMPORARY, path)
         except OSError as error:
             with self._changed:
                 self._failed[name] = again
@@ -281,15 +283,20 @@ class ConfigFiles:
         """At every moment ``name``, or else ``name.bak``, is a complete table."""
         path = f"{self.directory}/{name}"
         self._make_directory()
-        self._new_file(name, ".tmp", data).fdatasync()
+        if name not in self._backed_up:
+            self._back_up(name, data, TEMPORARY)
+            self._backed_up.add(name)
+            replace_file(self._disk, path, data, is_private=name in PRIVATE)
+            return
+        new_file(self._disk, path + TEMPORARY, data, is_private=name in PRIVATE).fdatasync()
         if self._disk.is_file(path):
-            self._disk.rename(path, path + ".bak")
-        self._disk.rename(path + ".tmp", path)
+            self._disk.rename(path, path + BACKUP)
+        self._disk.rename(path + TEMPORARY, path)
         self._disk.sync_directory(self.directory)
 
     def _sync(self, name: str, file: File, data: bytes) -> None:
         file.fdatasync()
-        self._back_up(name, data, ".bak.tmp")
+        self._back_up(name, data, TEMPORARY)
 
     def _sync_in_place(self, table: _InPlace) -> None:
         table.file.fdatasync()
@@ -304,21 +311,10 @@ class ConfigFiles:
             make_directory(self._disk, self.directory)
             self._is_directory_kept = True
 
-    def _back_up(self, name: str, data: bytes, temporary_suffix: str) -> None:
-        """Makes ``name.bak`` a version that is on the device. If it were not synced first, a power cut could leave half
-        of it under that name. Each thread uses its own temporary file."""
-        path = f"{self.directory}/{name}"
-        self._new_file(name, temporary_suffix, data).fdatasync()
-        self._disk.rename(path + temporary_suffix, path + ".bak")
-        self._disk.sync_directory(self.directory)
-
-    def _new_file(self, name: str, suffix: str, data: bytes) -> File:
-        path = f"{self.directory}/{name}{suffix}"
-        self._disk.unlink(path)
-        is_private = name in PRIVATE
-        file = self._disk.create_private(path) if is_private else self._disk.open(path, create_size_bytes=0)
-        file.pwrite(data, 0)
-        return file
+    def _back_up(self, name: str, data: bytes, temporary: str) -> None:
+        """Makes ``name.bak`` a version that is on the device. Each thread uses its own temporary file."""
+        path = f"{self.directory}/{name}{BACKUP}"
+        replace_file(self._disk, path, data, temporary=temporary, is_private=name in PRIVATE)
 
     def _report(self, name: str, error: OSError) -> None:
         problem = storage_error(error, "cannot write configuration table", f"{self.directory}/{name}")

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from rmqproto.errors import ProtocolError, StorageError
-from rmqserver.store.disk.disk import Disk, make_directory, storage_error
+from rmqserver.store.disk.disk import Disk, storage_error
+from rmqserver.store.disk.whole_files import BACKUP, replace_with_backup
 from rmqserver.store.epochs.epoch_list import EpochList
-
-BACKUP = ".bak"
 
 
 class EpochFile:
@@ -43,7 +42,7 @@ class EpochFile:
                         disk.unlink(name)
                         disk.sync_directory(path.rpartition("/")[0])
                 return
-            write_safely(disk, path, self.epochs.to_text().encode())
+            replace_with_backup(disk, path, self.epochs.to_text().encode())
         except OSError as error:
             raise storage_error(error, "cannot write", path) from error
 
@@ -56,20 +55,3 @@ def epochs_in_untrusted(data: bytes) -> EpochList:
         return EpochList.of_text_untrusted(data.decode("ascii", "replace"))
     except ProtocolError as error:
         raise ProtocolError(f"is damaged: {error}") from None
-
-
-def write_safely(disk: Disk, path: str, data: bytes) -> None:
-    """Writes the file so that it is the old or the new one, whenever the process or the power fails; ``.bak`` keeps the
-    previous version. OSError."""
-    directory = path.rpartition("/")[0]
-    make_directory(disk, directory)
-    before = disk.read_bytes(path) if disk.is_file(path) else b""
-    for name, content in ((path + BACKUP, before), (path, data)):
-        if content:
-            file = disk.open(f"{name}.tmp", create_size_bytes=0)
-            file.truncate(0)
-            file.pwrite(content, 0)
-            file.fdatasync()
-            file.close()
-            disk.rename(f"{name}.tmp", name)
-    disk.sync_directory(directory)

@@ -10,8 +10,8 @@ from zlib import crc32
 
 import msgspec
 
-from rmqserver.store.disk.disk import Disk
-from rmqserver.store.epochs.epoch_file import write_safely
+from rmqserver.store.disk.disk import Disk, make_directory
+from rmqserver.store.disk.whole_files import replace_file
 from rmqserver.store.sequences.sequence_table import LineKey, SequencedMessages
 
 # The file, big-endian:
@@ -83,4 +83,5 @@ def read(disk: Disk, path: str) -> Saved | None:
 
 def write(disk: Disk, path: str, saved: Saved) -> None:
     """Writes the table; it is on the device at return. OSError."""
-    write_safely(disk, path, encode(saved))
+    make_directory(disk, path.rpartition("/")[0])
+    replace_file(disk, path, encode(saved))

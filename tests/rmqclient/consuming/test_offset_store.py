@@ -55,6 +55,25 @@ def test_a_damaged_file_gives_way_to_the_one_before(tmp_path: Path, damage: byte
     assert trio.run(read, file, [QUEUE]) == [1]
 
 
+def test_a_damaged_file_never_replaces_its_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process ends before the new file has its name. The damaged file used to be the copy then."""
+    file, replace = tmp_path / "offsets.json", Path.replace
+    for offset in (1, 2):
+        trio.run(write, file, {QUEUE: offset})
+    file.write_bytes(b"{")
+
+    def replace_copy_alone(source: Path, target: Path) -> Path:
+        if target == file:
+            raise OSError("killed")
+        return replace(source, target)
+
+    monkeypatch.setattr(Path, "replace", replace_copy_alone)
+    with pytest.raises(StorageError):
+        trio.run(write, file, {QUEUE: 3})
+    monkeypatch.undo()
+    assert trio.run(read, file, [QUEUE]) == [1]
+
+
 def test_two_damaged_files_are_said(tmp_path: Path) -> None:
     file = tmp_path / "offsets.json"
     for name in ("offsets.json", "offsets.json.bak"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from rmqproto.errors import StorageError
 from rmqproto.wire.fastjson import parse_untrusted
 from rmqserver.store.disk.config_files import ConfigFiles, pretty
 from rmqserver.store.disk.disk import OsDisk, OsFile
+from tests.crash.recording_disk import Loss, RecordingDisk
 from tests.rmqserver.store.golden import unpack
 
 
@@ -67,6 +69,31 @@ def test_a_damaged_table_falls_back_to_its_copy(files: ConfigFiles, damage: byte
     files.close()
     Path(files.directory, "topics.json").write_bytes(damage)
     assert ConfigFiles(files.directory, OsDisk()).load("topics.json") == {"a": 1}
+
+
+def test_a_damaged_table_never_replaces_its_copy() -> None:
+    """The copy is all that there is. The damaged table used to be renamed to it first: a kill then left no table, and
+    the broker did not start."""
+    disk = RecordingDisk()
+    files = ConfigFiles("/config", disk, background=False)
+    for number in (1, 2):
+        files.save("consumerOffset.json", {"a": number})
+        files.wait_until_saved()
+    file = disk.open("/config/consumerOffset.json")
+    file.truncate(4)
+    file.fdatasync()
+    again, seen = ConfigFiles("/config", disk, background=False), []
+    assert again.load("consumerOffset.json") == {"a": 1}
+
+    def crash() -> None:
+        for loss in Loss:
+            image = disk.image(loss, Random(1))
+            seen.append(ConfigFiles("/config", image, background=False).load("consumerOffset.json"))
+
+    disk.on_change = crash
+    again.save("consumerOffset.json", {"a": 3})
+    again.wait_until_saved()
+    assert {table["a"] for table in seen} == {1, 3}
 
 
 def test_a_crash_between_the_two_renames_leaves_the_copy(files: ConfigFiles) -> None:
@@ -204,7 +231,9 @@ def test_a_new_directory_is_on_the_device_when_its_first_table_is(tmp_path: Path
     files = ConfigFiles(str(tmp_path / "new/config"), Disk())
     files.save("topics.json", {"a": 1})
     files.close()
-    assert synced == [str(tmp_path.parent), str(tmp_path), str(tmp_path / "new"), str(tmp_path / "new/config")]
+    directory = str(tmp_path / "new/config")
+    assert synced[:4] == [str(tmp_path.parent), str(tmp_path), str(tmp_path / "new"), directory]
+    assert {*synced[4:]} == {directory}
 
 
 def test_what_could_not_be_saved_is_tried_again_at_the_end(tmp_path: Path) -> None:
