@@ -50,11 +50,14 @@ class ReplicaInfoHeader(Header, kw_only=True):
 
 
 class ReplicaInfoAnswer(Header, kw_only=True):
-    """Without a master only its epoch is present. The body is the ``SyncStateSet``."""
+    """Without a master only its epoch is present. The body is the ``SyncStateSet``. The last two are ours: the master
+    of that epoch is to give its lease back, so that the other broker can be elected."""
 
     master_broker_id: Int64 | None = None
     master_address: str | None = None
     master_epoch: Int32 | None = None
+    handover_id: Int64 | None = None
+    successor_id: Int64 | None = None
 
 
 class RoleChangeHeader(Header, kw_only=True):
@@ -110,13 +113,15 @@ class ControllerMetaAnswer(Header, kw_only=True):
 
 
 class ElectMasterHeader(Header, kw_only=True):
-    """1002 CONTROLLER_ELECT_MASTER. With ``designate_elect`` only this broker id may be elected."""
+    """1002 CONTROLLER_ELECT_MASTER. With ``designate_elect`` only this broker id may be elected. With ``handover_id``,
+    which is ours, the master has given its lease back for that handover."""
 
     cluster_name: str = ""
     broker_name: str
     broker_id: Int64
     designate_elect: bool = False
     invoke_time: Int64 = 0
+    handover_id: Int64 | None = None
 
 
 class ElectMasterAnswer(Header, kw_only=True):

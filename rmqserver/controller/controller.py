@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import msgspec
 import trio
 
 from rmqproto.bodies.replication import SyncStateSet
@@ -32,8 +33,9 @@ from rmqserver.config import ControllerConfig
 from rmqserver.controller import elections, in_sync_sets, replica_ids
 from rmqserver.controller.controller_state import BrokerSet, BrokerSets, MasterElected
 from rmqserver.controller.controller_store import ControllerName, ControllerStore, LeadershipLost
-from rmqserver.controller.decider import Decide, Decider, not_leading
+from rmqserver.controller.decider import Decide, Decider, Done, not_leading
 from rmqserver.controller.decision import ControllerDecision, Situation
+from rmqserver.controller.handovers import Handovers
 from rmqserver.controller.live_brokers import LiveBrokers, ReplicaKey
 from rmqserver.controller.lost_connections import LostConnections
 from rmqserver.controller.role_notices import RoleNotices
@@ -76,6 +78,7 @@ class Controller(Service):
         self._ticked_s = math.inf
         """When this controller last noticed that it runs; infinity before ``run``."""
         self._decider = Decider(config, store, notices, clock_s)
+        self._handovers = Handovers(clock_s)
         self._is_open = False
         super().__init__("controller", self._handlers())
         self.idle_max_s = config.server_channel_max_idle_time_s
@@ -97,8 +100,12 @@ class Controller(Service):
         """Raises StorageError for a log that cannot be read."""
         sets = self._store.open()
         if sets is not None:
-            self._decider.lead(sets)
+            self._lead(sets)
         self._is_open = True
+
+    def _lead(self, sets: BrokerSets) -> None:
+        self._handovers.give_up_all()
+        self._decider.lead(sets)
 
     def close(self) -> None:
         """After this, the end of a connection says nothing about its broker."""
@@ -109,7 +116,7 @@ class Controller(Service):
         """Watches for brokers that fall silent. Returns if the store has failed: then no request may be answered any
         more."""
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._store.run, me, self._decider.lead, self._decider.follow)
+            nursery.start_soon(self._store.run, me, self._lead, self._decider.follow)
             nursery.start_soon(self._notices.run)
             nursery.start_soon(self._lost_connections.run)
             nursery.start_soon(self._tick)
@@ -125,6 +132,7 @@ class Controller(Service):
         while True:
             await trio.sleep(TICK_S)
             self._notice_standstill()
+            self.scan_handovers()
 
     def _notice_standstill(self) -> None:
         """A controller that was frozen, or waited for its disk, has missed heartbeats and finds connections ended. It
@@ -155,6 +163,10 @@ class Controller(Service):
         if self.is_leading:
             for each in elections.sets_to_elect(self._decider.now()):
                 self._elect_another(each)
+
+    def scan_handovers(self) -> None:
+        """Refuses those whose masters have not given their leases back in time."""
+        self._handovers.expire()
 
     def connection_closed(self, connection: Connection) -> None:
         """Its brokers count as alive until proven dead: one with a lease may still act as master."""
@@ -210,7 +222,9 @@ class Controller(Service):
 
     def _decided(self, request: Request[Any], connection: Connection, decide: Decide) -> None:
         """Answers when the decision is stored."""
+        self._decider.submit(decide, self._answering(request, connection))
 
+    def _answering(self, request: Request[Any], connection: Connection) -> Done:
         def done(outcome: ControllerDecision | Exception) -> None:
             if isinstance(outcome, Exception):
                 answer = self._refusal(outcome, request, connection)
@@ -219,7 +233,7 @@ class Controller(Service):
             send_answer(request, connection, answer)
             self._wake()
 
-        self._decider.submit(decide, done)
+        return done
 
     def _handlers(self) -> dict[int, Handler]:
         code = RequestCode
@@ -250,13 +264,13 @@ class Controller(Service):
                     ResponseCode.CONTROLLER_BROKER_ID_INVALID,
                     f"BrokerId: {beat.broker_id} of broker-set: {beat.broker_name} is now the broker at {address}",
                 )
-            self.live.heard(beat.broker_id, beat, connection)
+            self.live.heard(beat.broker_id, beat, connection, has_lease=not request.is_oneway)
         if not request.is_oneway:  # our broker asks: it may act as master while the leader says that it is
             if not self.is_leading or self._decider.is_electing(beat.broker_name):
                 raise not_leading()  # so that no lease is renewed while an election is pending
             if found is not None:
                 answer = ReplicaInfoAnswer(master_broker_id=found.master_broker_id, master_epoch=found.master_epoch)
-                return success(request, answer, remark="Heart beat success")
+                return success(request, self._with_handover(beat.broker_name, answer), remark="Heart beat success")
         return success(request, remark="Heart beat success")
 
     def alter_sync_state_set(self, request: Request[AlterSyncStateSetHeader], connection: Connection) -> None:
@@ -264,7 +278,52 @@ class Controller(Service):
         self._decided(request, connection, lambda now: in_sync_sets.alter_sync_state_set(now, header, wanted))
 
     def elect_master(self, request: Request[ElectMasterHeader], connection: Connection) -> None:
-        self._decided(request, connection, lambda now: elections.elect_master(now, request.header))
+        header = request.header
+        if header.handover_id is not None:
+            self._elect_successor(request, header.handover_id, connection)
+        elif (found := self._leased_set(header)) is not None:
+            if self._handovers.of(header.broker_name) is not None:
+                text = "Failed to elect a new master: another handover of this set is under way"
+                raise Refused(ResponseCode.CONTROLLER_ELECT_MASTER_FAILED, text)
+            self._handovers.begin(found, header, self._answering(request, connection))
+            self._notices.tell(found, [found.master_address or ""])  # else its next heartbeat would learn of it
+        else:
+            self._decided(request, connection, lambda now: elections.elect_master(now, header))
+
+    def _leased_set(self, wanted: ElectMasterHeader) -> BrokerSet | None:
+        """The set, if an operator wants another master there, and the present one must give its lease back first."""
+        found = self.sets.get(wanted.broker_name)
+        if found is None or not wanted.designate_elect or found.master_broker_id is None:
+            return None
+        has_lease = self.live.has_lease((wanted.broker_name, found.master_broker_id))
+        return found if has_lease and elections.elect_master(self._decider.now(), wanted).events else None
+
+    def _elect_successor(
+        self, request: Request[ElectMasterHeader], handover_id: int, connection: Connection
+    ) -> None:  # fmt: skip
+        """Answers the master, which has given its lease back, and the operator. Answers a master whose handover is over
+        with who is the master now."""
+        name, answer = request.header.broker_name, self._answering(request, connection)
+        handover = self._handovers.give_back(name, handover_id)
+        if handover is None:
+            plain = msgspec.structs.replace(request.header, designate_elect=False)
+            self._decider.submit(lambda now: elections.elect_master(now, plain), answer)
+            return
+
+        def done(outcome: ControllerDecision | Exception) -> None:
+            self._handovers.end(handover)
+            handover.done(outcome)
+            answer(outcome)
+
+        wanted, epoch = handover.wanted, handover.master_epoch
+        self._decider.submit(lambda now: elections.elect_successor(now, wanted, epoch), done)
+
+    def _with_handover(self, broker_name: str, answer: ReplicaInfoAnswer) -> ReplicaInfoAnswer:
+        """While a handover is under way the answer confirms no lease."""
+        found = self._handovers.of(broker_name)
+        if found is None:
+            return answer
+        return msgspec.structs.replace(answer, handover_id=found.handover_id, successor_id=found.wanted.broker_id)
 
     def register_broker(self, request: Request[RegisterToControllerHeader], connection: Connection) -> None:
         header = request.header
@@ -278,7 +337,15 @@ class Controller(Service):
         self._decided(request, connection, decide)
 
     def replica_info(self, request: Request[ReplicaInfoHeader], connection: Connection) -> None:
-        self._decided(request, connection, lambda now: in_sync_sets.replica_info(now, request.header.broker_name))
+        name = request.header.broker_name
+
+        def decide(now: Situation) -> ControllerDecision:
+            decision = in_sync_sets.replica_info(now, name)
+            if not isinstance(decision.header, ReplicaInfoAnswer):
+                return decision
+            return decision._replace(header=self._with_handover(name, decision.header))
+
+        self._decided(request, connection, decide)
 
     def sync_state_data(self, request: Request[NoFields], connection: Connection) -> None:
         names = fastjson.loads_untrusted(request.body, list[str])

@@ -53,6 +53,16 @@ def elect_master(now: Situation, header: ElectMasterHeader) -> ControllerDecisio
     return ControllerDecision(header=_answer(after), body=body, events=(event,))
 
 
+def elect_successor(now: Situation, header: ElectMasterHeader, master_epoch: int) -> ControllerDecision:
+    """The designated broker, whose predecessor of that epoch has given its lease back."""
+    found = now.sets.get(header.broker_name)
+    if found is None or found.master_epoch != master_epoch:
+        return ControllerDecision(
+            ResponseCode.CONTROLLER_ELECT_MASTER_FAILED, "Failed to elect a new master: another one was elected"
+        )
+    return elect_master(now, header)
+
+
 def _least_epoch(now: Situation, found: BrokerSet, chosen: int) -> int:
     """The least epoch for a set that is new here but has a log, because the controller that knew it was lost: its
     master must not lead in an epoch older than its log."""

@@ -20,11 +20,13 @@ ReplicaKey = tuple[str, int]
 
 
 class _Life(NamedTuple):
-    """A heartbeat, the time when it expires, and the connection on which it came."""
+    """A heartbeat, the time when it expires, the connection on which it came, and whether the broker waits for the
+    answer."""
 
     standing: Standing
     ends_s: float
     connection: object
+    has_lease: bool
 
 
 class LiveBrokers:
@@ -43,8 +45,9 @@ class LiveBrokers:
         a standstill of the controller."""
         return self._clock_s() >= self._settles_s
 
-    def heard(self, broker_id: int, beat: BrokerHeartbeatHeader, connection: object) -> None:
-        """The newest heartbeat counts, even if the log has become shorter."""
+    def heard(self, broker_id: int, beat: BrokerHeartbeatHeader, connection: object, *, has_lease: bool) -> None:
+        """The newest heartbeat counts, even if the log has become shorter. ``has_lease``: the broker takes the answer
+        for its lease, as ours do."""
         timeout_ms = min(max(beat.heartbeat_timeout_mills or HEARTBEAT_TIMEOUT_MS, _TIMEOUT_MIN_MS), _TIMEOUT_MAX_MS)
         usual = Standing()
         standing = Standing(
@@ -52,7 +55,13 @@ class LiveBrokers:
             usual.max_offset if beat.max_offset is None else beat.max_offset,
             usual.priority if beat.election_priority is None else beat.election_priority,
         )
-        self._lives[beat.broker_name, broker_id] = _Life(standing, self._clock_s() + timeout_ms / 1000, connection)
+        ends_s = self._clock_s() + timeout_ms / 1000
+        self._lives[beat.broker_name, broker_id] = _Life(standing, ends_s, connection, has_lease)
+
+    def has_lease(self, key: ReplicaKey) -> bool:
+        """Whether the broker is alive, and has a lease while it is the master."""
+        life = self._lives.get(key)
+        return life is not None and life.has_lease and life.ends_s >= self._clock_s()
 
     def forget(self, key: ReplicaKey) -> None:
         """Forgets a broker that is dead, or is starting again."""

@@ -217,6 +217,12 @@ class BrokerHost:
         if not self._is_registering:
             self._register()
 
+    def hold_clients(self) -> None:
+        self._loop.pause(self.broker, lambda each: True)
+
+    def release_clients(self) -> None:
+        self._loop.resume(self.broker)
+
     async def change_role(self, role: BrokerRole, broker_id: int, change: Callable[[], None] | None) -> None:
         """See ``Host``. Until the new broker is there, the nameservers know the broker under its old id. Connections
         stay open and wait, so that peers find a broker with the new role. Closing them is no option: Go's client goes

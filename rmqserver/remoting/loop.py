@@ -157,8 +157,8 @@ class Loop:
             os.eventfd_write(self._wake_fd, 1)
 
     def pause(self, service: Service, stays: Callable[[Connection], bool]) -> None:
-        """Stops reading for this service and accepting its peers, which wait until ``hand_over``. Closes its
-        connections except those that stay."""
+        """Stops reading for this service and accepting its peers, which wait until ``hand_over`` or ``resume``. Closes
+        its connections except those that stay."""
         self._paused = service
         self._accept_or_not()
         for connection in self.connections:
@@ -167,8 +167,15 @@ class Loop:
             if not stays(connection):
                 connection.close("the broker starts anew")
             else:
-                self._epoll.modify(connection.sock.fileno(), 0)
+                self.wait_writable(connection, bool(connection.unsent))
         self._ready = [each for each in self._ready if each[0] not in self._connections]  # epoll reports them again
+
+    def resume(self, service: Service) -> None:
+        """Ends its pause. Does nothing if it is not paused, as after ``hand_over``."""
+        if self._paused is service:
+            self._paused = None
+            self._accept_or_not()
+            self._read_again(service)
 
     def hand_over(self, before: Service, service: Service) -> None:
         """Gives the listeners and connections of one service, which is paused, to another."""
@@ -181,6 +188,9 @@ class Loop:
         for connection in self.connections:
             if connection.service is before:
                 connection.serve_by(service)
+        self._read_again(service)
+
+    def _read_again(self, service: Service) -> None:
         for connection in self.connections:
             if connection.service is service:
                 self.wait_writable(connection, bool(connection.unsent))

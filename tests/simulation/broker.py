@@ -66,7 +66,7 @@ class SimulatedBroker(Machine):
     # --- its life ----------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        self.is_up = True
+        self.is_up, self.is_held = True, False
         self.config = settings(self.name, self.settings_text)
         controllers = self.product.controllers.ControllerGroup(self, _Outward, lambda: self.config.controller_addresses)
         self.member = self.product.member.SetMember(self.config, controllers, lambda: f"{self.name}:1", self.disk, self)
@@ -120,6 +120,12 @@ class SimulatedBroker(Machine):
     def role_is_known(self) -> None:
         """Nameservers are not simulated."""
 
+    def hold_clients(self) -> None:
+        self.is_held = True
+
+    def release_clients(self) -> None:
+        self.is_held = False
+
     async def change_role(self, role: BrokerRole, broker_id: int, change: Callable[[], None] | None) -> None:
         self.config.record({"brokerRole": role.value, "brokerId": str(broker_id)})
         self._tasks.cancel_scope.cancel()
@@ -130,6 +136,7 @@ class SimulatedBroker(Machine):
         if change is not None:
             change()
         self._open()
+        self.is_held = False
         self._serve()
 
     def cut_log(self, log_offset: int) -> None:
@@ -185,7 +192,7 @@ class SimulatedBroker(Machine):
     # --- clients -----------------------------------------------------------------------------------------------------
 
     def put(self, message: int, on_answer: OnAnswer) -> None:
-        if hasattr(self, "opened"):
+        if hasattr(self, "opened") and not self.is_held:  # clients that wait are not simulated: it is lost
             self.opened.put(message, on_answer)
 
     @property

@@ -148,8 +148,8 @@ KINDS: tuple[Fault, ...] = (
     kill, cut_power, freeze, sleep, stop_with_clocks, cut, isolate, slow_down, lose, reset, reset_controller, set_clock,
     hand_over,
 )  # fmt: skip
-NOT_COVERED_BY_LEASES = frozenset({hand_over, stop_with_clocks})
-"""The master hears of a handover only a moment later; see docs/replication.md."""
+NOT_COVERED_BY_LEASES = frozenset({stop_with_clocks})
+"""See docs/replication.md."""
 
 _SECONDS = ((0.01, 0.2), (0.2, 2), (2, 6))
 AT_DECISIONS_MAX = 5

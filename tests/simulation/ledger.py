@@ -54,7 +54,8 @@ class Ledger:
         self._brokers = brokers
         self._copies = copies
         self._promises_in_sync = promises_in_sync
-        self._master_of_epoch: dict[int, str] = {}
+        self.masters: dict[int, str] = {}
+        """Who has acknowledged messages, by epoch."""
         self._checked: dict[str, tuple[object, int]] = {}
 
     def violated(self, what: str) -> None:
@@ -64,7 +65,7 @@ class Ledger:
 
     def acknowledge(self, broker: SimulatedBroker, message: int, log_offset: int) -> None:
         epoch = broker.member.state.master_epoch
-        first = self._master_of_epoch.setdefault(epoch, broker.name)
+        first = self.masters.setdefault(epoch, broker.name)
         if first != broker.name:
             self.violated(f"{first} and {broker.name} acknowledge in epoch {epoch}")
         found = self._decided.found if self._decided.is_up else None

@@ -26,12 +26,13 @@ MODULES = (
     "rmqserver.store.epochs.epoch_list", "rmqserver.store.epochs.epoch_file",
     f"{_CONTROLLER}.elections", f"{_CONTROLLER}.in_sync_sets", f"{_CONTROLLER}.live_brokers",
     f"{_CONTROLLER}.replica_ids", f"{_CONTROLLER}.event_log", f"{_CONTROLLER}.decider",
-    f"{_CONTROLLER}.lost_connections", f"{_CONTROLLER}.controller",
+    f"{_CONTROLLER}.lost_connections", f"{_CONTROLLER}.handovers", f"{_CONTROLLER}.controller",
     f"{_CONTROLLER}.quorum.quorum_store",
     f"{_REPLICAS}.ha_link", f"{_REPLICAS}.ha_master", f"{_REPLICAS}.ha_slave",
     f"{_CONTROLLED}.controllers", f"{_CONTROLLED}.leader_questions", f"{_CONTROLLED}.lease",
     f"{_CONTROLLED}.sync_set", f"{_CONTROLLED}.set_state", f"{_CONTROLLED}.set_link", f"{_CONTROLLED}.set_master",
-    f"{_CONTROLLED}.set_slave", f"{_CONTROLLED}.set_watch", f"{_CONTROLLED}.member", f"{_CONTROLLED}.member_handlers",
+    f"{_CONTROLLED}.set_slave", f"{_CONTROLLED}.set_watch", f"{_CONTROLLED}.hand_over", f"{_CONTROLLED}.member",
+    f"{_CONTROLLED}.member_handlers",
     "rmqserver.broker.sending.pending",
     "rmqserver.namesrv.routes", "rmqserver.namesrv.nameserver", "rmqserver.broker.registration",
     "rmqserver.broker.tables.offsets", "rmqserver.broker.consuming.committed_offsets",
@@ -42,6 +43,10 @@ MODULES = (
 )  # fmt: skip
 """The modules that decide, wait, or read a clock, in the order of their imports. Others - headers, bodies, codes,
 settings, events of the controller, errors - are shared with the rest of the process."""
+
+ASK_TIMEOUT_S = 0.4
+"""How long a broker waits for a controller's answer: a third of the lease, as with the usual settings, while the
+simulated leases are shorter."""
 
 Change = Callable[["Product"], None]
 
@@ -60,6 +65,7 @@ class Product:
             elif name == "rmqserver.remoting.write_now":
                 self.write_now.write_now, self.write_now.write_all = _write_now, _write_all
         self.member.cut_back = _cut_back
+        self.controllers.ASK_TIMEOUT_S = ASK_TIMEOUT_S
         # A master wakes its links in the order of a set, which would otherwise depend on memory addresses.
         self.ha_link.HaLink.__hash__ = lambda link: link._stream.number
         if change is not None:

@@ -44,6 +44,24 @@ def takes_the_end_of_a_connection_for_death(product: Product) -> None:
     product.lost_connections.is_refused = is_refused
 
 
+def elects_before_the_lease_is_back(product: Product) -> None:
+    """Like Apache's controller, which carries out a planned handover at once."""
+    product.controller.Controller._leased_set = lambda controller, wanted: None
+
+
+def keeps_the_lease_that_it_gives_back(product: Product) -> None:
+    product.lease.MasterLease.give_back = lambda lease, now_ms: None
+
+
+def hands_over_to_one_that_is_behind(product: Product) -> None:
+    """The master does not wait until its successor has everything."""
+
+    async def has_caught_up(*args: Any) -> bool:
+        return True
+
+    product.member.has_caught_up = has_caught_up
+
+
 def shrinks_before_it_is_agreed(product: Product) -> None:
     """Like Apache's master, which no longer waits for a broker once it has proposed that it leaves."""
 
@@ -250,7 +268,8 @@ QUORUM_VARIANTS: tuple[Variant, ...] = (
 
 VARIANTS: tuple[Variant, ...] = (
     acknowledges_without_lease, lease_outlasts_the_controller, lease_by_a_clock_that_sleeps,
-    elects_at_once_after_a_start, takes_the_end_of_a_connection_for_death, shrinks_before_it_is_agreed,
+    elects_at_once_after_a_start, takes_the_end_of_a_connection_for_death, elects_before_the_lease_is_back,
+    keeps_the_lease_that_it_gives_back, shrinks_before_it_is_agreed,
     elects_outside_of_the_set,
     cuts_by_length_alone, begins_no_epoch, master_shows_what_it_has, slave_shows_what_it_has,
     slave_reports_before_it_writes, takes_messages_with_too_few, controller_answers_before_it_synced,
@@ -271,6 +290,8 @@ AIMS: dict[Variant, Aim] = {
     lease_by_a_clock_that_sleeps: Aim("lease", (faults.sleep,)),
     elects_at_once_after_a_start: Aim("lease", (faults.kill_controller, faults.isolate)),
     takes_the_end_of_a_connection_for_death: Aim("lease", (faults.reset_controller,)),
+    elects_before_the_lease_is_back: Aim("lease", (faults.hand_over, faults.slow_down, faults.isolate)),
+    keeps_the_lease_that_it_gives_back: Aim("lease", (faults.hand_over, faults.isolate, faults.cut)),
 }
 
 

@@ -27,6 +27,13 @@ from rmqproto.wire.command import Command
 from rmqserver.broker.controlled.controllers import ControllerGroup
 
 
+class WantedHandover(NamedTuple):
+    """The controller wants the master's lease back, to elect another broker."""
+
+    handover_id: int
+    successor_id: int
+
+
 class Leadership(NamedTuple):
     """What a controller says about a set. There is no master if the address is None."""
 
@@ -35,6 +42,7 @@ class Leadership(NamedTuple):
     master_addr: str | None
     members: frozenset[int]
     set_epoch: int
+    handover: WantedHandover | None = None
 
 
 class LeaderQuestions:
@@ -74,11 +82,13 @@ class LeaderQuestions:
         found = from_ext(answer.ext, RegisterToControllerAnswer)
         return _leadership(answer, found.master_epoch, found.master_broker_id, found.master_address)
 
-    async def elect(self, broker_id: int) -> Leadership:
-        """Makes the controller elect a master if there is none."""
+    async def elect(self, broker_id: int, handover_id: int | None = None) -> Leadership:
+        """Makes the controller elect a master if there is none, or if this broker, the master, has given its lease back
+        for that handover."""
         header = ElectMasterHeader(
-            cluster_name=self._cluster, broker_name=self._broker_name, broker_id=broker_id, invoke_time=wall_ms()
-        )
+            cluster_name=self._cluster, broker_name=self._broker_name, broker_id=broker_id, invoke_time=wall_ms(),
+            handover_id=handover_id,
+        )  # fmt: skip
         answer = await self._controllers.ask_leader(RequestCode.CONTROLLER_ELECT_MASTER, header)
         if answer.code != ResponseCode.CONTROLLER_MASTER_STILL_EXIST:
             _check(answer)
@@ -98,7 +108,8 @@ class LeaderQuestions:
             return None
         _check(answer)
         found = from_ext(answer.ext, ReplicaInfoAnswer)
-        return _leadership(answer, found.master_epoch, found.master_broker_id, found.master_address)
+        standing = _leadership(answer, found.master_epoch, found.master_broker_id, found.master_address)
+        return standing._replace(handover=wanted_handover(found))
 
     async def alter_set(self, master_id: int, master_epoch: int, wanted: SyncStateSet) -> SyncStateSet:
         """Returns the resulting set. ``wanted`` carries the epoch of the set it replaces."""
@@ -116,6 +127,12 @@ class LeaderQuestions:
         answer = await self._controllers.ask_leader(code, header, body)
         _check(answer)
         return answer
+
+
+def wanted_handover(found: ReplicaInfoAnswer) -> WantedHandover | None:
+    if found.handover_id is None or found.successor_id is None:
+        return None
+    return WantedHandover(found.handover_id, found.successor_id)
 
 
 def _check(answer: Command) -> None:

@@ -33,7 +33,8 @@ class MasterLease:
         self._ends_ms = NEVER
         self.is_doubted = False
         """Only a controller that names the master can prolong the lease now."""
-        self._doubted_basis_ms = NEVER
+        self._doubted_basis_ms = self._void_basis_ms = NEVER
+        self._given_back_ms = NEVER
         self.basis_ms = NEVER
         """When the lease will end if the answer to a question asked now confirms it."""
 
@@ -50,6 +51,8 @@ class MasterLease:
         if says_master is False:
             self.end()
             return
+        if sent_ms <= self._given_back_ms:
+            return
         self.basis_ms = max(self.basis_ms, sent_ms + length_ms)
         if says_master:
             self.confirmed(sent_ms + length_ms)
@@ -57,7 +60,10 @@ class MasterLease:
             self._ends_ms = self.basis_ms
 
     def confirmed(self, basis_ms: int) -> None:
-        """A controller says that this broker is the master. ``basis_ms`` is the value from before it was asked."""
+        """A controller says that this broker is the master. ``basis_ms`` is the value from before it was asked; one
+        from before the lease's last end is void."""
+        if basis_ms <= self._void_basis_ms:
+            return
         self._ends_ms = max(self._ends_ms, basis_ms)
         if basis_ms > self._doubted_basis_ms:  # else the controller was asked before the doubt
             self.is_doubted = False
@@ -67,6 +73,13 @@ class MasterLease:
         waiting for the time-out. If it does not run, the lease goes on."""
         self.is_doubted, self._doubted_basis_ms = True, self.basis_ms
 
+    def give_back(self, now_ms: int) -> None:
+        """Another broker may be elected from now on. Nothing that was said, or asked, before this begins the lease
+        again."""
+        self._given_back_ms = now_ms
+        self.end()
+
     def end(self) -> None:
         """This broker is not the master, or may not be."""
+        self._void_basis_ms = max(self._void_basis_ms, self.basis_ms)
         self._ends_ms = self.basis_ms = NEVER

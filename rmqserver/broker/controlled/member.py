@@ -16,8 +16,15 @@ from rmqproto.headers.controller import ReplicaInfoAnswer
 from rmqproto.headers.nameserver import BrokerHeartbeatHeader
 from rmqproto.wire.command import Command
 from rmqserver.broker.controlled.controllers import ControllerGroup
+from rmqserver.broker.controlled.hand_over import has_caught_up
 from rmqserver.broker.controlled.identity import IdentityFiles
-from rmqserver.broker.controlled.leader_questions import LeaderQuestions, Leadership, wall_ms
+from rmqserver.broker.controlled.leader_questions import (
+    LeaderQuestions,
+    Leadership,
+    WantedHandover,
+    wall_ms,
+    wanted_handover,
+)
 from rmqserver.broker.controlled.lease import NEVER, lease_ms
 from rmqserver.broker.controlled.set_master import SetMaster
 from rmqserver.broker.controlled.set_state import SetState, monotonic_ms
@@ -31,6 +38,7 @@ from rmqserver.store.recovery.cut_back import cut_back
 if TYPE_CHECKING:
     from rmqserver.broker.replicas.ha_master import HaMaster
     from rmqserver.broker.replicas.slave import Slave
+    from rmqserver.broker.sending.pending import PendingPuts
     from rmqserver.store.message_store import MessageStore
 
 log = logging.getLogger(__name__)
@@ -48,6 +56,7 @@ class ServedBroker(Protocol):
 
     store: MessageStore
     replicas: HaMaster
+    pending: PendingPuts
     slave: Slave | None
 
 
@@ -60,6 +69,12 @@ class Host(Protocol):
     async def change_role(self, role: BrokerRole, broker_id: int, change: Callable[[], None] | None) -> None:
         """Closes the broker, applies ``change`` to its files, and opens it in that role."""
         ...
+
+    def hold_clients(self) -> None:
+        """Serves no client until the broker's role changes, or ``release_clients``. They wait."""
+
+    def release_clients(self) -> None:
+        """Does nothing if the role has changed meanwhile."""
 
     def role_is_known(self) -> None:
         """From now on the broker may register with nameservers."""
@@ -98,6 +113,8 @@ class SetMember:
         self._problem = ""
         self._beat_is_due = trio.Event()
         self._registered_addr = ""
+        self._handover_id = 0
+        """The newest handover that this broker has begun, as the master."""
         self._is_displaced = False
         """Another broker has this one's identity, for example because its store was copied. Only a restart takes the
         identity back: if both kept registering, they would take turns, and both would lead in one epoch."""
@@ -181,6 +198,9 @@ class SetMember:
                 if found.master_id == self.state.own_id and found.master_addr not in (None, self._registered_addr):
                     self._displaced(f"the master, with this broker's id, is at {found.master_addr}")
                     continue
+                if found.handover is not None and self._leads_in(found.master_epoch):
+                    self._begin_handover(found.handover)
+                    continue
                 await self._take(found, basis_ms)
                 if found.master_addr is None:
                     await self._take(await self._questions.elect(self.state.own_id), basis_ms)
@@ -207,19 +227,23 @@ class SetMember:
         if state.sync_set is None or state.is_fenced:
             lease.answered(sent_ms, self._lease_ms, state.clock_ms(), says_master=None)
             return
+        found = [from_ext(answer.ext, ReplicaInfoAnswer) for answer in answers]
+        for each in found:
+            if (handover := wanted_handover(each)) is not None and self._leads_in(each.master_epoch):
+                self._begin_handover(handover)
+                return
         held = state.holds_lease
-        lease.answered(sent_ms, self._lease_ms, state.clock_ms(), says_master=self._says_master(answers))
+        lease.answered(sent_ms, self._lease_ms, state.clock_ms(), says_master=self._says_master(found))
         if lease.is_doubted or not state.holds_lease:
             state.has_news.set()  # to ask a controller who the master is
         if state.holds_lease and not held:
             log.info("event=lease-begins epoch=%d", state.master_epoch)
             self._set_changed()
 
-    def _says_master(self, answers: list[Command]) -> bool | None:
+    def _says_master(self, found: list[ReplicaInfoAnswer]) -> bool | None:
         """Whether these answers say that this broker is the master; None if they do not say. Our controller names the
         master in its answer to a heartbeat, Apache's does not."""
         own = self.state.master_epoch, self.state.own_id
-        found = [from_ext(answer.ext, ReplicaInfoAnswer) for answer in answers]
         said = [(each.master_epoch, each.master_broker_id) for each in found if each.master_epoch is not None]
         if any(epoch > own[0] for epoch, _ in said):
             return False
@@ -259,20 +283,23 @@ class SetMember:
         """Acts on what a controller says, unless that is older than what is known. ``lease_basis_ms`` is the lease's
         ``basis_ms`` from before the controller was asked."""
         async with self._changing:
-            if standing.master_epoch < self.state.master_epoch or self._is_displaced:
-                return
-            is_known = standing.master_epoch == self.state.master_epoch and standing.master_id == self._master_id
-            if is_known and not self.state.is_fenced:
-                self._take_set(standing, lease_basis_ms)
-                return
-            if not standing.master_addr or standing.master_id is None:
-                self._leave(standing.master_epoch)
-                return
-            self.state.master_epoch, self._master_id = standing.master_epoch, standing.master_id
-            if standing.master_id == self.state.own_id:
-                await self._lead(standing, lease_basis_ms)
-            else:
-                await self._follow(standing.master_addr)
+            await self._take_now(standing, lease_basis_ms)
+
+    async def _take_now(self, standing: Leadership, lease_basis_ms: int) -> None:
+        if standing.master_epoch < self.state.master_epoch or self._is_displaced:
+            return
+        is_known = standing.master_epoch == self.state.master_epoch and standing.master_id == self._master_id
+        if is_known and not self.state.is_fenced:
+            self._take_set(standing, lease_basis_ms)
+            return
+        if not standing.master_addr or standing.master_id is None:
+            self._leave(standing.master_epoch)
+            return
+        self.state.master_epoch, self._master_id = standing.master_epoch, standing.master_id
+        if standing.master_id == self.state.own_id:
+            await self._lead(standing, lease_basis_ms)
+        else:
+            await self._follow(standing.master_addr)
         self._host.role_is_known()
 
     def _take_set(self, standing: Leadership, lease_basis_ms: int) -> None:
@@ -322,6 +349,42 @@ class SetMember:
             await self._host.change_role(BrokerRole.SLAVE, self.state.own_id, None)
         self.state.is_fenced = False
         self._start_following(master_addr)
+
+    # --- handovers ---------------------------------------------------------------------------------------------------
+
+    def _leads_in(self, epoch: int | None) -> bool:
+        return self.state.sync_set is not None and not self.state.is_fenced and self.state.master_epoch == epoch
+
+    def _begin_handover(self, wanted: WantedHandover) -> None:
+        """Begins it once, however often the controller says so."""
+        if wanted.handover_id != self._handover_id and self._nursery is not None:
+            self._handover_id = wanted.handover_id
+            self._nursery.start_soon(self._hand_over, wanted, self.state.master_epoch)
+
+    async def _hand_over(self, wanted: WantedHandover, epoch: int) -> None:
+        """Gives the lease back as soon as the successor has everything, and has the controller elect it. If it is not
+        elected, the next answer to a heartbeat begins the lease again."""
+        async with self._changing:
+            master, opened = self._master(), self._host.broker
+            if master is None or opened is None or not self._leads_in(epoch):
+                return
+            log.info("event=handover-begins epoch=%d successor=%d", epoch, wanted.successor_id)
+            self._host.hold_clients()
+            try:
+                if not await has_caught_up(master, opened.pending, wanted.successor_id):
+                    log.warning("event=handover-given-up epoch=%d reason='the successor is behind'", epoch)
+                    return
+                self.state.lease.give_back(self.state.clock_ms())
+                found = await self._questions.elect(self.state.own_id, wanted.handover_id)
+                await self._take_now(found, NEVER)
+            except (OSError, ProtocolError, RefusedError) as error:
+                self._note(str(error) or type(error).__name__)
+                self.state.has_news.set()
+            finally:
+                self._host.release_clients()
+                self._beat_is_due.set()
+
+    # --- following ---------------------------------------------------------------------------------------------------
 
     def _start_following(self, master_addr: str) -> None:
         assert self._nursery is not None

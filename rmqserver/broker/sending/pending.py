@@ -83,6 +83,10 @@ class PendingPuts:
         """Whether the record that begins there is safe."""
         return log_offset < min(self._flushed_offset, self._replicas.copied_offset)
 
+    def has_settled(self, log_offset: int) -> bool:
+        """Whether no put waits whose round ends there or before."""
+        return not self._unsafe or self._unsafe[0].end_offset > log_offset
+
     def end_round(self) -> None:
         """Writes what the round appended, and ends the puts for which that is enough."""
         written, unsafe = self.when_written, self.when_safe

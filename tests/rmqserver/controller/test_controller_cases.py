@@ -9,13 +9,17 @@ import pytest
 from rmqproto.bodies.replication import SyncStateSet
 from rmqproto.codes import RequestCode as R
 from rmqproto.errors import StorageError, UsageError
+from rmqproto.headers.base import from_ext
 from rmqproto.headers.controller import (
     AlterSyncStateSetHeader,
     ApplyBrokerIdHeader,
     CleanBrokerDataHeader,
+    ElectMasterAnswer,
     ElectMasterHeader,
     NextBrokerIdHeader,
     RegisterToControllerHeader,
+    ReplicaInfoAnswer,
+    ReplicaInfoHeader,
 )
 from rmqproto.headers.nameserver import BrokerHeartbeatHeader
 from rmqproto.wire import fastjson
@@ -59,13 +63,20 @@ class Trio:
     def found(self) -> BrokerSet:
         return self.seated.controller.sets[NAME]
 
-    def beat(self, *broker_ids: int, epoch: int = 1, max_offset: int = 100, priority: int = 9) -> None:
+    def beat(
+        self, *broker_ids: int, epoch: int = 1, max_offset: int = 100, priority: int = 9, has_lease: bool = False
+    ) -> ReplicaInfoAnswer:
+        """Heartbeats of brokers without leases, as Apache's, or of ours; returns the last answer."""
+        found = ReplicaInfoAnswer()
         for broker_id in broker_ids:
             header = BrokerHeartbeatHeader(
                 cluster_name="c", broker_addr="", broker_name=NAME, broker_id=broker_id, epoch=epoch,
                 max_offset=max_offset, election_priority=priority, heartbeat_timeout_mills=10_000,
             )  # fmt: skip
-            self.seats.setdefault(broker_id, self.seated.seat()).ask(R.BROKER_HEARTBEAT, header)
+            seat = self.seats.setdefault(broker_id, self.seated.seat())
+            answer = seat.exchange(seat.request(R.BROKER_HEARTBEAT, header, oneway=not has_lease))
+            found = from_ext(answer.ext, ReplicaInfoAnswer) if answer is not None else found
+        return found
 
     def die(self, broker_id: int) -> None:
         self.seats.pop(broker_id).hang_up()
@@ -84,8 +95,24 @@ class Trio:
         return self.client.ask(R.CONTROLLER_REGISTER_BROKER, header)
 
     def elect(self, broker_id: int, *, designate: bool = True) -> Command:
+        answer = self.client.exchange(self.election(broker_id, designate=designate))
+        assert answer is not None
+        return answer
+
+    def election(self, broker_id: int, *, designate: bool = True) -> Command:
         header = ElectMasterHeader(cluster_name="c", broker_name=NAME, broker_id=broker_id, designate_elect=designate)
-        return self.client.ask(R.CONTROLLER_ELECT_MASTER, header)
+        return self.client.request(R.CONTROLLER_ELECT_MASTER, header)
+
+    def want(self, broker_id: int) -> Seat:
+        """An operator designates a master; the seat gets the answer."""
+        operator = self.seated.seat()
+        assert operator.exchange(self.election(broker_id)) is None
+        return operator
+
+    def give_back(self, handover_id: int | None) -> Command:
+        """The first replica has given its lease back."""
+        header = ElectMasterHeader(cluster_name="c", broker_name=NAME, broker_id=1, handover_id=handover_id)
+        return self.seats[1].ask(R.CONTROLLER_ELECT_MASTER, header)
 
     def alter(self, *broker_ids: int) -> Command:
         master, epoch = self.found.master_broker_id, self.found.master_epoch
@@ -227,6 +254,63 @@ def test_an_operator_designates(trio: Trio) -> None:
     assert answer.code == 0
     assert b'"brokerAddrs":{"1":"h:1"' in answer.body, "quoted, or Apache's mqadmin cannot read it"
     assert trio.found.master_broker_id == 2
+
+
+def test_a_master_gives_its_lease_back_before_another_is_elected(trio: Trio) -> None:
+    """Apache's controller elects at once, and a master that has not heard of it yet acknowledges messages that the
+    elected one lacks."""
+    assert trio.beat(1, has_lease=True).handover_id is None
+    operator = trio.want(2)
+    assert (trio.found.master_broker_id, trio.found.master_epoch) == (1, 1)
+    assert trio.seated.notices.told[-1] == (trio.found, ["h:1"]), "it is told to ask"
+    asked = trio.beat(1, has_lease=True)
+    answer = trio.client.ask(R.CONTROLLER_GET_REPLICA_INFO, ReplicaInfoHeader(broker_name=NAME))
+    also = from_ext(answer.ext, ReplicaInfoAnswer)
+    assert asked.handover_id == also.handover_id
+    assert (asked.successor_id, also.successor_id) == (2, 2)
+    assert asked.handover_id is not None
+    assert trio.give_back(asked.handover_id + 1).code == STILL_THERE
+    assert (trio.found.master_broker_id, operator.take()) == (1, None)
+    found = trio.give_back(asked.handover_id)
+    told = operator.take()
+    assert told is not None
+    assert (found.code, told.code, trio.found.master_broker_id, trio.found.master_epoch) == (0, 0, 2, 2)
+    assert from_ext(found.ext, ElectMasterAnswer).master_broker_id == 2, "it follows at once"
+    assert trio.give_back(asked.handover_id).code == STILL_THERE, "the answer was lost, and it asks again"
+    assert trio.beat(1, has_lease=True).handover_id is None
+
+
+def test_a_master_that_keeps_its_lease_stays(trio: Trio) -> None:
+    """It may be cut off, or its successor may be behind. What it says later is void: it has its lease again."""
+    trio.beat(1, has_lease=True)
+    operator = trio.want(2)
+    asked = trio.beat(1, has_lease=True)
+    refused = trio.elect(2)
+    assert (refused.code, refused.remark) == (
+        NOT_ELECTED, "Failed to elect a new master: another handover of this set is under way"
+    )  # fmt: skip
+    trio.seated.now_s += 2
+    trio.seated.controller.scan_handovers()
+    told = operator.take()
+    assert told is not None
+    assert told.code == NOT_ELECTED
+    assert "h:1 did not give its lease back" in (told.remark or "")
+    assert trio.beat(1, has_lease=True).handover_id is None
+    assert trio.give_back(asked.handover_id).code == STILL_THERE
+    assert trio.found.master_broker_id == 1
+
+
+def test_a_handover_ends_where_another_is_elected(trio: Trio) -> None:
+    trio.beat(1, has_lease=True)
+    operator = trio.want(2)
+    asked = trio.beat(1, has_lease=True)
+    trio.register(1, "h:1")  # it was started again, so its term is over
+    trio.beat(1, has_lease=True)
+    assert trio.found.master_epoch == 2
+    trio.give_back(asked.handover_id)
+    told = operator.take()
+    assert told is not None
+    assert (told.code, trio.found.master_epoch) == (NOT_ELECTED, 2)
 
 
 def test_the_first_master_is_one_that_is_known() -> None:

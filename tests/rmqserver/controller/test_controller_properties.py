@@ -137,7 +137,7 @@ class World:
             max_offset=max_offset,
             heartbeat_timeout_mills=10_000,
         )
-        seat.ask(R.BROKER_HEARTBEAT, header)
+        seat.exchange(seat.request(R.BROKER_HEARTBEAT, header, oneway=True))
 
     def die(self, name: str, broker_id: int) -> None:
         seat = self.seats.pop((name, broker_id), None)

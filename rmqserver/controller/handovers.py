@@ -1,0 +1,84 @@
+"""Planned handovers (``electMaster``) of masters that have a lease. The master gives its lease back before another
+broker is elected: it knows then that it may acknowledge nothing more alone, and has seen to it that its successor has
+its whole log. So the successor may acknowledge at once, and nothing is lost whatever the set's settings.
+
+The controller only says that it wants the lease back, in its answers to heartbeats and to questions about the master.
+A broker believes nobody who connects to it, since anyone can."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rmqproto.codes import ResponseCode
+from rmqproto.headers.controller import ElectMasterHeader
+from rmqserver.controller.controller_state import BrokerSet
+from rmqserver.controller.decider import Done
+from rmqserver.remoting.answer import Refused
+
+HANDOVER_MAX_S = 2.0
+"""Apache's mqadmin waits three seconds for the answer to an election."""
+
+
+@dataclass
+class Handover:
+    """``wanted`` is the operator's request, and ``done`` answers it. ``handover_id`` proves that a lease was given back
+    for this handover, and not for an earlier one."""
+
+    handover_id: int
+    wanted: ElectMasterHeader
+    master_address: str
+    master_epoch: int
+    ends_s: float
+    done: Done
+    is_given_back: bool = False
+
+
+class Handovers:
+    """At most one for each set."""
+
+    def __init__(self, clock_s: Callable[[], float]):
+        self._clock_s = clock_s
+        self._of_name: dict[str, Handover] = {}
+
+    def of(self, broker_name: str) -> Handover | None:
+        return self._of_name.get(broker_name)
+
+    def begin(self, found: BrokerSet, wanted: ElectMasterHeader, done: Done) -> None:
+        self._of_name[found.broker_name] = Handover(
+            secrets.randbits(62), wanted, found.master_address or "", found.master_epoch,
+            self._clock_s() + HANDOVER_MAX_S, done,
+        )  # fmt: skip
+
+    def give_back(self, broker_name: str, handover_id: int) -> Handover | None:
+        """The master has given its lease back for this handover. None if it is over."""
+        found = self._of_name.get(broker_name)
+        if found is None or found.handover_id != handover_id or found.is_given_back:
+            return None
+        found.is_given_back = True
+        return found
+
+    def end(self, handover: Handover) -> None:
+        """The election has been carried out, or was refused."""
+        if self._of_name.get(handover.wanted.broker_name) is handover:
+            del self._of_name[handover.wanted.broker_name]
+
+    def expire(self) -> None:
+        """Gives up those whose masters have not given their leases back in time."""
+        now_s = self._clock_s()
+        for each in list(self._of_name.values()):
+            if each.ends_s <= now_s and not each.is_given_back:
+                self._give_up(each, f"did not give its lease back within {HANDOVER_MAX_S:g} s")
+
+    def give_up_all(self) -> None:
+        """Another controller may have led meanwhile, and may have left a master its lease."""
+        for each in list(self._of_name.values()):
+            self.end(each)
+            if not each.is_given_back:  # else the election that was refused answers
+                self._give_up(each, "was left its lease, since the leading controller has changed")
+
+    def _give_up(self, handover: Handover, reason: str) -> None:
+        self.end(handover)
+        text = f"Failed to elect a new master: the master at {handover.master_address} {reason}"
+        handover.done(Refused(ResponseCode.CONTROLLER_ELECT_MASTER_FAILED, text))
