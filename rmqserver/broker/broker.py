@@ -135,7 +135,9 @@ class Broker(Service):
         if nameservers is not None:
             self.topics.on_change.append(nameservers.changed)
         self.role = Role(self.parts, loop, nameservers, set_state, self._table())
-        self.slave = self.role.slave
+        self.slave = slave = self.role.slave
+        if slave is not None:
+            self._runtime.following_problem = lambda: slave.log.problem
         if isinstance(self.replicas, SetMaster):
             self.replicas.on_need = self.sends.settings_changed
         handlers, cluster = self.role.handlers, config.broker_cluster_name
@@ -241,7 +243,7 @@ class Broker(Service):
     def _table(self) -> dict[int, Handler]:
         """The handler of every request code that the broker serves."""
         parts = self.parts
-        runtime = RuntimeInfo(parts, self.delays, self.timers.counts)
+        self._runtime = RuntimeInfo(parts, self.delays, self.timers.counts)
         services = (
             self.sends,
             self.pulls,
@@ -262,7 +264,7 @@ class Broker(Service):
             MessageQuery(parts),
             QueueEnds(parts),
             MasterAdmin(parts),
-            BrokerAdmin(parts, runtime, self.settings_changed),
+            BrokerAdmin(parts, self._runtime, self.settings_changed),
             AuthAdmin(self.auth, self._auth_settings),
         )
         table: dict[int, Handler] = {}

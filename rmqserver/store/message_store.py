@@ -560,6 +560,10 @@ class MessageStore:
         now_ms = self.clock_ms() if at_ms is None else at_ms
         return self._retention.clean(now_ms, self.flushed_offset, force=force)
 
+    def lack_of_room(self) -> str:
+        """Why a copied log must not grow now; empty if it may."""
+        return self._retention.lack_of_room()
+
 
 @says_what_failed
 def open_read_only(directory: str | os.PathLike[str], options: StoreOptions | None = None) -> MessageStore:

@@ -61,6 +61,18 @@ class Retention:
             report.deleted_follower_files = sum(each.delete_below(log_min) for each in self._followers.all)
         return report
 
+    def lack_of_room(self) -> str:
+        """Why a copied log must not grow; empty if it may. The percentages count only for messages that producers
+        send: a slave that stops leaves its master without a copy."""
+        path = self._directory.commit_log
+        return self._too_little(path, self._disk.usage(path))
+
+    def _too_little(self, path: str, usage: DiskUsage) -> str:
+        free_min = self._options.disk_free_min_bytes
+        if usage.usable_bytes >= free_min:
+            return ""
+        return f"disk of {path} has {usage.usable_bytes >> 20} MiB left, the limit is {free_min >> 20} MiB"
+
     def _measure(self) -> CleanReport:
         log_path, queue_path = self._directory.commit_log, self._directory.consume_queues
         log_usage, queue_usage = self._disk.usage(log_path), self._disk.usage(queue_path)
@@ -70,12 +82,11 @@ class Retention:
 
     def _judge(self, bit: int, path: str, usage: DiskUsage) -> None:
         options = self._options
-        full, free_min = options.disk_used_percent_full, options.disk_free_min_bytes
+        full = options.disk_used_percent_full
         if usage.used_percent > full:
             self._flags.set(bit, f"disk of {path} is {usage.used_percent}% full, the limit is {full}%")
-        elif usage.usable_bytes < free_min:
-            free_mib = usage.usable_bytes >> 20
-            self._flags.set(bit, f"disk of {path} has {free_mib} MiB left, the limit is {free_min >> 20} MiB")
+        elif reason := self._too_little(path, usage):
+            self._flags.set(bit, reason)
         elif usage.used_percent <= options.disk_used_percent_forcible:
             self._flags.clear(bit)
 

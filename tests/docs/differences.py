@@ -490,6 +490,16 @@ NOT_RECORDED = {
     "28: unwriteableReason": Difference(
         "an additional key, while the broker refuses messages", "Apache's broker gives the reason only in its log"
     ),
+    "28: followingProblem": Difference(
+        "an additional key, while a slave does not follow its master",
+        "an Apache slave gives the reason only in its log, and writes until its disk is full; ours stops when 256 MiB "
+        "are left, and goes on when there is room",
+    ),
+    "1002: electMaster": Difference(
+        "a living master of ours first hands over: it waits until the other broker has everything, and gives its lease "
+        "back; otherwise it is refused (2012) after two seconds",
+        "Apache's controller elects at once, and what only the former master has is lost",
+    ),
     "12: answers past 12 MiB": Difference("cut after a whole message", "a longer frame closes the connection"),
 }
 """Differences that no recorded exchange shows."""

@@ -212,7 +212,7 @@ class ActingSimulation:
     def _look_at_offsets(self) -> None:
         """Checks that offsets do not go back; not after a power cut, which sets consumers and their commits back."""
         for broker in self.brokers:
-            if broker in self._unlike and broker.is_up and WHAT_TO_DO in broker.slave.log._problem:
+            if broker in self._unlike and broker.is_up and WHAT_TO_DO in broker.slave.log.problem:
                 self._told.add(broker)
             if broker.is_up and not broker.is_frozen and not self._has_lost:
                 for consumer in self._consumers:
@@ -251,7 +251,7 @@ class ActingSimulation:
         if broker.slave is None and "make the slave the master" in broker.pre_online._problem:
             longest = max(self.brokers, key=lambda each: len(each.log_on_disk.data))
             self._replace_log(broker, bytes(longest.log_on_disk.data))
-        elif broker.slave is not None and WHAT_TO_DO in broker.slave.log._problem and self.master.is_online:
+        elif broker.slave is not None and WHAT_TO_DO in broker.slave.log.problem and self.master.is_online:
             self._empty(broker)
 
     def pull(self, broker: ActingBroker, queue_offset: int) -> tuple[int, list[int]] | None:

@@ -99,7 +99,7 @@ class SimulatedBroker(Machine):
     def empty_if_told(self) -> None:
         """Does what the log tells an operator to do with a broker whose log has no epoch in common with its
         master's."""
-        if not self.is_up or self.opened.slave is None or TOLD_TO_EMPTY not in self.opened.slave.log._problem:
+        if not self.is_up or self.opened.slave is None or TOLD_TO_EMPTY not in self.opened.slave.log.problem:
             return
         self.world.note("operator", f"empties the store of {self.name}")
         self.kill(is_power_cut=False)

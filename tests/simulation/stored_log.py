@@ -204,6 +204,9 @@ class OpenStore:
 
     # --- a slave copies ----------------------------------------------------------------------------------------------
 
+    def lack_of_room(self) -> str:
+        return ""
+
     def log_copy(self) -> _Copy:
         return _Copy(self)
 

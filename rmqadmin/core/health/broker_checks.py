@@ -19,7 +19,9 @@ from rmqproto.perm import PERM_READ_WRITE
 SKEW_WARN_MS, SKEW_BAD_MS = 2_000, 60_000
 """Clocks decide when delayed messages, timers and retention are due, and how old a message appears."""
 
-_SERVES, _WRITES = "brokerActive", "unwriteableReason"
+_SERVES, _WRITES, _FOLLOWS = "brokerActive", "unwriteableReason", "followingProblem"
+_PASSES = "disk of "
+"""A broker of ours that names its disk so goes on by itself."""
 
 
 def broker_findings(facts: ClusterFacts) -> Iterator[HealthFinding]:
@@ -71,7 +73,13 @@ def _serving(broker: BrokerFacts) -> Iterator[HealthFinding]:
         yield _finding(broker, Grade.ERROR, Check.SERVING, "reports that it does not serve", fix)
     if info.get(_WRITES):
         fix = "Make room or mend the disk, then start the broker again; its log says more."
+        if info[_WRITES].startswith(_PASSES):
+            fix = "Make room, and it goes on by itself."
         yield _finding(broker, Grade.ERROR, Check.SERVING, f"writes no messages: {info[_WRITES]}", fix)
+
+    if info.get(_FOLLOWS):
+        fix = "It goes on by itself when that is mended; its log says more."
+        yield _finding(broker, Grade.ERROR, Check.SERVING, f"does not follow its master: {info[_FOLLOWS]}", fix)
 
 
 def _clock(broker: BrokerFacts) -> Iterator[HealthFinding]:

@@ -7,6 +7,7 @@ This broker has no worker pools, so nothing waits in their queues: their sizes a
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 
 from rmqproto.codes import VERSION, version_name
 from rmqproto.names import SCHEDULE_TOPIC, TIMER_TOPIC
@@ -29,6 +30,8 @@ class RuntimeInfo:
         self._delay = delay
         self._timers = parts.timer_store
         self._timer_counts = timer_counts
+        self.following_problem: Callable[[], str] = lambda: ""
+        """Why a slave does not follow its master; empty if it does."""
 
     def table(self) -> dict[str, str]:
         return {
@@ -45,7 +48,13 @@ class RuntimeInfo:
             **self._pools(),
             **self._timer_keys(),
             **self._lease(),
+            **self._following(),
         }
+
+    def _following(self) -> dict[str, str]:
+        """A key of our own: an Apache slave only logs why it does not follow its master."""
+        problem = self.following_problem()
+        return {"followingProblem": problem} if problem else {}
 
     def _lease(self) -> dict[str, str]:
         """A key of our own: Apache's masters have no lease."""

@@ -32,8 +32,15 @@ BEHIND_MAX_BYTES = 64 << 20
 """How much of the log may be written and reported but not yet dispatched: a third of a second's work. A slave with more
 dispatches before it reads on; otherwise it would have all that work left when it takes its master's place."""
 
+ROOM_AGAIN_AFTER_S = 1.0
+"""How often a slave without room for its master's log looks whether there is some."""
+
 DISPATCH_AGAIN_AFTER_S = 1.0
 """How long to wait after a disk error."""
+
+
+class NoRoom(Exception):
+    """The disk is nearly full."""
 
 
 class MasterGone(Exception):
@@ -63,7 +70,8 @@ class HaSlave:
         self._has_rest = trio.Event()
         self.master_flush_offset = 0
         """How far the master's log is on its device, as an operator or the master has said; only shown."""
-        self._problem = ""
+        self.problem = ""
+        """Why no master is followed; empty if one is."""
         self._last_read_ms = self._last_write_ms = 0
         self._reported_s = 0.0
         """When the last report was sent, by trio's clock: ``_last_write_ms`` may go back when the wall clock is set."""
@@ -103,7 +111,11 @@ class HaSlave:
                 continue
             again_after_s = RECONNECT_AFTER_S
             try:
+                self._look_for_room()
                 await self._follow(self._master_addr, copy)
+            except* NoRoom as errors:
+                self._note(str(errors.exceptions[0]), "no-room")
+                again_after_s = ROOM_AGAIN_AFTER_S
             except* OtherLog as errors:
                 self._note(str(errors.exceptions[0]), "other-log")
                 again_after_s = OTHER_LOG_AGAIN_AFTER_S
@@ -114,6 +126,12 @@ class HaSlave:
             self._is_linked = False
             with trio.move_on_after(again_after_s):
                 await self._has_other_master.wait()
+
+    def _look_for_room(self) -> None:
+        """Raises NoRoom before a write fails: what is derived from the log needs room, too, and cannot go on after an
+        error."""
+        if reason := self._store.lack_of_room():
+            raise NoRoom(reason)
 
     async def _dispatch(self, copy: LogCopy) -> None:
         """Shows readers what has come. It runs after the reports, since a master waits only for the log to be
@@ -242,16 +260,17 @@ class HaSlave:
         if now_s >= self._second_began_s + 1:
             self._rate = self._read_bytes if now_s < self._second_began_s + 2 else 0
             self._second_began_s, self._read_bytes = now_s, 0
+            self._look_for_room()
         self._read_bytes += size
 
     def _note(self, problem: str, event: str = "master-lost") -> None:
         """Logs a problem when it changes, not each time it recurs."""
-        if problem != self._problem or not problem:
+        if problem != self.problem or not problem:
             if problem:
                 log.warning("event=%s ha_addr=%s reason=%r", event, self._master_addr, problem)
             else:
                 log.info("event=master-followed ha_addr=%s", self._master_addr)
-        self._problem = problem
+        self.problem = problem
 
     def status(self) -> HaStatus:
         """A slave's ``HARuntimeInfo``."""

@@ -36,6 +36,10 @@ SYNCFS_TELLS_SINCE = (5, 8)
 """Linux only: in earlier versions ``syncfs`` succeeded whatever the device reported."""
 
 
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+"""Errors that end by themselves when there is room again. Nothing is wrong with the device."""
+
+
 class DiskUsage(NamedTuple):
     used_bytes: int
     usable_bytes: int

@@ -16,7 +16,7 @@ from rmqproto.message.properties import PROPERTIES_SIZE_MAX_BYTES, MessageKeys, 
 from rmqproto.message.record import MAGIC_BLANK, RECORD_V4, TOPIC_V1_LENGTH_MAX, BatchPart, batch_parts_untrusted
 from rmqproto.message.sys_flag import BORN_HOST_V6, INNER_BATCH, STORE_HOST_V6, TRANSACTION_MASK
 from rmqserver.store.confirmation import Confirmation
-from rmqserver.store.disk.disk import File, storage_error
+from rmqserver.store.disk.disk import NO_ROOM, File, storage_error
 from rmqserver.store.fate import DUE_TIME, FATE_MASK, INDEXED, QUEUED
 from rmqserver.store.followers import Mark, Round
 from rmqserver.store.index.file import IndexItem
@@ -364,7 +364,8 @@ class Appender:
 
     def copy(self, log_offset: int, data: bytes | memoryview) -> None:
         """Writes bytes of another broker's log, which start where this one ends and do not pass the end of a file. Does
-        not tell the followers. StorageError if they cannot be written; the store then refuses everything."""
+        not tell the followers. StorageError if they cannot be written. If only room was missing, the same bytes may
+        come again; otherwise the store then refuses everything."""
         if self._round_failed is not None:
             raise self._round_failed
         try:
@@ -378,8 +379,9 @@ class Appender:
         except (OSError, StorageError) as error:
             path = self._log.segments.path(self._log.segments.base_of(log_offset))
             failed = storage_error(error, "cannot write commit log file", path) if isinstance(error, OSError) else error
-            self._round_failed = failed
-            self._flags.set(NOT_WRITEABLE, str(failed))
+            if not isinstance(error, OSError) or error.errno not in NO_ROOM:
+                self._round_failed = failed
+                self._flags.set(NOT_WRITEABLE, str(failed))
             raise failed from None
         self.end_offset = self._parts_offset = self._log.written_offset = log_offset + len(data)
         if self.end_offset > self._maker.allocate_when_past:

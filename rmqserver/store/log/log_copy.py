@@ -78,8 +78,8 @@ class LogCopy:
     def append(self, log_offset: int, data: bytes | memoryview) -> None:
         """Takes the bytes that belong at ``log_offset``; ``dispatch_some`` shows them. An empty store may begin at the
         start of any file. ProtocolError, with nothing changed, if the bytes do not start where the log ends, or pass
-        the end of a file. StorageError if they cannot be written: the store then refuses everything until it is opened
-        again."""
+        the end of a file. StorageError if they cannot be written: unless only room was missing, the store then refuses
+        everything until it is opened again."""
         self._check(log_offset, len(data))
         if not self._log.segments.bases:
             self._begin_at(log_offset)

@@ -78,6 +78,7 @@ def test_of_a_broker_that_is_well_there_is_nothing_to_say() -> None:
         (broker(addr="127.0.0.1:10911"), "warning", "reachable", "which only its own machine can reach"),
         (broker(says={"brokerActive": "false"}), "error", "serving", "does not serve"),
         (broker(says={"unwriteableReason": "disk full"}), "error", "serving", "writes no messages: disk full"),
+        (broker(says={"followingProblem": "full"}), "error", "serving", "does not follow its master: full"),
         (broker(says={"runtime": runtime_text(5000 + 9000)}), "warning", "clock", "9 s ahead of"),
         (broker(says={"bootTimestamp": str(NOW_MS - 905_000)}), "error", "clock", "14m59s behind"),
         (broker(says={"commitLogDiskRatio": "0.76"}), "warning", "disk", "commit log is 76% full: above 75%"),

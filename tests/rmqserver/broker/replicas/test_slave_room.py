@@ -1,0 +1,134 @@
+"""A slave whose disk becomes full goes on by itself once there is room."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+import trio
+
+from rmqproto.ha import REPORT
+from rmqserver.broker.replicas import ha_slave
+from rmqserver.broker.replicas.ha_slave import HaSlave
+from rmqserver.config import BrokerConfig
+from rmqserver.store.disk.disk import DiskUsage, OsDisk, OsFile
+from rmqserver.store.message_store import MessageStore
+from tests.rmqserver.broker.replicas.test_dispatch_behind import TIMEOUT_S, TRANSFER_BYTES, parts, reported, seen
+from tests.rmqserver.store.conftest import TINY
+
+__all__ = ["parts"]
+
+PLENTY_BYTES = 1 << 40
+
+
+class FillingFile(OsFile):
+    """A file of the log. Half of a write still fits onto a full disk."""
+
+    __slots__ = ()
+    disk: ClassVar[FillingDisk]
+
+    def pwrite(self, data: bytes | bytearray | memoryview, at: int) -> None:
+        if self.disk.is_full:
+            super().pwrite(memoryview(data)[: len(data) // 2], at)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.path)
+        super().pwrite(data, at)
+
+
+class FillingDisk(OsDisk):
+    is_full = False
+    usable_bytes = PLENTY_BYTES
+
+    def open(self, path: str, *, create_size_bytes: int | None = None, read_only: bool = False) -> OsFile:
+        file = super().open(path, create_size_bytes=create_size_bytes, read_only=read_only)
+        if "commitlog" in path:
+            FillingFile.disk = self
+            file.__class__ = FillingFile
+        return file
+
+    def usage(self, path: str) -> DiskUsage:
+        return DiskUsage(PLENTY_BYTES, self.usable_bytes)
+
+
+@pytest.fixture
+def disk() -> FillingDisk:
+    return FillingDisk()
+
+
+@pytest.fixture
+def slave(tmp_path: Path, disk: FillingDisk, monkeypatch: pytest.MonkeyPatch) -> Iterator[MessageStore]:
+    monkeypatch.setattr(ha_slave, "RECONNECT_AFTER_S", 0.01)
+    monkeypatch.setattr(ha_slave, "ROOM_AGAIN_AFTER_S", 0.01)
+    store = MessageStore(tmp_path / "slave", TINY, disk, background=False)
+    store.open()
+    yield store
+    store.abandon()
+
+
+class Master:
+    """Sends the log to whoever connects, from where its log ends."""
+
+    def __init__(self, parts: list[bytes]):
+        self.parts = parts
+
+    async def serve(self, stream: trio.SocketStream) -> None:
+        """Returns when the slave has closed the connection, or has everything."""
+        (end,) = REPORT.unpack(await stream.receive_some(REPORT.size))
+        try:
+            await stream.send_all(b"".join(self.parts[end // TRANSFER_BYTES :]))
+            await reported(stream, self.end_offset)
+        except (trio.BrokenResourceError, AssertionError):
+            await stream.aclose()
+
+    @property
+    def end_offset(self) -> int:
+        head = 12
+        return sum(len(part) - head for part in self.parts)
+
+
+async def run_until_seen(follower: HaSlave, slave: MessageStore, master: Master, disk: FillingDisk) -> None:
+    """Makes room as soon as the slave says that there is none."""
+    async with trio.open_nursery() as nursery:
+        listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        host, port = listeners[0].socket.getsockname()
+        nursery.start_soon(trio.serve_listeners, master.serve, listeners)
+        follower.follow(f"{host}:{port}")
+        nursery.start_soon(follower.run)
+        with trio.fail_after(TIMEOUT_S):
+            while not follower.problem:
+                await trio.sleep(0)
+            problem = follower.problem
+            assert slave.max_offset("T", 0) < 100
+            disk.is_full, disk.usable_bytes = False, PLENTY_BYTES
+            await seen(slave, 100)
+        assert "No space left" in problem or "has 7 MiB left" in problem
+        assert not follower.problem
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("is_noticed_early", [True, False])
+def test_a_full_disk_is_waited_for(
+    slave: MessageStore, disk: FillingDisk, parts: list[bytes], is_noticed_early: bool
+) -> None:
+    """After a write had failed, the store took nothing more until the broker was started again."""
+    if is_noticed_early:
+        disk.usable_bytes = 7 << 20
+    else:
+        disk.is_full = True
+    trio.run(run_until_seen, HaSlave(BrokerConfig(), slave), slave, Master(parts), disk)
+    assert slave.is_writeable
+    assert slave.confirmed_offset == slave.written_offset
+
+
+def test_a_disk_that_fills_up_is_noticed_before_a_write_fails(
+    slave: MessageStore, disk: FillingDisk, parts: list[bytes]
+) -> None:
+    """Queues and index could not go on after an error."""
+    follower, copy = HaSlave(BrokerConfig(), slave), slave.log_copy()
+    disk.usable_bytes = 7 << 20
+    with pytest.raises(ha_slave.NoRoom, match="has 7 MiB left, the limit is 256 MiB"):
+        follower._arrived(b"".join(parts), bytearray(), None, copy)  # type: ignore[arg-type]
+    assert copy.end_offset == 0
