@@ -29,6 +29,9 @@ from rmqserver.store.queues.feed import deliver_time_ms
 from rmqserver.store.results import Appended, MessageRefused, PutStatus
 from rmqserver.store.running_flags import NOT_WRITEABLE, RunningFlags
 
+BATCH_COUNT_MAX = 250_000
+"""Messages in one batch. The header of the answer has their ids, of 33 or 57 characters, and can have 16 MiB."""
+
 RECORD_OVERHEAD_MAX_BYTES = 64 << 10
 """A record may be this much larger than the largest body (``MessageExtEncoder``)."""
 
@@ -226,7 +229,8 @@ class Appender:
         messages = batch_parts_untrusted(batch)
         overhead = entry.overhead_bytes - 2 + len(born_host) + len(store_host) - _HOSTS_V4_SIZE
         sizes = [overhead + len(body) + len(properties) for _, body, properties in messages]
-        total = self._check_batch(entry, sys_flag, messages, sizes)
+        self._check_batch(entry, sys_flag, len(batch), messages, sizes)
+        total = sum(sizes)
         if self.end_offset + total + BLANK_SIZE_BYTES > self._file_end:
             self._roll(total)
         if entry.fates[0] & DUE_TIME:
@@ -304,24 +308,25 @@ class Appender:
         except StorageError as error:
             raise MessageRefused(PutStatus.SERVICE_NOT_AVAILABLE, str(error)) from error
 
-    def _check_batch(self, entry: Topic, sys_flag: int, messages: list[BatchPart], sizes: list[int]) -> int:
-        """The total size of records of these sizes. MessageRefused if a message, or the whole batch, is too large for
-        the store."""
+    def _check_batch(
+        self, entry: Topic, sys_flag: int, batch_size: int, messages: list[BatchPart], sizes: list[int]
+    ) -> None:
+        """MessageRefused if a message, or the whole batch, is too large for the store. The limit for the batch is that
+        for a body, and applies to the batch as it came: its records, of these sizes, may take several times as much
+        (``MessageExtEncoder``)."""
         harmless_size = min(self._body_size_max, PROPERTIES_SIZE_MAX_BYTES)
         zeros = map(bytes.find, [properties for _, _, properties in messages], repeat(0), repeat(2))
         if max(sizes, default=0) > harmless_size or max(zeros, default=-1) >= 0:
             for (_, body, properties), size in zip(messages, sizes, strict=True):
                 self._check(entry, sys_flag, size, len(body), properties[2:])
-        total = sum(sizes)
-        if not messages or total > self._record_size_max:
-            raise MessageRefused(PutStatus.MESSAGE_ILLEGAL, f"a batch of {len(messages)} messages, {total} bytes")
+        if not 0 < len(messages) <= BATCH_COUNT_MAX or batch_size > self._body_size_max:
+            raise MessageRefused(PutStatus.MESSAGE_ILLEGAL, f"a batch of {len(messages)} messages, {batch_size} bytes")
         if sys_flag & TRANSACTION_MASK or entry.is_long:
             raise MessageRefused(PutStatus.MESSAGE_ILLEGAL, "a batch may not be transactional, nor its topic long")
         if sys_flag & INNER_BATCH:
             raise MessageRefused(PutStatus.MESSAGE_ILLEGAL, _INNER_BATCH_TEXT)
         if self._flags.refuses_writes:
             raise MessageRefused(PutStatus.SERVICE_NOT_AVAILABLE, self._flags.reason)
-        return total
 
     def _start_round(self) -> int:
         # One clock reading a round: a round of the loop takes a millisecond at most.

@@ -7,11 +7,13 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqproto.message.record import BatchItem, encode_batch, host_bytes
 from rmqserver.store.message_store import MessageStore
+from rmqserver.store.results import MessageRefused
 from tests.rmqserver.store.conftest import HOST, TINY
 from tests.support.clock import Clock
 
@@ -50,3 +52,29 @@ def test_a_batch_leaves_what_single_messages_leave(batch: list[BatchItem], host:
         store.append_batch("T", 1, 0, 5, host, HOST, 2, encode_batch(batch))
 
     assert files_of(together) == files_of(singly)
+
+
+def test_the_limit_for_a_batch_counts_it_as_it_came(tmp_path: Path) -> None:
+    """The records of small messages take several times as much."""
+    whole = encode_batch([BatchItem(0, b"", b"")] * 5000)
+    options = dataclasses.replace(
+        TINY, message_size_max_bytes=len(whole), commit_log_file_size_bytes=1 << 20, index_enabled=False
+    )
+    store = MessageStore(str(tmp_path), options, clock_ms=Clock(), background=False)
+    store.open()
+    _, log_offsets = store.append_batch("T", 0, 0, 5, HOST, HOST, 0, whole)
+    assert len(log_offsets) == 5000
+    for too_large in (encode_batch([BatchItem(0, b"", b"")] * 5001), encode_batch([BatchItem(0, b"x" * len(whole), b"")])):
+        with pytest.raises(MessageRefused):
+            store.append_batch("T", 0, 0, 5, HOST, HOST, 0, too_large)
+    store.close()
+
+
+def test_a_batch_must_fit_a_file(tmp_path: Path) -> None:
+    options = dataclasses.replace(TINY, message_size_max_bytes=1 << 18, commit_log_file_size_bytes=1 << 16)
+    store = MessageStore(str(tmp_path), options, clock_ms=Clock(), background=False)
+    store.open()
+    with pytest.raises(MessageRefused):
+        store.append_batch("T", 0, 0, 5, HOST, HOST, 0, encode_batch([BatchItem(0, b"", b"")] * 2000))
+    assert store.append_batch("T", 0, 0, 5, HOST, HOST, 0, encode_batch([BatchItem(0, b"", b"")]))[1] == [0]
+    store.close()
