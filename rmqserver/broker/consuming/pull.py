@@ -97,6 +97,7 @@ class Pulls:
         """The outcome for a group that an operator has reset: its consumer is told once where to go on."""
         low = self._store.min_offset(header.topic, header.queue_id)
         high = self._store.max_offset(header.topic, header.queue_id)
+        self._offsets.set_pull_offset(header.consumer_group, header.topic, header.queue_id, queue_offset)
         result = GetResult(GetStatus.OFFSET_TOO_SMALL, queue_offset, low, high)
         return PullOutcome(result, topic, group, wanted, is_reset=True)
 

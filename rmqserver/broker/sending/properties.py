@@ -80,17 +80,22 @@ def added_by_broker(config: BrokerConfig) -> dict[str, str]:
     }
 
 
-def parse_int(text: str) -> int:
-    """A number as Java's ``Integer.parseInt`` reads it. Raises Refused with 1 if it is none."""
+def as_int(text: str) -> int | None:
+    """A number as Java's ``Integer.parseInt`` reads it; None if it is none."""
     if not _INT.fullmatch(text) or not -INT_MAX - 1 <= int(text) <= INT_MAX:
-        raise Refused(ResponseCode.SYSTEM_ERROR, f"a number is needed, not {text[:40]!r}")
+        return None
     return int(text)
 
 
 def delay_level(properties: dict[str, str]) -> int:
-    """The message's delay level; 0 if it is not to be delayed."""
+    """The message's delay level; 0 if it is not to be delayed. Raises Refused with 1 if it is no number."""
     text = properties.get(DELAY)
-    return parse_int(text) if text is not None else 0
+    if text is None:
+        return 0
+    level = as_int(text)
+    if level is None:
+        raise Refused(ResponseCode.SYSTEM_ERROR, f"a number is needed, not {text[:40]!r}")
+    return level
 
 
 def is_timer(properties: dict[str, str]) -> bool:

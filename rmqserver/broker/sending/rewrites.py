@@ -25,9 +25,9 @@ from rmqserver.broker.sending.properties import (
     INNER_NUM,
     TIMER_NAMES,
     added_by_broker,
+    as_int,
     delay_level,
     is_timer,
-    parse_int,
 )
 from rmqserver.broker.sending.retries import bury_if_dead
 from rmqserver.remoting.answer import Refused
@@ -81,10 +81,10 @@ def lite_topic(message: NewMessage, parts: BrokerParts, sender: Sender) -> None:
 
 def priority_queue(message: NewMessage, parts: BrokerParts, sender: Sender) -> None:
     """Chooses the queue of a message with a priority. The property is removed if something else decides on the
-    queue."""
+    queue. Text that is no number is no priority."""
     properties = message.properties
-    text = properties.get(props.PRIORITY)
-    if text is None or parse_int(text) < 0:
+    priority = as_int(properties.get(props.PRIORITY, ""))
+    if priority is None or priority < 0:
         return
     if (
         props.TRAN_MSG in properties
@@ -94,7 +94,7 @@ def priority_queue(message: NewMessage, parts: BrokerParts, sender: Sender) -> N
     ):
         del properties[props.PRIORITY]
         return
-    message.queue_id = min(int(text), max(sender.target.config.write_queue_nums - 1, 0))
+    message.queue_id = min(priority, max(sender.target.config.write_queue_nums - 1, 0))
 
 
 def keys_for_compaction(message: NewMessage, parts: BrokerParts, sender: Sender) -> None:

@@ -55,10 +55,12 @@ class Target:
         return self.config.attributes.get("cleanup.policy") == "COMPACTION"
 
     def choose_queue(self, queue_id: int, producer: str) -> int:
-        """The queue for a queue id outside of the topic: any for a negative id, else Refused with the producer in the
-        remark."""
+        """The queue for a queue id outside of the topic: any for a negative id, if there is one to write to. Otherwise
+        Refused with the producer in the remark."""
         if queue_id < 0:
-            return random.randrange(max(self.config.write_queue_nums, 1))
+            if self.config.write_queue_nums <= 0:  # no consumer would read a queue that the topic does not have
+                raise Refused(ResponseCode.SYSTEM_ERROR, f"the topic[{self.config.topic_name}] has no queue to write to")
+            return random.randrange(self.config.write_queue_nums)
         text = f"request queueId[{queue_id}] is illegal, {config_text(self.config)} Producer: {producer}"
         raise Refused(ResponseCode.INVALID_PARAMETER, text)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import ProtocolError
-from rmqproto.headers.transactions import COMMIT, ROLLBACK, EndTransactionHeader, ResumeCheckHeader
+from rmqproto.headers.transactions import COMMIT, ROLLBACK, UNKNOWN, EndTransactionHeader, ResumeCheckHeader
 from rmqproto.message import properties as props
 from rmqproto.message.message_id import parse_offset_id_untrusted
 from rmqproto.message.record import StoredMessage, decode_record_untrusted
@@ -68,8 +68,11 @@ class EndTransactions:
         if decision == ROLLBACK:
             self.roll_back(request.header)
             return success(request)
-        if decision != COMMIT:
+        if decision == UNKNOWN:
             return None
+        if decision != COMMIT:
+            text = f"commitOrRollback: {decision} is none of {UNKNOWN}, {COMMIT} and {ROLLBACK}"
+            raise Refused(ResponseCode.SYSTEM_ERROR, text)
         self.commit(request.header)
         if not request.is_oneway:
             request = without_content(request)

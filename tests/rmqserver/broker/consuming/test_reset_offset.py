@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from rmqproto.bodies.statistics import ResetOffsets, ResetOffsetsForCpp
+from rmqproto.bodies.statistics import ConsumeStats, ResetOffsets, ResetOffsetsForCpp
 from rmqproto.codes import ONEWAY_FLAG, ResponseCode
 from rmqproto.codes import RequestCode as R
 from rmqproto.headers.client_calls import ResetOffsetHeader
@@ -24,6 +24,7 @@ from tests.rmqserver.broker.golden_state import (
     ok,
     subscription,
 )
+from tests.rmqserver.broker.messaging import pull
 from tests.support.golden import exchange, exchanges, said
 from tests.support.wire import Wire
 
@@ -86,6 +87,19 @@ def test_one_queue_goes_where_it_is_told(admin: Wire, queue_offset: int, is_poss
         assert committed(admin, "SqlGroup", "NormalTopic", 1) == queue_offset
     else:
         assert answer.remark == f"Target offset {queue_offset} not in consume queue range [0-4]"
+
+
+def test_the_pull_offset_goes_back_with_the_group(admin: Wire) -> None:
+    """208 would show the lag as it was before the reset until the group has pulled again."""
+    create_topic(admin, "PulledTopic", queues=1)
+    fill(admin, "PulledTopic", (3,))
+    create_group(admin, "PulledGroup")
+    ok(pull(admin, "PulledTopic", group="PulledGroup"))
+    header = ResetOffsetHeader(topic="PulledTopic", group="PulledGroup", timestamp=0, queue_id=0, offset=1)
+    ok(admin.ask(R.INVOKE_BROKER_TO_RESET_OFFSET, header))
+    assert pull(admin, "PulledTopic", 0, 3, group="PulledGroup").code == ResponseCode.PULL_OFFSET_MOVED
+    stats = loads_untrusted(ok(admin.ask(R.GET_CONSUME_STATS, {"consumerGroup": "PulledGroup"})).body, ConsumeStats)
+    assert [offset.pull_offset for offset in stats.offset_table.values()] == [1]
 
 
 def test_a_topic_without_queues_to_read_is_refused(admin: Wire) -> None:

@@ -230,6 +230,19 @@ def test_priority_chooses_the_queue(wire: Wire) -> None:
     assert both.ext["queueId"] == "0"
 
 
+@pytest.mark.parametrize("priority", ["high", "99999999999"])
+def test_priority_that_is_no_number_is_none(wire: Wire, priority: str) -> None:
+    assert ok(send(wire, "NoPriority", properties=text(_SYS_MSG_PRIORITY_=priority))).ext["queueId"] == "0"
+    assert stored(wire, "NoPriority")[-1].properties["_SYS_MSG_PRIORITY_"] == priority
+
+
+def test_topic_without_queues_takes_no_message(wire: Wire) -> None:
+    """No consumer could read it: Apache's broker fails here, too."""
+    create_topic(wire, "NoQueues", queues=0)
+    assert send(wire, "NoQueues", -1).code == ResponseCode.SYSTEM_ERROR
+    assert send(wire, "NoQueues", 0).code == ResponseCode.INVALID_PARAMETER
+
+
 # --- automatic topics ------------------------------------------------------------------------------------------------
 
 

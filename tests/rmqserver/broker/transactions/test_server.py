@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rmqproto.codes import RequestCode as R
+from rmqproto.codes import ResponseCode
 from rmqproto.headers.sending import SendHeaderV2
 from rmqproto.headers.transactions import COMMIT, ROLLBACK, UNKNOWN, EndTransactionHeader
 from rmqproto.message.message_id import parse_offset_id_untrusted
@@ -86,6 +87,7 @@ def test_committed_at_once_rolled_back_and_by_a_check(start_standalone: Start) -
         committed, rolled_back, unknown = (send_half(wire, body) for body in (b"commit", b"rollback", b"unknown"))
         assert wire.ask(R.END_TRANSACTION, ending(committed, COMMIT)).code == 0
         assert wire.ask(R.END_TRANSACTION, ending(rolled_back, ROLLBACK)).code == 0
+        assert wire.ask(R.END_TRANSACTION, ending(unknown, 5)).code == ResponseCode.SYSTEM_ERROR
         wire.tell(R.END_TRANSACTION, ending(unknown, UNKNOWN))
         check = wire.receive()
         assert (check.code, decode_record_untrusted(check.body).body) == (R.CHECK_TRANSACTION_STATE, b"unknown")
