@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rmqproto.bodies.groups import SubscriptionData
 from rmqproto.codes import ResponseCode
 from rmqproto.filters.message_filter import EVERYTHING, MessageFilter
-from rmqproto.filters.subscription import ALL
+from rmqproto.filters.subscription import ALL, TAG_SEPARATOR
 from rmqproto.message.properties import RETRY_TOPIC, find_bytes
 from rmqproto.names import RETRY_PREFIX
 from rmqserver.broker.consuming.kinds import BadExpression, compile_filter, compile_tags, is_tags
@@ -25,6 +25,8 @@ COMPILED_MAX = 4096
 EXPRESSION_REMEMBERED_CHARS = 1024
 """A longer expression is compiled for each pull that carries it: one of 16 MiB would fit a frame."""
 
+NOT_PARSED = "parse the consumer's subscription failed"
+
 _RETRY_TOPIC = f"{RETRY_TOPIC}\x01".encode()
 
 
@@ -36,17 +38,19 @@ class Filters:
 
     def carried(self, kind: str | None, expression: str | None) -> MessageFilter:
         """The filter of a pull that carries its subscription. Raises Refused with 1 if the kind is not served, and with
-        23 if a kind other than tags has no expression. An expression that does not compile accepts everything, as in
-        Apache's broker."""
+        23 if a kind other than tags has no expression, or tags are only separators. An expression that does not compile
+        accepts everything, as in Apache's broker."""
         if not is_tags(kind):
             if not expression:
-                raise Refused(ResponseCode.SUBSCRIPTION_PARSE_FAILED, "parse the consumer's subscription failed")
+                raise Refused(ResponseCode.SUBSCRIPTION_PARSE_FAILED, NOT_PARSED)
             self.check_kind(kind)
         elif expression == ALL:
             return EVERYTHING
         key = kind, expression or ""
         found = self._compiled.get(key)
         if found is None:
+            if is_tags(kind) and expression and not expression.replace(TAG_SEPARATOR, ""):
+                raise Refused(ResponseCode.SUBSCRIPTION_PARSE_FAILED, NOT_PARSED)
             found = _compile_or_everything(*key)
             if len(key[1]) <= EXPRESSION_REMEMBERED_CHARS:
                 if len(self._compiled) >= COMPILED_MAX:

@@ -59,7 +59,8 @@ class Target:
         Refused with the producer in the remark."""
         if queue_id < 0:
             if self.config.write_queue_nums <= 0:  # no consumer would read a queue that the topic does not have
-                raise Refused(ResponseCode.SYSTEM_ERROR, f"the topic[{self.config.topic_name}] has no queue to write to")
+                text = f"the topic[{self.config.topic_name}] has no queue to write to"
+                raise Refused(ResponseCode.SYSTEM_ERROR, text)
             return random.randrange(self.config.write_queue_nums)
         text = f"request queueId[{queue_id}] is illegal, {config_text(self.config)} Producer: {producer}"
         raise Refused(ResponseCode.INVALID_PARAMETER, text)

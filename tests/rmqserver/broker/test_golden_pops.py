@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from rmqproto.codes import RequestCode
+from rmqproto.headers.popping import NotificationHeader
 from rmqproto.message.record import decode_records_untrusted
 from rmqproto.wire.command import Command, decode_frame_untrusted, encode_frame
 from tests.rmqserver.broker.golden_play import compare, play
@@ -96,6 +97,18 @@ def test_looks(shared: Wire) -> None:
     play(shared, "200055-POLLING_INFO/01")
     play(shared, "200056-POP_ROLLBACK/01")
     play(shared, "200056-POP_ROLLBACK/03")
+
+
+@pytest.mark.parametrize(("kind", "expression"), [("SQL92", "n >"), ("NOPE", "x"), ("TAG", "||")])
+def test_a_notification_whose_expression_does_not_compile_is_refused(shared: Wire, kind: str, expression: str) -> None:
+    """In Apache's words. It used to be told of every message."""
+    asked = NotificationHeader(
+        consumer_group="PopGroup", topic="PopTopic", queue_id=-1, poll_time=0, born_time=0, exp_type=kind,
+        exp=expression,
+    )  # fmt: skip
+    answer = shared.ask(RequestCode.NOTIFICATION, asked)
+    assert (answer.code, answer.remark) == (23, "parse the consumer's subscription failed")
+    assert answer.ext == {"hasMsg": "false", "pollingFull": "false"}
 
 
 def test_modes_and_assignments(wire: Wire) -> None:

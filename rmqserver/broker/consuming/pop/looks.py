@@ -18,7 +18,7 @@ from rmqproto.headers.popping import (
 )
 from rmqserver.broker.consuming.pop.orders import Orders
 from rmqserver.broker.consuming.pop.pop import EARLY_MS
-from rmqserver.broker.consuming.pop.pop_checks import POP_COUNT_MAX, PopChecks
+from rmqserver.broker.consuming.pop.pop_checks import POP_COUNT_MAX, PopChecks, wanted_by
 from rmqserver.broker.consuming.pop.popping import Popping
 from rmqserver.broker.consuming.pop.waiting import NOTIFICATION, Waiting
 from rmqserver.remoting.answer import UNSET_REMARK, Request, answer_frame, send_answer, success
@@ -82,7 +82,7 @@ class Looks:
         self._checks.topic_and_group(header.topic, header.queue_id, header.consumer_group, connection.peer)
         wanted = EVERYTHING
         if self._config.use_message_filter_for_notification:
-            wanted = self._filters.carried(header.exp_type, header.exp or "*")
+            wanted = wanted_by(self._filters, header, NotificationAnswer())
         self._look(request, connection, wanted, header.born_time + header.poll_time - EARLY_MS)
 
     def _look(

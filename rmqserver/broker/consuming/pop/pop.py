@@ -13,8 +13,7 @@ from rmqproto.headers.popping import PopAnswer, PopHeader
 from rmqproto.pop import msg_offset_info, order_count_info, start_offset_info
 from rmqserver.broker.answer_templates import HEAD, POP_FOUND
 from rmqserver.broker.consuming.held_answers import answering
-from rmqserver.broker.consuming.kinds import is_tags
-from rmqserver.broker.consuming.pop.pop_checks import PopChecks
+from rmqserver.broker.consuming.pop.pop_checks import PopChecks, wanted_by
 from rmqserver.broker.consuming.pop.popping import Popped, Popping
 from rmqserver.broker.consuming.pop.waiting import POP, Waiting
 from rmqserver.broker.sending.pending import Outcome
@@ -49,21 +48,9 @@ class Pops:
         header, none = request.header, PopAnswer()
         self._checks.pop(header, connection, none)
         self._checks.topic_and_group(header.topic, header.queue_id, header.consumer_group, connection.peer, none)
-        wanted = self._wanted(header, none)
+        wanted = wanted_by(self._filters, header, none)
         deadline_ms = (header.born_time or self._parts.clock_ms()) + header.poll_time - EARLY_MS
         self._try(request, connection, wanted, deadline_ms)
-
-    def _wanted(self, header: PopHeader, refused_header: PopAnswer) -> MessageFilter:
-        """The request's filter. Raises Refused with 23 for an expression that does not compile."""
-        kind, expression = header.exp_type, header.exp or "*"
-        if not is_tags(kind) and header.exp:
-            try:
-                self._filters.check_expression(kind, expression)
-            except Refused as refused:
-                remark = "parse the consumer's subscription failed"
-                raise Refused(ResponseCode.SUBSCRIPTION_PARSE_FAILED, remark, refused_header) from refused
-            return self._filters.carried(kind, expression)
-        return self._filters.carried(None, expression)
 
     def _try(
         self, request: Request[PopHeader], connection: Connection, wanted: MessageFilter, deadline_ms: int

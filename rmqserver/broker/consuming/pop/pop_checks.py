@@ -7,12 +7,17 @@ from typing import TYPE_CHECKING
 
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import ResponseCode
+from rmqproto.filters.message_filter import MessageFilter
+from rmqproto.filters.subscription import ALL
 from rmqproto.headers.base import Header
-from rmqproto.headers.popping import PopHeader
+from rmqproto.headers.popping import NotificationHeader, PopHeader
 from rmqproto.perm import PERM_READ
+from rmqserver.broker.consuming.filters import NOT_PARSED
+from rmqserver.broker.consuming.kinds import is_tags
 from rmqserver.remoting.answer import SEE_FAQ, Refused
 
 if TYPE_CHECKING:
+    from rmqserver.broker.consuming.filters import Filters
     from rmqserver.broker.parts import BrokerParts
     from rmqserver.remoting.connection import Connection
 
@@ -84,6 +89,17 @@ class PopChecks:
             raise Refused(ResponseCode.TOPIC_NOT_EXIST, _no_topic(topic_name))
         if not 0 <= queue_id < topic.read_queue_nums:
             raise Refused(ResponseCode.MESSAGE_ILLEGAL, _bad_queue(queue_id, topic, peer))
+
+
+def wanted_by(filters: Filters, header: PopHeader | NotificationHeader, refused_header: Header) -> MessageFilter:
+    """The filter of a 200050 or 200054. Raises Refused with 23 for an expression that does not compile."""
+    kind, expression = header.exp_type if header.exp else None, header.exp or ALL
+    try:
+        if not is_tags(kind):
+            filters.check_expression(kind, expression)
+        return filters.carried(kind, expression)
+    except Refused as refused:
+        raise Refused(ResponseCode.SUBSCRIPTION_PARSE_FAILED, NOT_PARSED, refused_header) from refused
 
 
 def _no_topic(topic: str) -> str:

@@ -111,6 +111,14 @@ def test_expression_of_a_pull_that_does_not_compile_is_everything() -> None:
         some.carried("SQL92", "")
 
 
+@pytest.mark.parametrize("expression", ["||", "||||"])
+def test_pull_with_tags_that_are_only_separators_is_refused(expression: str) -> None:
+    some = made()
+    for _ in range(2):  # a refusal is not remembered as a filter
+        with pytest.raises(Refused, match="parse the consumer's subscription failed"):
+            some.carried("TAG", expression)
+
+
 def test_retries_are_asked_what_their_first_topic_asks_where_the_setting_says_so() -> None:
     config, files = (
         BrokerConfig.from_properties("enablePropertyFilter=true\nfilterSupportRetry=true"),

@@ -64,9 +64,9 @@ def test_the_limit_for_a_batch_counts_it_as_it_came(tmp_path: Path) -> None:
     store.open()
     _, log_offsets = store.append_batch("T", 0, 0, 5, HOST, HOST, 0, whole)
     assert len(log_offsets) == 5000
-    for too_large in (encode_batch([BatchItem(0, b"", b"")] * 5001), encode_batch([BatchItem(0, b"x" * len(whole), b"")])):
+    for too_large in ([BatchItem(0, b"", b"")] * 5001, [BatchItem(0, b"x" * len(whole), b"")]):
         with pytest.raises(MessageRefused):
-            store.append_batch("T", 0, 0, 5, HOST, HOST, 0, too_large)
+            store.append_batch("T", 0, 0, 5, HOST, HOST, 0, encode_batch(too_large))
     store.close()
 
 
