@@ -29,8 +29,13 @@ class Lifetime(ABC):
         self._manager = trio.open_nursery()
         self._nursery = await self._manager.__aenter__()
         self._shield = trio.CancelScope(shield=True)
+        self._is_held = trio.Event()
+        # Not ``Nursery.start``: if we are cancelled by then, it waits until the task ends, which is shielded.
+        self._nursery.start_soon(self._hold_background)
         try:
-            await self._start(await self._nursery.start(self._hold_background))
+            with trio.CancelScope(shield=True):
+                await self._is_held.wait()
+            await self._start(self._background)
         except BaseException as error:
             await self._end(error)
             raise
@@ -45,10 +50,10 @@ class Lifetime(ABC):
                 await self._leave()
         return await self._end(error)
 
-    async def _hold_background(self, task_status: trio.TaskStatus[trio.Nursery]) -> None:
+    async def _hold_background(self) -> None:
         with self._shield:
-            async with trio.open_nursery() as background:
-                task_status.started(background)
+            async with trio.open_nursery() as self._background:
+                self._is_held.set()
                 await trio.sleep_forever()
 
     async def _end(self, error: BaseException | None) -> bool:

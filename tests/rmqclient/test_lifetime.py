@@ -83,6 +83,17 @@ async def test_cancelling_from_outside_still_takes_leave() -> None:
     assert sample.events == ["left", "background ended"]
 
 
+async def test_a_client_that_is_cancelled_before_it_begins_ends_at_once() -> None:
+    """It used to wait for its own background tasks, which are shielded, and so for ever."""
+    sample = Sample(start=trio.lowlevel.checkpoint)
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        async with sample:
+            pytest.fail("the body must not begin")
+    assert scope.cancelled_caught
+    assert sample.events == ["background ended"]
+
+
 async def test_taking_leave_of_a_broker_that_hangs_ends(autojump_clock: trio.testing.MockClock) -> None:
     started_s = trio.current_time()
     async with Sample(leave=trio.sleep_forever):
