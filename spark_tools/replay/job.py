@@ -25,6 +25,7 @@ from spark_tools.replay.engines.engine import Engine
 from spark_tools.replay.engines.wave_spec import TaskReport, WaveSpec
 from spark_tools.replay.group_guard import came_back, dead_letter_fences, refuse_orderly_group
 from spark_tools.replay.hooks import SILENT, Hooks, ReplayProgress
+from spark_tools.replay.lost_lines import has_lost_lines
 from spark_tools.replay.plans.plan import Plan
 from spark_tools.replay.sending.ledger import Begin, DoneLine, EndLine, Fence, FenceLine, Ledger, NoteLine
 from spark_tools.replay.sending.permit_service import PermitService
@@ -113,13 +114,15 @@ def run_replay(
     started = time.monotonic()
     with Ledger(directory) as ledger:
         result = ReplayResult(plan.job)
-        _begin(plan, ledger, engine)
+        is_resumed = ledger.state.begin is not None
+        _begin(plan, ledger, engine, options)
         if plan.target.kind == "file":
             _run_file_waves(plan, ledger, engine, result, hooks)
         else:
             if ledger.state.open_wave is not None:
                 hooks.on_stage("looking for what an earlier run has sent, once it cannot send any more")
-            _run_waves(plan, ledger, engine, options, result, hooks)
+            old_fences = _fences_of_lost_lines(plan, ledger, options) if is_resumed else []
+            _run_waves(plan, ledger, engine, options, result, hooks, old_fences)
         if ledger.state.end is None:
             ledger.append(EndLine(_now_ms()))
         delivered = ledger.state.delivered()
@@ -133,7 +136,7 @@ def run_replay(
     return result
 
 
-def _begin(plan: Plan, ledger: Ledger, engine: Engine) -> None:
+def _begin(plan: Plan, ledger: Ledger, engine: Engine, options: RunOptions) -> None:
     begin = ledger.state.begin
     if begin is not None:
         if begin.plan != plan.identity:
@@ -142,11 +145,21 @@ def _begin(plan: Plan, ledger: Ledger, engine: Engine) -> None:
             )
         return
     excluded = engine.duplicates(plan) if plan.dedup else OffsetSet()
+    fences = _fences(plan, options) if plan.target.kind != "file" else []
     root = os.path.dirname(os.path.abspath(ledger.directory))
     with root_lock(root):  # from here on other jobs see this one, and it has seen them
         if plan.skip_redriven:
             excluded.update(other_jobs_delivered(root, plan, strict=True))
-        ledger.append(Begin(plan.identity, _now_ms(), excluded.to_json()))
+        ledger.append(Begin(plan.identity, _now_ms(), excluded.to_json(), fences))
+
+
+def _fences_of_lost_lines(plan: Plan, ledger: Ledger, options: RunOptions) -> list[Fence]:
+    """The newest fences of a ledger that has lost its last lines; none if it is whole. Every wave from now on must look
+    at the target from there, because a lost line may have been its fence."""
+    if ledger.state.next_wave(plan.wave_count) is None:
+        return []
+    with options.cluster(plan.target_name_server) as cluster:
+        return ledger.state.last_fences() if has_lost_lines(ledger.state, plan, cluster) else []
 
 
 def _run_waves(
@@ -156,6 +169,7 @@ def _run_waves(
     options: RunOptions,
     result: ReplayResult,
     hooks: Hooks,
+    old_fences: list[Fence],
 ) -> None:
     settle = settle_s(options.send_timeout_ms / 1000)
     book = PermitBook(time.monotonic, settle_s=settle, rate=options.rate, byte_rate=options.byte_rate)
@@ -168,8 +182,8 @@ def _run_waves(
                 _judge_canary(plan, ledger, options, hooks)
             recovering = ledger.state.open_wave == wave
             if not recovering:
-                ledger.append(FenceLine(wave, _fences(plan, options)))
-            service.open_wave(wave, recovering=recovering)
+                ledger.append(FenceLine(wave, old_fences or _fences(plan, options)))
+            service.open_wave(wave, recovering=recovering or bool(old_fences))
             with _watching(plan, wave, ledger, service, hooks):
                 report = engine.run(plan, plan.wave(wave), _spec(plan, wave, ledger, service, options, engine))
             service.close_wave()

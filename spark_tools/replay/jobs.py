@@ -28,9 +28,9 @@ def planned_job(root: str, request: ReplayRequest | None, job: str | None, *, re
     """The plan on disk that the command refers to; None if there is a request for a new plan. To resume, a request must
     agree with the plan; UsageError names the difference."""
     if not resume:
-        return None if request is not None else _load(root, job or _only_open_job(root))
+        return None if request is not None else _load(root, _only_open_job(root) if job is None else job)
     if job is not None or request is None:
-        plan = _load(root, job or _only_open_job(root))
+        plan = _load(root, _only_open_job(root) if job is None else job)
         different = difference(plan, request) if request is not None else None
         if different is not None:
             raise UsageError(
@@ -52,6 +52,10 @@ def _load(root: str, job: str) -> Plan:
     plan = load_plan(os.path.join(root, check_job_name(job)))
     if plan is None:
         raise NotFoundError(f"there is no job {job} in {root}")
+    if plan.job != job:  # its ledger would be looked for in the directory of the old name
+        raise UsageError(
+            f"{os.path.join(root, job)} holds the job {plan.job}", hint=f"rename the directory to {plan.job} again"
+        )
     return plan
 
 

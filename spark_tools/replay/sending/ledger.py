@@ -34,11 +34,12 @@ class Fence(msgspec.Struct, frozen=True, order=True):
 
 class Begin(msgspec.Struct, frozen=True, tag_field="t", tag="begin"):
     """The job starts to send. ``excluded`` are the offsets that other jobs had delivered by then; they are fixed
-    here."""
+    here. ``fences``: the ends of the target queues; none in ledgers of earlier versions."""
 
     plan: str
     at_ms: int
     excluded: dict[str, list[tuple[int, int]]] = {}
+    fences: list[Fence] = []
 
 
 class FenceLine(msgspec.Struct, frozen=True, tag_field="t", tag="fence"):
@@ -129,6 +130,12 @@ class LedgerState:
                     lowest[key] = fence
         return sorted(lowest.values())
 
+    def last_fences(self) -> list[Fence]:
+        """The newest fences. What the ledger does not know to be delivered is at or above them."""
+        if self.fences:
+            return self.fences[max(self.fences)]
+        return self.begin.fences if self.begin else []
+
     def problem(self, line: Line) -> str | None:
         """The reason why ``line`` cannot come next; None if it can."""
         if isinstance(line, NoteLine):
@@ -199,9 +206,16 @@ class Ledger:
         self.directory = directory
         disk = OsDisk()
         disk.mkdir(directory)
-        self._lock = _take_lock(os.path.join(directory, LOCK_FILE))
+        lock_path = os.path.join(directory, LOCK_FILE)
+        was_opened = os.path.exists(lock_path)
+        self._lock = _take_lock(lock_path)
         try:
             self._path = os.path.join(directory, LEDGER_FILE)
+            if was_opened and not os.path.exists(self._path):
+                raise StorageError(
+                    f"{self._path} is gone: what the job has sent is not known",
+                    hint="restore it from a backup, or plan anew under another --job name",
+                )
             self.state, good_bytes = _parse(self._path)
             self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             os.ftruncate(self._fd, good_bytes)
