@@ -71,6 +71,8 @@ class Redrive:
             return Rejected(place, topic, 0, f"was redriven {counted(redrives, 'time')} already")
         if is_parked and park_topic is not None:
             topic = park_topic
+        elif self._target.kind == "same" and (problem := _origin_problem(original)):
+            return Rejected(place, topic, 0, problem)
         if self._topics is not None and topic not in self._topics:
             return Rejected(place, topic, 0, "its target topic is not in the plan")
         if not original.body:
@@ -135,13 +137,26 @@ def parse_target(text: str, dlq_group: str | None, name_server: str | None = Non
 
 def check_target_topic(topic: str) -> None:
     """UsageError for a topic to which no client may send, or whose messages would return to the source."""
+    if problem := _target_problem(topic):
+        raise UsageError(problem)
+
+
+def _target_problem(topic: str) -> str | None:
+    """The reason why nothing may be sent to the topic."""
     problem = topic_problem(topic)
     if problem is None and topic in SEND_FORBIDDEN_TOPICS:
         problem = f"Sending message to topic[{topic}] is forbidden."
     if problem is None and topic.startswith((DLQ_PREFIX, RETRY_PREFIX)):
         problem = f"{topic} belongs to a group; --to group sends to the group that failed"
-    if problem is not None:
-        raise UsageError(problem)
+    return problem
+
+
+def _origin_problem(original: Original) -> str | None:
+    """The reason why a message cannot be sent to its origin topic."""
+    problem = _target_problem(original.origin_topic)
+    if problem is not None and original.origin_topic == original.queue.topic:
+        return "nothing in it says which topic it was first sent to; --to topic:NAME takes it"
+    return problem
 
 
 def check_transform(transform: Transform, *, at_least_once: bool = False) -> None:
