@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 import typing
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -109,13 +109,28 @@ Texts = list[str] | None
 """An option that may be repeated."""
 
 
-def pairs(option: str, texts: Texts) -> dict[str, str]:
-    """The values of a repeated option of the form NAME=VALUE; UsageError for another form."""
-    found = {}
+def _name_and_value(text: str) -> tuple[str, str] | None:
+    name, separator, value = text.partition("=")
+    return (name, value) if separator and name else None
+
+
+def pairs(
+    option: str,
+    texts: Texts,
+    split: Callable[[str], tuple[str, str] | None] = _name_and_value,
+    *,
+    is_condition: bool = False,
+) -> dict[str, str]:
+    """The values of a repeated option of the form NAME=VALUE; UsageError for another form. If a name is repeated, the
+    last value counts; as conditions, two values exclude each other, and are a UsageError."""
+    found: dict[str, str] = {}
     for text in texts or []:
-        name, separator, value = text.partition("=")
-        if not separator or not name:
+        pair = split(text)
+        if pair is None:
             raise UsageError(f"{option} {text} is not of the form NAME=VALUE")
+        name, value = pair
+        if is_condition and found.get(name, value) != value:
+            raise UsageError(f"{option} {name} cannot be both {found[name]!r} and {value!r}")
         found[name] = value
     return found
 

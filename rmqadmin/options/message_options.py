@@ -15,7 +15,8 @@ from rmqadmin.core.times import TimeRange, time_range
 from rmqadmin.options.command_options import Texts, TrueFalse, pairs
 from rmqadmin.options.common_options import OptionGroup
 from rmqproto.errors import UsageError
-from rmqproto.filters.subscription import ALL
+from rmqproto.filters.json_path import split_path_text
+from rmqproto.filters.subscription import ALL, TAG_SEPARATOR, parse_tags
 
 Begin = Annotated[
     str | None, typer.Option("-b", "--beginTimestamp", metavar="TIME", help="Stored at or after; or a range A..B.")
@@ -76,11 +77,13 @@ class ConditionOptions(OptionGroup, frozen=True):
     def as_conditions(self) -> dict[str, Any]:
         """The options as fields of ``MessageConditions``. UsageError for an invalid condition."""
         sql92_filter(self.sql92)
+        if parse_tags(self.tag.strip() or TAG_SEPARATOR).tags == frozenset():
+            raise UsageError(f"--tag {self.tag!r} names no tag", hint=f"--tag '{ALL}' takes all messages")
         return {
             "tags": self.tag,
             "keys": self.keys or [],
-            "properties": pairs("--property", self.properties),
-            "json_values": pairs("--jsonpath", self.jsonpath) or msgspec.UNSET,
+            "properties": pairs("--property", self.properties, is_condition=True),
+            "json_values": pairs("--jsonpath", self.jsonpath, split_path_text, is_condition=True) or msgspec.UNSET,
             "body_pattern": self.grep or msgspec.UNSET,
             "sql92": self.sql92,
         }

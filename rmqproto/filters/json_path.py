@@ -16,6 +16,7 @@ PathTexts = tuple[tuple[Path, str], ...]
 """Paths and the text required at each."""
 
 _STEP = re.compile(r"\.([^.\[\]'*]+)|\[(\d+)\]|\['([^'\]]+)'\]")
+_PATH_AND_TEXT = re.compile(r"((?:\['[^'\]]+'\]|[^=])+)=(.*)", re.DOTALL)
 
 
 def parse_path(text: str) -> Path:
@@ -31,6 +32,12 @@ def parse_path(text: str) -> Path:
     if not text.startswith("$") or not steps or at != len(text):
         raise UsageError(f"{text} is not a JSON path", hint="$.order.lines[0].sku, or $['unit price']")
     return tuple(steps)
+
+
+def split_path_text(condition: str) -> tuple[str, str] | None:
+    """Path and text of ``PATH=TEXT``; None for another form. The path ends at the first ``=`` outside a quoted name."""
+    found = _PATH_AND_TEXT.fullmatch(condition)
+    return (found[1], found[2]) if found else None
 
 
 def parse_values(values: Mapping[str, str]) -> PathTexts:

@@ -37,6 +37,7 @@ from spark_tools.replay.sending.redrive import check_target_topic, check_transfo
 from spark_tools.source_options import parse_read_options
 
 DEDUP_KINDS = ("id", "key", "origin-id", "body")
+DEDUP_KEEPS = ("first", "last")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +102,7 @@ def freeze(request: ReplayRequest, now_ms: Callable[[], int] = lambda: time.time
     if not ranges:
         raise NotFoundError(f"{', '.join(topics)}: no message in this range")
     return Plan(
-        job=check_job_name(request.job or _default_job_name(topics, created_ms)),
+        job=check_job_name(_default_job_name(topics, created_ms) if request.job is None else request.job),
         created_ms=created_ms, source=source, ranges=ranges,
         selection=_selection(request), transform=request.transform, target=target, keep_order=request.keep_order,
         dedup=request.dedup, dedup_keep=request.dedup_keep, skip_redriven=_skips_redriven(request, target),
@@ -180,10 +181,9 @@ def _check(request: ReplayRequest, topics: list[str], target: TargetRule) -> Non
         raise UsageError("a file gets the messages unchanged", hint="leave out --set-property and similar options")
     if request.path is not None and target.kind != "file" and request.target_name_server is None:
         raise UsageError("store files do not say where to send to", hint="--target-name-server HOST:PORT")
-    if request.dedup is not None and request.dedup not in DEDUP_KINDS:
-        raise UsageError(f"--dedup {request.dedup} is none of {', '.join(DEDUP_KINDS)}")
     if request.offsets and (request.start_ms is not None or request.end_ms is not None or request.from_group):
         raise UsageError("offsets, times or a group's position: only one of them can say where to begin and end")
+    _check_dedup(request)
     _check_parking(request, topics, target)
     _check_delay(request, target)
     check_transform(request.transform, at_least_once=request.at_least_once)
@@ -193,6 +193,13 @@ def _check(request: ReplayRequest, topics: list[str], target: TargetRule) -> Non
         compile_pattern(request.selection.body_pattern)
     if request.canary and target.kind == "file":
         raise UsageError("--canary waits for consumers, and a file has none")
+
+
+def _check_dedup(request: ReplayRequest) -> None:
+    if request.dedup is not None and request.dedup not in DEDUP_KINDS:
+        raise UsageError(f"--dedup {request.dedup} is none of {', '.join(DEDUP_KINDS)}")
+    if request.dedup_keep not in DEDUP_KEEPS:
+        raise UsageError(f"--dedup-keep {request.dedup_keep} is none of {', '.join(DEDUP_KEEPS)}")
 
 
 def _check_parking(request: ReplayRequest, topics: list[str], target: TargetRule) -> None:

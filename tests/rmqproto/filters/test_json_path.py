@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqproto.errors import UsageError
-from rmqproto.filters.json_path import document_of, has_texts, parse_path, parse_values, text_at
+from rmqproto.filters.json_path import document_of, has_texts, parse_path, parse_values, split_path_text, text_at
 
 BODY = (
     b'{"type":"refund","order":{"lines":[{"sku":"a"},{"unit price":1.50,"n":10000000000000000000001}]},'
@@ -61,3 +61,21 @@ def test_every_member_is_found_by_its_name(document: dict[str, str | int | bool]
     for name, value in document.items():
         text = value if isinstance(value, str) else json.dumps(value)
         assert text_at(document_of(body), parse_path(f"$['{name}']")) == text
+
+
+@pytest.mark.parametrize(
+    ("condition", "parts"),
+    [
+        ("$.a=b", ("$.a", "b")),
+        ("$.a=b=c", ("$.a", "b=c")),
+        ("$['a=b'].c=d", ("$['a=b'].c", "d")),
+        ("$.a=['x=y']", ("$.a", "['x=y']")),
+        ("$.a=", ("$.a", "")),
+        ("$.a=two\nlines", ("$.a", "two\nlines")),
+        ("$['a=b", ("$['a", "b")),
+        ("$.a", None),
+        ("=b", None),
+    ],
+)
+def test_a_condition_is_cut_behind_its_path(condition: str, parts: tuple[str, str] | None) -> None:
+    assert split_path_text(condition) == parts

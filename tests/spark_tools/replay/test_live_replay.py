@@ -198,6 +198,7 @@ def test_requests_become_numbers(server: Server, topic: str) -> None:
         ({"transform": Transform(park_topic="%RETRY%g", redrives_max=3)}, "belongs to a group"),
         ({"to": "file:/x", "canary": 5}, "a file has none"),
         ({"dedup": "colour"}, "none of"),
+        ({"dedup_keep": "newest"}, "--dedup-keep newest is none of first, last"),
         ({"offsets": "{}", "start_ms": 1}, "only one of them"),
         ({"name_server": None, "path": "/s"}, "where to send"),
         ({"selection": Selection(sql92="a >")}, 'sql92: Encountered "<EOF>"'),

@@ -191,6 +191,42 @@ def test_conditions_that_are_none_are_refused(rmqadmin: Rmqadmin, dead: Dead, ar
     assert rmqadmin("dlq", "show", dead.group, "--json", "kind=odd").status == 2
 
 
+@pytest.mark.parametrize("command", ["show", "redrive"])
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["--tag", ""], "names no tag"),
+        (["--tag", " || "], "names no tag"),
+        (["--property", "a=1", "--property", "a=2"], "cannot be both '1' and '2'"),
+        (["--jsonpath", "$.kind=odd", "--jsonpath", "$.kind=even"], "cannot be both 'odd' and 'even'"),
+    ],
+)
+def test_conditions_that_would_choose_others_than_they_say_are_refused(
+    rmqadmin: Rmqadmin, dead: Dead, command: str, words: list[str], problem: str
+) -> None:
+    """An empty variable in ``--tag "$TAG"`` showed nothing and redrove everything; of two values the last one
+    counted."""
+    ran = rmqadmin("dlq", command, dead.group, *words)
+    assert (ran.status, problem in ran.err) == (2, True), ran.err
+
+
+def test_a_name_in_a_path_may_hold_an_equals_sign(rmqadmin: Rmqadmin, dead: Dead) -> None:
+    assert rmqadmin("dlq", "show", dead.group, "--jsonpath", "$['a=b']=c").status == 0
+    assert len(rmqadmin("-o", "json", "dlq", "show", dead.group, "--jsonpath", "$['kind']=odd").items) == COUNT // 2
+
+
+def test_a_letter_that_does_not_say_where_it_came_from_stays_where_it_is(rmqadmin: Rmqadmin, dead: Dead) -> None:
+    """It was sent to the dead letters again, and so could be redriven without end."""
+    dlq = f"%DLQ%{dead.group}"
+    with AdminClient(dead.server.namesrv_addr) as admin:
+        admin.send_message(dead.server.broker_addr, MessageQueue(dlq, "broker-a", 0), Message(dlq, b"whose?"))
+        ran = rmqadmin("-o", "json", "dlq", "redrive", dead.group, "--execute")
+        assert (ran.status, dead.redriven()) == (1, list(range(COUNT)))
+        assert admin.max_offset(dead.server.broker_addr, dlq, 0) == COUNT + 1
+    (failure,) = Path(ran.document["summary"]["failures_file"]).read_text().splitlines()
+    assert "nothing in it says which topic it was first sent to" in failure
+
+
 def test_at_a_terminal_of_80_columns(dead: Dead, tmp_path: Path) -> None:
     """The program shows the plan and asks for the job's name, and no line is longer than the terminal."""
     env = {
