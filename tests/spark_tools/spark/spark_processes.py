@@ -43,14 +43,15 @@ def _below(root_pid: int, table: dict[int, tuple[int, str]]) -> list[int]:
 
 
 def _processes() -> dict[int, tuple[int, str]]:
-    """Parent and command line by pid."""
+    """Parent and command line by pid, of every process of the machine. Names and arguments of others need not be
+    UTF-8."""
     found = {}
     for entry in os.listdir("/proc"):
         if entry.isdecimal():
             with contextlib.suppress(OSError):
-                stat = Path(f"/proc/{entry}/stat").read_text()
-                command = Path(f"/proc/{entry}/cmdline").read_text()
-                found[int(entry)] = int(stat.rpartition(")")[2].split()[1]), command
+                stat = Path(f"/proc/{entry}/stat").read_bytes()
+                command = Path(f"/proc/{entry}/cmdline").read_bytes()
+                found[int(entry)] = int(stat.rpartition(b")")[2].split()[1]), os.fsdecode(command)
     return found
 
 
