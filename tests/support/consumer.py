@@ -13,18 +13,23 @@ from rmqproto.wire import fastjson
 from rmqproto.wire.command import Command, encode_frame
 from tests.support.wire import Wire
 
+BEAT_EVERY_S = 20.0
+"""A broker forgets a client after two minutes without a heartbeat, and on a busy machine tests take longer."""
+
 
 class TalkingConsumer(Wire):
-    """Answers requests in a thread until ``with`` is left, which also closes the connection. ``info_body`` answers
-    requests for its running info (307). Requests for its offsets (221) get those of the same queues."""
+    """Sends heartbeats and answers requests in a thread until ``with`` is left, which also closes the connection.
+    ``info_body`` answers requests for its running info (307). Requests for its offsets (221) get those of the same
+    queues."""
 
     def __init__(self, broker_addr: str, heartbeat: Heartbeat, info: ConsumerRunningInfo):
         super().__init__(broker_addr)
-        assert self.ask(RequestCode.HEART_BEAT, {}, fastjson.dumps(heartbeat)).code == 0
+        self._beat = fastjson.dumps(heartbeat)
+        assert self.ask(RequestCode.HEART_BEAT, {}, self._beat).code == 0
         self.info_body = fastjson.dumps(info)
         offsets = {queue: state.commit_offset for queue, state in info.mq_table.items()}
         self._offsets_body = fastjson.dumps(ConsumerStatus(message_queue_table=fastjson.ObjectMap(offsets)))
-        self._socket.settimeout(None)
+        self._socket.settimeout(BEAT_EVERY_S)
         self._thread = threading.Thread(target=self._answer)
 
     def __enter__(self) -> Self:
@@ -40,6 +45,9 @@ class TalkingConsumer(Wire):
         while True:
             try:
                 request = self.receive()
+            except TimeoutError:
+                self.tell(RequestCode.HEART_BEAT, {}, self._beat)
+                continue
             except (EOFError, OSError):
                 return
             bodies: dict[int, bytes] = {

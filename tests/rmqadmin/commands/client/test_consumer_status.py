@@ -15,9 +15,12 @@ from rmqadmin.core.groups.running_info import STUCK_MS, have_same_subscription, 
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import ClientConnection, ConsumerData, Heartbeat, SubscriptionData
 from rmqproto.bodies.statistics import ConsumeRates, ConsumerRunningInfo, ProcessQueueInfo
+from rmqproto.codes import RequestCode
 from rmqproto.wire.fastjson import ObjectMap
 from tests.rmqadmin.conftest import Rmqadmin, golden
+from tests.support import consumer
 from tests.support.consumer import TalkingConsumer
+from tests.support.peer import Peer, answer
 from tests.support.servers import Server
 
 Online = Callable[[str, ConsumerRunningInfo], TalkingConsumer]
@@ -48,10 +51,17 @@ def online(server: Server, group: str) -> Online:
     """``online("client", info)``: one client of the group, online until its context ends."""
 
     def connect(client_id: str, said: ConsumerRunningInfo) -> TalkingConsumer:
-        consumer = ConsumerData(group_name=group, subscription_data_set=[SubscriptionData(topic="T")])
-        return TalkingConsumer(server.broker_addr, Heartbeat(client_id=client_id, consumer_data_set=[consumer]), said)
+        member = ConsumerData(group_name=group, subscription_data_set=[SubscriptionData(topic="T")])
+        return TalkingConsumer(server.broker_addr, Heartbeat(client_id=client_id, consumer_data_set=[member]), said)
 
     return connect
+
+
+def test_a_client_stays_online(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine the tests of one file take longer than a broker waits for a heartbeat."""
+    monkeypatch.setattr(consumer, "BEAT_EVERY_S", 0.01)
+    with Peer(answer) as broker, TalkingConsumer(broker.address, Heartbeat(client_id="one"), info()):
+        broker.wait_for(lambda: broker.codes().count(RequestCode.HEART_BEAT) >= 3)
 
 
 def test_all_clients_of_a_group_are_asked(
