@@ -169,18 +169,29 @@ def test_a_pull_without_an_outcome_is_asked_for_again_unless_that_comes_to_nothi
         "sysFlag": "4",
     }
     with Wire(found.slave_addr) as wire:
-        began_s = time.monotonic()
+        assert wire.ask(RequestCode.SEND_MESSAGE_V2, SEND).code == ResponseCode.SUCCESS
+        opened_s = time.monotonic()  # or sooner: the slave has passed the request on
 
         def has_stood() -> bool:
             assert wire.ask(RequestCode.SEND_MESSAGE_V2, SEND).code == ResponseCode.SUCCESS
-            return time.monotonic() > began_s + RELIABLE_AFTER_S + 0.1
+            return time.monotonic() > opened_s + RELIABLE_AFTER_S + 0.1
 
         until(has_stood)
         found.master.reply = lambda request: CLOSE
-        again, refused = (wire.ask(RequestCode.PULL_MESSAGE, ext) for _ in range(2))
-    assert again.code == ResponseCode.PULL_RETRY_IMMEDIATELY
-    assert again.ext == {"suggestWhichBrokerId": "0", "nextBeginOffset": "7", "minOffset": "7", "maxOffset": "7"}
-    assert (refused.code, refused.remark) == (ResponseCode.SERVICE_NOT_AVAILABLE, UNKNOWN_TEXT)
+        again = wire.ask(RequestCode.PULL_MESSAGE, ext)
+        assert again.code == ResponseCode.PULL_RETRY_IMMEDIATELY
+        fields = {"suggestWhichBrokerId": "0", "nextBeginOffset": "7", "minOffset": "7", "maxOffset": "7"}
+        assert again.ext == fields
+
+        def is_refused() -> bool:
+            """On a busy machine the next connection to the master may stand long enough, too."""
+            answered = wire.ask(RequestCode.PULL_MESSAGE, ext)
+            if answered.code == ResponseCode.PULL_RETRY_IMMEDIATELY:
+                return False
+            assert (answered.code, answered.remark) == (ResponseCode.SERVICE_NOT_AVAILABLE, UNKNOWN_TEXT)
+            return True
+
+        until(is_refused)
 
 
 @pytest.mark.slow
