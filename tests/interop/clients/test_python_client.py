@@ -219,11 +219,12 @@ async def test_java_and_python_share_one_group(
         await until(lambda: len(own.assignment) == 2)
         for body in bodies:
             await producer.send(Message(topic, body))
-        await until(lambda: len(collect.messages) == 20)
-        await trio.to_thread.run_sync(other.until_count, 20)
-        theirs = await trio.to_thread.run_sync(other.stop)
+        await until(lambda: len(collect.messages) >= 20)
+        theirs = await trio.to_thread.run_sync(other.until_count, 20)
+        assert Counter([*collect.bodies, *(message.body for message in theirs)]) == Counter(bodies)
+        # What the leaving member has not committed yet may come again.
+        await trio.to_thread.run_sync(other.stop)
         await until(lambda: len(own.assignment) == 4)
-    assert Counter([*collect.bodies, *(message.body for message in theirs)]) == Counter(bodies)
 
 
 def test_python_reads_what_java_sent_and_java_what_python_sent(cluster: Cluster, topic: str, java: Witness) -> None:

@@ -1,6 +1,10 @@
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.Executors;
+import java.util.concurrent.ScheduledExecutorService;
+import java.util.concurrent.ScheduledFuture;
+import java.util.concurrent.TimeUnit;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragely;
 import org.apache.rocketmq.client.consumer.MessageSelector;
@@ -19,6 +23,13 @@ final class Consumers {
     private static final int TIMER_INTERVAL_MS = Integer.getInteger("witness.consumerTimerMs", 1000);
     /** For a listener that has told the test of its message but not yet answered. By default a consumer leaves without waiting. */
     private static final long ANSWER_DEADLINE_MS = 10_000;
+    /** By default a consumer commits for the first time ten seconds after its start, and then every five. */
+    private static final long COMMIT_INTERVAL_MS = 500;
+    private static final ScheduledExecutorService COMMITS = Executors.newSingleThreadScheduledExecutor(task -> {
+        Thread thread = new Thread(task, "commits");
+        thread.setDaemon(true);
+        return thread;
+    });
 
     private final String namesrv;
     private final Map<Long, CountDownLatch> running = new ConcurrentHashMap<>();
@@ -65,11 +76,16 @@ final class Consumers {
         CountDownLatch stop = new CountDownLatch(1), gone = new CountDownLatch(1);
         running.put(call.id, stop);
         left.put(call.id, gone);
+        ScheduledFuture<?> commits = null;
         try {
             consumer.start();
+            commits = COMMITS.scheduleAtFixedRate(
+                consumer.getDefaultMQPushConsumerImpl()::persistConsumerOffset,
+                COMMIT_INTERVAL_MS, COMMIT_INTERVAL_MS, TimeUnit.MILLISECONDS);
             call.emit("started", "clientId", consumer.buildMQClientId());
             stop.await();
         } finally {
+            if (commits != null) commits.cancel(false);
             consumer.shutdown();
             running.remove(call.id);
             gone.countDown();
