@@ -6,8 +6,7 @@ from rmqadmin.call import Call
 from rmqadmin.core import targets
 from rmqadmin.core.topics.topic_status import TopicStatus
 from rmqadmin.options.command_options import LmqParent, Topic
-from rmqproto.errors import NotFoundError
-from rmqproto.queue_mapping import MappingError
+from rmqproto.errors import NotFoundError, RocketMQError
 
 
 def topic_status(
@@ -32,8 +31,8 @@ def topic_status(
         from rmqadmin.core.topics.static_topics import logical_ends, read_configs  # few topics are static
 
         try:
-            configs = read_configs(call.admin, call.admin.cluster_info(), topic)
+            configs = read_configs(call.admin, call.admin.cluster_info(), topic, call.answers)
             offsets |= logical_ends(topic, configs, offsets)
-        except MappingError as error:
+        except RocketMQError as error:
             call.notice(f"no logical queues are shown: {error}")
     return TopicStatus(offsets, round(sum(stats.topic_put_tps for stats in found), 2))

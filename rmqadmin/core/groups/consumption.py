@@ -19,10 +19,11 @@ from rmqadmin.core.servers.broker_answers import Answers, answers_of
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import ClientConnection, ConsumerConnection, SubscriptionData
 from rmqproto.bodies.routes import BrokerData
-from rmqproto.bodies.statistics import ConsumeOffset
+from rmqproto.bodies.statistics import ConsumeOffset, TopicStats
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import NotFoundError, RefusedError, RocketMQError
 from rmqproto.names import RETRY_PREFIX, retry_topic
+from rmqproto.queue_mapping import MappingError
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
@@ -150,8 +151,8 @@ def read_logical_offsets(
     admin: AdminClient, brokers: Sequence[BrokerData], group: str, topic: str | None, answers: Answers
 ) -> GroupOffsets:
     """Like ``read_offsets``, with logical queues of static topics in place of the brokers' queues. MappingError if the
-    brokers do not agree on them."""
-    return _with_logical_queues(admin, _read_offsets(admin, brokers, group, topic, answers))
+    brokers do not agree on them, or if one that may have some does not answer."""
+    return _with_logical_queues(admin, _read_offsets(admin, brokers, group, topic, answers), answers)
 
 
 def read_told_offsets(
@@ -162,35 +163,46 @@ def read_told_offsets(
     answers = Answers()
     told = _read_offsets(admin, brokers, group, topic, answers)
     with contextlib.suppress(RocketMQError):
-        told = _with_logical_queues(admin, told)
+        told = _with_logical_queues(admin, told, answers)
     return told.from_zero(), lacking(brokers, answers)
 
 
 def lacking(brokers: Sequence[BrokerData], answers: Answers) -> dict[str, str]:
     """The brokers that did not answer, by name, with the reason."""
     by_addr = targets.by_selected_addr(brokers)
-    return {by_addr[addr].broker_name: str(error) for addr, error in answers.errors.items()}
+    return {by_addr[addr].broker_name: str(error) for addr, error in answers.errors.items() if addr in by_addr}
 
 
-def _with_logical_queues(admin: AdminClient, found: GroupOffsets) -> GroupOffsets:
+def _with_logical_queues(admin: AdminClient, found: GroupOffsets, answers: Answers) -> GroupOffsets:
     offsets: dict[MessageQueue, ConsumeOffset] = {}
     for name, of_topic in groupby(found.offsets.items(), lambda item: item[0].topic):
         queues = dict(of_topic)
         route = None if name.startswith(RETRY_PREFIX) else targets.find_route(admin, name)
         if route is not None and route.topic_queue_mapping_by_broker:
-            queues = _logical(admin, route, name, queues)
+            queues = _logical(admin, route, name, queues, answers)
         offsets |= queues
     return GroupOffsets(offsets, found.consume_tps).from_zero()
 
 
 def _logical(
-    admin: AdminClient, route: TopicRoute, topic: str, offsets: dict[MessageQueue, ConsumeOffset]
+    admin: AdminClient,
+    route: TopicRoute,
+    topic: str,
+    offsets: dict[MessageQueue, ConsumeOffset],
+    answers: Answers,
 ) -> dict[MessageQueue, ConsumeOffset]:
     from rmqadmin.core.topics.static_topics import logical_progress, read_configs  # few topics are static
 
-    stats = targets.ask_each(lambda addr: admin.topic_stats(addr, topic), targets.selected_addrs(route.broker_datas))
+    def ask(addr: str) -> TopicStats:
+        return answers.ask(addr, lambda addr: admin.topic_stats(addr, topic))
+
+    try:
+        stats = targets.ask_each(ask, targets.selected_addrs(route.broker_datas))
+        configs = read_configs(admin, admin.cluster_info(), topic, answers)
+    except RocketMQError as error:
+        raise MappingError(str(error)) from None
     ends = {queue: end for one in stats for queue, end in one.offset_table.items()}
-    return logical_progress(topic, read_configs(admin, admin.cluster_info(), topic), ends, offsets)
+    return logical_progress(topic, configs, ends, offsets)
 
 
 def read_clients(

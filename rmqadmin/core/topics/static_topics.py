@@ -31,6 +31,7 @@ from rmqproto.queue_mapping import (
 from rmqproto.wire import fastjson
 
 if TYPE_CHECKING:
+    from rmqadmin.core.servers.broker_answers import Answers
     from rmqclient.admin import AdminClient
 
 BLOCK_COUNT = 10_000
@@ -77,23 +78,27 @@ _NOBODY = BrokerData(broker_addrs={}, broker_name="")
 # --- reading ---------------------------------------------------------------------------------------------------------
 
 
-def read_configs(admin: AdminClient, info: ClusterInfo, topic: str) -> Configs:
-    """The configuration of the topic on every broker that knows it."""
+def read_configs(admin: AdminClient, info: ClusterInfo, topic: str, answers: Answers | None = None) -> Configs:
+    """The configuration of the topic on every broker that knows it. Raises the first error of a master: without its
+    part, a mapping is not known. ``answers`` records the errors, and knows who is silent."""
     masters = {
         name: broker.broker_addrs[0] for name, broker in info.broker_addr_table.items() if 0 in broker.broker_addrs
     }
 
-    def ask(name: str) -> TopicConfigAndQueueMapping | None:
+    def read(addr: str) -> TopicConfigAndQueueMapping | None:
         try:
-            return admin.static_topic(masters[name], topic)
+            return admin.static_topic(addr, topic)
         except RefusedError as error:
             if error.code != ResponseCode.TOPIC_NOT_EXIST:
                 raise
             return None
 
+    def ask(name: str) -> TopicConfigAndQueueMapping | None:
+        return read(masters[name]) if answers is None else answers.ask(masters[name], read)
+
     names = sorted(masters)
-    answers = zip(names, targets.ask_each(ask, names), strict=True)
-    return {name: config for name, config in answers if config is not None}
+    found = zip(names, targets.ask_each(ask, names), strict=True)
+    return {name: config for name, config in found if config is not None}
 
 
 def logical_ends(

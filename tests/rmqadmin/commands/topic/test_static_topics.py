@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -133,6 +135,30 @@ def test_progress_is_shown_in_logical_queues(call: Rmqadmin, admin: AdminClient,
     assert shown()[0] == (scope, 0, 10_004, 10_002, 2)
     total = next(row for row in call("consumerProgress", "--output", "json").items if row["group"] == group)
     assert total["lag_count"] == 5
+
+
+def test_without_a_brokers_part_of_the_mapping_the_others_own_queues_are_shown(
+    call: Rmqadmin, admin: AdminClient, pair: tuple[Server, Server]
+) -> None:
+    """Nothing used to be shown, and each question about the mapping waited for the silent broker anew."""
+    topic, group = "HalfStatic", "HalfGroup"
+    assert call("updateStaticTopic", "-t", topic, "-qn", "2", "-c", "DefaultCluster").status == 0
+    admin.create_group(pair[0].broker_addr, SubscriptionGroupConfig(group_name=group))
+    admin.update_consumer_offset(pair[0].broker_addr, group, topic, 0, 0)
+    os.kill(pair[1].pid, signal.SIGSTOP)
+    try:
+        asked = [
+            call(*words, "--timeout", "2", "--output", "json")
+            for words in (("consumerProgress", "-g", group), ("topicStatus", "-t", topic))
+        ]
+    finally:
+        os.kill(pair[1].pid, signal.SIGCONT)
+    for ran in asked:
+        assert ran.status == 1
+        assert [(row["broker_name"], row["queue_id"]) for row in ran.items] == [("broker-a", 0)]
+        silent = f"{pair[1].broker_addr} did not answer"
+        assert f"no logical queues are shown: {silent}" in ran.err
+        assert f"1 of 2 brokers did not answer: {silent}" in ran.err
 
 
 def test_a_dry_run_shows_the_queues_and_writes_nothing(call: Rmqadmin, admin: AdminClient, tmp_path: Path) -> None:
