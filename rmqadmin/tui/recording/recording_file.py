@@ -122,7 +122,7 @@ class RecordingWriter:
 
 class RecordingReader:
     """Reads a recording, each step when it is asked for. ``torn``: why the rest of the file is left out; None if it is
-    whole. UsageError if the file is no recording."""
+    whole. UsageError if the file is not a recording, or has no whole step."""
 
     def __init__(self, path: Path):
         try:
@@ -143,6 +143,8 @@ class RecordingReader:
             except msgspec.DecodeError as error:
                 raise UsageError(f"{path}: its beginning is damaged: {error}") from None
             self._find_steps()
+            if not self._places:
+                raise UsageError(f"{path}: it ended before its first step, and shows nothing")
         except UsageError:
             self._file.close()
             raise
