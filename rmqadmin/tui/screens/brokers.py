@@ -13,7 +13,7 @@ from textual.binding import Binding, BindingType
 
 from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.marks import Mark
-from rmqadmin.tui.memory.changes import SubjectKind
+from rmqadmin.tui.memory.changes import Subject, SubjectKind
 from rmqadmin.tui.screens.base import PLOT_KEY, TableScreen
 from rmqadmin.tui.screens.over_time_columns import line_column, wrong_column
 from rmqadmin.tui.widgets.columns import MINOR, VITAL, Column
@@ -158,6 +158,11 @@ class BrokersScreen(TableScreen):
         replica = self._chosen.replica
         return {"HOST:PORT": replica.broker_addr, "BROKER": replica.broker_name, "CLUSTER": replica.cluster}
 
+    def action_plot(self) -> None:
+        """Needs no reader: the pulse reads every broker, also one that was gone and is back."""
+        if (key := self.table.cursor_key) is not None:
+            self.dashboard.plot(Subject(SubjectKind.BROKER, key), None)
+
     def action_info(self) -> None:
         if self._chosen is not None:
             self.app.push_screen(BrokerScreen(self._chosen.replica))
@@ -233,7 +238,7 @@ class BrokerScreen(TableScreen):
         key = self.table.cursor_key
         setting: Setting | None = None if key is None else self.table.part(key)
         if setting is None or setting.kind != "config":
-            self.dashboard.say("that is no property of its configuration", is_error=True)
+            self.dashboard.say("only properties of the configuration can be changed", is_error=True)
             return
         dialog = PropertyScreen(setting.row.name, str(setting.row.value), self._addr)
         self.open_change(dialog)
