@@ -75,16 +75,21 @@ class LineCompositor(Compositor):
 
     def _render_chops(self, crop: Region, is_rendered_line: Callable[[int], bool]) -> Sequence[Mapping[int, Strip]]:
         """As Textual's: for each line, its pieces by the column where they begin. Where widgets overlap, the first one
-        wins."""
+        wins, so the others are not asked for what it covers."""
         cuts, drawn = self.cuts, Region(0, crop.y, self.size.width, crop.height)
         chops: list[dict[int, Strip]] = [{} for _ in cuts]
         for widget, (region, clip) in self.visible_widgets.items():
             seen = region.intersection(clip).intersection(drawn)
             first_cut, last_cut = seen.column_span
-            for run in _runs(seen.line_range, is_rendered_line):
+            open_cuts: dict[int, list[int]] = {}
+            for y in filter(is_rendered_line, seen.line_range):
+                mine = [cut for cut in cuts[y] if first_cut <= cut <= last_cut]
+                if not all(map(chops[y].__contains__, mine[:-1])):
+                    open_cuts[y] = mine
+            for run in _runs(seen.line_range, open_cuts.__contains__):
                 part = Region(seen.x - region.x, run[0] - region.y, seen.width, len(run))
                 for y, line in zip(run, widget.render_lines(part), strict=False):
-                    mine = [cut for cut in cuts[y] if first_cut <= cut <= last_cut]
+                    mine = open_cuts[y]
                     for cut, piece in zip(mine, line.divide([cut - seen.x for cut in mine[1:]]), strict=False):
                         chops[y].setdefault(cut, piece)
         return [dict(sorted(line.items())) for line in chops]

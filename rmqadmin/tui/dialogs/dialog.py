@@ -65,7 +65,8 @@ class DimmedLines:
         for y, line in enumerate(lines):
             pieces = tuple(line.values())
             if y not in self._made or self._made[y][0] != pieces:
-                self._made[y] = pieces, Strip(self._dim(pieces, base, color)).adjust_cell_length(width)
+                made = Strip(self._dim(pieces, base, color), sum(piece.cell_length for piece in pieces))
+                self._made[y] = pieces, made.adjust_cell_length(width)
         return [line for _, line in self._made.values()]
 
     def _dim(self, pieces: Iterable[Strip], base: Style, color: Color) -> Iterable[Segment]:

@@ -99,7 +99,7 @@ class Cells:
     def cell(self, at: int, width: int, text: str) -> str:
         """A text at the width of its column: shortened, or padded on the left if it is a number, else on the right."""
         column = self.columns[at]
-        length = cell_len(text)
+        length = len(text) if text.isascii() else cell_len(text)
         if length > width:
             text = shortened(column.kind, text, width)
             length = cell_len(text)

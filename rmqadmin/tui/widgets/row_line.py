@@ -1,13 +1,14 @@
-"""Draws a row of a table, and the line of titles, as segments for the terminal."""
+"""Draws a row of a table, and the line of titles, as a strip for the terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from itertools import groupby
 
 from rich.cells import set_cell_size
 from rich.segment import Segment
 from rich.style import Style
+from textual.strip import Strip
 
 from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.widths import GAP
@@ -31,12 +32,46 @@ _AGE_TITLE = "age"
 _UNDERLINED = Style(underline=True)
 
 StyleOf = Callable[[str], Style]
-"""Returns what a component of the table, or a mark, adds to the style of a line."""
+"""Returns the style of a cell in this line: a component of the table or a mark, or an empty name for a usual cell."""
 
 
-def header_line(rows: Rows, style: Style, width: int, *, with_age: bool) -> list[Segment]:
+class LineText:
+    """Collects the text of a line. Neighbours in one style become one segment, because most work with a line is done
+    for each of its segments. But a text that is not ASCII stays alone: Rich measures such texts character by character,
+    and a short one comes again and is cached."""
+
+    def __init__(self) -> None:
+        self.segments: list[Segment] = []
+        self.width = 0
+        self._texts: list[str] = []
+        self._style, self._joins = Style.null(), False
+
+    def add(self, text: str, width: int, style: Style) -> None:
+        """Adds a text of ``width`` cells."""
+        if style is not self._style or not (text.isascii() and self._joins):
+            self._end_segment()
+            self._style, self._joins = style, text.isascii()
+        self._texts.append(text)
+        self.width += width
+
+    def strip(self, width: int, style: Style) -> Strip:
+        """The line, cut or filled up to ``width`` cells."""
+        if self.width < width:
+            self.add(" " * (width - self.width), width - self.width, style)
+        self._end_segment()
+        strip = Strip(self.segments, self.width)
+        return strip if self.width == width else strip.crop(0, width)
+
+    def _end_segment(self) -> None:
+        if self._texts:
+            self.segments.append(Segment("".join(self._texts), self._style))
+            self._texts = []
+
+
+def header_line(rows: Rows, style: Style, width: int, *, with_age: bool) -> Strip:
     """The line of titles. The letter that sorts by a column is underlined."""
-    segments = [Segment(_INDENT, style)]
+    text, underlined = LineText(), style + _UNDERLINED
+    text.add(_INDENT, INDENT_WIDTH, style)
     for at, cell_width in rows.cells.shown:
         title = rows.columns[at].title
         cell, gap = rows.cells.cell(at, cell_width, title), _GAP
@@ -44,42 +79,44 @@ def header_line(rows: Rows, style: Style, width: int, *, with_age: bool) -> list
             gap = _FALLS if rows.order.descends else _RISES
         letter_at = rows.cells.letter_at(at)
         if letter_at is None or title not in cell:
-            segments.append(Segment(cell + gap, style))
+            text.add(cell + gap, cell_width + GAP, style)
             continue
         place = cell.index(title) + letter_at
-        before, letter, after = cell[:place], cell[place], cell[place + 1 :] + gap
-        segments += [Segment(before, style), Segment(letter, style + _UNDERLINED), Segment(after, style)]
+        text.add(cell[:place], place, style)
+        text.add(cell[place], 1, underlined)
+        text.add(cell[place + 1 :] + gap, cell_width + GAP - place - 1, style)
     if with_age:
-        segments.append(Segment(_at_end(segments, _AGE_TITLE, width), style))
-    return segments
+        text.add(_AGE_TITLE.rjust(width - text.width), max(len(_AGE_TITLE), width - text.width), style)
+    return text.strip(width, style)
 
 
-def row_line(
-    rows: Rows, line: Line, style: Style, style_of: StyleOf, width: int, *, has_cursor: bool, with_age: bool
-) -> list[Segment]:
+def row_line(rows: Rows, line: Line, style_of: StyleOf, width: int, *, has_cursor: bool, with_age: bool) -> Strip:
     """One row. Stale cells are dim, with the age of the oldest at the end. An error takes the place of the cells that
     it leaves unknown."""
-    stale = style + style_of("stale")
-    segments = [_beginning(is_marked=line.key in rows.marked, has_cursor=has_cursor, style=style, style_of=style_of)]
-    for part, run in groupby(rows.cells.shown, _part_shown(rows, line)):
-        if part in line.errors:
-            room = sum(cell_width + GAP for _, cell_width in run)
-            text = shortened_at_end(line.errors[part], room - GAP)
-            error_style = stale if rows.is_stale(line, part) else style + style_of("bad")
-            segments.append(Segment(set_cell_size(text, room), error_style))
-        else:
-            segments += _cells(rows, line, list(run), style, style_of)
+    text = LineText()
+    _begin(text, is_marked=line.key in rows.marked, has_cursor=has_cursor, style_of=style_of)
+    if line.errors:
+        for part, run in groupby(rows.cells.shown, _part_shown(rows, line)):
+            if part in line.errors:
+                room = sum(cell_width + GAP for _, cell_width in run)
+                error = set_cell_size(shortened_at_end(line.errors[part], room - GAP), room)
+                text.add(error, room, style_of("stale" if rows.is_stale(line, part) else "bad"))
+            else:
+                _add_cells(text, rows, line, run, style_of)
+    else:
+        _add_cells(text, rows, line, rows.cells.shown, style_of)
     if with_age:
         oldest_s = rows.oldest_s(line)
         age = "" if oldest_s is None else elapsed(oldest_s * 1000)
-        segments.append(Segment(_at_end(segments, age, width), stale))
-    return segments
+        text.add(age.rjust(width - text.width), max(len(age), width - text.width), style_of("stale"))
+    return text.strip(width, style_of(""))
 
 
-def _beginning(*, is_marked: bool, has_cursor: bool, style: Style, style_of: StyleOf) -> Segment:
+def _begin(text: LineText, *, is_marked: bool, has_cursor: bool, style_of: StyleOf) -> None:
     if is_marked:
-        return Segment(_CURSOR_MARKED if has_cursor else _MARKED, style + style_of("new"))
-    return Segment(_CURSOR if has_cursor else _INDENT, style)
+        text.add(_CURSOR_MARKED if has_cursor else _MARKED, INDENT_WIDTH, style_of("new"))
+    else:
+        text.add(_CURSOR if has_cursor else _INDENT, INDENT_WIDTH, style_of(""))
 
 
 def _part_shown(rows: Rows, line: Line) -> Callable[[tuple[int, int]], str]:
@@ -96,24 +133,18 @@ def _part_shown(rows: Rows, line: Line) -> Callable[[tuple[int, int]], str]:
     return part
 
 
-def _cells(
-    rows: Rows, line: Line, columns: Sequence[tuple[int, int]], style: Style, style_of: StyleOf
-) -> list[Segment]:
-    stale = style + style_of("stale")
-    segments = []
+def _add_cells(text: LineText, rows: Rows, line: Line, columns: Iterable[tuple[int, int]], style_of: StyleOf) -> None:
+    stale: dict[tuple[str, float], bool] = {}
     for at, width in columns:
-        column, text, mark = rows.columns[at], line.texts[at], line.marks[at]
-        if text is None:
-            text, cell_style = NOT_ASKED, stale
-        elif rows.is_stale(line, column.part, column.every):
-            cell_style = stale
+        column, cell, mark = rows.columns[at], line.texts[at], line.marks[at]
+        if (age := (column.part, column.every)) not in stale:
+            stale[age] = rows.is_stale(line, *age)
+        if cell is None:
+            cell, name = NOT_ASKED, "stale"
+        elif stale[age]:
+            name = "stale"
+        elif mark is not None:
+            name = mark.name.lower()
         else:
-            name = mark.name.lower() if mark else "line" if column.kind is Shape.TREND else None
-            cell_style = style + style_of(name) if name else style
-        segments.append(Segment(rows.cells.cell(at, width, text) + _GAP, cell_style))
-    return segments
-
-
-def _at_end(segments: Sequence[Segment], text: str, width: int) -> str:
-    """A text, padded so that it stands at the end of the line."""
-    return text.rjust(width - sum(segment.cell_length for segment in segments))
+            name = "line" if column.kind is Shape.TREND else ""
+        text.add(rows.cells.cell(at, width, cell) + _GAP, width + GAP, style_of(name))

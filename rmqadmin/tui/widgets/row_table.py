@@ -18,6 +18,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.binding import Binding, BindingType
+from textual.filter import ANSIToTruecolor, LineFilter
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
@@ -28,6 +29,7 @@ from rmqadmin.core.results import Shape
 from rmqadmin.tui.remembered import SavedOrder
 from rmqadmin.tui.widgets.cells import Cells, CutCell
 from rmqadmin.tui.widgets.columns import BASE, Column
+from rmqadmin.tui.widgets.plain_lines import PlainLines
 from rmqadmin.tui.widgets.row_line import AGE_WIDTH, INDENT_WIDTH, header_line, row_line
 from rmqadmin.tui.widgets.rows import Line, Order, Rows
 
@@ -134,7 +136,9 @@ class RowTable(ScrollView, can_focus=True):
         self._copied_key: str | None = None
         """The row whose name was copied last, while the cursor stays on it."""
         self._has_ages = False
-        self._styles: dict[str, Style] = {}
+        self._drawn_width: int | None = None
+        self._styles_cache = PlainLines()
+        self._styles: dict[tuple[str, str], Style] = {}
 
     def say_when_empty(self, text: str) -> None:
         """Sets the text that an empty table shows."""
@@ -466,38 +470,54 @@ class RowTable(ScrollView, can_focus=True):
         self._styles.clear()
 
     def _style(self, name: str) -> Style:
-        """The style of the table itself (an empty name), or what one of ``_STYLES`` adds to a line's."""
-        style = self._styles.get(name)
+        """The style of a cell in a usual line. ``name`` is one of ``_STYLES``; empty for the table's own."""
+        return self._style_over("", name)
+
+    def _style_at_cursor(self, name: str) -> Style:
+        """As ``_style``, in the cursor's line."""
+        return self._style_over("cursor", name)
+
+    def _style_over(self, below: str, name: str) -> Style:
+        style = self._styles.get((below, name))
         if style is None:
-            style = self._styles[name] = VisualStyle.parse(_STYLES[name]).rich_style if name else self.rich_style
+            style = self.rich_style
+            for one in filter(None, (below, name)):
+                style += VisualStyle.parse(_STYLES[one]).rich_style
+            _, background = self.background_colors
+            for colors in super().get_line_filters():
+                if isinstance(colors, ANSIToTruecolor):
+                    style = colors.truecolor_style(style, background.rich_color)
+            self._styles[below, name] = style
         return style
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Without the filter of colours, which has been applied to each style. Textual applies it to each cell."""
+        return [one for one in super().get_line_filters() if not isinstance(one, ANSIToTruecolor)]
 
     def _why_empty(self) -> str:
         if self.row_count:
             return NONE_MATCHES if self.filter_text else ALL_HIDDEN
         return self._when_empty
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Finds the width once for all lines, because that takes as long as half a line."""
+        self._drawn_width = self._width
+        try:
+            return super().render_lines(crop)
+        finally:
+            self._drawn_width = None
+
     def render_line(self, y: int) -> Strip:
-        width = self._width
+        width = self._drawn_width or self._width
         at = self.scroll_offset.y + y - HEADER_HEIGHT
         if y < HEADER_HEIGHT:
-            style = self._style("") + self._style("header")
-            segments = header_line(self.rows, style, width, with_age=self._has_ages)
-        elif at < len(self.rows.shown):
+            return header_line(self.rows, self._style("header"), width, with_age=self._has_ages)
+        if at < len(self.rows.shown):
             has_cursor = at == self._cursor and self.has_focus
-            style = self._style("") + self._style("cursor") if has_cursor else self._style("")
-            segments = row_line(
-                self.rows,
-                self.rows.shown[at],
-                style,
-                self._style,
-                width,
-                has_cursor=has_cursor,
-                with_age=self._has_ages,
-            )
-        elif at == 0 and (words := self._why_empty()):
-            style = self._style("") + self._style("dim")
-            segments = [Segment(f" {words}", style)]
-        else:
-            return Strip.blank(width, self._style(""))
-        return Strip(segments).adjust_cell_length(width, style)
+            style_of = self._style_at_cursor if has_cursor else self._style
+            line = self.rows.shown[at]
+            return row_line(self.rows, line, style_of, width, has_cursor=has_cursor, with_age=self._has_ages)
+        if at == 0 and (words := self._why_empty()):
+            style = self._style("dim")
+            return Strip([Segment(f" {words}", style)]).adjust_cell_length(width, style)
+        return Strip.blank(width, self._style(""))
