@@ -7,6 +7,7 @@ screen comes back, it finds the style of each widget again. Each repetition took
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from itertools import groupby
 
@@ -27,16 +28,30 @@ class ThriftyScreen(Screen[ScreenResultType]):
     def __init__(self) -> None:
         super().__init__()
         self._compositor = LineCompositor()
+        self._is_laid_out_only = False
 
-    def resume(self, event: events.ScreenResume) -> None:
+    async def resume(self, event: events.ScreenResume) -> None:
         """Replaces Textual's handler, and calls it without a search for styles: ``App.refresh_css`` tells all screens
-        when the theme changes."""
+        when the theme changes. A new screen is mounted, laid out and drawn in three turns of the loop, so that three
+        short waits for a key do not become a long one."""
         event.prevent_default()
         event.refresh_styles = False
-        is_new = self._size != self.app.size
-        Screen._on_screen_resume(self, event)
-        if is_new:
-            self._repaint_required = False  # it has just been drawn
+        if self._size == self.app.size:
+            Screen._on_screen_resume(self, event)
+            return
+        await asyncio.sleep(0)
+        self._is_laid_out_only = True
+        try:
+            Screen._on_screen_resume(self, event)
+        finally:
+            self._is_laid_out_only = False
+        await asyncio.sleep(0)
+        self._compositor_refresh()
+        self._repaint_required = False
+
+    def _compositor_refresh(self) -> None:
+        if not self._is_laid_out_only:
+            super()._compositor_refresh()
 
     def forget_repaint(self) -> None:
         """Drops pending repaints, because a screen below a dialog looks as before. Textual drew it and the dialog once

@@ -26,25 +26,32 @@ class Dialog(ThriftyScreen[ScreenResultType], ModalScreen[ScreenResultType]):
         super().__init__()
         self._dimmed = DimmedLines()
         self._lines: list[Strip] = []
+        self._is_dimmed = False
+        """Whether the lines were dimmed before the first drawing, which has not come yet."""
 
-    def on_screen_resume(self, event: events.ScreenResume) -> None:
-        self.resume(event)
+    async def on_screen_resume(self, event: events.ScreenResume) -> None:
+        await self.resume(event)
 
     def on_mount(self) -> None:
         """Dims the screen below before the dialog is laid out and drawn, so that two short waits do not become a long
         one."""
         for below in self.app._background_screens[-1:]:
-            self._dimmed.of(below, self.styles.background, self.visual_style.rich_style, self.app.size.width)
+            color, style = self.styles.background, self.visual_style.rich_style
+            self._lines = self._dimmed.of(below, color, style, self.app.size.width)
+            self._is_dimmed = True
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """Returns the dimmed lines directly. Rich's console would make them anew, and Textual would look for links,
         selections and borders, of which there are none."""
-        if self._dirty_regions or not self._lines:
+        if self._is_dimmed and self.size == self.app.size:
+            self._dirty_regions.clear()
+        elif self._dirty_regions or not self._lines:
             below = self.render()
             if not isinstance(below, BackgroundScreen):
                 return super().render_lines(crop)
             self._dirty_regions.clear()
             self._lines = self._dimmed.of(below.screen, below.color, self.visual_style.rich_style, self.size.width)
+        self._is_dimmed = False
         return self._lines[crop.y : crop.bottom]
 
 

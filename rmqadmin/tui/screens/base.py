@@ -188,7 +188,7 @@ class DashboardScreen(ThriftyScreen[None]):
     def hide_system(self) -> None:
         """Shows or hides rows that belong to RocketMQ itself, as the dashboard is set."""
 
-    def on_screen_resume(self, event: events.ScreenResume) -> None:
+    async def on_screen_resume(self, event: events.ScreenResume) -> None:
         """Shows the screen. Textual sends the event twice to the first screen of a mode."""
         if self._resumed:
             event.prevent_default()
@@ -198,7 +198,7 @@ class DashboardScreen(ThriftyScreen[None]):
         self._pause_feeds()
         self.show_head()
         self.show_status()
-        self.resume(event)
+        await self.resume(event)
         self.shown_again()
 
     def shown_again(self) -> None:

@@ -41,6 +41,9 @@ ALL_HIDDEN = "RocketMQ's own alone: z shows them"
 _PREPARED_AT_ONCE = 200
 """Rows prepared in one turn of the loop: 5 ms."""
 
+_STRIPS_MAX = 300
+"""How many drawn rows are kept: several screens of them."""
+
 _STYLES = {
     "header": "bold $text-accent on $surface",
     "cursor": "$foreground on $primary-muted",
@@ -139,6 +142,9 @@ class RowTable(ScrollView, can_focus=True):
         self._drawn_width: int | None = None
         self._styles_cache = PlainLines()
         self._styles: dict[tuple[str, str], Style] = {}
+        self._strips: dict[str, tuple[object, Strip]] = {}
+        """Drawn rows, by key, each with what its look depends on apart from ``_strips_layout``."""
+        self._strips_layout: object = None
 
     def say_when_empty(self, text: str) -> None:
         """Sets the text that an empty table shows."""
@@ -468,6 +474,7 @@ class RowTable(ScrollView, can_focus=True):
     def notify_style_update(self) -> None:
         super().notify_style_update()
         self._styles.clear()
+        self._strips.clear()
 
     def _style(self, name: str) -> Style:
         """The style of a cell in a usual line. ``name`` is one of ``_STYLES``; empty for the table's own."""
@@ -514,10 +521,26 @@ class RowTable(ScrollView, can_focus=True):
             return header_line(self.rows, self._style("header"), width, with_age=self._has_ages)
         if at < len(self.rows.shown):
             has_cursor = at == self._cursor and self.has_focus
-            style_of = self._style_at_cursor if has_cursor else self._style
-            line = self.rows.shown[at]
-            return row_line(self.rows, line, style_of, width, has_cursor=has_cursor, with_age=self._has_ages)
+            return self._row_strip(self.rows.shown[at], has_cursor=has_cursor, width=width)
         if at == 0 and (words := self._why_empty()):
             style = self._style("dim")
             return Strip([Segment(f" {words}", style)]).adjust_cell_length(width, style)
         return Strip.blank(width, self._style(""))
+
+    def _row_strip(self, line: Line, *, has_cursor: bool, width: int) -> Strip:
+        """A drawn row. It is drawn again only if it looks different, wherever it stands now."""
+        rows, style_of = self.rows, self._style_at_cursor if has_cursor else self._style
+        if self._has_ages or line.errors:
+            return row_line(rows, line, style_of, width, has_cursor=has_cursor, with_age=self._has_ages)
+        layout = rows, width, rows.cells.shown
+        if self._strips_layout != layout or len(self._strips) > _STRIPS_MAX:
+            self._strips_layout = layout
+            self._strips.clear()
+        is_marked = line.key in rows.marked
+        look = line.texts, line.marks, has_cursor, is_marked, rows.stale_parts(line)
+        before = self._strips.get(line.key)
+        if before is not None and before[0] == look:
+            return before[1]
+        strip = row_line(rows, line, style_of, width, has_cursor=has_cursor, with_age=False)
+        self._strips[line.key] = look, strip
+        return strip

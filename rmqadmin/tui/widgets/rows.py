@@ -83,6 +83,7 @@ class Rows:
         self._now_ms = now_ms
         self._ageing = {column.part for column in columns if column.is_time or column.described}
         """Parts whose text changes even if they do not."""
+        self._ages_of = list({(column.part, column.every) for column in columns})
 
     # --- filling -----------------------------------------------------------------------------------------------------
 
@@ -230,6 +231,10 @@ class Rows:
         if asked_s is None or self.stale_after_s is None:
             return False
         return monotonic() - asked_s > self.stale_after_s * every
+
+    def stale_parts(self, line: Line) -> list[bool]:
+        """Which of its parts are stale, in an order that is always the same."""
+        return [self.is_stale(line, part, every) for part, every in self._ages_of]
 
     def is_any_stale(self, line: Line) -> bool:
         return any(self.is_stale(line, part) for part in line.parts)
