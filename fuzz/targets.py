@@ -35,7 +35,8 @@ from rmqproto.trace import parse_trace_untrusted
 from rmqproto.wire import fastjson, header_binary, header_json, header_msgpack
 from rmqproto.wire.command import FrameReader, HeaderCodec, decode_frame_untrusted, encode_frame
 from rmqserver.broker.tables import attributes
-from rmqserver.config import BrokerConfig, NamesrvConfig
+from rmqserver.config.broker_config import BrokerConfig
+from rmqserver.config.namesrv_config import NamesrvConfig
 from rmqserver.namesrv import register_body
 from rmqserver.store.timers.timer_check import DeliveryNote
 

@@ -23,7 +23,9 @@ from rmqserver.auth.auth_settings import (
     auth_settings,
     check_namesrv,
 )
-from rmqserver.config import BrokerConfig, ControllerConfig, NamesrvConfig
+from rmqserver.config.broker_config import BrokerConfig
+from rmqserver.config.controller_config import ControllerConfig
+from rmqserver.config.namesrv_config import NamesrvConfig
 from rmqserver.tls.settings import TLS_KEYS, TlsSettings, tls_settings
 
 if TYPE_CHECKING:

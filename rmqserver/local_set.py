@@ -18,7 +18,7 @@ import trio
 from rmqproto.errors import RocketMQError, UsageError
 from rmqserver.auth.auth_settings import AUTH_KEYS
 from rmqserver.command_line import Options, ServerPlan, plan, settings_of
-from rmqserver.config import ControllerConfig
+from rmqserver.config.controller_config import ControllerConfig
 from rmqserver.tls.settings import TLS_KEYS
 
 log = logging.getLogger(__name__)

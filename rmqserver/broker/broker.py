@@ -70,7 +70,8 @@ from rmqserver.broker.tables.queue_mappings import QueueMappings
 from rmqserver.broker.tables.topics import TopicTable
 from rmqserver.broker.transactions.metrics import TransactionMetrics
 from rmqserver.broker.transactions.transactions import Transactions
-from rmqserver.config import BrokerConfig, BrokerRole
+from rmqserver.config.broker_config import BrokerConfig
+from rmqserver.config.setting_values import BrokerRole
 from rmqserver.limits.in_flight_gate import InFlightGate
 from rmqserver.limits.rate_gate import RateGate, has_rates
 from rmqserver.remoting.answer import Refused

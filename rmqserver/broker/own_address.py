@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rmqproto.message.record import host_text
 
 if TYPE_CHECKING:
-    from rmqserver.config import BrokerConfig
+    from rmqserver.config.broker_config import BrokerConfig
     from rmqserver.remoting.connection import Connection
 
 

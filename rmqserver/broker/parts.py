@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rmqserver.broker.tables.queue_mappings import QueueMappings
     from rmqserver.broker.tables.topics import TopicTable
     from rmqserver.broker.transactions.metrics import TransactionMetrics
-    from rmqserver.config import BrokerConfig
+    from rmqserver.config.broker_config import BrokerConfig
     from rmqserver.store.disk.config_files import ConfigFiles
     from rmqserver.store.message_store import MessageStore
     from rmqserver.store.sequences.sequence_feed import SequenceFeed

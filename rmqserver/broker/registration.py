@@ -33,7 +33,8 @@ from rmqproto.perm import PERM_READ_WRITE
 from rmqproto.wire import fastjson
 from rmqproto.wire.command import Command
 from rmqproto.wire.credentials import Credentials
-from rmqserver.config import BrokerConfig, BrokerRole
+from rmqserver.config.broker_config import BrokerConfig
+from rmqserver.config.setting_values import BrokerRole
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.loop import Loop
 from rmqserver.remoting.outward import ask, connect, signed

@@ -22,7 +22,7 @@ from rmqserver.broker.replicas.master_link import MasterLink
 from rmqserver.broker.replicas.members import KnownMembers
 from rmqserver.broker.replicas.pre_online import PreOnline
 from rmqserver.broker.replicas.slave import Slave
-from rmqserver.config import BrokerRole
+from rmqserver.config.setting_values import BrokerRole
 from rmqserver.remoting.answer import Request, success
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.loop import Loop

@@ -29,7 +29,8 @@ from rmqproto.headers.controller import (
 )
 from rmqproto.headers.nameserver import BrokerHeartbeatHeader
 from rmqproto.wire import fastjson
-from rmqserver.config import ControllerConfig
+from rmqserver.config.controller_config import ControllerConfig
+from rmqserver.config.settings_requests import take_settings_untrusted
 from rmqserver.controller import elections, in_sync_sets, replica_ids
 from rmqserver.controller.controller_state import BrokerSet, BrokerSets, MasterElected
 from rmqserver.controller.controller_store import ControllerName, ControllerStore, LeadershipLost
@@ -42,7 +43,6 @@ from rmqserver.controller.role_notices import RoleNotices
 from rmqserver.remoting.answer import Refused, Request, answer_frame, send_answer, success
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.service import Handler, Service
-from rmqserver.settings_requests import take_settings_untrusted
 
 log = logging.getLogger(__name__)
 

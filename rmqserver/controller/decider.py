@@ -12,7 +12,7 @@ import trio
 
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import RocketMQError, StorageError
-from rmqserver.config import ControllerConfig
+from rmqserver.config.controller_config import ControllerConfig
 from rmqserver.controller.controller_state import BrokerSet, BrokerSets, ControllerEvent, MasterElected, apply_all
 from rmqserver.controller.controller_store import ControllerStore
 from rmqserver.controller.decision import ControllerDecision, Situation

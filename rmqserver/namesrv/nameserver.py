@@ -47,7 +47,8 @@ from rmqproto.message.sys_flag import UNIT, UNIT_SUBSCRIBED
 from rmqproto.names import ORDER_TOPIC_NAMESPACE
 from rmqproto.wire import fastjson
 from rmqserver.advertise import join
-from rmqserver.config import NamesrvConfig
+from rmqserver.config.namesrv_config import NamesrvConfig
+from rmqserver.config.settings_requests import take_settings_untrusted
 from rmqserver.namesrv import register_body
 from rmqserver.namesrv.kv import KvConfig
 from rmqserver.namesrv.routes import BrokerKey, MinIdChange, RegisteredBroker, RouteTable
@@ -55,7 +56,6 @@ from rmqserver.remoting.answer import SEE_FAQ, UNSET_REMARK, Refused, Request, s
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.notices import Notices
 from rmqserver.remoting.service import Handler, Service
-from rmqserver.settings_requests import take_settings_untrusted
 
 log = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from rmqproto.bodies.routes import BrokerData, ClusterInfo, QueueData, TopicConf
 from rmqproto.ha import MASTER_ID
 from rmqproto.names import MEMBER_GROUP_PREFIX
 from rmqproto.perm import PERM_READ_WRITE, PERM_WRITE
-from rmqserver.config import NamesrvConfig
+from rmqserver.config.namesrv_config import NamesrvConfig
 
 log = logging.getLogger(__name__)
 

@@ -18,7 +18,8 @@ from rmqserver.broker.broker import Broker
 from rmqserver.broker.registration import Registration
 from rmqserver.broker.replicas.ha_listener import open_ha_listener
 from rmqserver.command_line import ServerPlan, store_paths
-from rmqserver.config import BrokerConfig, BrokerRole
+from rmqserver.config.broker_config import BrokerConfig
+from rmqserver.config.setting_values import BrokerRole
 from rmqserver.process.entrance import Entrance
 from rmqserver.process.failing import Fail
 from rmqserver.remoting.loop import Loop

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from rmqserver.command_line import ServerPlan
-from rmqserver.config import ControllerConfig
+from rmqserver.config.controller_config import ControllerConfig
 from rmqserver.controller.controller import Controller
 from rmqserver.controller.controller_store import ControllerName, ControllerStore
 from rmqserver.controller.lost_connections import LostConnections

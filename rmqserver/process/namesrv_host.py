@@ -6,7 +6,7 @@ import logging
 from pathlib import Path
 
 from rmqserver.command_line import ServerPlan
-from rmqserver.config import NamesrvConfig
+from rmqserver.config.namesrv_config import NamesrvConfig
 from rmqserver.namesrv.kv import KvConfig
 from rmqserver.namesrv.nameserver import Nameserver
 from rmqserver.process.entrance import Entrance

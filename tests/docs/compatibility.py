@@ -12,7 +12,9 @@ from textwrap import fill
 
 from rmqproto.codes import RequestCode
 from rmqserver.broker.broker import Broker
-from rmqserver.config import BrokerConfig, ControllerConfig, NamesrvConfig
+from rmqserver.config.broker_config import BrokerConfig
+from rmqserver.config.controller_config import ControllerConfig
+from rmqserver.config.namesrv_config import NamesrvConfig
 from rmqserver.controller.controller import Controller
 from rmqserver.controller.event_log import EventLog
 from rmqserver.controller.lost_connections import LostConnections

@@ -8,7 +8,10 @@ import re
 from typing import NamedTuple
 
 from rmqserver.auth.auth_settings import AUTH_KEYS, OWN_KEYS
-from rmqserver.config import BrokerConfig, ControllerConfig, NamesrvConfig, Settings
+from rmqserver.config.broker_config import BrokerConfig
+from rmqserver.config.controller_config import ControllerConfig
+from rmqserver.config.keyed_settings import Settings
+from rmqserver.config.namesrv_config import NamesrvConfig
 
 
 class Family(NamedTuple):

@@ -9,7 +9,9 @@ import pytest
 
 from rmqadmin.registry import find, group_members
 from rmqadmin.testing.rocketmq import RocketMQ
-from rmqserver.config import BrokerConfig, ControllerConfig, NamesrvConfig
+from rmqserver.config.broker_config import BrokerConfig
+from rmqserver.config.controller_config import ControllerConfig
+from rmqserver.config.namesrv_config import NamesrvConfig
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

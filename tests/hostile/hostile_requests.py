@@ -16,7 +16,8 @@ from rmqproto.java.java_numbers import Int32, Int64
 from rmqproto.wire import header_binary
 from rmqproto.wire.command import Command, HeaderCodec, encode_frame
 from rmqserver.broker.broker import Broker
-from rmqserver.config import BrokerConfig, NamesrvConfig
+from rmqserver.config.broker_config import BrokerConfig
+from rmqserver.config.namesrv_config import NamesrvConfig
 from rmqserver.namesrv.kv import KvConfig
 from rmqserver.namesrv.nameserver import Nameserver
 from rmqserver.remoting.loop import Loop

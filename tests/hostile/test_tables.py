@@ -26,7 +26,8 @@ from rmqserver.broker.tables import config_table, groups, offsets
 from rmqserver.broker.tables.groups import GroupTable
 from rmqserver.broker.tables.offsets import ConsumerOffsets
 from rmqserver.broker.tables.topics import TopicTable
-from rmqserver.config import BrokerConfig, NamesrvConfig
+from rmqserver.config.broker_config import BrokerConfig
+from rmqserver.config.namesrv_config import NamesrvConfig
 from rmqserver.namesrv import kv, routes
 from rmqserver.namesrv.kv import KvConfig
 from rmqserver.namesrv.routes import BrokerKey, RegisteredBroker, RouteTable

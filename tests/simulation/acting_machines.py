@@ -20,7 +20,8 @@ from rmqproto.ha import MASTER_ID
 from rmqproto.headers.consuming import QueryConsumerOffsetHeader, UpdateConsumerOffsetHeader, ViewMessageHeader
 from rmqproto.names import member_group_topic
 from rmqproto.wire.fastjson import dumps
-from rmqserver.config import BrokerConfig, NamesrvConfig
+from rmqserver.config.broker_config import BrokerConfig
+from rmqserver.config.namesrv_config import NamesrvConfig
 from rmqserver.namesrv.kv import KvConfig
 from rmqserver.remoting.answer import Refused, Request, success
 from rmqserver.remoting.service import Handler, Service

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from rmqproto.codes import RequestCode
 from rmqproto.headers.controller import HaInfoHeader
-from rmqserver.config import BrokerConfig, BrokerRole
+from rmqserver.config.broker_config import BrokerConfig
+from rmqserver.config.setting_values import BrokerRole
 from rmqserver.remoting.answer import Refused
 from rmqserver.store.options import FlushMode
 from rmqserver.store.recovery.recovery import Recovered

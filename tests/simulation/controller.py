@@ -8,7 +8,7 @@ from typing import Any
 
 from rmqproto.codes import RequestCode
 from rmqproto.headers.controller import ElectMasterHeader
-from rmqserver.config import ControllerConfig
+from rmqserver.config.controller_config import ControllerConfig
 from rmqserver.controller.controller_state import BrokerSet
 from rmqserver.controller.controller_store import ControllerName
 from tests.crash.recording_disk import Loss, RecordingDisk

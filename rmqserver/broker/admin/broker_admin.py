@@ -14,10 +14,10 @@ from rmqproto.names import LIGHT_QUEUE_PREFIX
 from rmqproto.wire.fastjson import dumps
 from rmqserver.broker.admin.runtime_info import RuntimeInfo
 from rmqserver.broker.parts import BrokerParts
+from rmqserver.config.settings_requests import take_settings_untrusted
 from rmqserver.remoting.answer import Refused, Request, success
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.service import Handler
-from rmqserver.settings_requests import take_settings_untrusted
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 from rmqproto.bodies.base import DataVersion
 from rmqproto.errors import ProtocolError
 from rmqproto.wire.fastjson import loads_untrusted
-from rmqserver.config import BrokerConfig
+from rmqserver.config.broker_config import BrokerConfig
 
 E = TypeVar("E")
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rmqserver.broker.clients.clients import ConsumerGroup
     from rmqserver.broker.tables.consumer_filters import ConsumerFilters
     from rmqserver.broker.tables.groups import GroupTable
-    from rmqserver.config import BrokerConfig
+    from rmqserver.config.broker_config import BrokerConfig
 
 
 class MemberNotices:

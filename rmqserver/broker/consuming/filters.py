@@ -17,7 +17,7 @@ from rmqserver.remoting.answer import Refused
 if TYPE_CHECKING:
     from rmqserver.broker.clients.clients import ConsumerGroup
     from rmqserver.broker.tables.consumer_filters import ConsumerFilters
-    from rmqserver.config import BrokerConfig
+    from rmqserver.config.broker_config import BrokerConfig
 
 COMPILED_MAX = 4096
 """How many expressions of pulls are remembered; with one more, all are forgotten."""

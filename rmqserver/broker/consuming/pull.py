@@ -18,7 +18,7 @@ from rmqserver.broker.consuming.pull_checks import ReadChecks
 from rmqserver.broker.consuming.slow_reads import SlowReads
 from rmqserver.broker.consuming.static_pulls import PlacedPull, placed
 from rmqserver.broker.tables.queue_mappings import is_physical
-from rmqserver.config import BrokerRole
+from rmqserver.config.setting_values import BrokerRole
 from rmqserver.remoting.answer import Request, refusal, send_answer
 from rmqserver.store.results import GetResult, GetStatus
 

@@ -34,7 +34,7 @@ from rmqserver.remoting.service import Service
 
 if TYPE_CHECKING:
     from rmqserver.broker.controlled.set_state import SetState
-    from rmqserver.config import BrokerConfig
+    from rmqserver.config.broker_config import BrokerConfig
     from rmqserver.remoting.connection import Connection
     from rmqserver.remoting.gate import GoOn, TakeOver
     from rmqserver.remoting.loop import Loop

@@ -30,7 +30,8 @@ from rmqserver.broker.controlled.set_master import SetMaster
 from rmqserver.broker.controlled.set_state import SetState, monotonic_ms
 from rmqserver.broker.controlled.set_watch import SetWatch
 from rmqserver.broker.controlled.sync_set import SyncSet
-from rmqserver.config import BrokerConfig, BrokerRole
+from rmqserver.config.broker_config import BrokerConfig
+from rmqserver.config.setting_values import BrokerRole
 from rmqserver.store.disk.disk import Disk
 from rmqserver.store.epochs.epoch_file import EpochFile
 from rmqserver.store.recovery.cut_back import cut_back

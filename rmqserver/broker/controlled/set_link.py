@@ -18,7 +18,7 @@ from rmqproto.ha import (
     TRANSFER_STATE,
 )
 from rmqserver.broker.replicas.ha_link import NO_REPORT, HaLink
-from rmqserver.config import BrokerConfig
+from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.remoting.traffic import Traffic
 from rmqserver.remoting.write_now import Part
 from rmqserver.store.epochs.epoch_list import ENTRIES_MAX, Epoch, EpochList

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from rmqserver.broker.controlled.set_state import SetState
     from rmqserver.broker.replicas.ha_link import HaLink
-    from rmqserver.config import BrokerConfig
+    from rmqserver.config.broker_config import BrokerConfig
     from rmqserver.store.message_store import MessageStore
 
 

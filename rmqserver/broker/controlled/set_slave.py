@@ -21,7 +21,7 @@ from rmqproto.ha import (
     TRANSFER_STATE,
 )
 from rmqserver.broker.replicas.ha_slave import HaSlave, MasterGone
-from rmqserver.config import BrokerConfig
+from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.remoting.traffic import BY_TASK, Traffic
 from rmqserver.store.epochs.epoch_file import EpochFile
 from rmqserver.store.epochs.epoch_list import Epoch, EpochList

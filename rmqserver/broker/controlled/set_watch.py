@@ -16,7 +16,7 @@ from rmqserver.broker.controlled.leader_questions import LeaderQuestions
 from rmqserver.broker.controlled.set_master import SetMaster
 from rmqserver.broker.controlled.set_state import SetState, monotonic_ms
 from rmqserver.broker.controlled.sync_set import SyncSet
-from rmqserver.config import BrokerConfig
+from rmqserver.config.broker_config import BrokerConfig
 
 log = logging.getLogger(__name__)
 

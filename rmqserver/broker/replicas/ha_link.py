@@ -11,7 +11,7 @@ import trio
 
 from rmqproto.errors import StorageError
 from rmqproto.ha import REPORT, TRANSFER_HEAD
-from rmqserver.config import BrokerConfig
+from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.remoting.connection import plain_host
 from rmqserver.remoting.traffic import Ended, Traffic
 from rmqserver.remoting.write_now import Part, behind, write_now

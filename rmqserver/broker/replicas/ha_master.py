@@ -10,7 +10,8 @@ import trio
 
 from rmqproto.bodies.master import HaConnection, HaStatus
 from rmqserver.broker.replicas.ha_link import NO_REPORT, HaLink
-from rmqserver.config import BrokerConfig, BrokerRole
+from rmqserver.config.broker_config import BrokerConfig
+from rmqserver.config.setting_values import BrokerRole
 from rmqserver.remoting.traffic import BY_TASK, Traffic
 from rmqserver.remoting.write_now import take_much
 from rmqserver.store.message_store import MessageStore

@@ -13,7 +13,7 @@ from rmqproto.bodies.master import HaClient, HaStatus
 from rmqproto.errors import ProtocolError, StorageError
 from rmqproto.ha import REPORT, TRANSFER_HEAD
 from rmqserver.broker.replicas.same_log import OtherLog
-from rmqserver.config import BrokerConfig
+from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.remoting.outward import open_stream
 from rmqserver.remoting.traffic import BY_TASK, Ended, Traffic
 from rmqserver.remoting.write_now import write_now

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rmqproto.bodies.base import DataVersion
     from rmqproto.headers.base import Header
     from rmqproto.wire.command import Command
-    from rmqserver.config import BrokerConfig
+    from rmqserver.config.broker_config import BrokerConfig
 
 log = logging.getLogger(__name__)
 

@@ -29,7 +29,7 @@ from rmqproto.message.sys_flag import BORN_HOST_V6, COMPRESSED, COMPRESSION_TYPE
 from rmqserver.remoting.answer import Refused
 
 if TYPE_CHECKING:
-    from rmqserver.config import BrokerConfig
+    from rmqserver.config.broker_config import BrokerConfig
 
 INNER_NUM = "INNER_NUM"
 TIMER_NAMES = ("TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS")

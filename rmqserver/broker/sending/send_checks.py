@@ -18,7 +18,7 @@ from rmqserver.remoting.answer import SEE_FAQ, Refused
 from rmqserver.store.results import MessageRefused, PutStatus
 
 if TYPE_CHECKING:
-    from rmqserver.config import BrokerConfig
+    from rmqserver.config.broker_config import BrokerConfig
     from rmqserver.store.message_store import MessageStore
 
 RETRY_QUEUE_NUMS = 1

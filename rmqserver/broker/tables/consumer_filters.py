@@ -19,7 +19,7 @@ from rmqproto.java.java_numbers import Int32, Int64
 from rmqserver.broker.consuming.kinds import BadExpression, compile_filter, is_tags
 from rmqserver.broker.tables.bloom import Bloom
 from rmqserver.broker.tables.config_table import from_file
-from rmqserver.config import BrokerConfig
+from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.store.disk.config_files import ConfigFiles
 
 log = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from rmqserver.broker.errors import TableFull
 from rmqserver.broker.tables.config_table import ConfigTable, from_file
 
 if TYPE_CHECKING:
-    from rmqserver.config import BrokerConfig
+    from rmqserver.config.broker_config import BrokerConfig
     from rmqserver.store.disk.config_files import ConfigFiles, Document
 
 FORBIDDEN_MAX = 10_000

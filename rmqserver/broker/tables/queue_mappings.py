@@ -13,7 +13,7 @@ from rmqserver.broker.tables.config_table import ConfigTable
 from rmqserver.remoting.answer import Refused
 
 if TYPE_CHECKING:
-    from rmqserver.config import BrokerConfig
+    from rmqserver.config.broker_config import BrokerConfig
     from rmqserver.store.disk.config_files import ConfigFiles
 
 NOT_HERE = "%s-%d does not exit in request process of current broker %s"

@@ -17,7 +17,7 @@ from rmqserver.broker.tables.attributes import served_otherwise
 from rmqserver.broker.tables.config_table import ConfigTable
 
 if TYPE_CHECKING:
-    from rmqserver.config import BrokerConfig
+    from rmqserver.config.broker_config import BrokerConfig
     from rmqserver.store.disk.config_files import ConfigFiles, Document
 
 

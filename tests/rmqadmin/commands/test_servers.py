@@ -13,7 +13,7 @@ from rmqproto.bodies.statistics import BrokerStatsData, StatsSnapshot
 from rmqproto.codes import RequestCode
 from rmqproto.names import retry_topic
 from rmqproto.wire import fastjson
-from rmqserver.config import BrokerConfig
+from rmqserver.config.broker_config import BrokerConfig
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin
 from tests.support.servers import Server, until
 from tests.support.wire import Wire

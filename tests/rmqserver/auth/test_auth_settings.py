@@ -12,7 +12,9 @@ from rmqproto.errors import UsageError
 from rmqproto.wire.credentials import Credentials
 from rmqserver.auth.auth_settings import AuthSettings, auth_settings
 from rmqserver.command_line import Options, plan
-from rmqserver.config import BrokerConfig, ControllerConfig, NamesrvConfig
+from rmqserver.config.broker_config import BrokerConfig
+from rmqserver.config.controller_config import ControllerConfig
+from rmqserver.config.namesrv_config import NamesrvConfig
 
 ON = {"authenticationEnabled": "true"}
 ROOT = '{"username":"root","password":"hunter2"}'

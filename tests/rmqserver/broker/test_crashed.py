@@ -11,7 +11,7 @@ import pytest
 from rmqproto.errors import StorageError
 from rmqserver.broker.broker import Broker
 from rmqserver.command_line import store_paths
-from rmqserver.config import BrokerConfig
+from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.remoting.loop import Loop
 
 

@@ -11,7 +11,7 @@ from trio.testing import MockClock
 
 from rmqserver.broker.broker import Broker
 from rmqserver.command_line import store_paths
-from rmqserver.config import BrokerConfig
+from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.remoting.loop import Loop
 
 HOST = bytes([127, 0, 0, 1]) + (10911).to_bytes(4, "big")

@@ -18,7 +18,8 @@ from rmqproto.headers.nameserver import RegisterBrokerHeader, RouteHeader
 from rmqproto.headers.tables import TopicHeader
 from rmqserver.broker import registration as registration_module
 from rmqserver.broker.registration import Registration
-from rmqserver.config import BrokerConfig, NamesrvConfig
+from rmqserver.config.broker_config import BrokerConfig
+from rmqserver.config.namesrv_config import NamesrvConfig
 from rmqserver.namesrv.kv import KvConfig
 from rmqserver.namesrv.nameserver import Nameserver
 from rmqserver.remoting.answer import Refused, Request, success

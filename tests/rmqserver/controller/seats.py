@@ -11,7 +11,7 @@ from rmqproto.codes import ONEWAY_FLAG, RequestCode
 from rmqproto.headers.base import Header, to_ext
 from rmqproto.wire.command import Command, decode_frame_untrusted, encode_frame
 from rmqproto.wire.frames import FrameCutter
-from rmqserver.config import ControllerConfig
+from rmqserver.config.controller_config import ControllerConfig
 from rmqserver.controller.controller import Controller
 from rmqserver.controller.controller_state import BrokerSet
 from rmqserver.controller.event_log import EventLog

@@ -24,7 +24,7 @@ from rmqproto.headers.controller import (
 from rmqproto.headers.nameserver import BrokerHeartbeatHeader
 from rmqproto.wire import fastjson
 from rmqproto.wire.command import Command
-from rmqserver.config import ControllerConfig
+from rmqserver.config.controller_config import ControllerConfig
 from rmqserver.controller.controller_state import BrokerSet
 from rmqserver.controller.event_log import EventLog
 from tests.crash.recording_disk import RecordingDisk

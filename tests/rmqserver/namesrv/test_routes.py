@@ -8,7 +8,7 @@ import pytest
 
 from rmqproto.bodies.base import DataVersion
 from rmqproto.bodies.routes import BrokerData, QueueData, TopicConfig, TopicConfigs
-from rmqserver.config import NamesrvConfig
+from rmqserver.config.namesrv_config import NamesrvConfig
 from rmqserver.namesrv.routes import BrokerKey, Master, RegisteredBroker, RouteTable
 
 

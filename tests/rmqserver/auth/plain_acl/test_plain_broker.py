@@ -21,7 +21,7 @@ from rmqproto.wire.command import Command, FrameReader, encode_frame
 from rmqproto.wire.credentials import Credentials
 from rmqproto.wire.signing import sign
 from rmqserver.auth.auth_settings import auth_settings, check_namesrv
-from rmqserver.config import BrokerConfig
+from rmqserver.config.broker_config import BrokerConfig
 from tests.rmqserver.auth.plain_acl.test_plain_files import write
 from tests.support import servers
 from tests.support.servers import Server, until

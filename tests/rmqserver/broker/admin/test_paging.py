@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from rmqproto.bodies.base import DataVersion
 from rmqproto.wire.fastjson import dumps
 from rmqserver.broker.admin.paging import page
-from rmqserver.config import BrokerConfig
+from rmqserver.config.broker_config import BrokerConfig
 
 ENTRIES = {name: name.lower() for name in "CABED"}
 VERSION = DataVersion(counter=3, timestamp=7)

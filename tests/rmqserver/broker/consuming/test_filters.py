@@ -13,7 +13,7 @@ from rmqserver.broker.clients.clients import Clients, ConsumerGroup
 from rmqserver.broker.consuming import filters, kinds
 from rmqserver.broker.consuming.filters import Filters
 from rmqserver.broker.tables.consumer_filters import ConsumerFilters
-from rmqserver.config import BrokerConfig
+from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.remoting.answer import Refused
 from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.disk.disk import OsDisk

@@ -21,7 +21,7 @@ from rmqproto.ha import (
 )
 from rmqserver.broker.controlled.set_link import SetLink
 from rmqserver.broker.controlled.set_slave import SetSlave, _answer_untrusted
-from rmqserver.config import BrokerConfig
+from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.remoting.traffic import ByTask
 from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.epochs.epoch_file import EpochFile

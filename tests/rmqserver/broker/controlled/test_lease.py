@@ -17,7 +17,7 @@ from rmqserver.broker.controlled.set_state import SetState
 from rmqserver.broker.controlled.sync_set import SyncSet
 from rmqserver.broker.sending.pending import PendingPuts
 from rmqserver.broker.stats.stats import BrokerStats
-from rmqserver.config import BrokerConfig
+from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.epochs.epoch_file import EpochFile
 from rmqserver.store.message_store import MessageStore

@@ -11,7 +11,8 @@ import trio
 from rmqserver.broker.controlled.leader_questions import Leadership
 from rmqserver.broker.controlled.lease import NEVER
 from rmqserver.broker.controlled.member import SetMember
-from rmqserver.config import BrokerConfig, BrokerRole
+from rmqserver.config.broker_config import BrokerConfig
+from rmqserver.config.setting_values import BrokerRole
 from tests.crash.recording_disk import RecordingDisk
 
 

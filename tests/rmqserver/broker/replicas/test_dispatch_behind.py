@@ -12,7 +12,7 @@ import trio
 from rmqproto.ha import REPORT, TRANSFER_HEAD
 from rmqserver.broker.replicas import ha_slave
 from rmqserver.broker.replicas.ha_slave import HaSlave
-from rmqserver.config import BrokerConfig
+from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.store.log import log_copy
 from rmqserver.store.log.log_copy import LogCopy
 from rmqserver.store.message_store import MessageStore

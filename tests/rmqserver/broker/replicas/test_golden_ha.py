@@ -13,7 +13,7 @@ import pytest
 from rmqclient.admin import AdminClient
 from rmqproto.ha import TRANSFER_HEAD
 from rmqserver.broker.replicas.ha_slave import HaSlave
-from rmqserver.config import BrokerConfig
+from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.options import StoreOptions
 from tests.support import archives, servers

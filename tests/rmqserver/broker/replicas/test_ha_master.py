@@ -20,7 +20,7 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import RefusedError, UsageError
 from rmqproto.ha import REPORT, TRANSFER_HEAD
 from rmqserver.broker.replicas.ha_master import HaMaster
-from rmqserver.config import BrokerConfig
+from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.options import StoreOptions
 from tests.rmqserver.store.conftest import put

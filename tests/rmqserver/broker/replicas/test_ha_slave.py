@@ -14,7 +14,7 @@ import trio.testing
 
 from rmqproto.ha import REPORT
 from rmqserver.broker.replicas.ha_slave import HaSlave
-from rmqserver.config import BrokerConfig
+from rmqserver.config.broker_config import BrokerConfig
 
 TIMEOUT_S = 20
 

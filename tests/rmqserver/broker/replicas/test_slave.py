@@ -21,7 +21,7 @@ from rmqproto.codes import ResponseCode
 from rmqproto.errors import RefusedError, UsageError
 from rmqproto.wire.fastjson import loads_untrusted
 from rmqserver.broker.replicas.slave import REJECTED_TEXT
-from rmqserver.config import BrokerConfig
+from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.timers.timer_check import TimerCheckpoint
 from tests.rmqserver.broker.messaging import pull_header, send

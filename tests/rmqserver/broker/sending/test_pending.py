@@ -20,7 +20,7 @@ from rmqserver.broker.sending.answers import SentAnswers
 from rmqserver.broker.sending.pending import STORED, Outcome, PendingPuts
 from rmqserver.broker.sending.properties import waits_until_safe, wants_safe
 from rmqserver.broker.stats.stats import BrokerStats
-from rmqserver.config import BrokerConfig
+from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.remoting.answer import Request, success
 from rmqserver.store.log.flusher import Flusher
 from rmqserver.store.message_store import MessageStore, StoreParts

@@ -12,7 +12,7 @@ from rmqproto.filters.message_filter import EVERYTHING
 from rmqproto.message.properties import render
 from rmqserver.broker.tables import consumer_filters
 from rmqserver.broker.tables.consumer_filters import ConsumerFilter, ConsumerFilters
-from rmqserver.config import BrokerConfig
+from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.disk.disk import OsDisk
 from tests.rmqserver.store import golden

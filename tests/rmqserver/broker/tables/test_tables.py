@@ -13,7 +13,7 @@ from rmqproto.wire.fastjson import parse_untrusted
 from rmqserver.broker.tables.groups import GroupTable
 from rmqserver.broker.tables.offsets import VERSION_STEP, ConsumerOffsets
 from rmqserver.broker.tables.topics import TopicTable, config_text
-from rmqserver.config import BrokerConfig
+from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.disk.disk import OsDisk
 

@@ -19,7 +19,7 @@ from rmqproto.headers.controller import (
 )
 from rmqproto.headers.nameserver import BrokerHeartbeatHeader
 from rmqproto.wire.command import Command
-from rmqserver.config import ControllerConfig
+from rmqserver.config.controller_config import ControllerConfig
 from rmqserver.controller.controller import Controller
 from rmqserver.controller.controller_store import ControllerName
 from rmqserver.controller.quorum.quorum_store import QuorumStore

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import UsageError
 from rmqproto.java import java_properties
-from rmqserver.config import Settings
+from rmqserver.config.keyed_settings import Settings
 from rmqserver.remoting.answer import Refused
 
 

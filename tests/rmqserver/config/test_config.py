@@ -7,7 +7,9 @@ import pytest
 
 from rmqproto.errors import UsageError
 from rmqproto.java import java_properties
-from rmqserver.config import BrokerConfig, NamesrvConfig, Settings
+from rmqserver.config.broker_config import BrokerConfig
+from rmqserver.config.keyed_settings import Settings
+from rmqserver.config.namesrv_config import NamesrvConfig
 from rmqserver.store.options import FlushMode, StoreOptions
 
 INT_MAX, LONG_MAX = (1 << 31) - 1, (1 << 63) - 1

@@ -9,7 +9,9 @@ import pytest
 
 from rmqproto.errors import UsageError
 from rmqserver.command_line import Options, plan
-from rmqserver.config import BrokerConfig, NamesrvConfig, Settings
+from rmqserver.config.broker_config import BrokerConfig
+from rmqserver.config.keyed_settings import Settings
+from rmqserver.config.namesrv_config import NamesrvConfig
 
 GUARDS = [("aclEnable", "true"), ("migrateAuthFromV1Enabled", "true")]
 """Refused at the start if there is no ``rocketmqHome``."""
