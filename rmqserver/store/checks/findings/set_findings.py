@@ -6,7 +6,8 @@ from __future__ import annotations
 from rmqproto.errors import ProtocolError
 from rmqserver.store.checks.findings.checked_store import CheckedStore
 from rmqserver.store.checks.findings.finding import FindingKind, Severity
-from rmqserver.store.epochs.epoch_file import BACKUP, epochs_in_untrusted
+from rmqserver.store.disk.whole_files import BACKUP
+from rmqserver.store.epochs.epoch_file import epochs_in_untrusted
 from rmqserver.store.epochs.epoch_list import EpochList
 from rmqserver.store.epochs.identity_text import APPLIED_PART_COUNT, PART_COUNT, identity_parts_untrusted
 from rmqserver.store.sequences import sequence_file

@@ -14,7 +14,7 @@ import trio
 from rmqproto.ha import REPORT
 from rmqserver.broker.replicas import ha_slave
 from rmqserver.broker.replicas.ha_slave import HaSlave
-from rmqserver.config import BrokerConfig
+from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.store.disk.disk import DiskUsage, OsDisk, OsFile
 from rmqserver.store.message_store import MessageStore
 from tests.rmqserver.broker.replicas.test_dispatch_behind import TIMEOUT_S, TRANSFER_BYTES, parts, reported, seen

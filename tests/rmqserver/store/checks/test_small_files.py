@@ -13,7 +13,8 @@ from rmqserver.broker.controlled.identity import IdentityFiles
 from rmqserver.store.checks.findings.finding import Finding, FindingKind, Severity
 from rmqserver.store.checks.found_tables import FoundTables
 from rmqserver.store.disk.disk import OsDisk
-from rmqserver.store.epochs.epoch_file import BACKUP, EpochFile
+from rmqserver.store.disk.whole_files import BACKUP
+from rmqserver.store.epochs.epoch_file import EpochFile
 from rmqserver.store.epochs.epoch_list import Epoch, EpochList
 from rmqserver.store.sequences import sequence_file
 from rmqserver.store.timers.timer_check import TimerCheckpoint
