@@ -21,6 +21,8 @@ LEDGER_FILE = "ledger.jsonl"
 FAILURES_FILE = "failures.jsonl"
 LOCK_FILE = "lock"
 _CRC_MARK = b',"crc":'
+BEGUN = " begun"
+"""In the lock file, after the driver's pid: the ledger has its first line."""
 
 
 class Fence(msgspec.Struct, frozen=True, order=True):
@@ -206,17 +208,15 @@ class Ledger:
         self.directory = directory
         disk = OsDisk()
         disk.mkdir(directory)
-        lock_path = os.path.join(directory, LOCK_FILE)
-        was_opened = os.path.exists(lock_path)
-        self._lock = _take_lock(lock_path)
+        self._lock, has_begun = _take_lock(os.path.join(directory, LOCK_FILE))
         try:
             self._path = os.path.join(directory, LEDGER_FILE)
-            if was_opened and not os.path.exists(self._path):
+            self.state, good_bytes = _parse(self._path)
+            if has_begun and self.state.begin is None:
                 raise StorageError(
-                    f"{self._path} is gone: what the job has sent is not known",
+                    f"{self._path} is gone or empty: what the job has sent is not known",
                     hint="restore it from a backup, or plan anew under another --job name",
                 )
-            self.state, good_bytes = _parse(self._path)
             self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             os.ftruncate(self._fd, good_bytes)
             os.lseek(self._fd, good_bytes, os.SEEK_SET)
@@ -237,6 +237,8 @@ class Ledger:
             if written != len(data):
                 raise OSError(28, "short write", self._path)
             os.fsync(self._fd)
+            if isinstance(line, Begin):
+                _name_driver(self._lock, has_begun=True)
         except OSError as error:
             raise storage_error(error, "write", self._path) from None
         self.state.apply(line)
@@ -270,18 +272,31 @@ class Ledger:
         self.close()
 
 
-def _take_lock(path: str) -> int:
+def _take_lock(path: str) -> tuple[int, bool]:
+    """The lock, and whether the ledger had its first line before."""
     import fcntl
 
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        holder = os.pread(fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
+        holder = _driver_of(fd)[0] or "unknown"
         os.close(fd)
         raise StorageError(
             f"{os.path.dirname(path)}: the job is being run by process {holder}", hint="wait for it, or end it"
         ) from None
-    os.ftruncate(fd, 0)
-    os.pwrite(fd, str(os.getpid()).encode(), 0)
-    return fd
+    has_begun = _driver_of(fd)[1]
+    _name_driver(fd, has_begun=has_begun)
+    return fd, has_begun
+
+
+def _driver_of(lock: int) -> tuple[str, bool]:
+    pid, begun, _ = os.pread(lock, 32, 0).decode("ascii", "replace").partition(BEGUN)
+    return pid.strip(), bool(begun)
+
+
+def _name_driver(lock: int, *, has_begun: bool) -> None:
+    data = f"{os.getpid()}{BEGUN if has_begun else ''}".encode()
+    os.pwrite(lock, data, 0)
+    os.ftruncate(lock, len(data))
+    os.fsync(lock)

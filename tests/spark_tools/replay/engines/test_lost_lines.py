@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from rmqproto.errors import StorageError, UsageError
 from spark_tools.replay.entry import Runner, redrive
 from spark_tools.replay.job import ReplayResult, RunOptions
+from spark_tools.replay.sending.ledger import Ledger
 from tests.spark_tools.replay.replay_lab import Lab
 from tests.support.quick import first_is_quick
 
@@ -41,14 +43,22 @@ def test_nothing_is_sent_twice(lab: Lab, kept: int) -> None:
     assert lab.counts(plan) == (0, 0)
 
 
-def test_a_ledger_that_is_gone_is_not_begun_anew(lab: Lab) -> None:
+@pytest.mark.parametrize("lose", first_is_quick([lambda ledger: ledger.write_bytes(b""), os.remove]))
+def test_a_ledger_that_is_gone_or_empty_is_not_begun_anew(lab: Lab, lose: Callable[[Path], object]) -> None:
     plan = lab.job(COUNT)
     root = Path(lab.ledger(plan)).parent
     run(root, plan.job)
-    os.remove(root / plan.job / "ledger.jsonl")
-    with pytest.raises(StorageError, match="is gone"):
+    lose(root / plan.job / "ledger.jsonl")
+    with pytest.raises(StorageError, match="is gone or empty"):
         run(root, plan.job)
     assert lab.counts(plan) == (0, 0)
+
+
+def test_a_driver_that_died_before_its_first_line_is_followed_by_another(lab: Lab) -> None:
+    plan = lab.job(COUNT)
+    Ledger(lab.ledger(plan)).close()
+    os.remove(Path(lab.ledger(plan), "ledger.jsonl"))
+    assert run(Path(lab.ledger(plan)).parent, plan.job).stored == COUNT
 
 
 def test_a_job_directory_of_another_name_is_refused(lab: Lab, tmp_path: Path) -> None:
