@@ -195,6 +195,7 @@ class DashboardApp(App[None]):
         self._garbage = RestfulCollector()
         self._memory: ClusterMemory | None = None
         self._told_of_recording = False
+        self._context_lock = asyncio.Lock()
         self._command_lines: list[str] = []
         """Command lines that were run, the latest last."""
         self.sampler: Sampler | None = None
@@ -248,7 +249,7 @@ class DashboardApp(App[None]):
         if wanted in self.available_themes:
             self.set_reactive(App.theme, wanted)
         elif wanted is not None:
-            problems.append(f"there is no theme {wanted} any more")
+            problems.append(f"the theme {wanted} no longer exists")
         self._theme_read = self.theme
         self.stylesheet.set_variables(self.get_css_variables())
         return problems
@@ -396,19 +397,23 @@ class DashboardApp(App[None]):
         """Shows the servers of another context, beginning at the first screen. Interval and keys stay. RocketMQError if
         the context cannot be used; then nothing changes. Must not be called while a dialog is open: its question would
         be lost."""
-        assert self.settings.open_context is not None
-        opened = await asyncio.to_thread(self.settings.open_context, name)
-        self.settings = msgspec.structs.replace(opened, alerts=self.settings.alerts)
-        self.workers.cancel_group(self, _SAMPLER)
-        self.read_only, self._memory, self.sampler = self.settings.read_only, None, None
-        self.add_mode(_BETWEEN, Screen)  # the mode that is shown cannot be removed
-        await self.switch_mode(_BETWEEN)
-        for mode, (_, _, module, screen) in _NOUNS.items():
-            await self.remove_mode(mode)
-            self.add_mode(mode, _opener(module, screen))
-        await self.switch_mode(_FIRST_NOUN)
-        await self.remove_mode(_BETWEEN)
-        self._start_sampler()
+        async with self._context_lock:
+            assert self.settings.open_context is not None
+            opened = await asyncio.to_thread(self.settings.open_context, name)
+            self.workers.cancel_group(self, _SAMPLER)
+            self.sampler = None
+            self.add_mode(_BETWEEN, Screen)  # the mode that is shown cannot be removed
+            await self.switch_mode(_BETWEEN)
+            for mode in _NOUNS:
+                await self.remove_mode(mode)
+            # All screens are closed now. One that was still open would read its servers into the new memory.
+            self.settings = msgspec.structs.replace(opened, alerts=self.settings.alerts)
+            self.read_only, self._memory = self.settings.read_only, None
+            for mode, (_, _, module, screen) in _NOUNS.items():
+                self.add_mode(mode, _opener(module, screen))
+            await self.switch_mode(_FIRST_NOUN)
+            await self.remove_mode(_BETWEEN)
+            self._start_sampler()
 
     # --- navigation --------------------------------------------------------------------------------------------------
 
@@ -540,7 +545,7 @@ class DashboardApp(App[None]):
 
             self.push_screen(UnlockScreen(settings.locked_by))
         elif settings.read_only:
-            self.say("this dashboard was started to change nothing", is_error=True)
+            self.say("this dashboard was started with --read-only", is_error=True)
         else:
             self.set_read_only(False)
 
@@ -560,7 +565,10 @@ class DashboardApp(App[None]):
             name = f"{_picture_name(self)}.svg"
             self.deliver_text(io.StringIO(picture_of(self)), save_filename=name, mime_type="image/svg+xml")
         else:
-            self.say(f"saved {save_picture(self, Path.cwd())}")
+            try:
+                self.say(f"saved {save_picture(self, Path.cwd())}")
+            except OSError as error:
+                self.say(f"the picture was not saved: {Path.cwd()}: {error.strerror or error}", is_error=True)
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """The palette: the nouns, then Textual's commands."""

@@ -33,10 +33,11 @@ _NOUNS = {
 
 
 async def open_place(dashboard: Dashboard, asked: PlaceAsked) -> None:
-    """Goes to a place, or shows why that is impossible."""
+    """Goes to a place, or shows why that is impossible. Does neither if another context was opened meanwhile."""
+    settings = dashboard.settings
     try:
         if asked.word == "ctx" and dashboard.settings.open_context is None:
-            dashboard.say("what is shown is in no context that could be left", is_error=True)
+            dashboard.say("a recording is shown, and has no context to leave", is_error=True)
         elif asked.word == "ctx":
             await dashboard.open_context(asked.name)
         elif asked.word == "q":
@@ -47,9 +48,11 @@ async def open_place(dashboard: Dashboard, asked: PlaceAsked) -> None:
             dashboard.ask_to_unlock() if asked.word == "unlock" else dashboard.set_read_only(True)
         else:
             screen = await _screen_of(dashboard, asked) if asked.name or asked.word == "masters" else None
-            await dashboard.go_into(_NOUNS[asked.word], screen)
+            if dashboard.settings is settings:
+                await dashboard.go_into(_NOUNS[asked.word], screen)
     except RocketMQError as error:
-        dashboard.say(f"{error}. {error.hint or ''}".rstrip(), is_error=True)
+        if dashboard.settings is settings:
+            dashboard.say(f"{error}. {error.hint or ''}".rstrip(), is_error=True)
 
 
 def _save(dashboard: Dashboard, name: str) -> None:

@@ -16,6 +16,7 @@ import pytest
 from rmqadmin.cli import program
 from rmqadmin.cli.command_tree import all_commands
 from tests.rmqadmin.tui.conftest import World
+from tests.rmqadmin.tui.opened import Driver, drive
 from tests.support.quick import first_size_is_quick
 
 TIMEOUT_S = 60
@@ -171,3 +172,14 @@ def test_a_defect_ends_it_with_a_status_that_says_so(world: World, tmp_path: Pat
 
 def test_without_a_terminal_it_says_so(world: World) -> None:
     assert program.run(["tui", "-n", world.server.namesrv_addr]) == 2
+
+
+def test_a_picture_that_cannot_be_saved_is_told(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir("/proc")
+
+    async def test(driver: Driver) -> None:
+        await driver.until_shown("broker-a")
+        await driver.press("ctrl+s")
+        await driver.until_shown("the picture was not saved: /proc:", "broker-a")
+
+    drive(world.make_client, test)
