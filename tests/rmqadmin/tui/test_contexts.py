@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Event
 
 import pexpect
 import pytest
 
 from rmqadmin.core.contexts.context import ContextColor
 from rmqadmin.core.contexts.context_store import ContextStore
+from rmqadmin.tui.command_line.places import open_place
+from rmqadmin.tui.command_line.understood import PlaceAsked
+from rmqadmin.tui.memory.cluster import Cluster, ClusterMemory
+from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.settings import DashboardSettings
+from rmqadmin.tui.sources.found import read_askable
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import NotFoundError
@@ -70,7 +77,7 @@ def test_the_name_of_a_protected_context_is_typed_behind_that_of_the_topic(world
         await driver.until_shown("live is protected. Type live to go on")
         await driver.type(world.topic, into="name")  # the topic's name again, which is wrong here
         await driver.press("enter")
-        await driver.until_shown("nothing was changed: the name is another")
+        await driver.until_shown("nothing was changed: that is not the name to type")
         assert perm_of(world) == 6
         await driver.press("ctrl+u")
         await driver.type("live", into="name")
@@ -133,6 +140,65 @@ def test_one_that_cannot_be_opened_changes_nothing(world: World, opens: Callable
             await driver.app.open_context("nowhere")
         assert driver.app.settings is settings
         await driver.until_shown(world.topic)
+
+    drive(world.make_client, test, open_context=opens)
+
+
+def test_screens_of_the_old_servers_are_closed_before_the_new_memory_is_made(
+    world: World, opens: Callable[[str], DashboardSettings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that was still open would have put its brokers and topics into it."""
+
+    async def test(driver: Driver) -> None:
+        await driver.press("t")
+        await put_cursor(driver, world.topic)
+        closed_with, stop = [], Feed.stop
+
+        def noted(feed: Feed) -> None:
+            closed_with.append(driver.app.memory)
+            stop(feed)
+
+        monkeypatch.setattr(Feed, "stop", noted)
+        before = driver.app.memory
+        await driver.app.open_context("there")
+        assert closed_with
+        assert all(memory is before for memory in closed_with)
+        assert driver.app.memory is not before
+
+    drive(world.make_client, test, open_context=opens)
+
+
+def test_a_place_that_was_asked_for_before_is_not_opened_in_another_context(
+    world: World, opens: Callable[[str], DashboardSettings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, goes_on = Event(), Event()
+
+    def slow(admin: AdminClient, memory: ClusterMemory) -> Cluster:
+        asked.set()
+        goes_on.wait()
+        return read_askable(admin, memory)
+
+    monkeypatch.setattr("rmqadmin.tui.command_line.places.read_askable", slow)
+
+    async def test(driver: Driver) -> None:
+        await driver.until(driver.app.client_loaded.is_set)
+        opening = asyncio.create_task(open_place(driver.app, PlaceAsked("group", world.group)))
+        await driver.until(asked.is_set)
+        await driver.app.open_context("there")
+        goes_on.set()
+        await opening
+        assert driver.app.way == ["Pulse"]
+
+    drive(world.make_client, test, open_context=opens)
+
+
+def test_the_last_of_two_contexts_that_were_asked_for_is_shown(
+    world: World, opens: Callable[[str], DashboardSettings]
+) -> None:
+    async def test(driver: Driver) -> None:
+        await driver.until(driver.app.client_loaded.is_set)
+        await asyncio.gather(driver.app.open_context("there"), driver.app.open_context("here"))
+        await driver.until_shown(" here ", "broker-a")
 
     drive(world.make_client, test, open_context=opens)
 
