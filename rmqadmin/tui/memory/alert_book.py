@@ -3,7 +3,7 @@ is news once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import msgspec
 
@@ -47,11 +47,20 @@ class AlertBook:
             if rule.condition is not condition or rule.about != about:
                 continue
             if are_all:
-                for place in [one for one in self._states if one[0] == number and one[1] not in values]:
-                    del self._states[place]
+                self._drop_others(number, values)
             for name, value in values.items():
                 if rule.is_for(name):
                     self._look_at(at_ms, number, name, value)
+
+    def keep(self, condition: Condition, about: str, names: Collection[str]) -> None:
+        """Drops the alerts of names that no longer exist, without a log entry."""
+        for number, rule in enumerate(self.rules):
+            if rule.condition is condition and rule.about == about:
+                self._drop_others(number, names)
+
+    def _drop_others(self, number: int, names: Collection[str]) -> None:
+        for place in [one for one in self._states if one[0] == number and one[1] not in names]:
+            del self._states[place]
 
     def _look_at(self, at_ms: int, number: int, name: str, value: Bounds) -> None:
         state, before = self._states.get((number, name)) or (AlertState(self.rules[number]), value)

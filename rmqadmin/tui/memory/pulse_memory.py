@@ -263,6 +263,8 @@ class PulseMemory:
             fewer, more = brokers <= brokers_before, brokers_before <= brokers
             self.log.add_names(self._now_ms(), SubjectKind.TOPIC, before, own, tells_new=fewer, tells_deleted=more)
         self._topics = own, brokers
+        if not any(one.gone_since_ms is not None for one in (self._seen or {}).values()):
+            self.alerts.keep(Condition.ZERO_RATE, "topic", topics)
 
     def take_letters(self, groups: Collection[str], found: Mapping[str, LettersReading]) -> None:
         """Takes all ``groups`` with dead letters, and ``found``, the depths of some of them."""

@@ -136,7 +136,7 @@ def test_a_group_that_consumes_nothing_while_its_lag_grows_is_stuck(pulse: Pulse
     assert wrong(pulse) == ["billing: stuck: lag 250 and growing, nothing consumed for 1m30s"]
     pulse.take_lags(GroupLags({"billing": lag(260, consumed=41), "idle": lag(0)}, {}))
     assert wrong(pulse) == []
-    assert changes(pulse)[-1] == "billing: consumes again, or its lag grows no more"
+    assert changes(pulse)[-1] == "billing: consumes again, or its lag no longer grows"
 
 
 def test_a_group_with_members_that_consumes_nothing_for_minutes_is_stuck_too(pulse: PulseMemory, clock: Clock) -> None:
@@ -446,3 +446,19 @@ def test_alerts_of_dead_letters_and_topics(clock: Clock) -> None:
     for in_tps in (3.0, 0.0, None, 1.0):
         pulse.take_rows(SubjectKind.TOPIC, {"orders": RowReading({"in_tps": in_tps}), "flights": RowReading({})})
     assert news(pulse) == ["orders: alert: nothing came in *", "orders: alert is over: nothing came in"]
+
+
+def test_a_deleted_topic_has_no_alert_any_more_but_one_of_a_lost_broker_has(clock: Clock) -> None:
+    pulse = PulseMemory(clock, RULES)
+    brokers = {"a/0": BrokerReading(active=True), "b/0": BrokerReading(active=True)}
+    pulse.take_brokers(seen(*brokers), brokers)
+    pulse.take_topics(["flights", "orders"], ["a", "b"])
+    pulse.take_rows(SubjectKind.TOPIC, {"orders": RowReading({"in_tps": 0.0})})
+    assert wrong(pulse) == ["orders: alert: nothing came in"]
+    pulse.take_brokers(seen(*brokers, gone={"b/0": clock.now_ms}), {"a/0": brokers["a/0"]})
+    for _ in range(2):
+        pulse.take_topics(["flights"], ["a"])
+    assert "orders: alert: nothing came in" in wrong(pulse)
+    pulse.take_brokers(seen(*brokers), brokers)
+    pulse.take_topics(["flights"], ["a", "b"])
+    assert wrong(pulse) == []
