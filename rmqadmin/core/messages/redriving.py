@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 REDRIVES_MAX = 3
 """A dead letter that was redriven this often is rejected by default."""
 
+SENT = "sent"
+NOT_CONFIRMED = "not confirmed yet"
+"""Outcomes. A letter that is not confirmed may have been sent: a redrive that is resumed looks for it first."""
+
 Place = tuple[MessageQueue, int]
 """Queue and queue offset."""
 
@@ -42,11 +46,13 @@ class RedrivenLetter(Row, frozen=True):
 
 
 class RedrivenLetters(Result, frozen=True):
-    """The chosen dead letters, each with what becomes of it."""
+    """The chosen dead letters, each with what becomes of it. ``stopped``: why the redrive stopped on the way; None if
+    it did not."""
 
     row_type: ClassVar[type[Row]] = RedrivenLetter
     letters: list[RedrivenLetter]
     replayed: Replayed
+    stopped: str | None = None
 
     def rows(self) -> Sequence[RedrivenLetter]:
         return self.letters
@@ -55,7 +61,12 @@ class RedrivenLetters(Result, frozen=True):
         return self.replayed.summary()
 
     def problem(self) -> str | None:
-        return self.replayed.problem()
+        return self.stopped or self.replayed.problem()
+
+    @property
+    def sent_count(self) -> int:
+        """How many have been sent, by the ledger."""
+        return sum(letter.outcome == SENT for letter in self.letters)
 
 
 def place_of(letter: FoundMessage) -> Place:
@@ -143,26 +154,43 @@ def send_letters(
     credentials: Credentials | None,
     tls: TlsFiles | None,
 ) -> RedrivenLetters:
-    """Sends as planned. Errors are those of ``redrive``; the job can then be resumed."""
+    """Sends as planned, or resumes what stopped on the way. Errors are those of ``redrive``: ``letters_so_far`` says
+    what was sent before one."""
     from spark_tools.replay.entry import Runner, redrive
     from spark_tools.replay.job import RunOptions
     from spark_tools.replay.sending.ledger import read_ledger
 
     job, rate = planned.replayed.plan.job, planned.replayed.rate
     run = RunOptions(rate=rate, credentials=credentials, tls=tls)
-    outcome = redrive(None, Runner(run=run, hooks=hooks), execute=True, job=job)
+    resumes = read_ledger(planned.replayed.outcome.directory).begin is not None
+    outcome = redrive(None, Runner(run=run, hooks=hooks), execute=not resumes, resume=resumes, job=job)
     delivered = read_ledger(outcome.directory).delivered()
     refused = _remarks(_failures(outcome))
     rows = []
     for letter, before in zip(letters, planned.letters, strict=True):
         remark = refused.get(_place_text(place_of(letter)))
         if place_of(letter) in delivered:
-            rows.append(_row(letter, before.target, "sent"))
+            rows.append(_row(letter, before.target, SENT))
         elif remark is not None:
             rows.append(_row(letter, before.target, f"rejected: {remark}"))
         else:
             rows.append(_row(letter, None, "left out: redriven before, or gone"))
     return RedrivenLetters(rows, Replayed(outcome.plan, outcome, rate))
+
+
+def letters_so_far(planned: RedrivenLetters, letters: Sequence[FoundMessage], stopped: str) -> RedrivenLetters | None:
+    """The letters when a redrive has stopped on the way because of ``stopped``; None if it had not begun."""
+    from spark_tools.replay.sending.ledger import read_ledger
+
+    ledger = read_ledger(planned.replayed.outcome.directory)
+    if ledger.begin is None:
+        return None
+    delivered = ledger.delivered()
+    rows = []
+    for letter, before in zip(letters, planned.letters, strict=True):
+        outcome = NOT_CONFIRMED if before.target is not None else before.outcome
+        rows.append(_row(letter, before.target, SENT if place_of(letter) in delivered else outcome))
+    return RedrivenLetters(rows, planned.replayed, stopped)
 
 
 def _failures(outcome: ReplayOutcome) -> list[dict[str, Any]]:

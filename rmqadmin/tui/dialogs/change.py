@@ -140,7 +140,7 @@ class ChangeScreen(Dialog[None]):
         why = f"{name} is protected. " if is_context else ""
         what = f"Type {name} to go on" if name else "Enter here does it"
         if isinstance(self.focused, PreviewTable):
-            what += "; enter leads to this line"  # letters are keys of the dialog or the table
+            what += "; enter goes to this line"  # letters are keys of the dialog or the table
         row_count = self.query_one("#preview", RowTable).row_count
         more = f"; page down shows all {row_count:,} rows" if self._rows_hidden else ""
         self.query_one("#ask", Static).update(literal(f"{why}{what}{more}"))
@@ -194,6 +194,10 @@ class ChangeScreen(Dialog[None]):
         """Whether this preview has anything to carry out."""
         return True
 
+    def is_unfinished(self, result: Result) -> bool:
+        """Whether the rest of a change can be carried out by typing the name again."""
+        return False
+
     def previewed(self) -> None:
         """Moves the focus when the preview is there."""
         self.query_one("#name" if self.query("#form Input") else "#preview").focus()
@@ -209,7 +213,7 @@ class ChangeScreen(Dialog[None]):
         if event.input.id != "name" or self._changing:
             return
         if event.value != self._names_left[0]:
-            self._say("nothing was changed: the name is another", is_error=True)
+            self._say("nothing was changed: that is not the name to type", is_error=True)
             return
         if len(self._names_left) > 1:
             del self._names_left[0]
@@ -227,7 +231,7 @@ class ChangeScreen(Dialog[None]):
             self._changing = False
             self.refresh_bindings()
         if done is not None:
-            self._show_name(False)
+            self._show_name(self.is_unfinished(done))
             self.query_one("#preview", RowTable).focus()
 
     async def _run(self, *, dry_run: bool) -> Result | None:
@@ -286,7 +290,7 @@ class ChangeScreen(Dialog[None]):
 
     def action_close(self) -> None:
         if self._changing:
-            self._say("the change is under way; what it did will be shown here", is_error=True)
+            self._say("the change is running; its outcome will be shown here", is_error=True)
             return
         if self._client is not None:
             self._client.stop()

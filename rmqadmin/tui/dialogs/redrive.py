@@ -13,7 +13,13 @@ from textual.widgets import Input, Static
 
 from rmqadmin.core.audit.audit_log import AuditedChange
 from rmqadmin.core.messages.lookup import FoundMessage
-from rmqadmin.core.messages.redriving import RedrivenLetters, chosen_letters, plan_letters, send_letters
+from rmqadmin.core.messages.redriving import (
+    RedrivenLetters,
+    chosen_letters,
+    letters_so_far,
+    plan_letters,
+    send_letters,
+)
 from rmqadmin.core.rate_dial import RateDial, SpeedGauge
 from rmqadmin.core.results import Result
 from rmqadmin.core.units import size
@@ -33,9 +39,14 @@ if TYPE_CHECKING:
 _COMMAND = "rmqadmin tui"
 
 
+def _notes(error: RocketMQError) -> list[str]:
+    return getattr(error, "__notes__", [])
+
+
 class RedriveScreen(ChangeScreen):
     """Opens with the preview. While it sends, ``+``, ``-`` and ``p`` change the rate, as they do in a terminal, and
-    Escape stops it; `dlq redrive --resume` can then go on."""
+    Escape stops it. If it stops on the way, it shows what was sent, and typing the name again resumes it, as `dlq
+    redrive --resume` does."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("plus,equals_sign", "turn('+')", "Faster"),
@@ -56,7 +67,7 @@ class RedriveScreen(ChangeScreen):
         self.is_done = False
 
     def form(self) -> Iterable[Widget]:
-        yield Static(literal("at most so many a second (empty: no limit; enter plans it anew)"), classes="label")
+        yield Static(literal("messages a second at most (empty: no limit; enter plans again)"), classes="label")
         yield FieldInput(id="rate", restrict=r"[0-9.]*")
 
     def on_mount(self) -> None:
@@ -77,7 +88,7 @@ class RedriveScreen(ChangeScreen):
         except ValueError:
             rate = 0.0
         if rate <= 0:
-            raise UsageError(f"{text} is no number of messages a second")
+            raise UsageError(f"{text} is not a number of messages a second")
         return rate
 
     # --- the work, in a thread ---------------------------------------------------------------------------------------
@@ -117,8 +128,13 @@ class RedriveScreen(ChangeScreen):
             return done
         except RocketMQError as error:
             problem = str(error)
-            error.hint = " ".join(filter(None, [error.hint, f"To go on: rmqadmin dlq redrive --resume --job {job}"]))
-            raise
+            error.hint = " ".join(
+                filter(None, [*_notes(error), error.hint, f"To go on: rmqadmin dlq redrive --resume --job {job}"])
+            )
+            so_far = letters_so_far(planned, self._letters, f"{error}\n{error.hint}")
+            if so_far is None:
+                raise
+            return so_far
         finally:
             self._service = None
             target = ", ".join(planned.replayed.plan.target.topics)
@@ -200,6 +216,9 @@ class RedriveScreen(ChangeScreen):
         assert isinstance(result, RedrivenLetters)
         return result.summary().selected > (result.summary().would_reject or 0)
 
+    def is_unfinished(self, result: Result) -> bool:
+        return isinstance(result, RedrivenLetters) and result.stopped is not None
+
     @staticmethod
     def _word(dry_run: bool) -> str:
         return "this would be sent:" if dry_run else "done"
@@ -208,6 +227,8 @@ class RedriveScreen(ChangeScreen):
         """What is sent where, and who gets it; afterwards the outcome."""
         assert isinstance(result, RedrivenLetters)
         found = result.summary()
+        if result.stopped is not None:
+            return f"{result.sent_count:,} of {found.selected:,} sent so far"
         if not found.executed:
             readers = f", read by {found.groups}" if found.groups else ", which no group reads"
             left_out = f"; {found.excluded:,} redriven before" if found.excluded else ""
@@ -217,4 +238,6 @@ class RedriveScreen(ChangeScreen):
             if found.audited is None
             else (f"; found there {found.audited:,}, missing {found.missing:,}, doubled {found.doubled:,}")
         )
-        return f"{found.stored or 0:,} sent, {found.rejected or 0:,} rejected, in {found.seconds or 0:.1f} s{audited}"
+        return (
+            f"{found.delivered or 0:,} sent, {found.rejected or 0:,} rejected, in {found.seconds or 0:.1f} s{audited}"
+        )

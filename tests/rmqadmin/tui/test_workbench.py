@@ -133,8 +133,15 @@ def test_a_rate_is_kept_and_stopped_on_the_way_the_rest_can_be_resumed(world: Wo
         await driver.press("enter")
         await driver.until_shown("of 10 sent, at most 2/s", "Slower")
         await driver.press("escape")
-        await driver.until_shown("dlq redrive --resume --job")
-        assert len(sent_again(world)) < 10
+        await driver.until_shown("dlq redrive --resume --job", "not confirmed yet", "of 10 sent so far", "to go on")
+        assert "would be sent" not in driver.text
+        sent_count = len(sent_again(world))
+        assert sent_count < 10
+        await driver.press("enter")
+        await driver.type(world.group, into="name")
+        await driver.press("enter")
+        await driver.until_shown("10 sent, 0 rejected", "found there 10, missing 0, doubled 0")
+        assert len(sent_again(world)) == 10 == len(set(sent_again(world)))
 
     drive(world.make_client, test)
 
