@@ -117,6 +117,11 @@ class DashboardScreen(ThriftyScreen[None]):
         """The interval of refreshes; None for a screen that only asks on request, and for a recording."""
         return None if self.dashboard.replay_text else self.dashboard.interval_s
 
+    @property
+    def has_answer(self) -> bool:
+        """Whether any part of the screen has been read at least once."""
+        return any(feed.updated_s is not None for feed in self.feeds)
+
     # --- life --------------------------------------------------------------------------------------------------------
 
     def compose(self) -> ComposeResult:
@@ -463,7 +468,7 @@ class TableScreen(DashboardScreen):
     @property
     def is_known(self) -> bool:
         """Whether the rows have been read at least once."""
-        return any(feed.updated_s is not None for feed in self.feeds) or self.table.row_count > 0
+        return self.has_answer or self.table.row_count > 0
 
     def show_status(self) -> None:
         if self.is_mounted:

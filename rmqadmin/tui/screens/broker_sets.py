@@ -18,6 +18,7 @@ from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.screens.base import DashboardScreen
 from rmqadmin.tui.sources import broker_sets
 from rmqadmin.tui.sources.broker_sets import ReadSets, SetRow
+from rmqadmin.tui.widgets.advice import Advice
 from rmqadmin.tui.widgets.columns import MINOR, VITAL, Column
 from rmqadmin.tui.widgets.row_table import RowTable
 from rmqproto.wording import counted
@@ -94,7 +95,7 @@ class BrokerSetsScreen(DashboardScreen):
         ]  # fmt: skip
 
     def body(self) -> Iterable[Widget]:
-        yield Static("asking …", classes="facts", id="advice")
+        yield Advice(id="advice")
         yield self.map
         yield Static("Changes", classes="caption", id="caption")
         yield self.moves
@@ -112,11 +113,11 @@ class BrokerSetsScreen(DashboardScreen):
         changes = sampler.pulse.handovers.newest_first()
         self.moves.say_when_empty("nothing has changed")
         self.moves.set_rows((str(change.number), change) for change in changes)
-        self.query_one("#advice", Static).update(self._advice(found))
+        self.query_one(Advice).show(self._advice(found))
         self.query_one("#caption", Static).update(Content(f"Changes: {len(changes):,}"))
         self.show_status()
 
-    def _advice(self, found: ReadSets) -> Content:
+    def _advice(self, found: ReadSets) -> list[Content]:
         """The sets without a master and for how long, then each problem with its remedy, in the words of `doctor`."""
         sampler, now_ms = self.dashboard.sampler, self.dashboard.now_ms()
         assert sampler is not None
@@ -124,7 +125,7 @@ class BrokerSetsScreen(DashboardScreen):
         for one in found.sets:
             without_ms = sampler.pulse.handovers.without_master_ms(one.broker_name, now_ms)
             if without_ms is not None:
-                text = f"{one.broker_name} has no master since {elapsed(without_ms)}"
+                text = f"{one.broker_name} has had no master for {elapsed(without_ms)}"
                 lines.append(Content.styled(text, "bold $text-error"))
         for each in found.findings[:FINDINGS_SHOWN_MAX]:
             line: list[Any] = [
@@ -137,9 +138,7 @@ class BrokerSetsScreen(DashboardScreen):
         if len(found.findings) > FINDINGS_SHOWN_MAX:
             left = len(found.findings) - FINDINGS_SHOWN_MAX
             lines.append(Content(f"and {left} more: rmqadmin doctor --quick"))
-        if not lines:
-            lines.append(Content("every set has its master, and all are in sync"))
-        return Content("\n").join(lines)
+        return lines or [_no_problem(found)]
 
     def rows_text(self) -> str:
         names = {self.map.part(key).of_set.broker_name for key in self.map.row_keys()}
@@ -151,3 +150,12 @@ class BrokerSetsScreen(DashboardScreen):
             return {}
         row: SetRow = self.map.part(key)
         return {"HOST:PORT": row.member.broker_addr, "BROKER": row.of_set.broker_name, "CLUSTER": row.of_set.cluster}
+
+
+def _no_problem(found: ReadSets) -> Content:
+    """What can be said if nothing is known to be wrong. Nothing is known of a single broker that does not answer."""
+    silent_count = sum(row.member.error is not None for row in found.rows.values())
+    if silent_count:
+        count = counted(len(found.rows), "broker")
+        return Content.styled(f"unknown: {silent_count:,} of {count} cannot be asked", "$text-warning")
+    return Content("every set has its master, and all are in sync" if found.sets else "the name server knows no broker")

@@ -279,7 +279,7 @@ class GroupScreen(DashboardScreen):
             self.query_one("#caption", Static).update(literal("Members: unknown"))
             return
         feed.problems += [f"{member.client_id}: {member.error}" for member in owners.silent]
-        self.members.say_when_empty("nobody is online")
+        self.members.say_when_empty(state.nobody_text())
         self.members.set_rows((member.client_id, member.client_id) for member in owners.members)
         self.members.put(STATE, {member.client_id: member for member in owners.members})
         self._show_offsets()
@@ -374,7 +374,7 @@ class GroupScreen(DashboardScreen):
         def read_queue(client: DashboardClient) -> RowReading:
             row = groups.read_group(client, memory, facts).found.rows.get(key)
             if row is None:
-                raise NotFoundError(f"nobody tells of {key}")
+                raise NotFoundError(f"no broker reports {key}")
             return RowReading({"lag_count": row.lag_count, "lag_ms": 0 if row.lag_count == 0 else self._lag_ms(row)})
 
         self.dashboard.plot(self._queue_subject(key), read_queue)

@@ -23,6 +23,7 @@ from rmqadmin.tui.screens.group_state import MEMBER_WAIT_MAX_S
 from rmqadmin.tui.sources import groups
 from rmqadmin.tui.sources.found import lacks_text
 from rmqadmin.tui.sources.groups import GroupFacts, GroupState
+from rmqadmin.tui.widgets.advice import Advice
 from rmqadmin.tui.widgets.columns import MINOR, VITAL, Column
 from rmqadmin.tui.widgets.row_table import RowTable
 from rmqproto.bodies.base import MessageQueue
@@ -87,7 +88,7 @@ class RebalanceScreen(DashboardScreen):
         ]
 
     def body(self) -> Iterable[Widget]:
-        yield Static("asking …", classes="facts", id="advice")
+        yield Advice(id="advice")
         yield self.map
         yield Static("Changes", classes="caption", id="caption")
         yield self.moves
@@ -112,11 +113,11 @@ class RebalanceScreen(DashboardScreen):
         self.map.say_when_empty("no queue has an owner")
         self.moves.say_when_empty("nothing has changed")
         self.moves.set_rows((str(len(seen.moves) - at), move) for at, move in enumerate(moves))
-        self.query_one("#advice", Static).update(self._advice(state, seen))
+        self.query_one(Advice).show(self._advice(state, seen))
         self.query_one("#caption", Static).update(Content(f"Changes: {len(seen.moves):,}"))
         self.show_status()
 
-    def _advice(self, state: GroupState, seen: Rebalances) -> Content:
+    def _advice(self, state: GroupState, seen: Rebalances) -> list[Content]:
         """The current or last rebalance, then each problem with its remedy, in the words of `doctor`."""
         owners, now_ms = state.owners, self.dashboard.now_ms()
         lines = []
@@ -130,9 +131,9 @@ class RebalanceScreen(DashboardScreen):
                 line += ["  ", (found.fix, "$text-muted")]
             lines.append(Content.assemble(*line))
         if not lines and owners is not None:
-            lines.append(Content("nobody is online" if not owners.members else "every queue has its member"))
-        return Content("\n").join(lines)
+            lines.append(Content("every queue has its member" if owners.members else state.nobody_text()))
+        return lines
 
     def rows_text(self) -> str:
-        is_known = any(feed.updated_s is not None for feed in self.feeds)
-        return counted(self.map.row_count, "queue") if self.map.row_count or is_known else "queues unknown"
+        is_known = self.map.row_count > 0 or self.has_answer
+        return counted(self.map.row_count, "queue") if is_known else "queues unknown"

@@ -66,6 +66,10 @@ class GroupState(msgspec.Struct, frozen=True):
     def summary(self) -> str:
         return "unknown" if self.owners is None else self.owners.summary()
 
+    def nobody_text(self) -> str:
+        """What to say if no member is known."""
+        return "nobody is known to be online" if self.lacks else "nobody is online"
+
 
 class QueueOffsets(msgspec.Struct, frozen=True):
     """One queue of a group. ``entry`` is None if the group has no offset in it."""

@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 
 from rmqclient.admin import AdminClient
+from rmqproto.bodies.master import HaStatus
+from rmqproto.codes import ResponseCode
+from rmqproto.errors import RefusedError
 from tests.rmqadmin.tui.fixed import NOW_MS, FixedSetClient
 from tests.rmqadmin.tui.opened import Driver, clients_of, drive
 from tests.support import servers
@@ -78,8 +81,27 @@ def test_a_handover_as_it_happens_and_a_master_that_is_killed(two: BrokerSet) ->
         await driver.until(lambda: bool(lines_of(driver, f"{first} became its master, after {second}, epoch 2 → 3")))
         await driver.until_shown("2 is not in sync any more, 1 of 2 are", f"if {first} is lost, nobody takes over")
         two.brokers[1].stop(signal.SIGKILL)
-        await driver.until_shown("has no master since", "none that was in sync is alive")
+        await driver.until_shown("has had no master for", "none that was in sync is alive")
         await driver.press("h")
         await driver.until(lambda: bool(lines_of(driver, f"{first} became its master")))
 
     drive(clients_of(two.namesrv.namesrv_addr), test, size=WIDE)
+
+
+class Deaf(FixedSetClient):
+    """The user may not ask brokers."""
+
+    def broker_config(self, broker_addr: str, *, with_own_defaults: bool = False) -> dict[str, str]:
+        raise RefusedError(ResponseCode.NO_PERMISSION, "no", address=broker_addr)
+
+    def ha_status(self, broker_addr: str) -> HaStatus:
+        raise RefusedError(ResponseCode.NO_PERMISSION, "no", address=broker_addr)
+
+
+def test_nothing_is_said_to_be_well_while_no_broker_answers() -> None:
+    async def test(driver: Driver) -> None:
+        await driver.press("c", "m")
+        await driver.until_shown("unknown: 4 of 4 brokers cannot be asked", "NO_PERMISSION")
+        assert "in sync" not in driver.text
+
+    drive(Deaf, test, size=WIDE, now_ms=NOW_MS)

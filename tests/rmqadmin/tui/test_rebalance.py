@@ -87,7 +87,7 @@ def test_the_stacks_of_a_member_and_its_slow_queues() -> None:
         lines = [line for line in driver.text.splitlines() if "commits" in line]
         assert "lag 32" in lines[0], "the slowest first"
         await driver.press("b")
-        await driver.until_shown("It said nothing of its threads")
+        await driver.until_shown("It reports no stacks")
 
     drive(Talking, test, size=WIDE, now_ms=NOW_MS)
 

@@ -1,0 +1,24 @@
+"""What is wrong and what to do about it, in lines above a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual.app import ComposeResult
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.widgets import Static
+
+
+class Advice(VerticalScroll):
+    """Scrolls if it has more lines than room, and only then can have the focus, so that no remedy is cut off on a small
+    terminal."""
+
+    def compose(self) -> ComposeResult:
+        yield Static("asking …")
+
+    def show(self, lines: Sequence[Content]) -> None:
+        self.query_one(Static).update(Content("\n").join(lines))
+
+    def allow_focus(self) -> bool:
+        return self.max_scroll_y > 0
