@@ -10,12 +10,12 @@ from rmqadmin.core.groups.consumption import GroupClients
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.errors import RocketMQError
 from rmqproto.names import RETRY_PREFIX
+from rmqproto.topic_message_type import MESSAGE_TYPE, TopicMessageType
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
 
 _PUSH, _BROADCASTING = "CONSUME_PASSIVELY", "BROADCASTING"
-_MESSAGE_TYPE, _LITE = "message.type", "LITE"
 
 
 def read_uncommitted(
@@ -37,7 +37,7 @@ def _message_count(admin: AdminClient, broker: BrokerData, topic: str) -> int:
     if addr is None:
         return 0
     try:
-        if admin.topic_config(addr, topic).attributes.get(_MESSAGE_TYPE) == _LITE:
+        if admin.topic_config(addr, topic).attributes.get(MESSAGE_TYPE) == TopicMessageType.LITE:
             return 0
         ends = admin.topic_stats(addr, topic).offset_table.values()
     except RocketMQError:

@@ -12,10 +12,20 @@ from rmqadmin.core.topics.perms import parse_perm, perm_letters
 from rmqadmin.core.topics.topic_changes import QUEUE_NUMS_DEFAULT, TopicWish, plan_everywhere
 from rmqadmin.core.topics.topic_config import parse_attributes
 from rmqadmin.tui.dialogs.change import Occasion
-from rmqadmin.tui.dialogs.form import FormField, StepsScreen, attributes_field, common, place, place_field, yes_no
+from rmqadmin.tui.dialogs.form import (
+    FormField,
+    StepsScreen,
+    attributes_field,
+    common,
+    nothing_on,
+    place,
+    place_field,
+    yes_no,
+)
 from rmqadmin.tui.sources.topics import TopicFacts
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import NotFoundError
+from rmqproto.topic_message_type import MESSAGE_TYPE, TopicMessageType
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
@@ -48,23 +58,32 @@ class TopicFormScreen(StepsScreen):
                 value=yes_no(order) if isinstance(order, bool) else "",
                 hint="yes or no: queues keep their order",
             ),
+            FormField(
+                name="type",
+                label="message type",
+                value=str(common(config.attributes.get(MESSAGE_TYPE, "") for config in configs) or ""),
+                hint="NORMAL, FIFO, DELAY, TRANSACTION …",
+            ),
             attributes_field(config.attributes for config in configs),
         ]
 
     def wish(self, topic: str) -> TopicWish:
-        perm = self.said("perm")
+        perm, signed = self.said("perm"), parse_attributes(self.said("attributes"))
+        message_type = self.said_word("type", TopicMessageType)
+        if message_type is not None and f"-{MESSAGE_TYPE}" not in signed:
+            signed.setdefault(f"+{MESSAGE_TYPE}", message_type)
         return TopicWish(
             topic=topic,
             read_queue_nums=self.said_int("read"),
             write_queue_nums=self.said_int("write"),
             perm=None if perm is None else parse_perm(perm),
             order=self.said_bool("order"),
-            attributes=parse_attributes(self.said("attributes")),
+            attributes=signed,
         )
 
 
 class NewTopicScreen(TopicFormScreen):
-    empty = "the default"
+    empty = "takes the default"
 
     def __init__(self, on: str):
         """``on`` is the default place of the topic: a cluster or a broker's address."""
@@ -83,12 +102,12 @@ class NewTopicScreen(TopicFormScreen):
         topic = self.required("topic")
         plan = plan_everywhere(admin, targets.masters(admin, *place(self.required("on"))), self.wish(topic))
         if any(step.action in ("change", "keep") for step in plan.on_brokers):
-            occasion.notice(f"there is a topic {topic} already: this changes it")
+            occasion.notice(f"the topic {topic} already exists: this changes it")
         return plan.steps
 
 
 class EditTopicScreen(TopicFormScreen):
-    empty = "it stays as it is on each broker"
+    empty = "stays as it is on each broker"
 
     def __init__(self, facts: TopicFacts):
         super().__init__(f"Change the topic {facts.topic}", facts.topic)
@@ -100,10 +119,10 @@ class EditTopicScreen(TopicFormScreen):
     def plan(self, admin: AdminClient, occasion: Occasion) -> list[Step]:
         facts = self._facts
         if facts.lacking:
-            occasion.notice(f"not on {', '.join(facts.lacking)}, which cannot be asked")
+            occasion.notice(nothing_on(facts.lacking))
         plan = plan_everywhere(admin, facts.masters, self.wish(facts.topic))
         if any(step.action == "create" for step in plan.on_brokers):
-            raise NotFoundError(f"the topic {facts.topic} is no longer there")
+            raise NotFoundError(f"the topic {facts.topic} no longer exists")
         return plan.steps
 
 
@@ -123,7 +142,7 @@ class DeleteTopicScreen(StepsScreen):
     def plan(self, admin: AdminClient, occasion: Occasion) -> list[Step]:
         facts = self._facts
         if facts.lacking:
-            occasion.notice(f"not on {', '.join(facts.lacking)}, which cannot be asked")
+            occasion.notice(nothing_on(facts.lacking))
         steps = [step for cluster in self._clusters for step in delete_everywhere(admin, facts.topic, cluster)]
         if not steps:
             raise NotFoundError(f"there is no topic {facts.topic} in {', '.join(self._clusters)}")

@@ -19,11 +19,11 @@ from rmqproto.bodies.statistics import TopicStats
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import NotFoundError, RefusedError, RocketMQError
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
+from rmqproto.topic_message_type import MESSAGE_TYPE
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
 
-_MESSAGE_TYPE = "message.type"
 _ROWS = "rows of topics"
 """The key in the memory."""
 
@@ -148,7 +148,7 @@ def _kind(topic: str, configs: Mapping[str, TopicConfig]) -> str:
         return _DEAD_LETTERS
     if is_system_topic(topic):
         return _SYSTEM
-    types = {config.attributes.get(_MESSAGE_TYPE, "") for config in configs.values()} - {""}
+    types = {config.attributes.get(MESSAGE_TYPE, "") for config in configs.values()} - {""}
     return ", ".join(sorted(types)).lower()
 
 

@@ -16,6 +16,7 @@ from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import ProtocolError
 from rmqproto.headers.tables import AllTopicsAnswer, AllTopicsHeader, TopicConfigHeader, TopicHeader
 from rmqproto.queue_mapping import MappingError, succeeded
+from rmqproto.topic_message_type import MESSAGE_TYPE, TopicMessageType
 from rmqproto.wire.fastjson import ObjectMap, dumps, loads_untrusted
 from rmqserver.broker.admin.paging import page
 from rmqserver.broker.parts import BrokerParts
@@ -112,7 +113,7 @@ class TopicAdmin:
 
     def _altered(self, wanted: TopicConfig, changes: dict[str, str]) -> TopicConfig:
         """``wanted`` with the topic's present attributes, changed by ``changes``."""
-        if changes.get("+message.type") == "MIXED" and not self._config.enable_mixed_message_type:
+        if changes.get(f"+{MESSAGE_TYPE}") == TopicMessageType.MIXED and not self._config.enable_mixed_message_type:
             raise Refused(ResponseCode.INVALID_PARAMETER, "MIXED message type is not supported.")
         for queue_nums in (wanted.read_queue_nums, wanted.write_queue_nums):
             if not 0 <= queue_nums <= QUEUE_NUMS_MAX:

@@ -14,6 +14,7 @@ from types import MappingProxyType
 
 from rmqproto.errors import ProtocolError
 from rmqproto.java.java_numbers import LONG_MAX
+from rmqproto.topic_message_type import MESSAGE_TYPE, TopicMessageType
 
 Check = Callable[[str], str | None]
 """Why a value is refused, in Apache's words if it has some. None if it is accepted."""
@@ -72,9 +73,7 @@ def served_otherwise(attributes: Mapping[str, str]) -> list[str]:
 
 
 TOPIC_ATTRIBUTES: Mapping[str, Attribute] = {
-    "message.type": Attribute(
-        _one_of("UNSPECIFIED", "MIXED", "TRANSACTION", "PRIORITY", "FIFO", "DELAY", "LITE", "NORMAL")
-    ),
+    MESSAGE_TYPE: Attribute(_one_of(*TopicMessageType)),
     QUEUE_TYPE: Attribute(_one_of("SimpleCQ", "BatchCQ", instead=_INSTEAD), is_changeable=False),
     CLEANUP_POLICY: Attribute(_one_of("DELETE", "COMPACTION", instead=_INSTEAD), is_changeable=False),
     "reserve.time": Attribute(_between(-1, LONG_MAX)),

@@ -41,21 +41,29 @@ def test_a_topic_is_made_changed_and_deleted(world: World, state_home: Path) -> 
         assert not name_line(driver).display
         await set_field(driver, "perm", "rw")
         await fill(driver, "read", "--8")
-        await driver.until_shown("read queues: --8 is no number")
-        await fill(driver, "read", "8")
-        await driver.until_shown("Enter here does it")
+        await driver.until_shown("read queues: --8 is not a number")
+        await set_field(driver, "read", "8")
+        await fill(driver, "type", "fofi")
+        await driver.until_shown("message type: fofi must be one of UNSPECIFIED")
+        await fill(driver, "type", "fifo")
+        await driver.until_shown("message.type", "FIFO", "Enter here does it")
         await confirm(driver, "")
         await driver.until_shown("to undo this: rmqadmin apply -f")
         made = config_of(world, topic)
         assert made is not None
         assert (made.read_queue_nums, made.write_queue_nums, made.perm) == (8, 8, 6)
+        assert made.attributes == {"message.type": "FIFO"}
         assert "absent: true" in undo_text(state_home, "updateTopic")
         await close(driver)
 
         await put_cursor(driver, topic)
         await driver.press("e")
+        await fill(driver, "attributes", "-message.type")  # counts, though the field beside it still says FIFO
+        await driver.until_shown("change", "message.type", f"Type {topic} to go on")
+        await set_field(driver, "attributes", "")
         await fill(driver, "write", "12")
         await driver.until_shown("change", "write_queue_nums", f"Type {topic} to go on")
+        assert "message.type  " not in driver.text
         dialog = driver.app.screen
         assert isinstance(dialog, ChangeScreen)
         dialog.query_one("#field-write", Input).value = "13"
@@ -75,7 +83,7 @@ def test_a_topic_is_made_changed_and_deleted(world: World, state_home: Path) -> 
         await driver.until_shown("Delete the topic", "brings them back", f"Type {topic} to go on")
         await driver.until_shown(f"1 message would be lost; read by {world.group}")
         await confirm(driver, "no")
-        await driver.until_shown("nothing was changed: the name is another")
+        await driver.until_shown("nothing was changed: that is not the name to type")
         await confirm(driver, topic)
         await driver.until_shown("to undo this")
         assert config_of(world, topic) is None

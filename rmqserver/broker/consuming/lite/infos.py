@@ -19,6 +19,7 @@ from rmqproto.headers.lite import LiteClientHeader, LiteDispatchHeader, LiteGrou
 from rmqproto.headers.tables import TopicHeader
 from rmqproto.message.light_queues import LIGHT_QUEUE_ID
 from rmqproto.names import LIGHT_QUEUE_PREFIX, lite_queue_name
+from rmqproto.topic_message_type import MESSAGE_TYPE, TopicMessageType
 from rmqproto.wire.fastjson import dumps
 from rmqserver.broker.consuming.lite.ready import Ready
 from rmqserver.broker.consuming.lite.subscriptions import BIND_TOPIC, LiteSubscriptions
@@ -186,7 +187,7 @@ class LiteInfos:
 
 
 def is_lite(topic: TopicConfig) -> bool:
-    return topic.attributes.get("message.type") == "LITE"
+    return topic.attributes.get(MESSAGE_TYPE) == TopicMessageType.LITE
 
 
 def expiration_minutes(topic: TopicConfig) -> int:

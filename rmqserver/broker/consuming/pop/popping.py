@@ -24,6 +24,7 @@ from rmqproto.message.light_queues import queue_offset_in_untrusted
 from rmqproto.message.record import RECORD_SIZE_MIN_BYTES, decode_record_untrusted, encode_record
 from rmqproto.names import LIGHT_QUEUE_PREFIX, RETRY_PREFIX
 from rmqproto.pop import ORDER_REVIVE_QUEUE_ID, Handle, Source, pop_retry_topic, retry_kind
+from rmqproto.topic_message_type import MESSAGE_TYPE, TopicMessageType
 from rmqserver.broker.consuming.committed_offsets import is_whole_queue_near
 from rmqserver.store.results import MOVED, GetResult, GetStatus
 
@@ -107,7 +108,7 @@ class Popping:
         if queue_id >= 0 and not retry_topics:
             return [(topic, queue_id)] if config is not None else []
         percent, factor_percent = self._config.pop_from_retry_probability, 0
-        if config is not None and config.attributes.get("message.type") == "PRIORITY":
+        if config is not None and config.attributes.get(MESSAGE_TYPE) == TopicMessageType.PRIORITY:
             percent = self._config.pop_from_retry_probability_for_priority
             factor_percent = _percent(config.attributes.get("priority.factor", ""))
         retries = [source for name in retry_topics for source in self._queues_of(name, -1, turn)]
