@@ -232,13 +232,15 @@ class SearchScreen(MarkedMessagesScreen):
         if asked is None:
             return "Enter asks"
         within = f", stored {asked.window_text}" if asked.window_text else ""
-        return f"{self._progress(asked)}: {super().rows_text()} of {asked.topic} with {asked.wanted}{within}"
+        is_known = asked.scan is not None or self._found_count is not None
+        rows = super().rows_text() if is_known else self.NOUN[1]
+        return f"{self._progress(asked)}: {rows} of {asked.topic} with {asked.wanted}{within}"
 
     def _progress(self, asked: Asked) -> str:
         if asked.scan is not None:
             return asked.scan.summary()
         if self._found_count is None:
-            return "asking the index …"
+            return "unknown" if any(feed.error for feed in self.feeds) else "asking the index …"
         more = self._found_count >= SEARCH_COUNT
         reason = f"at most {SEARCH_COUNT} are asked for at each broker" if more else "the index has no more"
         return f"matched {self._found_count:,}, stopped because {reason}"

@@ -30,7 +30,7 @@ class StatusLine(ToldLine):
             if paused:
                 asking.append(Content.styled("paused", "bold $text-warning"))
             asking += [Content(f"every {interval_s:g} s"), _age(feeds)]
-        trouble = _trouble(feeds)
+        trouble = _trouble(feeds, asks_again=interval_s is not None and not paused)
         told = [literal(rows)] if rows else []
         room = (self.size.width or self.app.size.width) - _PADDING
         line = _GAP.join([*told, *asking, *([trouble] if trouble else [])])
@@ -55,11 +55,14 @@ def _age(feeds: Sequence[Feed]) -> Content:
     return Content(f"{elapsed((time.monotonic() - min(updated)) * 1000)} old")
 
 
-def _trouble(feeds: Sequence[Feed]) -> Content | None:
+def _trouble(feeds: Sequence[Feed], *, asks_again: bool) -> Content | None:
+    """The first error, or else the first problem. ``asks_again``: whether feeds that failed ask again by themselves."""
     for feed in feeds:
         if feed.error is not None:
             times = f" ({feed.failure_count} times)" if feed.failure_count > 1 else ""
-            again = "" if feed.next_s is None else f", again in {max(0, round(feed.next_s - time.monotonic()))} s"
+            again = ""
+            if asks_again and feed.next_s is not None:
+                again = f", again in {max(0, round(feed.next_s - time.monotonic()))} s"
             return literal(f"{feed.error}{times}{again}", "bold $text-error")
     for feed in feeds:
         if feed.problems:

@@ -54,6 +54,9 @@ def test_an_unknown_topic_is_said(world: World, wanted: str) -> None:
     async def test(driver: Driver) -> None:
         await asked(driver, "no-such-topic", wanted)
         await driver.until_shown("No topic route info in name server")
+        if wanted == "x":
+            assert "unknown: messages of no-such-topic with x" in driver.text, "nobody knows that there are none"
+        assert "again in" not in driver.text, "it asks on request only"
 
     drive(world.make_client, test, size=(240, 24))
 
