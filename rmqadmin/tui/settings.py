@@ -67,6 +67,7 @@ class DashboardSettings(msgspec.Struct, frozen=True):
 
 
 _KEYS = "keys"
+_MODIFIERS = frozenset({"ctrl", "shift", "alt", "super", "hyper", "meta"})
 
 
 def keys_path() -> Path:
@@ -90,8 +91,25 @@ def read_keys(path: Path) -> dict[str, str]:
         raise UsageError(f"{path}: {error}") from None
     for name in written:
         if name != _KEYS:
-            raise UsageError(f"{path}: there is no {name}", hint=f"There is [{_KEYS}] alone.")
+            raise UsageError(f"{path}: {name} is unknown", hint=f"The file has one table, [{_KEYS}].")
     keys = written.get(_KEYS, {})
     if not isinstance(keys, dict) or not all(isinstance(value, str) for value in keys.values()):
-        raise UsageError(f"{path}: [keys] holds keys as text", hint='For example: "screen.filter" = "slash,ctrl+f"')
+        raise UsageError(f"{path}: [keys] must hold texts", hint='For example: "screen.filter" = "slash,ctrl+f"')
+    for action, names in keys.items():
+        for name in filter(None, names.split(",")):
+            if not _is_key(name.strip()):
+                hint = 'Keys are named as "f5", "ctrl+f", "slash" or "G".'
+                raise UsageError(f"{path}: {action}: there is no key {name.strip()}", hint=hint)
     return keys
+
+
+def _is_key(name: str) -> bool:
+    """Whether Textual knows a key by this name. It takes any other for a key that is never pressed, and the action
+    would have none."""
+    from textual.keys import KEY_NAME_REPLACEMENTS, Keys, key_to_character
+
+    if len(name) == 1:
+        return True
+    *modifiers, key = name.split("+")
+    is_named = key in KEY_NAME_REPLACEMENTS.values() or key in {one.value for one in Keys}
+    return _MODIFIERS.issuperset(modifiers) and (is_named or key_to_character(key) is not None)

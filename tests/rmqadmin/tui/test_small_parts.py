@@ -268,6 +268,33 @@ def test_keys_of_the_user(tmp_path: Path) -> None:
             read_keys(path)
 
 
+def test_a_key_that_no_keyboard_has_is_refused(tmp_path: Path) -> None:
+    """The action would have no key at all, and the dashboard could not be left."""
+    path = tmp_path / "tui.toml"
+    known = (
+        "q",
+        "G",
+        "?",
+        "+",
+        "é",
+        "f5",
+        "slash",
+        "plus",
+        "minus",
+        "question_mark",
+        "ctrl+q",
+        "ctrl+shift+left",
+        "alt+x",
+    )
+    for name in (*known, "escape, ctrl+slash", "a,,b", ""):
+        path.write_text(f'[keys]\n"app.quit" = "{name}"\n')
+        assert read_keys(path) == {"app.quit": name}
+    for name in ("hyperspace", "ctrl+hyper", "strg+q", "ctrl+ q", "q,f99"):
+        path.write_text(f'[keys]\n"app.quit" = "{name}"\n')
+        with pytest.raises(UsageError, match=r"app\.quit: there is no key"):
+            read_keys(path)
+
+
 @given(st.lists(st.text("ab飞", min_size=1, max_size=90), max_size=12), st.integers(8, 120))
 @example(["a", "aa飞", "飞飞飞"], 12)  # letters of two cells each
 def test_what_is_cut_from_a_row_fills_its_lines(words: list[str], width: int) -> None:
