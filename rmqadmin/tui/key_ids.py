@@ -27,7 +27,7 @@ def unknown_ids(keys: Iterable[str]) -> list[str]:
     """A complaint for each id that no action has. Textual ignores such ids."""
     known = key_ids()
     return [
-        f"there is no action {one} for a key. {did_you_mean(one, known) or ''}".rstrip()
+        f"tui.toml: the action {one} is unknown. {did_you_mean(one, known) or ''}".rstrip()
         for one in keys
         if one not in known
     ]

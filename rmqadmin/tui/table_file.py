@@ -23,7 +23,7 @@ def write_table(path: Path, rows: Rows) -> int:
     """Writes the file and returns the number of rows. UsageError if the file exists, cannot be written, or has another
     ending."""
     if path.suffix not in (".csv", ".jsonl"):
-        raise UsageError(f"{path} is neither a .csv nor a .jsonl")
+        raise UsageError(f"{path} must end in .csv or .jsonl")
     text = _csv(rows) if path.suffix == ".csv" else _jsonl(rows)
     try:
         with path.open("x", encoding="utf-8", newline="") as file:

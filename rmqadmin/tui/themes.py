@@ -44,7 +44,7 @@ def _theme(path: Path) -> Theme:
         raise UsageError(f"{path}: {error}") from None
     for key in values:
         if key not in (*COLORS, _DARK):
-            raise UsageError(f"{path}: there is no {key}", hint=f"There are {', '.join(COLORS)} and {_DARK}.")
+            raise UsageError(f"{path}: {key} is unknown", hint=f"Known are {', '.join(COLORS)} and {_DARK}.")
     if "primary" not in values:
         raise UsageError(f"{path}: primary is missing", hint='For example primary = "#0178d4".')
     dark = values.get(_DARK, True)
@@ -59,5 +59,5 @@ def _colors(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
         try:
             Color.parse(value)
         except (ColorParseError, TypeError, AttributeError):
-            raise UsageError(f"{path}: {key} = {value!r} is no colour", hint="Write #rrggbb or a name.") from None
+            raise UsageError(f"{path}: {key} = {value!r} is not a colour", hint="Write #rrggbb or a name.") from None
     return found

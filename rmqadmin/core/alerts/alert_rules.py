@@ -95,40 +95,41 @@ def parse_alert_rules(text: str) -> tuple[AlertRule, ...]:
         raise UsageError(str(error)) from None
     for name in document:
         if name != "alert":
-            raise UsageError(f"[{name}] is not known here", hint="Each alert is a table [[alert]].")
+            raise UsageError(f"{name} is unknown", hint="Each alert is a table [[alert]].")
     tables = document.get("alert", [])
     if not isinstance(tables, list) or not all(isinstance(one, dict) for one in tables):
         raise UsageError("alert is not a list of tables", hint="Write [[alert]], with two brackets.")
     if len(tables) > RULES_MAX:
-        raise UsageError(f"{len(tables)} alerts are more than {RULES_MAX}")
+        raise UsageError(f"there are {len(tables)} alerts, and at most {RULES_MAX} are allowed")
     return tuple(_rule(f"alert {number}", table) for number, table in enumerate(tables, 1))
 
 
 def _rule(where: str, table: Mapping[str, Any]) -> AlertRule:
     for key in table:
         if key not in _KEYS:
-            hint = did_you_mean(key, _KEYS) or f"There are: {', '.join(_KEYS)}."
-            raise UsageError(f"{where}: {key!r} is not known", hint=hint)
+            hint = did_you_mean(key, _KEYS) or f"Known are: {', '.join(_KEYS)}."
+            raise UsageError(f"{where}: {key} is unknown", hint=hint)
     when = table.get("when")
     if when not in list(Condition):
-        raise UsageError(f"{where}: when is {when!r}", hint=f"Write one of: {', '.join(Condition)}.")
+        what = "when is missing" if when is None else f"when = {when!r} is unknown"
+        raise UsageError(f"{where}: {what}", hint=f"Write one of: {', '.join(Condition)}.")
     condition = Condition(when)
     about, pattern = _subject(where, condition, table)
     quantity = _QUANTITIES.get(condition)
     above = until = 0.0
     if quantity is None:
         for key in {"above", "until"} & table.keys():
-            raise UsageError(f"{where}: {condition} has no {key}")
+            raise UsageError(f"{where}: {condition} takes no {key}")
     else:
         above = _threshold(where, "above", table.get("above"), quantity)
         until = _threshold(where, "until", table["until"], quantity) if "until" in table else above
         if until > above:
-            raise UsageError(f"{where}: until is more than above", hint="It ends an alert.")
+            raise UsageError(f"{where}: until must not be more than above", hint="The alert ends at until or below.")
     level, bell = table.get("level", "warning"), table.get("bell", True)
     if not isinstance(level, str) or level not in _LEVELS:
-        raise UsageError(f"{where}: level is {level!r}", hint=f"Write one of: {', '.join(_LEVELS)}.")
+        raise UsageError(f"{where}: level = {level!r} is unknown", hint=f"Write one of: {', '.join(_LEVELS)}.")
     if not isinstance(bell, bool):
-        raise UsageError(f"{where}: bell is {bell!r}", hint="Write true or false.")
+        raise UsageError(f"{where}: bell = {bell!r} must be true or false")
     return AlertRule(condition, about, pattern, above, until, _duration(where, table), _LEVELS[level], bell)
 
 
@@ -137,13 +138,15 @@ def _subject(where: str, condition: Condition, table: Mapping[str, Any]) -> tupl
     given = [key for key in ("topic", "group", "broker") if key in table]
     for key in given:
         if key not in allowed:
-            raise UsageError(f"{where}: {condition} is not about a {key}", hint=f"It has: {', '.join(allowed)}.")
+            raise UsageError(f"{where}: {condition} takes no {key}", hint=f"It takes: {', '.join(allowed)}.")
     if len(given) > 1 or (not given and len(allowed) > 1):
         raise UsageError(f"{where}: {condition} needs one of: {', '.join(allowed)}")
     about = given[0] if given else allowed[0]
     pattern = table.get(about, "*")
     if not isinstance(pattern, str) or not pattern:
-        raise UsageError(f"{where}: {about} is {pattern!r}", hint='Write a name, or for example "billing-*".')
+        raise UsageError(
+            f"{where}: {about} = {pattern!r} is not a name", hint='Write a name, or for example "billing-*".'
+        )
     return about, pattern
 
 
@@ -151,7 +154,7 @@ def _threshold(where: str, key: str, value: Any, quantity: Quantity) -> float:
     if value is None:
         raise UsageError(f"{where}: {key} is missing", hint=f"Write for example {quantity.value}.")
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise UsageError(f"{where}: {key} is {value!r}", hint=f"Write for example {quantity.value}.")
+        raise UsageError(f"{where}: {key} = {value!r} is not a number", hint=f"Write for example {quantity.value}.")
     return parse_thresholds(str(value), f"{where}: {key}", (quantity,))[quantity]
 
 
@@ -159,5 +162,5 @@ def _duration(where: str, table: Mapping[str, Any]) -> int:
     text = table.get("for", "0s")
     length_ms = parse_duration(text) if isinstance(text, str) else None
     if length_ms is None or length_ms < 0:
-        raise UsageError(f"{where}: for is {text!r}", hint='Write for example "30s".')
+        raise UsageError(f"{where}: for = {text!r} is not a duration", hint='Write for example "30s".')
     return length_ms

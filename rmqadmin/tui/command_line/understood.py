@@ -77,7 +77,7 @@ def understand(text: str, reach: Sequence[str] | None) -> PlaceAsked | CommandAs
     parsed = parse_line(text)
     words = command_words(parsed)
     if parsed.piped_to is not None:
-        raise UsageError("a line of the dashboard has no |", hint="`rmqadmin shell` has.")
+        raise UsageError("| does not work in the dashboard", hint="It does in `rmqadmin shell`.")
     if not words:
         raise UsageError("the line is empty")
     found = read_words(words)
@@ -103,7 +103,7 @@ def _command(words: list[str], found: LineSoFar, reach: Sequence[str] | None) ->
     head, said = words[: len(words) - len(found.args)], found.values.keys()
     asks_no_server = entry.effect in _ASK_NO_SERVER or is_help
     if reach is None and not asks_no_server:
-        raise UsageError("what is shown has no servers that a command could ask")
+        raise UsageError("a recording is shown, and has no servers that a command could ask")
     more = [] if asks_no_server or {"--namesrvAddr", "--context"} & said else list(reach or ())
     is_dry_run = entry.effect not in _RUN_AS_THEY_ARE and not is_help
     line = [diagnostics.PROGRAM, *head, *more, *found.args]

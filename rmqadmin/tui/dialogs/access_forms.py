@@ -64,7 +64,7 @@ class NewUserScreen(AccessFormScreen):
 
 class EditUserScreen(AccessFormScreen):
     command = "updateUser"
-    empty = "it stays as it is"
+    empty = "stays as it is"
 
     def __init__(self, user: UserInfo, broker_addr: str):
         super().__init__(f"Change the user {user.username}", user.username, broker_addr)
@@ -137,7 +137,7 @@ class GrantScreen(AccessFormScreen):
                 name="decision", label="decision", value=entry.decision or PolicyDecision.ALLOW, hint="Allow or Deny"
             ),
             FormField(
-                name="source", label="from", value=",".join(entry.source_ips or ()), hint="addresses; empty for any"
+                name="source", label="from", value=",".join(entry.source_ips or ()), hint="addresses; empty: any"
             ),
             self.on_field(),
         ]

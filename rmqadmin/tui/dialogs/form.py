@@ -77,7 +77,7 @@ class StepsScreen(ChangeScreen):
     command: ClassVar[str] = ""
     """The command that does the same; part of the undo file's name."""
     empty: ClassVar[str] = ""
-    """What an empty field means."""
+    """What an empty field does: ``takes the default``."""
 
     def __init__(self, title: str, name_to_type: str | None):
         super().__init__(title, name_to_type)
@@ -88,7 +88,7 @@ class StepsScreen(ChangeScreen):
 
     def words(self) -> str:
         """The text above the fields."""
-        return f"Enter shows what would change. A field that is left empty: {self.empty}."
+        return f"Enter shows what would change. An empty field {self.empty}."
 
     def plan(self, admin: AdminClient, occasion: Occasion) -> list[Step]:
         """Reads the servers and returns the steps, without changing anything. Called twice, in a thread: for the
@@ -137,14 +137,14 @@ class StepsScreen(ChangeScreen):
         try:
             return int(text)
         except ValueError:
-            raise UsageError(f"{self._label(name)}: {text} is no number") from None
+            raise UsageError(f"{self._label(name)}: {text} is not a number") from None
 
     def said_bool(self, name: str) -> bool | None:
         text = self.said(name)
         if text is None:
             return None
         if text.lower() not in _BOOLS:
-            raise UsageError(f"{self._label(name)}: {text} is neither yes nor no")
+            raise UsageError(f"{self._label(name)}: {text} must be yes or no")
         return _BOOLS[text.lower()]
 
     def said_word(self, name: str, words: type[W]) -> W | None:
@@ -154,7 +154,7 @@ class StepsScreen(ChangeScreen):
             return None
         found = next((word for word in words if word.lower() == text.lower()), None)
         if found is None:
-            raise UsageError(f"{self._label(name)}: {text} is none of {', '.join(words)}")
+            raise UsageError(f"{self._label(name)}: {text} must be one of {', '.join(words)}")
         return found
 
     def required(self, name: str) -> str:
@@ -212,3 +212,13 @@ def common(values: Iterable[object]) -> object | None:
 def place(text: str) -> tuple[str | None, str | None]:
     """The values of a command's ``-b`` and ``-c``: a broker's address, or a cluster's name."""
     return (text, None) if ":" in text else (None, text)
+
+
+def nothing_on(broker_names: Sequence[str]) -> str:
+    """The notice about brokers that a change leaves out."""
+    names = ", ".join(broker_names)
+    return (
+        f"nothing changes on {names}: it cannot be asked"
+        if len(broker_names) == 1
+        else (f"nothing changes on {names}: they cannot be asked")
+    )

@@ -16,7 +16,16 @@ from rmqadmin.core.groups.group_changes import (
 )
 from rmqadmin.core.topics.topic_config import parse_attributes
 from rmqadmin.tui.dialogs.change import Occasion
-from rmqadmin.tui.dialogs.form import FormField, StepsScreen, attributes_field, common, place, place_field, yes_no
+from rmqadmin.tui.dialogs.form import (
+    FormField,
+    StepsScreen,
+    attributes_field,
+    common,
+    nothing_on,
+    place,
+    place_field,
+    yes_no,
+)
 from rmqadmin.tui.sources.groups import GroupFacts
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.errors import NotFoundError
@@ -26,13 +35,13 @@ if TYPE_CHECKING:
 
 _BOOLS = {
     "consume_enable": ("may consume", "yes or no"),
-    "consume_from_min_enable": ("from the first", "yes or no: begins with the oldest"),
+    "consume_from_min_enable": ("from the first", "yes or no: starts at the oldest"),
     "consume_broadcast_enable": ("may broadcast", "yes or no"),
-    "consume_message_orderly": ("in order", "yes or no, of POP"),
-    "notify_consumer_ids_changed_enable": ("tells of members", "yes or no: that others come or go"),
+    "consume_message_orderly": ("in order", "yes or no: for POP"),
+    "notify_consumer_ids_changed_enable": ("notify members", "yes or no: if others come or go"),
 }
 _NUMBERS = {
-    "retry_max_times": ("retries", "then the dead-letter queue"),
+    "retry_max_times": ("retries", "before the dead-letter queue"),
     "retry_queue_nums": ("retry queues", "of its retry topic"),
 }
 
@@ -63,7 +72,7 @@ class GroupFormScreen(StepsScreen):
 
 
 class NewGroupScreen(GroupFormScreen):
-    empty = "the default"
+    empty = "takes the default"
 
     def __init__(self, on: str):
         """``on`` is the default place of the group: a cluster or a broker's address."""
@@ -81,7 +90,7 @@ class NewGroupScreen(GroupFormScreen):
         group = self.required("group")
         steps = self.plan_on(admin, group, targets.masters(admin, *place(self.required("on"))))
         if any(step.action in ("change", "keep") for step in steps):
-            occasion.notice(f"there is a group {group} already: this changes it")
+            occasion.notice(f"the group {group} already exists: this changes it")
         return steps
 
 
@@ -94,12 +103,12 @@ class _KnownGroupScreen(StepsScreen):
 
     def addrs(self, occasion: Occasion) -> list[str]:
         if self._facts.lacking:
-            occasion.notice(f"not on {', '.join(self._facts.lacking)}, which cannot be asked")
+            occasion.notice(nothing_on(self._facts.lacking))
         return targets.selected_addrs(self._facts.brokers)
 
 
 class EditGroupScreen(_KnownGroupScreen, GroupFormScreen):
-    empty = "it stays as it is on each broker"
+    empty = "stays as it is on each broker"
 
     def __init__(self, facts: GroupFacts, configs: Sequence[SubscriptionGroupConfig]):
         super().__init__("Change the group", facts)
@@ -111,7 +120,7 @@ class EditGroupScreen(_KnownGroupScreen, GroupFormScreen):
     def plan(self, admin: AdminClient, occasion: Occasion) -> list[Step]:
         steps = self.plan_on(admin, self._facts.group, self.addrs(occasion))
         if any(step.action == "create" for step in steps):
-            raise NotFoundError(f"the group {self._facts.group} is no longer there")
+            raise NotFoundError(f"the group {self._facts.group} no longer exists")
         return steps
 
 
@@ -123,8 +132,8 @@ class DeleteGroupScreen(_KnownGroupScreen):
 
     def fields(self) -> Sequence[FormField]:
         return [
-            FormField(name="offsets", label="its offsets, too", value="no", hint="yes or no: where it stands"),
-            FormField(name="letters", label="its messages, too", value="no", hint="yes or no: retries, dead letters"),
+            FormField(name="offsets", label="its offsets too", value="no", hint="yes or no: its progress"),
+            FormField(name="letters", label="its messages too", value="no", hint="yes or no: retries, dead letters"),
         ]
 
     def words(self) -> str:
@@ -140,5 +149,5 @@ class DeleteGroupScreen(_KnownGroupScreen):
             for cluster in sorted({broker.cluster for broker in self._facts.brokers if broker.cluster is not None}):
                 steps += delete_topics_of_group(admin, group, cluster)
         if all_keep(steps):
-            raise NotFoundError(f"the group {group} is no longer there")
+            raise NotFoundError(f"the group {group} no longer exists")
         return steps

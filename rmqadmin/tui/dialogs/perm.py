@@ -14,7 +14,7 @@ from rmqadmin.core.changes import Step, plan_each
 from rmqadmin.core.topics.perms import WORDS
 from rmqadmin.core.topics.topic_config import plan_perm
 from rmqadmin.tui.dialogs.change import Occasion
-from rmqadmin.tui.dialogs.form import StepsScreen
+from rmqadmin.tui.dialogs.form import StepsScreen, nothing_on
 from rmqadmin.tui.sources.topics import TopicFacts
 from rmqproto.perm import PERM_LETTERS
 
@@ -56,5 +56,5 @@ class PermScreen(StepsScreen):
     def plan(self, admin: AdminClient, occasion: Occasion) -> list[Step]:
         facts = self._facts
         if facts.lacking:
-            occasion.notice(f"not on {', '.join(facts.lacking)}, which cannot be asked")
+            occasion.notice(nothing_on(facts.lacking))
         return plan_each(facts.masters, lambda addr: plan_perm(admin, addr, facts.topic, self._perm)[0])

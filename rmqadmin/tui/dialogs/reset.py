@@ -41,7 +41,7 @@ class ResetScreen(ChangeScreen):
         route = admin.topic_route(self._topic)
         lost = self.dashboard.memory.lost_of(self._topic, {broker.broker_name for broker in route.broker_datas})
         for name, why in lost.items():
-            occasion.notice(f"not the queues of {name}, {why}")
+            occasion.notice(f"the queues of {name} are left out: {why}")
         queues = plan_queues(admin, route, self._group, self._topic, where.goal)
         goal: Goal | None = where.goal
         if self._queue is not None:

@@ -37,7 +37,7 @@ class UnlockScreen(Dialog[None]):
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         if event.value.strip() != self._locked_by:
-            self.query_one("#said", Static).update(literal("it stays locked: the name is another", "$text-error"))
+            self.query_one("#said", Static).update(literal("it stays locked: that is not its name", "$text-error"))
             return
         self.dismiss()
         cast("Dashboard", self.app).set_read_only(False)

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 class WritePermScreen(ChangeScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("w", "choose(False)", "Take away"),
-        Binding("a", "choose(True)", "Give back"),
+        Binding("w", "choose(False)", "Remove"),
+        Binding("a", "choose(True)", "Restore"),
     ]
 
     def __init__(self, broker_name: str):
@@ -30,7 +30,7 @@ class WritePermScreen(ChangeScreen):
         self._may_write = False
 
     def form(self) -> Iterable[Widget]:
-        yield Static(literal("w takes it away: producers go to other brokers, consumers stay. a gives it back."))
+        yield Static(literal("w removes it: producers use other brokers, consumers stay. a restores it."))
 
     def on_mount(self) -> None:
         self.preview()

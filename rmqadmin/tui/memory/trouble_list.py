@@ -15,7 +15,7 @@ _ENDED: dict[str, str] = {
     Rule.GONE: "is back", Rule.SILENT: "answers again", Rule.INACTIVE: "is active again",
     Rule.DISK: "has room on its disk again", Rule.LOG_HELD: "takes sends again", Rule.SENDS_WAIT: "takes sends again",
     Rule.SLOW: "puts are quick again", Rule.OFFLINE: "is online, or has nothing to consume",
-    Rule.STUCK: "consumes again, or its lag grows no more",
+    Rule.STUCK: "consumes again, or its lag no longer grows",
     Rule.RETENTION: "what it has not consumed is safe again, or was deleted",
 }  # fmt: skip
 """What the log says when a trouble ends. Dead letters are logged as they come."""

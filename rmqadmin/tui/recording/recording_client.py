@@ -77,7 +77,7 @@ class ReplayClient(DashboardClient):
         """Returns or raises the recorded answer. ConnectError for a question that had not been asked by then."""
         self.wait_s(address, timeout_s)
         if code not in READING_CODES:
-            raise UsageError(f"request {request_label(code)} could change something, and this is a recording")
+            raise UsageError(f"a recording is shown, and request {request_label(code)} could change something")
         found = self.answers.get(question_of(address, code, _ext(header), body))
         if found is None:
             raise ConnectError(f"not in the recording: {request_label(code)} of {address}", address=address)

@@ -215,7 +215,7 @@ class PulseScreen(DashboardScreen):
         subject = self._subject(event.table, event.key)
         screen = None if subject is None else self._cause(subject)
         if screen is None:
-            self.dashboard.say("there is nothing more to see of this")
+            self.dashboard.say("this line has nothing more to show")
         else:
             self.app.push_screen(screen)
 
@@ -239,7 +239,7 @@ class PulseScreen(DashboardScreen):
         key = table.cursor_key if isinstance(table, RowTable) else None
         subject = self._subject(table, key) if isinstance(table, RowTable) and key is not None else None
         if subject is None:
-            self.dashboard.say("there are no numbers of this")
+            self.dashboard.say("this line has no numbers to plot")
         else:
             self.dashboard.plot(subject, self._reader(subject))
 

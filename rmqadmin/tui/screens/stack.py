@@ -59,9 +59,7 @@ class StackScreen(DashboardScreen):
             await stack.mount(shown)
             shown.focus()
         else:
-            await stack.mount(
-                Static(literal("It said nothing of its threads: clients other than Java's often cannot."))
-            )
+            await stack.mount(Static(literal("It reports no stacks. Clients other than Java's often cannot.")))
         self.show_status()
 
     def rows_text(self) -> str:

@@ -132,7 +132,7 @@ class TopicsScreen(TableScreen):
         """The topic under the cursor. None, with a notification, if no broker that can be asked has it."""
         if self._chosen is not None and self._chosen.masters:
             return self._chosen
-        self.dashboard.say("no broker says what this topic permits", is_error=True)
+        self.dashboard.say("no broker that can be asked has this topic", is_error=True)
         return None
 
     def action_new(self) -> None:

@@ -55,8 +55,8 @@ def _ask(
     clients, lacks = read_clients_of(admin, memory, facts)
     if client_id not in clients.connections:
         if lacks:
-            raise NotFoundError(f"{client_id}: {', '.join(lacks_text(lacks))}, nobody knows it")
-        raise NotFoundError(f"{client_id} is not online in {facts.group} any more")
+            raise NotFoundError(f"no broker that answers knows {client_id}: {', '.join(lacks_text(lacks))}")
+        raise NotFoundError(f"{client_id} is no longer online in {facts.group}")
     return ask_client(admin, facts.group, client_id, clients, facts.brokers, jstack=jstack)
 
 

@@ -55,9 +55,9 @@ def parse_question(text: str) -> Matches | None:
     if kind in ("prop", "json"):
         name, equals, wanted = rest.partition("=")
         if not name or not equals:
-            raise UsageError(f"{text!r} names no value", hint=f"Write {_SPELLINGS}.")
+            raise UsageError(f"{text!r} has no value to look for", hint=f"Write {_SPELLINGS}.")
     if not wanted.removeprefix("!"):
-        raise UsageError(f"{text!r} asks for nothing", hint=f"Write {_SPELLINGS}.")
+        raise UsageError(f"{text!r} has no value to look for", hint=f"Write {_SPELLINGS}.")
     passes = _passes(wanted, is_exact=kind != "body")
     match kind:
         case "tag":

@@ -36,7 +36,7 @@ from rmqadmin.tui.widgets.rows import Line, Order, Rows
 HEADER_HEIGHT = 1
 
 NONE_MATCHES = "no row matches the filter"
-ALL_HIDDEN = "RocketMQ's own alone: z shows them"
+ALL_HIDDEN = "only RocketMQ's own: z shows them"
 
 _PREPARED_AT_ONCE = 200
 """Rows prepared in one turn of the loop: 5 ms."""

@@ -26,8 +26,8 @@ def test_every_empty_table_says_that_there_is_nothing(bare: Server) -> None:
     async def test(driver: Driver) -> None:
         for key, words in (
             ("d", "no dead letters"),
-            ("g", "RocketMQ's own alone: z shows them"),
-            ("t", "RocketMQ's own alone: z shows them"),
+            ("g", "only RocketMQ's own: z shows them"),
+            ("t", "only RocketMQ's own: z shows them"),
         ):
             await driver.press(key)
             await driver.until_shown(words)

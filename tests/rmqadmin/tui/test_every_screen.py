@@ -210,7 +210,7 @@ def test_a_dialog_offers_only_keys_that_do_something_now() -> None:
         await driver.until_shown("keep", "nothing would change")
         await driver.until(lambda: last_line(driver).startswith("esc Close r Read"))
         await driver.press("w")
-        await driver.until_shown("Type flights to go on; enter leads to this line")
+        await driver.until_shown("Type flights to go on; enter goes to this line")
         await driver.until(lambda: last_line(driver).startswith("⏎ Go on esc Close r Read"))
         await driver.press("enter")
         await driver.until(lambda: "enter leads" not in driver.text)
@@ -262,7 +262,9 @@ def test_a_key_of_the_user_for_an_action_that_is_not_there_is_told(said: list[st
     """Textual ignores such a key, so the user pressed a key that did nothing."""
 
     async def test(driver: Driver) -> None:
-        await driver.until(lambda: said == ["there is no action screen.fliter for a key. Did you mean screen.filter?"])
+        await driver.until(
+            lambda: said == ["tui.toml: the action screen.fliter is unknown. Did you mean screen.filter?"]
+        )
 
     keys = {"output.wrap": "f2", "broker.edit": "f3", "screen.fliter": "f4", "client.stack": "f5"}
     drive(FixedClient, test, keys=keys)

@@ -38,7 +38,7 @@ def test_a_group_is_made_changed_and_deleted(world: World, state_home: Path) -> 
         await put_cursor(driver, group)
         await driver.press("e")
         await fill(driver, "consume-enable", "perhaps")
-        await driver.until_shown("may consume: perhaps is neither yes nor no")
+        await driver.until_shown("may consume: perhaps must be yes or no")
         await fill(driver, "consume-enable", "no")
         await driver.until_shown("change", "consume_enable", f"Type {group} to go on")
         await confirm(driver, group)

@@ -123,7 +123,7 @@ def test_one_that_was_started_read_only_stays_so(world: World, said: list[str]) 
         await driver.press("colon")
         await driver.type("unlock", into="command")
         await driver.press("enter")
-        await driver.until(lambda: "this dashboard was started to change nothing" in said)
+        await driver.until(lambda: "this dashboard was started with --read-only" in said)
         assert driver.app.read_only
 
     drive(world.make_client, test, read_only=True)

@@ -42,7 +42,7 @@ def test_a_sum_that_lacks_a_broker_says_so_in_the_file_too(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("name", "told"), [("there.csv", "not replaced"), ("x.txt", "neither"), ("no/x.csv", "No such file")]
+    ("name", "told"), [("there.csv", "not replaced"), ("x.txt", "must end in"), ("no/x.csv", "No such file")]
 )
 def test_what_cannot_be_written_is_refused(tmp_path: Path, name: str, told: str) -> None:
     (tmp_path / "there.csv").write_text("mine")

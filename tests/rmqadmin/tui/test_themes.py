@@ -37,7 +37,7 @@ def test_a_theme_of_ones_own_is_chosen_and_kept_and_a_bad_one_is_told(folder: Pa
         (folder / "mine.toml").unlink()
 
     async def without(driver: Driver) -> None:
-        await driver.until(lambda: "there is no theme mine any more" in said)
+        await driver.until(lambda: "the theme mine no longer exists" in said)
         assert driver.app.theme != "mine"
         assert read_remembered().theme == "mine", "it may come back"
 
@@ -48,11 +48,11 @@ def test_a_theme_of_ones_own_is_chosen_and_kept_and_a_bad_one_is_told(folder: Pa
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("primary = 3", "primary = 3 is no colour"),
-        ('primary = "very red"', "primary = 'very red' is no colour"),
+        ("primary = 3", "primary = 3 is not a colour"),
+        ('primary = "very red"', "primary = 'very red' is not a colour"),
         ('accent = "red"', "primary is missing"),
         ('primary = "red"\ndark = "no"', "dark must be true or false"),
-        ('primary = "red"\nprimray = "red"', "there is no primray"),
+        ('primary = "red"\nprimray = "red"', "primray is unknown"),
         ("[[", "bad.toml: "),
     ],
 )

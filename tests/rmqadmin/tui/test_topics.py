@@ -98,7 +98,7 @@ def test_another_name_changes_nothing(world: World) -> None:
         await driver.press("enter")
         await driver.type("orders", into="name")
         await driver.press("enter")
-        await driver.until_shown("nothing was changed: the name is another")
+        await driver.until_shown("nothing was changed: that is not the name to type")
         assert isinstance(driver.app.screen, PermScreen)
         assert perm_of(world) == 6
 
