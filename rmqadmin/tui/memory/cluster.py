@@ -31,7 +31,8 @@ class SeenBroker(msgspec.Struct, frozen=True):
 
 
 class Cluster(msgspec.Struct, frozen=True):
-    """What the nameserver lists now, and what it listed before. ``seen`` has every broker process by ``NAME/ID``.
+    """What the nameserver lists now, and what it listed before. ``seen`` has every broker process by ``NAME/ID``, or,
+    if it is gone and another has its id, by ``NAME/ID at ADDRESS``.
     ``gone`` has the names of brokers without any process left, and since when."""
 
     info: ClusterInfo
@@ -60,18 +61,23 @@ class ClusterMemory:
 
     def see(self, info: ClusterInfo) -> Cluster:
         """Takes the nameserver's latest list. A process that has taken another id, or another address under its old id,
-        is not gone."""
+        is not gone. One whose id another process of its set has taken is gone, unless it is listed under another: it
+        stays as ``NAME/ID at ADDRESS``."""
         now_ms = self._now_ms()
         present = {f"{one.broker_name}/{one.broker_id}": one for one in replicas_of(info, None)}
         addrs = {one.broker_addr for one in present.values()}
         with self._lock:
+            listed_addrs = {one.replica.broker_addr for one in self._seen.values() if one.gone_since_ms is None}
             for key, known in list(self._seen.items()):
+                addr = known.replica.broker_addr
+                gone = SeenBroker(known.replica, known.gone_since_ms or self._last_ms.get(key))
                 if key in present:
-                    continue
-                if known.replica.broker_addr in addrs:
+                    if addr not in addrs and present[key].broker_addr in listed_addrs:
+                        self._seen[f"{key} at {addr}"] = gone
+                elif addr in addrs:
                     del self._seen[key]
-                elif known.gone_since_ms is None:
-                    self._seen[key] = SeenBroker(known.replica, self._last_ms[key])
+                else:
+                    self._seen[key] = gone
             for key, replica in present.items():
                 self._seen[key] = SeenBroker(replica)
                 self._last_ms[key] = now_ms

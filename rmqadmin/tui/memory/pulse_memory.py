@@ -102,11 +102,9 @@ class PulseMemory:
             self.log.add(at_ms, None, f"the name server answers again, after {away}", Mark.GOOD)
             self._silent_since_ms = None
         for key in seen:
-            reading, before = readings.get(key), self._brokers.get(key)
-            if self._seen is not None and key not in self._seen:
-                self.log.add(at_ms, Subject(SubjectKind.BROKER, key), "broker is new")
-            if reading and before and reading.boot_ms and before.boot_ms not in (None, reading.boot_ms):
-                self.log.add(at_ms, Subject(SubjectKind.BROKER, key), "was restarted", Mark.WARN)
+            reading = readings.get(key)
+            if self._seen is not None:
+                self._tell_broker(at_ms, key, seen[key], self._seen, reading)
             for field in _BROKER_FIELDS:
                 self.history.add(Series(SubjectKind.BROKER, key, field), at_ms, getattr(reading, field, None))
         for field in ("in_tps", "out_tps"):
@@ -121,6 +119,30 @@ class PulseMemory:
             gone = None if one.gone_since_ms is None else gone_text(one.gone_since_ms, at_ms)
             self._judge_broker(at_ms, key, self._brokers.get(key, BrokerReading()), gone)
         self._alert_brokers(at_ms, readings)
+
+    def _tell_broker(
+        self,
+        at_ms: int,
+        key: str,
+        now: SeenBroker,
+        seen_before: Mapping[str, SeenBroker],
+        reading: BrokerReading | None,
+    ) -> None:
+        """Logs a new broker, a restart, and a process that has taken another id, as in a handover."""
+        known, addr, before = seen_before.get(key), now.replica.broker_addr, self._brokers.get(key)
+        mark: Mark | None = Mark.WARN
+        if known is not None and known.replica.broker_addr != addr:
+            text = f"is {addr} now, was {known.replica.broker_addr}"
+        elif known is None and now.gone_since_ms is not None:
+            text, mark = "is gone", Mark.BAD
+        elif known is None:
+            ids = [one for one, each in seen_before.items() if each.replica.broker_addr == addr]
+            text, mark = f"was {ids[0]} before" if ids else "broker is new", None
+        elif reading and before and reading.boot_ms and before.boot_ms not in (None, reading.boot_ms):
+            text = "was restarted"
+        else:
+            return
+        self.log.add(at_ms, Subject(SubjectKind.BROKER, key), text, mark)
 
     def take_silence(self, why: str) -> None:
         """Notes that the nameserver cannot be asked, and so nobody is. The log must say that it misses changes

@@ -277,6 +277,7 @@ class GroupScreen(DashboardScreen):
         owners = state.owners
         if owners is None:
             self.query_one("#caption", Static).update(literal("Members: unknown"))
+            self.members.say_when_empty("unknown")
             return
         feed.problems += [f"{member.client_id}: {member.error}" for member in owners.silent]
         self.members.say_when_empty(state.nobody_text())
