@@ -130,14 +130,18 @@ class StepsScreen(ChangeScreen):
         """The answer in a field; None if it is empty."""
         return self._said.get(name) or None
 
-    def said_int(self, name: str) -> int | None:
+    def said_int(self, name: str, *, least: int | None = None) -> int | None:
+        """The answer as a number, which must be at least ``least``, as for the command's option."""
         text = self.said(name)
         if text is None:
             return None
         try:
-            return int(text)
+            number = int(text)
         except ValueError:
             raise UsageError(f"{self._label(name)}: {text} is not a number") from None
+        if least is not None and number < least:
+            raise UsageError(f"{self._label(name)}: {text} must be {least} or more")
+        return number
 
     def said_bool(self, name: str) -> bool | None:
         text = self.said(name)

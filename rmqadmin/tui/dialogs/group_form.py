@@ -45,6 +45,8 @@ _NUMBERS = {
     "retry_queue_nums": ("retry queues", "of its retry topic"),
 }
 
+_LEAST = {"retry_queue_nums": 0}
+
 
 class GroupFormScreen(StepsScreen):
     """The fields that both forms have."""
@@ -65,7 +67,8 @@ class GroupFormScreen(StepsScreen):
         ]
 
     def plan_on(self, admin: AdminClient, group: str, addrs: Sequence[str]) -> list[Step]:
-        wish = {name: self.said_bool(name) for name in _BOOLS} | {name: self.said_int(name) for name in _NUMBERS}
+        wish: dict[str, int | None] = {name: self.said_bool(name) for name in _BOOLS}
+        wish |= {name: self.said_int(name, least=_LEAST.get(name)) for name in _NUMBERS}
         said = {name: value for name, value in wish.items() if value is not None}
         signed = parse_attributes(self.said("attributes"))
         return plan_each(addrs, lambda addr: plan_group(admin, addr, group, said, signed)[0])

@@ -74,8 +74,8 @@ class TopicFormScreen(StepsScreen):
             signed.setdefault(f"+{MESSAGE_TYPE}", message_type)
         return TopicWish(
             topic=topic,
-            read_queue_nums=self.said_int("read"),
-            write_queue_nums=self.said_int("write"),
+            read_queue_nums=self.said_int("read", least=0),
+            write_queue_nums=self.said_int("write", least=0),
             perm=None if perm is None else parse_perm(perm),
             order=self.said_bool("order"),
             attributes=signed,

@@ -42,6 +42,8 @@ def test_a_topic_is_made_changed_and_deleted(world: World, state_home: Path) -> 
         await set_field(driver, "perm", "rw")
         await fill(driver, "read", "--8")
         await driver.until_shown("read queues: --8 is not a number")
+        await fill(driver, "read", "-8")
+        await driver.until_shown("read queues: -8 must be 0 or more")
         await set_field(driver, "read", "8")
         await fill(driver, "type", "fofi")
         await driver.until_shown("message type: fofi must be one of UNSPECIFIED")
