@@ -50,8 +50,8 @@ class PlaceState(enum.Enum):
     """What was found at the place where a record should start."""
 
     INCOMPLETE = "a record that goes on behind the data"
-    END = "the blank record, or zeros"
-    DAMAGED = "neither"
+    FILE_END = "the blank record"
+    DAMAGED = "neither; so are zeros, because nothing is read behind the log's end"
 
 
 def state_at(data: Bytes, at: int) -> tuple[PlaceState, int]:
@@ -59,8 +59,8 @@ def state_at(data: Bytes, at: int) -> tuple[PlaceState, int]:
     if len(data) - at < _SIZE_AND_MAGIC.size:
         return PlaceState.INCOMPLETE, 0
     size, magic = _SIZE_AND_MAGIC.unpack_from(data.data, at)
-    if magic in (0, MAGIC_BLANK):
-        return PlaceState.END, 0
+    if magic == MAGIC_BLANK:
+        return PlaceState.FILE_END, 0
     is_record = magic in (MAGIC_V1, MAGIC_V2) and RECORD_SIZE_MIN_BYTES <= size <= RECORD_SIZE_MAX_BYTES
     if is_record and at + size > len(data):
         return PlaceState.INCOMPLETE, size

@@ -64,15 +64,17 @@ class ReadRules:
     """Skipped places, for the report."""
 
     def batch(self, located: Located) -> pa.RecordBatch | None:
-        """The kept rows; None if there are none."""
+        """The kept rows; None if there are none. No filter drops a damaged row, because it cannot tell whether the row
+        matters."""
         if self.transaction_state == "committed":
             found = _FATES[located.heads["sysFlag"] & FATE_MASK]
-            located = located.select((found & (QUEUED | BATCH_QUEUED)) != 0)
+            located = located.select(_or_damaged((found & (QUEUED | BATCH_QUEUED)) != 0, located))
         for each in self.row_filters:
             located = located.select(each.mask(located))
         wanted = parse_tags(self.tags).tags
         if wanted is not None and len(located):
-            located = located.select(is_one_of(located.property_columns().value(props.TAGS), wanted))
+            has_tag = is_one_of(located.property_columns().value(props.TAGS), wanted)
+            located = located.select(_or_damaged(has_tag, located))
         if self.accepts is not None:
             located = located.select(_accepted(located, self.accepts))
         self.maker.check(located)
@@ -94,12 +96,15 @@ class ReadRules:
         return located.select(mask)
 
 
-def _accepted(located: Located, accepts: AcceptsRawProperties) -> Mask:
-    """The rows that ``accepts`` accepts. Damaged rows are kept, because a filter cannot tell whether they matter."""
-    raw = located.properties.binary(located.data).to_pylist()
-    mask = np.fromiter(map(accepts, raw), np.bool_, len(raw))
+def _or_damaged(mask: Mask, located: Located) -> Mask:
     mask[list(located.reasons)] = True
     return mask
+
+
+def _accepted(located: Located, accepts: AcceptsRawProperties) -> Mask:
+    """The rows that ``accepts`` accepts, and the damaged ones."""
+    raw = located.properties.binary(located.data).to_pylist()
+    return _or_damaged(np.fromiter(map(accepts, raw), np.bool_, len(raw)), located)
 
 
 def read_part(part: Part, rules: ReadRules) -> Iterator[pa.RecordBatch]:
@@ -126,7 +131,7 @@ def _scan(part: ScanPart, rules: ReadRules) -> Iterator[pa.RecordBatch]:
                 needed = 0
                 continue
             state, needed = state_at(data, 0)
-            if state is PlaceState.END:
+            if state is PlaceState.FILE_END:
                 return
             if state is PlaceState.INCOMPLETE and len(data) == size < needed:
                 continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import zlib
 
 import numpy as np
@@ -12,7 +13,14 @@ from hypothesis import strategies as st
 
 from rmqproto.errors import ProtocolError
 from rmqproto.message import properties as props
-from rmqproto.message.record import StoredMessage, decode_records_untrusted, encode_record, host_bytes, host_text
+from rmqproto.message.record import (
+    MAGIC_BLANK,
+    StoredMessage,
+    decode_records_untrusted,
+    encode_record,
+    host_bytes,
+    host_text,
+)
 from spark_tools.arrow_records import BatchMaker, BatchOptions, plain_body_untrusted
 from spark_tools.located import locate_untrusted
 from spark_tools.record_scan import PlaceState, first_certified, record_starts, state_at
@@ -171,5 +179,7 @@ def test_every_cut_of_a_record_is_incomplete_and_not_damaged():
         starts, end = record_starts(array[:cut])
         assert (starts.tolist(), end) == ([0], len(GOLDEN))
         assert state_at(array[:cut], end)[0] is PlaceState.INCOMPLETE
-    assert state_at(np.zeros(20, np.uint8), 0)[0] is PlaceState.END
+    blank = np.frombuffer(struct.pack(">iI", 100, MAGIC_BLANK & 0xFFFFFFFF), np.uint8)
+    assert state_at(blank, 0)[0] is PlaceState.FILE_END
+    assert state_at(np.zeros(20, np.uint8), 0)[0] is PlaceState.DAMAGED
     assert state_at(np.frombuffer(b"garbage!" * 3, np.uint8), 0)[0] is PlaceState.DAMAGED

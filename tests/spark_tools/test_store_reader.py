@@ -3,6 +3,7 @@ serves."""
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 
@@ -209,3 +210,27 @@ def test_damage_is_refused_or_passed_over_and_named(store):
     report: dict = {}
     assert read(root, rules=report, mode="scan", onCorrupt="skip") == [row for row in whole if row != victim]
     assert [str(victim["logOffset"]) in place for place in report["skipped"]] == [True]
+
+
+@pytest.mark.parametrize(("damage", "whole_records"), [(b"\0" * 60, 1), (b"\0" * 400, 4), (b"\xff" * 60, 1)])
+def test_damage_in_the_middle_of_a_file_hides_nothing_behind_it(tmp_path, damage, whole_records):
+    """Zeros, as of a lost page, were taken for the end of the file: a read that should fail returned the rows before
+    them. With sysFlag overwritten, a record was dropped without a word as one of a transaction that had not ended."""
+    host = host_bytes("127.0.0.1", 10911)
+    log = MessageStore(str(tmp_path), StoreOptions(index_enabled=False))
+    log.open()
+    for number in range(100):
+        log.append("T", 0, 0, 0, number, host, host, 0, b"x" * 20, b"TAGS\x01a\x02")
+    log.commit()
+    log.close()
+    columns = ["topic", "queueId", "queueOffset", "logOffset"]
+    whole = read(tmp_path, columns=columns, subscribe="T")
+    victims = whole[50 : 50 + whole_records]
+    with open(next((tmp_path / "commitlog").iterdir()), "r+b") as file:
+        file.seek(victims[0]["logOffset"])
+        file.write(damage)
+    for mode, tags in itertools.product(("scan", "index"), ("*", "a")):
+        options = {"mode": mode, "subscribe": "T", "tags": tags, "columns": columns}
+        with pytest.raises(StorageError):
+            read(tmp_path, **options)
+        assert read(tmp_path, onCorrupt="skip", **options) == [row for row in whole if row not in victims]
