@@ -24,6 +24,7 @@ from rmqserver.store.message_store import MessageStore
 from rmqserver.store.options import StoreOptions
 from rmqserver.store.queues.consume_queue import ConsumeQueue
 from rmqserver.store.queues.time_search import offset_for_time
+from rmqserver.store.recovery.checkpoint import Checkpoint
 from rmqserver.store.results import Boundary
 from spark_tools.offset_ranges import OffsetRange
 from spark_tools.ranges import Resolved, cut_range, resolve, wanted_topics
@@ -83,7 +84,10 @@ class StoreView:
         if not os.path.isdir(f"{self.root}/commitlog"):
             raise StorageError(f"{root} holds no commitlog directory", hint="name the store's root directory")
         self.broker_name = broker_name or _broker_name_of(self.root) or UNKNOWN_BROKER
-        options = StoreDirectory(self.root, OsDisk()).adopt_sizes(StoreOptions(index_enabled=False))
+        directory = StoreDirectory(self.root, OsDisk())
+        options = directory.adopt_sizes(StoreOptions(index_enabled=False))
+        # Before the store is opened: a broker that uses it may move it on.
+        self._flushed_record_offset = Checkpoint.read(OsDisk(), directory.checkpoint).queues_log_offset
         self._store = MessageStore(self.root, options, read_only=True)
         self._store.open()
         self._groups: dict[str, dict[int, int]] | None = None
@@ -125,7 +129,14 @@ class StoreView:
     # -- partitions
 
     def plan(self, options: ReadOptions) -> StorePlan:
-        """How to read what ``options`` ask for, cut into partitions."""
+        """How to read what ``options`` ask for, cut into partitions. StorageError if damage ends the log too early and
+        ``on_corrupt`` is fail."""
+        if options.on_corrupt == "fail" and 0 < self._flushed_record_offset >= self._log_end:
+            raise StorageError(
+                f"{self.root}: the log is damaged at log offset {self._log_end}, and the record at "
+                f"{self._flushed_record_offset} was flushed",
+                hint="onCorrupt=skip reads what is before it; rmqadmin store verify shows the damage",
+            )
         lost = self._topics_without_queue(options)
         resolved = resolve(options, self) if not lost else Resolved()
         ranges = resolved.ranges

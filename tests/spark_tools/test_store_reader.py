@@ -212,6 +212,25 @@ def test_damage_is_refused_or_passed_over_and_named(store):
     assert [str(victim["logOffset"]) in place for place in report["skipped"]] == [True]
 
 
+def test_a_log_whose_last_record_is_damaged_too_is_not_taken_for_a_short_one(tmp_path):
+    """A start cuts the log at the first damage. The read ended there as well, and said so only in Spark's log."""
+    host = host_bytes("127.0.0.1", 10911)
+    log = MessageStore(str(tmp_path), StoreOptions(index_enabled=False))
+    log.open()
+    for number in range(100):
+        log.append("T", 0, 0, 0, number, host, host, 0, b"x" * 20, b"TAGS\x01a\x02")
+    log.commit()
+    log.close()
+    whole = read(tmp_path)
+    with open(next((tmp_path / "commitlog").iterdir()), "r+b") as file:
+        for victim in (whole[50], whole[99]):
+            file.seek(victim["logOffset"])
+            file.write(b"\xff" * 60)
+    with pytest.raises(StorageError, match=f"damaged at log offset {whole[50]['logOffset']}"):
+        read(tmp_path)
+    assert read(tmp_path, onCorrupt="skip") == whole[:50]
+
+
 @pytest.mark.parametrize(("damage", "whole_records"), [(b"\0" * 60, 1), (b"\0" * 400, 4), (b"\xff" * 60, 1)])
 def test_damage_in_the_middle_of_a_file_hides_nothing_behind_it(tmp_path, damage, whole_records):
     """Zeros, as of a lost page, were taken for the end of the file: a read that should fail returned the rows before
