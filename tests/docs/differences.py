@@ -13,8 +13,6 @@ class Difference(NamedTuple):
     reason: str
 
 
-AS_BEFORE = Difference("as before", "as before")
-
 RECORDED = {
     "309-CONSUME_MESSAGE_DIRECTLY/03": Difference(
         "1, with the text that the id is not an offset message id",

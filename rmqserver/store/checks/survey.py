@@ -12,7 +12,7 @@ from rmqserver.store.disk.directory import StoreDirectory
 from rmqserver.store.disk.disk import Disk, storage_error
 from rmqserver.store.disk.found_sizes import file_size_in
 from rmqserver.store.options import StoreOptions
-from rmqserver.store.recovery.checkpoint import CHECKPOINT_SIZE_BYTES, Checkpoint
+from rmqserver.store.recovery.checkpoint import Checkpoint
 from rmqserver.store.timers.timer_options import TimerOptions, TimerPaths
 
 _DLEDGER_PREFIX = "dledger-"
@@ -133,7 +133,3 @@ def holds_rocksdb(disk: Disk, directory: str) -> bool:
     return any(
         name.endswith(".sst") or (name.endswith(".log") and disk.file_size(f"{directory}/{name}")) for name in names
     )
-
-
-def has_whole_checkpoint(found: Survey) -> bool:
-    return found.checkpoint_size_bytes == CHECKPOINT_SIZE_BYTES

@@ -75,10 +75,6 @@ class EpochList:
         del self.entries[:kept]
         return bool(kept)
 
-    def forget_from(self, epoch: int) -> None:
-        """Forgets this epoch and all later ones."""
-        self.entries = [entry for entry in self.entries if entry.epoch < epoch]
-
     def parting(self, log_end: int, theirs: EpochList, their_end: int) -> int | None:
         """Log offset up to which this log and another are the same: the end of what both have of the last epoch that
         both lists name. None if they share no epoch; an empty log needs none. An Apache broker also requires the same

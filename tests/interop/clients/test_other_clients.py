@@ -26,8 +26,6 @@ pytestmark = pytest.mark.interop
 
 LARGER_THAN_COMPRESSION_STARTS = 20_000  # all compress bodies from 4 KiB on
 MIB = 1 << 20
-# Properties that every client sends as given; some clients add others.
-OF_CLIENTS = {"UNIQ_KEY", "WAIT", "TRACE_ON", "MSG_REGION", "CLUSTER", "__SHARDINGKEY"}
 
 every_client = pytest.mark.parametrize("client", ["go", "node", "java4"], indirect=True)
 not_node = pytest.mark.parametrize("client", ["go", "java4"], indirect=True)  # Node has no such thing

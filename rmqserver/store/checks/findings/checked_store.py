@@ -14,8 +14,6 @@ from rmqserver.store.checks.looks.log_check import LogCheck
 from rmqserver.store.checks.looks.queue_check import QueueCheck
 from rmqserver.store.checks.survey import Survey
 
-NO_TOPICS: frozenset[str] = frozenset()
-
 
 @dataclass(slots=True)
 class CheckedStore:

@@ -30,7 +30,6 @@ class FindingKind(enum.StrEnum):
     FILE_SIZE = "file-size", "a file has another size than the others of its kind"
     FILE_MISSING = "file-missing", "a file between others is not there"
     FILE_STRAY = "file-stray", "a file that belongs to no store lies among those that do"
-    FILE_UNREADABLE = "file-unreadable", "the operating system cannot read a file"
 
     LOG_DAMAGE = "log-damage", "bytes of the commit log from which no record can be taken, with records behind them"
     LOG_TAIL = "log-tail", "bytes behind the last record of the commit log that are not one"

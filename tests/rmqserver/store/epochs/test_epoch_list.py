@@ -115,7 +115,7 @@ def test_expired_and_cut_epochs_are_forgotten() -> None:
     assert not epochs.cut_behind(21)
     assert epochs.cut_behind(20)
     assert epochs.entries == [Epoch(2, 10)]
-    epochs.forget_from(2)
+    assert epochs.cut_behind(0)
     assert epochs.last_epoch == -1
 
 
@@ -133,6 +133,6 @@ def test_a_damaged_file_gives_way_to_its_copy_and_two_are_refused(tmp_path: Path
     (tmp_path / "epochFileCheckpoint.bak").write_text("x")
     with pytest.raises(StorageError, match="epochFileCheckpoint is damaged"):
         EpochFile(str(path), OsDisk()).load()
-    file.epochs.forget_from(0)
+    assert file.epochs.cut_behind(0)
     file.save()
     assert list(tmp_path.iterdir()) == []
