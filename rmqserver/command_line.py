@@ -283,7 +283,7 @@ def _advertise(options: Options, given: Mapping[str, str]) -> tuple[str, int | N
     if not colon or text.endswith("]"):
         return text.strip("[]"), None
     if not host or not port.isdecimal() or not 0 < int(port) <= 65_535:
-        raise UsageError(f"--advertise {text}: auto, HOST or HOST:PORT is needed")
+        raise UsageError(f"--advertise {text}: must be auto, HOST or HOST:PORT")
     return host.strip("[]"), int(port)
 
 
@@ -317,5 +317,5 @@ def _read_file(path: str | None) -> dict[str, str]:
 def _split(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
-        raise UsageError(f"--set {text}: KEY=VALUE is needed")
+        raise UsageError(f"--set {text}: must be KEY=VALUE")
     return key.strip(), value.strip()

@@ -162,21 +162,21 @@ def check_namesrv(settings: AuthSettings, *, has_broker: bool) -> None:
 def _is_true(pairs: Mapping[str, str], key: str) -> bool:
     text = pairs.get(key, "").lower()
     if text not in ("", "true", "false"):
-        raise UsageError(f"{key}={text}: true or false is needed")
+        raise UsageError(f"{key}={text}: must be true or false")
     return text == "true"
 
 
 def _number(pairs: Mapping[str, str], key: str, default: int) -> int:
     text = pairs.get(key) or str(default)
     if not (text.isascii() and text.isdecimal()) or not 0 < int(text) <= 1_000_000:
-        raise UsageError(f"{key}={text}: a whole number from 1 to 1000000 is needed")
+        raise UsageError(f"{key}={text}: must be a whole number from 1 to 1000000")
     return int(text)
 
 
 def _codes(pairs: Mapping[str, str], key: str) -> frozenset[int]:
     texts = [text.strip() for text in pairs.get(key, "").split(",") if text.strip()]
     if not all(text.isascii() and text.isdecimal() for text in texts):
-        raise UsageError(f"{key}={pairs[key]}: request codes are needed, with a comma between, such as 105,26")
+        raise UsageError(f"{key}={pairs[key]}: must be request codes with commas between them, such as 105,26")
     return frozenset(map(int, texts))
 
 

@@ -241,53 +241,31 @@ class BrokerConfig(Settings):
         return super().is_black_listed(key) or key == "brokerConfigPath"
 
     def _check_together(self, values: Mapping[str, str]) -> None:
-        """Apache's broker accepts a setting that promises copies, and does not keep it; ours refuses it."""
-        if parse_rates(values["maxRequestRatePerUser"]).is_any and not any(
-            values.get(key, "").lower() == "true" for key in (AUTHENTICATION, ACL_1)
-        ):
-            raise UsageError(
-                f"maxRequestRatePerUser={shown(values['maxRequestRatePerUser'])}: nobody is asked who he is",
-                hint=f"set {AUTHENTICATION}=true as well, when the server starts",
-            )
-        is_slave = values["brokerRole"] == BrokerRole.SLAVE.value
-        if is_slave is not (self.broker_role is BrokerRole.SLAVE):
-            raise UsageError(
-                f"brokerRole={values['brokerRole']}: a broker becomes a slave, or no longer is one, when it starts"
-            )
+        """Also of what Apache's broker accepts and does not keep: settings that promise copies."""
+        role = values["brokerRole"]
         is_controlled = values["enableControllerMode"] == "true"
+        acts = values["enableSlaveActingMaster"].lower() == "true"
+        _check_rate_of_users(values)
+        if (role == BrokerRole.SLAVE.value) is not (self.broker_role is BrokerRole.SLAVE):
+            raise UsageError(f"brokerRole={role}: a broker becomes a slave, or no longer is one, when it starts")
         if is_controlled is not self.enable_controller_mode:
-            raise UsageError(
-                f"enableControllerMode={values['enableControllerMode']}: a broker joins a set, or leaves it, when it "
-                "starts"
-            )
-        may_act = values["enableSlaveActingMaster"].lower() == "true"
-        if may_act is not self.enable_slave_acting_master:
-            raise UsageError(
-                f"enableSlaveActingMaster={values['enableSlaveActingMaster']}: it is decided when a broker starts"
-            )
-        if may_act and is_controlled:
+            text = values["enableControllerMode"]
+            raise UsageError(f"enableControllerMode={text}: a broker joins a set, or leaves it, when it starts")
+        if acts is not self.enable_slave_acting_master:
+            text = values["enableSlaveActingMaster"]
+            raise UsageError(f"enableSlaveActingMaster={text}: it is decided when a broker starts")
+        if acts and is_controlled:
             raise UsageError(
                 "enableSlaveActingMaster=true: under controllers another broker is elected, and nobody acts for one",
                 hint="leave it out, or enableControllerMode",
             )
-        if is_slave and not is_controlled and values["brokerId"] == "0":
-            raise UsageError("brokerRole=SLAVE: brokerId 0 is the master's", hint="set brokerId=1, or another above")
         if is_controlled:
             if not values["controllerAddr"]:
                 raise UsageError("enableControllerMode=true: no controller is named", hint="set controllerAddr")
-            return
-        for key, idle in (("minInSyncReplicas", "1"), ("allAckInSyncStateSet", "false")):
-            if values[key] != idle:
-                raise UsageError(
-                    f"{key}={shown(values[key])}: without a controller nobody knows who is in sync",
-                    hint="set enableControllerMode and controllerAddr; or brokerRole=SYNC_MASTER and inSyncReplicas=2, "
-                    "and producers wait for a slave",
-                )
-        if values["brokerRole"] == BrokerRole.ASYNC_MASTER.value and int(values["inSyncReplicas"]) > 1:
-            raise UsageError(
-                f"inSyncReplicas={values['inSyncReplicas']}: with brokerRole=ASYNC_MASTER no producer waits for slaves",
-                hint="set brokerRole=SYNC_MASTER as well",
-            )
+        elif role == BrokerRole.SLAVE.value and values["brokerId"] == "0":
+            raise UsageError("brokerRole=SLAVE: brokerId 0 is the master's", hint="set brokerId=1, or another above")
+        else:
+            _check_copies_promised(values)
 
     def ha_addr(self, host: str) -> str:
         """Where slaves connect; ``host`` is our address, unless brokerIP2 names another."""
@@ -323,4 +301,31 @@ class BrokerConfig(Settings):
                 "disk_used_percent_forcible", self.disk_used_percent_forcible
             ),
             disk_used_percent_full=bounded_disk_percent("disk_used_percent_full", self.disk_used_percent_full),
+        )
+
+
+def _check_rate_of_users(values: Mapping[str, str]) -> None:
+    """UsageError for a limit of users' requests on a broker that does not ask who sends them."""
+    text = values["maxRequestRatePerUser"]
+    asks = any(values.get(key, "").lower() == "true" for key in (AUTHENTICATION, ACL_1))
+    if parse_rates(text).is_any and not asks:
+        raise UsageError(
+            f"maxRequestRatePerUser={shown(text)}: users are not known without authentication",
+            hint=f"set {AUTHENTICATION}=true as well, when the server starts",
+        )
+
+
+def _check_copies_promised(values: Mapping[str, str]) -> None:
+    """UsageError for a promise of copies that a broker without controllers does not keep."""
+    for key, idle in (("minInSyncReplicas", "1"), ("allAckInSyncStateSet", "false")):
+        if values[key] != idle:
+            raise UsageError(
+                f"{key}={shown(values[key])}: without a controller nobody knows who is in sync",
+                hint="set enableControllerMode and controllerAddr; or brokerRole=SYNC_MASTER and inSyncReplicas=2, "
+                "and producers wait for a slave",
+            )
+    if values["brokerRole"] == BrokerRole.ASYNC_MASTER.value and int(values["inSyncReplicas"]) > 1:
+        raise UsageError(
+            f"inSyncReplicas={values['inSyncReplicas']}: with brokerRole=ASYNC_MASTER no producer waits for slaves",
+            hint="set brokerRole=SYNC_MASTER as well",
         )

@@ -39,19 +39,19 @@ class Unusable(ValueError):
 
 def parse_bool(text: str) -> bool:
     if text.lower() not in ("true", "false"):
-        raise ValueError("true or false is needed")
+        raise ValueError("must be true or false")
     return text.lower() == "true"
 
 
 def parse_long(text: str) -> int:
     if not re.fullmatch(r"[-+]?[0-9]{1,19}", text) or not -LONG_MAX - 1 <= int(text) <= LONG_MAX:
-        raise ValueError("a whole number is needed")
+        raise ValueError("must be a whole number")
     return int(text)
 
 
 def parse_int(text: str) -> int:
     if not -INT_MAX - 1 <= parse_long(text) <= INT_MAX:
-        raise ValueError(f"a whole number up to {INT_MAX} is needed")
+        raise ValueError(f"must be a whole number, {INT_MAX} at most")
     return int(text)
 
 
@@ -60,7 +60,7 @@ def between(low: int, high: int) -> Callable[[str], int]:
 
     def parse(text: str) -> int:
         if not low <= int(text) <= high:
-            raise Unusable(f"a whole number from {low} to {high} is needed")
+            raise Unusable(f"must be a whole number from {low} to {high}")
         return int(text)
 
     return parse
@@ -88,25 +88,25 @@ def parse_float(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise ValueError("a number is needed") from None
+        raise ValueError("must be a number") from None
 
 
 def parse_flush_mode(text: str) -> FlushMode:
     if text not in {mode.value for mode in FlushMode}:
-        raise ValueError("ASYNC_FLUSH or SYNC_FLUSH is needed")
+        raise ValueError("must be ASYNC_FLUSH or SYNC_FLUSH")
     return FlushMode(text)
 
 
 def parse_role(text: str) -> BrokerRole:
     if text not in {role.value for role in BrokerRole}:
-        raise ValueError("ASYNC_MASTER, SYNC_MASTER or SLAVE is needed")
+        raise ValueError("must be ASYNC_MASTER, SYNC_MASTER or SLAVE")
     return BrokerRole(text)
 
 
 def parse_delay_levels_ms(text: str) -> tuple[int, ...]:
     levels = text.split()
     if not 0 < len(levels) <= DELAY_LEVELS_MAX or not all(re.fullmatch(r"[0-9]{1,9}[smhd]", one) for one in levels):
-        raise Unusable(f"times such as 1s 5s 2m 1h are needed, {DELAY_LEVELS_MAX} at most")
+        raise Unusable(f"must be times such as 1s 5s 2m 1h, {DELAY_LEVELS_MAX} at most")
     return tuple(int(level[:-1]) * MILLISECONDS[level[-1]] for level in levels)
 
 
@@ -118,7 +118,7 @@ def parse_timer_precision_ms(text: str) -> int:
 def parse_hours(text: str) -> tuple[int, ...]:
     hours = text.split(";")
     if not all(re.fullmatch(r"[01]?[0-9]|2[0-3]", hour) for hour in hours):
-        raise Unusable("hours such as 04 or 04;16 are needed")
+        raise Unusable("must be hours such as 04 or 04;16")
     return tuple(map(int, hours))
 
 
@@ -129,7 +129,7 @@ def parse_list(text: str) -> tuple[str, ...]:
 def parse_addresses(text: str) -> tuple[str, ...]:
     addresses = parse_list(text)
     if not all(re.fullmatch(r"(\[.+\]|[^:]+):[0-9]{1,5}", address) for address in addresses):
-        raise Unusable("HOST:PORT is needed, or several with ; between")
+        raise Unusable("must be HOST:PORT, or several with ; between them")
     return addresses
 
 
@@ -140,27 +140,27 @@ def parse_urls(text: str) -> tuple[str, ...]:
 def parse_peers(text: str) -> tuple[str, ...]:
     peers = parse_list(text)
     if not all(re.fullmatch(r"[^-;:]+-(\[.+\]|[^:]+):[0-9]{1,5}", peer) for peer in peers):
-        raise Unusable("ID-HOST:PORT is needed, or several with ; between")
+        raise Unusable("must be ID-HOST:PORT, or several with ; between them")
     return peers
 
 
 def parse_permission(text: str) -> int:
     if int(text) not in (2, 4, 6):
-        raise Unusable("2 (write), 4 (read) or 6 is needed")
+        raise Unusable("must be 2 (write), 4 (read) or 6 (both)")
     return int(text)
 
 
 def parse_request_mode(text: str) -> str:
     if text not in ("PULL", "POP"):
-        raise ValueError("PULL or POP is needed")
+        raise ValueError("must be PULL or POP")
     return text
 
 
 def parse_metrics_exporter(text: str) -> str:
     if text in ("OTLP_GRPC", "LOG"):
-        raise Unusable("this server does not push metrics: DISABLE or PROM is needed")
+        raise Unusable("must be DISABLE or PROM: this server does not push metrics")
     if text not in ("DISABLE", "PROM"):
-        raise ValueError("DISABLE or PROM is needed")
+        raise ValueError("must be DISABLE or PROM")
     return text
 
 
@@ -168,7 +168,7 @@ def parse_text(text: str) -> str:
     """Names go into the properties of every message (region, cluster), and the separators there are control
     characters."""
     if any(character < " " for character in text):
-        raise Unusable("text without control characters is needed")
+        raise Unusable("must be text without control characters")
     return text
 
 

@@ -34,7 +34,7 @@ def parse_rates(text: str) -> NamedRates:
     for part in filter(None, (part.strip() for part in text.split(";"))):
         name, equals, number = (each.strip() for each in part.rpartition("="))
         if not (number.isascii() and number.isdecimal()) or int(number) > RATE_MAX or bool(name) != bool(equals):
-            raise ValueError(f"1000, or NAME=50, or several with ; between are needed, each {RATE_MAX} at most")
+            raise ValueError(f"must be 1000, or NAME=50, or several with ; between them, each {RATE_MAX} at most")
         if name:
             by_name[name] = int(number)
         else:

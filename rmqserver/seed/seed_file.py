@@ -76,7 +76,7 @@ def read_seed(path: str) -> Seed:
     except OSError as error:
         raise UsageError(f"--seed {path}: {error.strerror}") from None
     except UnicodeDecodeError as error:
-        raise UsageError(f"--seed {path}: {error.reason} at byte {error.start}: UTF-8 is needed") from None
+        raise UsageError(f"--seed {path}: {error.reason} at byte {error.start}: the file must be UTF-8") from None
     # JSON allows tabs between tokens; YAML does not.
     text = text.replace("\t", " ") if path.endswith(".json") else text
     try:
@@ -208,7 +208,7 @@ class _SeedReader:
 
     def _pairs(self, node: yaml.Node, where: str) -> list[tuple[yaml.ScalarNode, yaml.Node]]:
         if not isinstance(node, yaml.MappingNode):
-            raise self._error(node, where or "the file", "names and values are needed (a mapping)")
+            raise self._error(node, where or "the file", "must be names with values (a mapping)")
         seen = set()
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode):
@@ -220,20 +220,20 @@ class _SeedReader:
 
     def _items(self, node: yaml.Node, where: str) -> list[yaml.Node]:
         if not isinstance(node, yaml.SequenceNode):
-            raise self._error(node, where, "a list is needed")
+            raise self._error(node, where, "must be a list")
         return list(node.value)
 
     def _text(self, node: yaml.Node, where: str) -> str:
         """The text as written: a number needs no quotes."""
         if not isinstance(node, yaml.ScalarNode) or node.tag == f"{_TAG}null":
-            raise self._error(node, where, "text is needed")
+            raise self._error(node, where, "must be text")
         return str(node.value)
 
     def _int(self, node: yaml.Node, where: str) -> int:
-        return self._scalar(node, where, "int", lambda text: int(text, 10), "a whole number is needed")
+        return self._scalar(node, where, "int", lambda text: int(text, 10), "must be a whole number")
 
     def _bool(self, node: yaml.Node, where: str) -> bool:
-        return self._scalar(node, where, "bool", {"true": True, "false": False}.__getitem__, "true or false is needed")
+        return self._scalar(node, where, "bool", {"true": True, "false": False}.__getitem__, "must be true or false")
 
     def _scalar(self, node: yaml.Node, where: str, tag: str, parse: Callable[[str], T], need: str) -> T:
         if isinstance(node, yaml.ScalarNode) and node.tag == _TAG + tag:

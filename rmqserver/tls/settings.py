@@ -179,5 +179,5 @@ def _is_true(pairs: Mapping[str, str], key: str) -> bool:
 def _one_of(pairs: Mapping[str, str], key: str, values: list[str], default: str) -> str:
     text = pairs.get(key, default).lower()
     if text not in values:
-        raise UsageError(f"{key}={pairs[key][:100]!a}: one of {', '.join(values)} is needed")
+        raise UsageError(f"{key}={pairs[key][:100]!a}: must be one of {', '.join(values)}")
     return text

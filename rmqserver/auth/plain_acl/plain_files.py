@@ -123,7 +123,7 @@ class _Reader:
     def accounts(self) -> Iterator[Account]:
         found = self._top.get("accounts") or []
         if not isinstance(found, list):
-            raise self._bad("accounts", "a list is needed")
+            raise self._bad("accounts", "must be a list")
         for number, each in enumerate(found):
             place = f"accounts[{number}]"
             yield self._account(self._members(each, place, _ACCOUNT_MEMBERS), place)
@@ -132,16 +132,16 @@ class _Reader:
         access_key, secret_key = (self._text(members, name, place) for name in ("accessKey", "secretKey"))
         for name, key in (("accessKey", access_key), ("secretKey", secret_key)):
             if len(key) < KEY_MIN_CHARS:
-                raise self._bad(f"{place}.{name}", f"{KEY_MIN_CHARS} characters or more are needed")
+                raise self._bad(f"{place}.{name}", f"must have {KEY_MIN_CHARS} characters or more")
         is_admin = _BOOLS.get(self._text(members, "admin", place).lower())
         if is_admin is None:
-            raise self._bad(f"{place}.admin", "true or false is needed")
+            raise self._bad(f"{place}.admin", "must be true or false")
         perms: dict[Resource, Perm] = {}
         for name, kind in (("topicPerms", ResourceType.TOPIC), ("groupPerms", ResourceType.GROUP)):
             for text in self._texts(members, name, f"{place}."):
                 resource, equals, perm = (part.strip() for part in text.partition("="))
                 if not equals or not resource:
-                    raise self._bad(f"{place}.{name}", f"NAME=PERM is needed, not {text[:100]!a}")
+                    raise self._bad(f"{place}.{name}", f"must be NAME=PERM, not {text[:100]!a}")
                 perms[Resource(kind, resource)] = self._perm(perm, f"{place}.{name}")
         return Account(
             access_key=access_key,
@@ -173,7 +173,7 @@ class _Reader:
 
     def _members(self, value: object, place: str, known: frozenset[str]) -> Mapping[str, Any]:
         if not isinstance(value, dict):
-            raise self._bad(place, "names with values are needed")
+            raise self._bad(place, "must be names with values")
         unknown = sorted(ascii(name) for name in value.keys() - known)
         if unknown:
             raise self._bad(place, f"{unknown[0]} is none of {', '.join(sorted(known))}")
@@ -182,13 +182,13 @@ class _Reader:
     def _text(self, members: Mapping[str, Any], name: str, place: str) -> str:
         value = members.get(name, "")
         if not isinstance(value, str):
-            raise self._bad(f"{place}.{name}", "one value is needed")
+            raise self._bad(f"{place}.{name}", "must be one value")
         return "" if value.strip() in ("null", "~") else value.strip()
 
     def _texts(self, members: Mapping[str, Any], name: str, place: str) -> list[str]:
         value = members.get(name) or []
         if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-            raise self._bad(f"{place}{name}", "a list of values is needed")
+            raise self._bad(f"{place}{name}", "must be a list of values")
         return value
 
     def _bad(self, place: str, what: str) -> UsageError:

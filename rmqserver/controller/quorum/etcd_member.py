@@ -21,7 +21,7 @@ class EtcdMember:
         except ValueError as error:
             raise UsageError(f"{url}: {error}") from None
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/") or parts.query:
-            raise UsageError(f"{url}: http://HOST:2379 or https://HOST:2379 is needed")
+            raise UsageError(f"{url}: must be http://HOST:2379 or https://HOST:2379")
         if parts.username is not None:
             raise UsageError(
                 f"{parts.hostname}: a user of etcd stands in settings, not in a URL",

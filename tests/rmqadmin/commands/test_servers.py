@@ -260,7 +260,7 @@ def test_what_has_piled_up_is_skipped(rmqadmin: Rmqadmin, topic: str, group: str
 def test_a_value_that_would_stop_the_broker_is_refused_in_words(rmqadmin: Rmqadmin, server: Server) -> None:
     ran = rmqadmin("updateBrokerConfig", "-b", server.broker_addr, "-k", "maxMessageSize", "-v", "0")
     assert (ran.status, ran.out) == (1, "")
-    assert "maxMessageSize=0: a whole number from 1024 to 2147483647 is needed" in ran.err
+    assert "maxMessageSize=0: must be a whole number from 1024 to 2147483647" in ran.err
 
 
 # --- producers and statistics ----------------------------------------------------------------------------------------

@@ -146,7 +146,7 @@ def test_text_with_control_characters_is_no_value() -> None:
     """A zero byte in the region used to get into every message's properties, and every send was refused from then
     on."""
     config = BrokerConfig()
-    with pytest.raises(UsageError, match=r"regionId=a\?b: text without control characters is needed"):
+    with pytest.raises(UsageError, match=r"regionId=a\?b: must be text without control characters"):
         config.update({"traceOn": "false", "regionId": "a\0b"})
     assert config.trace_on, "nothing is changed then"
     with pytest.raises(UsageError, match="regionId"):
@@ -269,7 +269,7 @@ def test_every_number_that_is_acted_on_has_bounds(kind: type[Settings]) -> None:
             assert config.text(key) == str(value)
         for value in {low - 1, high + 1, -limit - 1, limit} - {low, high}:
             if -limit - 1 <= value <= limit and not low <= value <= high:
-                with pytest.raises(UsageError, match=f"^{key}={value}: a whole number from {low} to {high} is needed"):
+                with pytest.raises(UsageError, match=f"^{key}={value}: must be a whole number from {low} to {high}"):
                     config.update({key: str(value)})
 
 

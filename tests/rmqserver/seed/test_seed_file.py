@@ -58,12 +58,12 @@ def test_json_and_nothing_at_all(tmp_path: Path) -> None:
     [
         ("topics:\n  t: {queue_num: 4}", "line 2: topics.t.queue_num: is not known; did you mean queue_nums?"),
         ("topic: {}", "line 1: topic: is not known; did you mean topics?"),
-        ("topics:\n  t:\n    perm: rw", "line 3: topics.t.perm: a whole number is needed"),
-        ("topics:\n  t: {order: 1}", "line 2: topics.t.order: true or false is needed"),
+        ("topics:\n  t:\n    perm: rw", "line 3: topics.t.perm: must be a whole number"),
+        ("topics:\n  t: {order: 1}", "line 2: topics.t.order: must be true or false"),
         ("topics:\n  t:\n  t:", "line 3: topics.t: is there twice"),
-        ("topics: 3", "line 1: topics: names and values are needed"),
-        ("groups:\n- {}", "line 2: groups[0]: text is needed"),
-        ("messages: {}", "line 1: messages: a list is needed"),
+        ("topics: 3", "line 1: topics: must be names with values"),
+        ("groups:\n- {}", "line 2: groups[0]: must be text"),
+        ("messages: {}", "line 1: messages: must be a list"),
         ("messages:\n- {topic: t}", "line 2: messages[0]: needs one of body, json, base64"),
         ("messages:\n- {topic: t, body: a, json: b}", "line 2: messages[0]: needs one of"),
         ("messages:\n- {body: a}", "line 2: messages[0]: has no topic"),
@@ -85,5 +85,5 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="No such file"):
         read_seed(str(tmp_path / "none"))
     (tmp_path / "latin").write_bytes(b"topics: [\xe4]")
-    with pytest.raises(UsageError, match="UTF-8 is needed"):
+    with pytest.raises(UsageError, match="the file must be UTF-8"):
         read_seed(str(tmp_path / "latin"))

@@ -80,18 +80,27 @@ def test_all_files_together_and_who_came_first_stays(tmp_path: Path, caplog: pyt
     ("text", "said"),
     [
         ("accounts: [", "line 1: "),
-        ("- a", "the file: names with values are needed"),
+        ("- a", "the file: must be names with values"),
         ("account: []", "the file: 'account' is none of accounts, dataVersion, globalWhiteRemoteAddresses"),
         ("accounts: {}", None),
-        ("accounts: x", "accounts: a list is needed"),
-        ("accounts: [{accessKey: short, secretKey: 12345678}]", "accounts[0].accessKey: 7 characters or more"),
-        ("accounts: [{accessKey: long-enough, secretKey: '123456'}]", "accounts[0].secretKey: 7 characters or more"),
-        ("accounts: [{accessKey: long-enough}]", "accounts[0].secretKey: 7 characters or more"),
+        ("accounts: x", "accounts: must be a list"),
+        (
+            "accounts: [{accessKey: short, secretKey: 12345678}]",
+            "accounts[0].accessKey: must have 7 characters or more",
+        ),
+        (
+            "accounts: [{accessKey: long-enough, secretKey: '123456'}]",
+            "accounts[0].secretKey: must have 7 characters or more",
+        ),
+        ("accounts: [{accessKey: long-enough}]", "accounts[0].secretKey: must have 7 characters or more"),
         ("accounts: [{accessKey: long-enough, secretKey: SECRETS, perms: 1}]", "accounts[0]: 'perms' is none of"),
-        ("accounts: [{accessKey: long-enough, secretKey: SECRETS, admin: maybe}]", "accounts[0].admin: true or false"),
+        (
+            "accounts: [{accessKey: long-enough, secretKey: SECRETS, admin: maybe}]",
+            "accounts[0].admin: must be true or false",
+        ),
         (
             "accounts: [{accessKey: long-enough, secretKey: SECRETS, topicPerms: [a]}]",
-            "topicPerms: NAME=PERM is needed",
+            "topicPerms: must be NAME=PERM",
         ),
         (
             "accounts: [{accessKey: long-enough, secretKey: SECRETS, topicPerms: [a=PUBB]}]",

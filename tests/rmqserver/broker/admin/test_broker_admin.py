@@ -127,7 +127,7 @@ def test_what_does_not_parse_changes_nothing_and_is_no_error(admin: Wire) -> Non
 def test_what_cannot_be_worked_with_is_refused_in_words_and_changes_nothing(admin: Wire) -> None:
     before = config(admin)
     answer = admin.ask(R.UPDATE_BROKER_CONFIG, body=b"traceOn=false\nmaxMessageSize=-5\n")
-    text = "maxMessageSize=-5: a whole number from 1024 to 2147483647 is needed"
+    text = "maxMessageSize=-5: must be a whole number from 1024 to 2147483647"
     assert (answer.code, answer.remark) == (ResponseCode.INVALID_PARAMETER, text)
     assert config(admin) == before
 
