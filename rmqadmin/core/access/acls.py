@@ -25,8 +25,8 @@ class AclRow(Row, frozen=True):
     resource: Annotated[
         str | None, doc("Cluster:, Topic:, Group: or Namespace: and a name; none without any", key=True)
     ]
-    actions: Annotated[list[str], doc("what it is about")]
-    source_ips: Annotated[list[str] | None, doc("addresses that it holds for; none for all")]
+    actions: Annotated[list[str], doc("actions that the entry is about")]
+    source_ips: Annotated[list[str] | None, doc("addresses for which it holds; none: all")]
     decision: Annotated[str | None, doc("Allow or Deny", vital=True)]
     broker_addr: Annotated[str, doc("address of the broker", apart=True, key=True)]
 

@@ -51,10 +51,10 @@ class AccessRow(Row, frozen=True):
     allowed: Annotated[bool | None, doc("whether the user may; none where something else decides", vital=True)]
     why: Annotated[str, doc("the reason; of a refusal, in the broker's words", vital=True)]
     entry: Annotated[str | None, doc("what decided: decision, actions, resource and addresses of an entry", vital=True)]
-    username: Annotated[str, doc("who asks")]
-    action: Annotated[str, doc("what for")]
+    username: Annotated[str, doc("the user")]
+    action: Annotated[str, doc("the action")]
     resource: Annotated[str, doc("Topic:, Group: or Cluster: and a name")]
-    source_ip: Annotated[str | None, doc("from where; none if no entry asks for it", wide=True)]
+    source_ip: Annotated[str | None, doc("address of the client; none if no entry depends on it", wide=True)]
     broker_addr: Annotated[str, doc("address of the broker", key=True)]
 
 

@@ -14,9 +14,9 @@ from rmqproto.errors import RocketMQError
 
 class ContextRow(Row, frozen=True):
     context: Annotated[str, doc("its name", key=True)]
-    in_use: Annotated[bool, doc("whether commands use it that name none", vital=True)]
+    in_use: Annotated[bool, doc("whether commands use it that name no context", vital=True)]
     namesrv_addr: Annotated[str | None, doc("its name servers, joined by semicolons")]
-    cluster: Annotated[str | None, doc("cluster of commands that need one and are given none")]
+    cluster: Annotated[str | None, doc("cluster of commands that need one and name none")]
     read_only: Annotated[bool | None, doc("whether changes are refused", vital=True)]
     protected: Annotated[bool | None, doc("whether its name is to be typed before a change", vital=True)]
     color: Annotated[str | None, doc("colour of its name", minor=True)]

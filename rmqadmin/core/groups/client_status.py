@@ -25,9 +25,9 @@ class ClientStatusRow(Row, frozen=True):
     consume_type: Annotated[str | None, doc("CONSUME_PASSIVELY (push) or CONSUME_ACTIVELY (pull)", minor=True)]
     started_ms: Annotated[int | None, TIME, doc("when it was started, by its own clock")]
     queue_count: Annotated[int | None, doc("queues that it consumes")]
-    cached_count: Annotated[int | None, doc("messages that it has in hand")]
+    cached_count: Annotated[int | None, doc("messages that it has pulled and not consumed yet")]
     subscriptions: Annotated[list[Subscription], doc("topic, expression type, expression", minor=True)]
-    problems: Annotated[list[str], doc("queues that it cannot lock or does not get on with", vital=True)]
+    problems: Annotated[list[str], doc("queues that it cannot lock, or in which it makes no progress", vital=True)]
     error: Annotated[str | None, doc("why it did not answer", sparse=True)]
     jstack: Annotated[str | None, doc("with -s: the stacks of its threads", sparse=True, wide=True)]
 
@@ -133,7 +133,7 @@ class ConsumedQueueRow(Row, frozen=True):
     broker_name: Annotated[str, doc("broker name", key=True)]
     queue_id: Annotated[int, doc("queue id", key=True)]
     committed_offset: Annotated[int | None, doc("queue offset that it stands at; none with POP", minor=True)]
-    cached_count: Annotated[int | None, doc("messages that it has in hand", vital=True)]
+    cached_count: Annotated[int | None, doc("messages that it has pulled and not consumed yet", vital=True)]
     wait_ack_count: Annotated[int | None, doc("with POP: messages that it has not acknowledged yet", sparse=True)]
     locked: Annotated[bool | None, doc("whether it holds the queue's lock (ordered consumption)", minor=True)]
     dropped: Annotated[bool, doc("whether the queue has gone to another client", minor=True)]
@@ -144,10 +144,10 @@ class ConsumedQueueRow(Row, frozen=True):
 class ClientFacts(Row, frozen=True):
     client_id: Annotated[str, doc("client id")]
     subscriptions: Annotated[list[Subscription], doc("topic, expression type, expression")]
-    problems: Annotated[list[str], doc("queues that it cannot lock or does not get on with")]
+    problems: Annotated[list[str], doc("queues that it cannot lock, or in which it makes no progress")]
     rates: Annotated[dict[str, Any], doc("by topic: times in ms, and messages a second")]
     properties: Annotated[dict[str, str], doc("its settings, as text")]
-    user_info: Annotated[dict[str, str], doc("what the application has to say")]
+    user_info: Annotated[dict[str, str], doc("entries that the application added")]
     jstack: Annotated[str | None, doc("with -s: the stacks of its threads")]
 
 

@@ -81,7 +81,7 @@ class CheckRow(Row, frozen=True):
 
 
 class CheckSummary(Row, frozen=True):
-    state: Annotated[str, doc("that of the worst")]
+    state: Annotated[str, doc("the worst state of all rows")]
     exit_status: Annotated[int, doc("0, 1, 2 or 3")]
     text: Annotated[str, doc("the line for the monitoring system")]
 

@@ -30,11 +30,11 @@ class ReplayTotals(Row, frozen=True):
     excluded: Annotated[int, doc("left out: redriven by other jobs, or duplicates")]
     directory: Annotated[str, doc("plan and ledger", wide=True)]
     skipped: Annotated[int | None, doc("left out by --transform", sparse=True)] = None
-    duplicates: Annotated[int | None, doc("of those left out, by --dedup", sparse=True)] = None
+    duplicates: Annotated[int | None, doc("duplicates left out by --dedup", sparse=True)] = None
     topics: Annotated[str | None, doc("messages by target topic, where there are several", sparse=True)] = None
     groups: Annotated[str | None, doc("groups that read the target, and get the messages", sparse=True)] = None
     would_reject: Annotated[int | None, doc("messages that could not be sent as they are", sparse=True)] = None
-    reject_reasons: Annotated[str | None, doc("why", sparse=True)] = None
+    reject_reasons: Annotated[str | None, doc("why they could not be sent", sparse=True)] = None
     oldest_ms: Annotated[int | None, TIME, doc("when the oldest selected message was stored", sparse=True)] = None
     newest_ms: Annotated[int | None, TIME, doc("when the newest selected message was stored", sparse=True)] = None
     tags: Annotated[str | None, doc("tags of the selected messages, with counts", sparse=True)] = None

@@ -13,7 +13,7 @@ from rmqproto.filters.message_filter import AcceptsProperties
 
 
 class SieveRow(Row, frozen=True):
-    scanned: Annotated[int, doc("places in queues that were looked at")]
+    scanned: Annotated[int, doc("queue offsets that were looked at")]
     matched: Annotated[int, doc("messages that were wanted")]
     unreadable: Annotated[int, doc("bodies that a condition was about, and that could not be unpacked")]
     stopped_because: Annotated[str, doc("what ended it")]

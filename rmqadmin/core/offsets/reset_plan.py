@@ -31,10 +31,12 @@ class ResetRow(Row, frozen=True):
     queue_id: Annotated[int, doc("queue id", key=True)]
     min_offset: Annotated[int, doc("queue offset of the oldest message", wide=True)]
     max_offset: Annotated[int, doc("queue offset that the next message will get", wide=True)]
-    old_offset: Annotated[int | None, doc("where the group stood; unknown if it had no offset")]
-    new_offset: Annotated[int | None, doc("where it stands then; unknown if nothing is done", vital=True)]
-    old_lag_count: Annotated[int | None, doc("messages to consume before")]
-    new_lag_count: Annotated[int | None, doc("messages to consume then")]
+    old_offset: Annotated[int | None, doc("queue offset of the group before; unknown if it had none")]
+    new_offset: Annotated[
+        int | None, doc("queue offset of the group afterwards; unknown if nothing is done", vital=True)
+    ]
+    old_lag_count: Annotated[int | None, doc("messages to consume before the reset")]
+    new_lag_count: Annotated[int | None, doc("messages to consume after the reset")]
     done: Annotated[bool, doc("false under --dry-run, and where it failed", vital=True)]
     error: Annotated[str | None, doc("why it failed", sparse=True)]
 
@@ -43,7 +45,7 @@ class ResetTotals(Row, frozen=True):
     group: Annotated[str, doc("consumer group")]
     topic: Annotated[str, doc("topic name")]
     old_lag_count: Annotated[int, doc("messages to consume before, where that is known")]
-    new_lag_count: Annotated[int, doc("messages to consume then")]
+    new_lag_count: Annotated[int, doc("messages to consume after the reset")]
     unchanged_count: Annotated[
         int | None,
         doc("queues left where they are, because the group had no offset to go back to", sparse=True),

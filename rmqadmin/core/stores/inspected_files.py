@@ -18,13 +18,13 @@ _NOTHING: _Held = (None, None, None, None)
 
 class StoredFileRow(Row, frozen=True):
     path: Annotated[str, doc("file, below the store's directory", key=True)]
-    size_bytes: Annotated[int, doc("size", vital=True)]
-    on_disk_bytes: Annotated[int, doc("bytes that it takes on the disk: files are made larger than what is in them")]
+    size_bytes: Annotated[int, doc("size of the file", vital=True)]
+    on_disk_bytes: Annotated[int, doc("bytes that it takes on the disk: files are larger than their contents")]
     begin_offset: Annotated[int | None, doc("log offset, queue offset, or timer log position of its first byte")]
-    end_offset: Annotated[int | None, doc("and behind its last one; of the index: log offsets of messages")]
-    oldest_ms: Annotated[int | None, TIME, doc("when the first message in it was stored")]
-    newest_ms: Annotated[int | None, TIME, doc("when the last one of an index file was stored", wide=True)]
-    changed_ms: Annotated[int, TIME, doc("when the file was written last", minor=True)]
+    end_offset: Annotated[int | None, doc("the same behind its last byte; of index files: log offsets of messages")]
+    oldest_ms: Annotated[int | None, TIME, doc("when its first message was stored")]
+    newest_ms: Annotated[int | None, TIME, doc("when its last message was stored; of index files only", wide=True)]
+    changed_ms: Annotated[int, TIME, doc("when the file was last written", minor=True)]
 
 
 class InspectedFiles(Result, frozen=True):

@@ -17,27 +17,29 @@ class PlannedChangeRow(Row, frozen=True):
     part: Annotated[str, doc("commit log, consume queue, index, timers, checkpoint, tables", key=True)]
     action: Annotated[str, doc("what a start does there", key=True)]
     path: Annotated[str, doc("file, below the store's directory", key=True)]
-    count: Annotated[int, doc("so many records, units or entries")]
-    lost_messages: Annotated[int, doc("messages that are lost by it")]
-    begin: Annotated[int | None, doc("log offset, queue offset, or number of the entry, where it begins", minor=True)]
-    end: Annotated[int | None, doc("and where it ends", minor=True)]
+    count: Annotated[int, doc("how many records, units or entries")]
+    lost_messages: Annotated[int, doc("messages that are lost by this")]
+    begin: Annotated[
+        int | None, doc("where it begins: a log offset, a queue offset, or the number of an entry", minor=True)
+    ]
+    end: Annotated[int | None, doc("where it ends", minor=True)]
     size_bytes: Annotated[int, doc("bytes that are written, cut off or removed", minor=True)]
-    what: Annotated[str, doc("what else there is to say", minor=True)]
-    oldest_ms: Annotated[int | None, TIME, doc("what is cut off was stored between here", wide=True)]
-    newest_ms: Annotated[int | None, TIME, doc("and here", wide=True)]
+    what: Annotated[str, doc("details", minor=True)]
+    oldest_ms: Annotated[int | None, TIME, doc("when the oldest message cut off was stored", wide=True)]
+    newest_ms: Annotated[int | None, TIME, doc("when the newest message cut off was stored", wide=True)]
 
 
 class StartSummary(Row, frozen=True):
     store: Annotated[str, doc("directory")]
     was_clean: Annotated[bool | None, doc("whether the last broker had stopped cleanly")]
-    read_from_offset: Annotated[int | None, doc("log offset from which on records are read")]
-    records_read: Annotated[int | None, doc("so many records are read")]
-    log_end_offset: Annotated[int | None, doc("log offset where the log goes on")]
+    read_from_offset: Annotated[int | None, doc("log offset from which records are read")]
+    records_read: Annotated[int | None, doc("how many records are read")]
+    log_end_offset: Annotated[int | None, doc("log offset where the next record goes")]
     lost_messages: Annotated[int, doc("messages that are cut off with the end of the log")]
     units_made: Annotated[int, doc("units of consume queues that are made from the log")]
     index_entries_made: Annotated[int, doc("entries of the index that are made from the log")]
-    timers_waiting: Annotated[int | None, doc("timer messages that wait afterwards")]
-    said: Annotated[list[str] | None, doc("what the server's log would say of damage", sparse=True)]
+    timers_waiting: Annotated[int | None, doc("timer messages that wait after the start")]
+    said: Annotated[list[str] | None, doc("warnings about damage that the server would log", sparse=True)]
 
 
 class StartPlan(Result, frozen=True):

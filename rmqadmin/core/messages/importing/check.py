@@ -33,8 +33,8 @@ QueuesByTopic = dict[str, list[tuple[MessageQueue, str]]]
 class RefusedRow(Row, frozen=True):
     number: Annotated[int, doc("place in the file, from 1", key=True)]
     message_id: Annotated[str | None, doc("unique key")]
-    topic: Annotated[str, doc("where it should go")]
-    reason: Annotated[str, doc("why it cannot", vital=True)]
+    topic: Annotated[str, doc("topic that it should go to")]
+    reason: Annotated[str, doc("why it cannot be sent", vital=True)]
 
 
 class Checked(msgspec.Struct):

@@ -20,7 +20,7 @@ class StoredEntryRow(Row, frozen=True):
     table: Annotated[str, doc("file below config/", key=True)]
     entry: Annotated[str, doc("name of the entry: topic, group, topic@group, delay level, ...", key=True)]
     value: Annotated[str | None, doc("the entry as JSON", vital=True)]
-    problem: Annotated[str | None, doc("why a broker cannot use the table, or what is strange in it", sparse=True)]
+    problem: Annotated[str | None, doc("why a broker cannot use the table, or what is unusual in it", sparse=True)]
 
 
 class DumpedTables(Dump, frozen=True):
@@ -32,9 +32,9 @@ class DumpedTables(Dump, frozen=True):
 class CheckpointRow(Row, frozen=True):
     path: Annotated[str, doc("file, below the store's directory", key=True)]
     field: Annotated[str, doc("name of the field", key=True)]
-    value: Annotated[int, doc("what is in it", vital=True)]
-    told_ms: Annotated[int | None, TIME, doc("the moment, if it is one")]
-    what: Annotated[str, doc("what it says")]
+    value: Annotated[int, doc("its value", vital=True)]
+    told_ms: Annotated[int | None, TIME, doc("the value as a time, if it is one")]
+    what: Annotated[str, doc("what it means")]
 
 
 class DumpedCheckpoints(Dump, frozen=True):

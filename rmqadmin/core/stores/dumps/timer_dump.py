@@ -27,7 +27,7 @@ class TimerUnitRow(Row, frozen=True):
     log_offset: Annotated[int, doc("where its message lies in the commit log")]
     size_bytes: Annotated[int, doc("size of the message's record", minor=True)]
     previous_position: Annotated[int, doc("unit before it in its slot, -1 for none", minor=True)]
-    delivered: Annotated[bool, doc("whether the checkpoint says that its time is over")]
+    delivered: Annotated[bool, doc("whether it has been delivered, as the checkpoint says")]
     problem: Annotated[str | None, doc("what is wrong with it", sparse=True)]
 
 
@@ -38,11 +38,11 @@ class DumpedTimers(Dump, frozen=True):
 
 
 class WheelSlotRow(Row, frozen=True):
-    due_ms: Annotated[int, TIME, doc("the slot's time", key=True)]
+    due_ms: Annotated[int, TIME, doc("time for which the slot is", key=True)]
     messages: Annotated[int, doc("messages in it", vital=True)]
     first_position: Annotated[int, doc("timer log position of its first unit")]
-    last_position: Annotated[int, doc("and of its last one")]
-    delivered: Annotated[bool, doc("whether the checkpoint says that its time is over")]
+    last_position: Annotated[int, doc("timer log position of its last unit")]
+    delivered: Annotated[bool, doc("whether it has been delivered, as the checkpoint says")]
 
 
 class DumpedWheel(Dump, frozen=True):
