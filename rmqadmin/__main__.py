@@ -9,6 +9,8 @@ import os
 import sys
 from io import TextIOWrapper
 
+from rmqadmin.version import PIPE_CLOSED
+
 
 def main() -> None:
     for name in ("stdout", "stderr"):
@@ -62,6 +64,8 @@ class QuickEnding:
         try:
             sys.stdout.flush()
             sys.stderr.flush()
+        except BrokenPipeError:  # whoever read the help has seen enough
+            os._exit(self.status or PIPE_CLOSED)
         except OSError:  # for example, a full disk
             os._exit(self.status or 1)
         os._exit(self.status)

@@ -14,14 +14,16 @@ from rmqadmin.cli.command_functions import declared_parameters, help_text, load_
 from rmqadmin.cli.registry_command import RegistryCommand
 from rmqadmin.invocation import invocation_of
 from rmqadmin.options.command_options import (
+    LONG,
     cluster_option,
     group_of,
+    marked_options,
     options_for,
     parameters_of,
-    secret_options,
     spellings_of,
 )
 from rmqadmin.options.common_options import CommonOptions
+from rmqadmin.options.context_words import SECRET
 from rmqadmin.registry import Entry
 
 if TYPE_CHECKING:
@@ -74,7 +76,8 @@ def build_command(entry: Entry) -> RegistryCommand:
     command = typing.cast(RegistryCommand, typer.main.get_command(app))
     command.entry = entry
     command.cluster_option = cluster_option(own)
-    command.secret_options = secret_options([*own, *shared])
+    command.secret_options = marked_options(SECRET, [*own, *shared])
+    command.long_options = marked_options(LONG, own)
     return command
 
 

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import typing
 from collections.abc import Callable
 from typing import TYPE_CHECKING
-
-import typer
 
 from rmqadmin.call import Call
 from rmqadmin.cli.command_functions import result_types
@@ -20,7 +16,6 @@ from rmqadmin.output import diagnostics
 from rmqadmin.output.output_format import Color, Format
 from rmqadmin.output.writing import write
 from rmqadmin.registry import Effect, Entry
-from rmqadmin.version import PIPE_CLOSED
 from rmqproto.errors import DamageError, NotFoundError, RocketMQError, UsageError
 
 if TYPE_CHECKING:
@@ -66,10 +61,6 @@ def run_command(
                 lambda: _asked(ask, call), entry.name, format, color, interval_s, until, picked, call.answers_problem
             )
         call.end_trail(result)
-    except BrokenPipeError as error:
-        call.end_trail(result, error)
-        _drop_output()
-        raise typer.Exit(PIPE_CLOSED) from None
     except BaseException as error:
         call.end_trail(result, error)
         if isinstance(error, RocketMQError):
@@ -80,13 +71,6 @@ def run_command(
     finally:
         call.close()
     return _exit_status(result, call)
-
-
-def _drop_output() -> None:
-    """For a reader of our output that went away, as ``head`` does. Without this, the interpreter would complain again
-    at exit."""
-    with open(os.devnull, "wb") as nowhere:
-        os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
 def _exit_status(result: Result, call: Call) -> int:

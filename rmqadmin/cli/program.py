@@ -25,6 +25,7 @@ from rmqadmin.invocation import Invocation, invocation_of
 from rmqadmin.options.context_words import ContextName
 from rmqadmin.output import diagnostics
 from rmqadmin.output.output_format import Color, Format
+from rmqadmin.version import PIPE_CLOSED
 
 
 def _print_version(wanted: bool) -> None:
@@ -91,6 +92,9 @@ def run(argv: Sequence[str], before: Invocation | None = None) -> int:
         return int(code or ExitCode.OK)
     except (KeyboardInterrupt, typer.Abort):
         return ExitCode.INTERRUPTED
+    except (BrokenPipeError, SystemExit):  # the reader of our output went away, as `head` does; Typer then leaves
+        diagnostics.send_nowhere(sys.stdout)
+        return PIPE_CLOSED
     except Exception as error:
         if invocation.debug:
             raise

@@ -13,6 +13,7 @@ from typer.core import TyperCommand
 
 from rmqadmin.cli.command_functions import result_types
 from rmqadmin.cli.mqadmin_argv import Normalised, OptionSpec, UnknownOptionError, normalise
+from rmqadmin.core.whole_numbers import check_range
 from rmqadmin.invocation import Invocation, invocation_of
 from rmqadmin.options.command_options import (
     IMPLIED_VALUES,
@@ -27,6 +28,7 @@ from rmqadmin.output import diagnostics
 from rmqadmin.output.output_format import JSON_FORMATS, Format
 from rmqadmin.registry import Effect, Entry
 from rmqproto.errors import UsageError
+from rmqproto.java.java_numbers import INT_MAX, LONG_MAX
 
 ALIASES = {"--namesrvAddr": ("nameserverAddr",), "--limit": ("max-count",)}
 """Other long names of an option, without dashes: mqadmin's RocksDB commands have their own name for the name servers,
@@ -42,6 +44,8 @@ class RegistryCommand(TyperCommand):
     """The option that the context's cluster is a default for, if any."""
     secret_options: frozenset[str]
     """Options whose values are never written down."""
+    long_options: frozenset[str]
+    """Options whose numbers may have 64 bits."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         invocation = invocation_of(ctx)
@@ -80,12 +84,15 @@ class RegistryCommand(TyperCommand):
         return error
 
     def _check_numbers(self, options: Sequence[str]) -> None:
-        """UsageError for ``nan`` and ``inf``: ``float`` accepts them, Typer's ranges do not refuse ``nan``, and neither
-        makes sense as a count or a time."""
-        fractions = {param.opts[-1] for param in self.params if param.type.name.startswith("float")}
+        """UsageError for a whole number that RocketMQ's field cannot hold, and for ``nan`` and ``inf``: ``float`` takes
+        them, Typer's ranges do not refuse ``nan``, and neither makes sense as a count or a time."""
+        kinds = {param.opts[-1]: param.type.name for param in self.params}
         for name, _, value in (option.partition("=") for option in options):
-            if name in fractions and value.strip().lstrip("+-").lower() in ("nan", "inf", "infinity"):
+            kind = kinds.get(name, "")
+            if kind.startswith("float") and value.strip().lstrip("+-").lower() in ("nan", "inf", "infinity"):
                 raise UsageError(f"{name} {value} is not a finite number")
+            if kind.startswith("int"):  # Typer's releases call it int or integer
+                check_range(name, value, LONG_MAX if name in self.long_options else INT_MAX)
 
     def _check_meant_format(self, options: Sequence[str]) -> None:
         """UsageError if ``-o`` is mqadmin's own option here but its value is a format."""

@@ -18,14 +18,16 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
+from rmqadmin.core.whole_numbers import check_range
 from rmqproto.errors import UsageError
+from rmqproto.java.java_numbers import LONG_MAX
 
 TIMESTAMP_MAX_MS = 253_402_300_799_999
 """The last millisecond of the year 9999. Later times have no ISO form."""
 
 _SPELLINGS = "Write now, -10m, @1676730526212, 2026-01-31T12:00:00Z or 2026-01-31#12:00:00:000."
 _UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
-_DURATION = re.compile(r"([+-]?)((?:\d+(?:ms|[smhdw]))+)")
+_DURATION = re.compile(r"([+-]?)((?:\d{1,15}(?:ms|[smhdw]))+)")
 _DURATION_PART = re.compile(r"(\d+)(ms|[smhdw])")
 _EPOCH = re.compile(r"@(\d{1,15})")
 _MQADMIN = re.compile(r"(\d{4})-(\d{2})-(\d{2})#(\d{2}):(\d{2}):(\d{2}):(\d{1,3})")
@@ -65,7 +67,8 @@ def parse_mqadmin_time(text: str, now_ms: int) -> int:
     """Like ``parse_time``, but also takes bare epoch milliseconds, as mqadmin does. A negative number is returned as it
     is."""
     stripped = text.strip()
-    if re.fullmatch(r"-?\d{1,19}", stripped):
+    if re.fullmatch(r"-?\d{1,99}", stripped):
+        check_range("the time", stripped, LONG_MAX)
         return int(stripped)
     return parse_time(stripped, now_ms)
 
@@ -144,7 +147,9 @@ def _iso(moment: datetime, timestamp_ms: int) -> str:
 
 
 def understood(timestamp_ms: int) -> str:
-    """How a destructive command shows which instant it understood: in UTC and local time."""
+    """How a destructive command shows which instant it understood: in UTC and local time, unless it is after 9999."""
+    if timestamp_ms > TIMESTAMP_MAX_MS:
+        return f"@{timestamp_ms}"
     return f"{iso_utc(timestamp_ms)} UTC ({iso_local(timestamp_ms)} local, @{timestamp_ms})"
 
 

@@ -36,6 +36,9 @@ MQADMIN_OPTIONS = frozenset({"--namesrvAddr", "--interval"})
 OF_CONTEXT = "without a word from the user, as the context says"
 """Marks an option for the cluster that a command needs if no broker is named."""
 
+LONG = "a whole number of 64 bits"
+"""Marks an option for a number that is a Java long in RocketMQ, or of which we have no end. Others are a Java int."""
+
 INSTEAD_OF_CLUSTER = frozenset({"--brokerAddr", "--brokerName", "--all-clusters"})
 """Options that replace a marked one."""
 
@@ -203,12 +206,11 @@ def group_of(parameter: inspect.Parameter) -> type[OptionGroup] | None:
     return kind if isinstance(kind, type) and issubclass(kind, OptionGroup) else None
 
 
-def secret_options(parameters: Iterable[inspect.Parameter]) -> frozenset[str]:
-    """The options marked with SECRET, by their last spelling."""
-    return frozenset(spellings_of(each)[-1] for each in parameters if SECRET in typing.get_args(each.annotation))
+def marked_options(mark: str, parameters: Iterable[inspect.Parameter]) -> frozenset[str]:
+    """The options with a mark in their annotation, by their last spelling."""
+    return frozenset(spellings_of(each)[-1] for each in parameters if mark in typing.get_args(each.annotation))
 
 
 def cluster_option(parameters: Iterable[inspect.Parameter]) -> str | None:
     """The option marked with OF_CONTEXT."""
-    marked = [each for each in parameters if OF_CONTEXT in typing.get_args(each.annotation)]
-    return spellings_of(marked[0])[-1] if marked else None
+    return next(iter(marked_options(OF_CONTEXT, parameters)), None)

@@ -12,7 +12,7 @@ import typer
 from rmqadmin.core.messages.message_source import MessageSource, QueueReader, following, newest, queue_after_queue
 from rmqadmin.core.messages.queue_reading import READ_COUNT_DEFAULT, QueuePlace, sql92_filter
 from rmqadmin.core.times import TimeRange, time_range
-from rmqadmin.options.command_options import Texts, TrueFalse, pairs
+from rmqadmin.options.command_options import LONG, Texts, TrueFalse, pairs
 from rmqadmin.options.common_options import OptionGroup
 from rmqproto.errors import UsageError
 from rmqproto.filters.json_path import split_path_text
@@ -93,7 +93,7 @@ TAIL_DEFAULT = 10
 """What ``--follow`` alone begins with, like ``tail -f``."""
 
 
-StopAfter = Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="Stop after N messages.")]
+StopAfter = Annotated[int | None, LONG, typer.Option("--limit", metavar="N", min=1, help="Stop after N messages.")]
 Rate = Annotated[float | None, typer.Option("--rate", metavar="N", min=0.1, help="Messages a second.")]
 Tail = Annotated[
     int | None,
@@ -125,6 +125,7 @@ class ReadExtent(OptionGroup, frozen=True):
 
     limit: Annotated[
         int | None,
+        LONG,
         typer.Option("--limit", metavar="N", min=1, help=f"Stop after N messages; default: {READ_COUNT_DEFAULT}."),
     ] = None
     tail: Tail = None

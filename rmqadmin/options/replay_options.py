@@ -9,13 +9,13 @@ import typer
 
 from rmqadmin.core.messages.redriving import REDRIVES_MAX
 from rmqadmin.core.times import TimeRange, parse_time
-from rmqadmin.options.command_options import Texts
+from rmqadmin.options.command_options import LONG, Texts
 from rmqadmin.options.common_options import OptionGroup
 from rmqadmin.options.message_options import ConditionOptions, Rate
 
 From = Annotated[str | None, typer.Option("--from", metavar="TIME", help="Stored at this time or later.")]
 Before = Annotated[str | None, typer.Option("--to-time", metavar="TIME", help="Stored before.")]
-Limit = Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="The first N by store time.")]
+Limit = Annotated[int | None, LONG, typer.Option("--limit", metavar="N", min=1, help="The first N by store time.")]
 OpenDlq = Annotated[
     bool, typer.Option("--open-dlq", help="Make dead letters readable (perm 6) at once if they are not.")
 ]

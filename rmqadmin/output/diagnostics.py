@@ -106,8 +106,7 @@ def status(text: str | None) -> None:
     if shows_status():
         from rmqadmin.core.terminal_text import printable
 
-        sys.stderr.write(f"\r\x1b[K{printable(text or '')}")
-        sys.stderr.flush()
+        _say(f"\r\x1b[K{printable(text or '')}")
 
 
 def shows_status() -> bool:
@@ -146,11 +145,10 @@ def terminal() -> Any:
 
 def ask(question: str) -> str | None:
     """The line typed in answer to a question; None at the end of input."""
-    sys.stderr.write(question)
-    sys.stderr.flush()
+    _say(question)
     line = sys.stdin.readline()
     if not line:
-        sys.stderr.write("\n")
+        _say("\n")
         return None
     return line.strip()
 
@@ -164,8 +162,24 @@ def _one_line(text: str) -> str:
 
 
 def _write(line: str) -> None:
-    sys.stderr.write(line + "\n")
-    sys.stderr.flush()
+    _say(line + "\n")
+
+
+def _say(text: str) -> None:
+    """Writes to standard error. If its reader went away, as in ``2>&1 | head``, nobody is told, and the exit status
+    stays what it is."""
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except BrokenPipeError:
+        send_nowhere(sys.stderr)
+
+
+def send_nowhere(stream: TextIO) -> None:
+    """For a stream whose reader went away. Without this, the interpreter would fail again at exit, when it writes what
+    is left."""
+    with open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), stream.fileno())
 
 
 def _write_json(document: dict[str, Any]) -> None:

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 from rmqadmin.call import Call
 from rmqadmin.core.messages.replayed import Replayed
+from rmqadmin.core.whole_numbers import whole_number
 from rmqadmin.options.replay_options import GuardOptions, JobOptions, PaceOptions
 from rmqproto.errors import UsageError
+from rmqproto.java.java_numbers import LONG_MAX
 from rmqproto.wording import counted
 
 if TYPE_CHECKING:
@@ -153,8 +155,9 @@ def _failures_max(text: str | None) -> tuple[int | None, float | None]:
     """A count, or a share of the messages that the plan selects."""
     if text is None:
         return None, None
-    if text.isdecimal():
-        return int(text), None
+    count = whole_number(text, LONG_MAX)
+    if count is not None:
+        return count, None
     percent = text.removesuffix("%")
     if percent == text or not re.fullmatch(r"\d+(\.\d+)?", percent) or float(percent) > 100:
         raise UsageError(f"--max-failures {text} is neither a number of messages nor a percentage")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 import sys
@@ -189,6 +190,31 @@ def test_a_reader_that_goes_away_is_no_error(server: Server) -> None:
     assert done.returncode in (0, 141)  # 0: the command was faster than `true`
     assert "Traceback" not in done.stderr
     assert "Broken pipe" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        ("explain 17", 141),
+        ("--help", 141),
+        ("explain --help", 141),
+        ("help explain", 141),
+        ("explain -o schema", 141),
+        ("--version", 141),
+        ("explain nothing", ExitCode.NOT_FOUND),
+        ("explain nothing -o json", ExitCode.NOT_FOUND),
+        ("nothing", ExitCode.USAGE),
+        ("context ls", 141),
+    ],
+)
+def test_where_errors_go_the_same_way_the_status_says_what_happened(words: str, status: int, tmp_path: Path) -> None:
+    """``rmqadmin explain nothing 2>&1 | true`` used to end with 1, because the error itself could not be written."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as closed:
+        command = [sys.executable, "-m", "rmqadmin", *words.split()]
+        environment = {**os.environ, "XDG_CONFIG_HOME": str(tmp_path)}
+        assert subprocess.run(command, stdout=closed, stderr=closed, env=environment, check=False).returncode == status
 
 
 def test_a_follow_ends_when_its_reader_goes_away(server: Server, fresh: Callable[[str], str]) -> None:

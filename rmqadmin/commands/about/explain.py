@@ -11,6 +11,7 @@ import typer
 from rmqadmin.call import Call
 from rmqadmin.core.error_table import EXPLANATIONS, exit_code_of
 from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.core.whole_numbers import whole_number
 from rmqproto.codes import ResponseCode, response_name
 from rmqproto.errors import NotFoundError
 
@@ -69,7 +70,7 @@ def explain(
         return Explanations([int(known) for known in EXPLANATIONS])
     wanted = code.strip().upper()
     names = {name.name: int(name) for name in ResponseCode}
-    number = int(wanted) if wanted.isdigit() else names.get(wanted)
+    number = names.get(wanted, whole_number(wanted))
     if number not in EXPLANATIONS:
         raise NotFoundError(f"nothing is known about the response code {code!r}", hint="`rmqadmin explain` lists them.")
     return Explanations([number])

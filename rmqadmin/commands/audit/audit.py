@@ -13,6 +13,7 @@ from rmqadmin.core.audit.audit_log import AuditedCommand, read_commands_untruste
 from rmqadmin.core.changes import FieldChange
 from rmqadmin.core.results import TIME, Result, Row, doc
 from rmqadmin.core.times import parse_time
+from rmqadmin.options.command_options import LONG
 from rmqadmin.registry import find
 
 _NO_CONTEXT = "none"
@@ -56,7 +57,7 @@ def audit(
         str | None, typer.Option("--context", metavar="CONTEXT", help="Changes in this context; none: in no context.")
     ] = None,
     command: Annotated[str | None, typer.Option("--command", metavar="NAME", help="Changes by this command.")] = None,
-    limit: Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="The last N commands.")] = None,
+    limit: Annotated[int | None, LONG, typer.Option("--limit", metavar="N", min=1, help="The last N commands.")] = None,
 ) -> Audited:
     """Covers this user on this machine; `rmqadmin` keeps the log in the state directory (docs/changes.md). It holds no
     secrets.

@@ -14,7 +14,7 @@ from rmqadmin.core.mqadmin_text import BROKER_NAME_WIDTH, TOPIC_WIDTH, cut
 from rmqadmin.core.results import TIME, Result, Row, doc
 from rmqadmin.core.system_names import is_made_by_brokers
 from rmqadmin.core.times import mqadmin_time
-from rmqadmin.options.command_options import ShowAll, TrueFalse
+from rmqadmin.options.command_options import LONG, ShowAll, TrueFalse
 from rmqclient.addresses import split_address
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.statistics import ConsumeOffset, ConsumeStatsList
@@ -122,7 +122,9 @@ def broker_consume_stats(
     timeout_ms: Annotated[
         int, typer.Option("-t", "--timeoutMillis", metavar="MS", min=1, help="Longest wait for the answer.")
     ] = TIMEOUT_MS,
-    level: Annotated[int, typer.Option("-l", "--level", metavar="COUNT", help="Only queues with this much lag.")] = 0,
+    level: Annotated[
+        int, LONG, typer.Option("-l", "--level", metavar="COUNT", help="Only queues with this much lag.")
+    ] = 0,
     order: Annotated[
         TrueFalse, typer.Option("-o", "--order", case_sensitive=False, help="Ordered topics only.")
     ] = TrueFalse.FALSE,

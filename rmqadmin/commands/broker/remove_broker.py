@@ -8,9 +8,11 @@ import typer
 
 from rmqadmin.call import Call
 from rmqadmin.core.changes import Changes, FieldChange, Step, carry_out
+from rmqadmin.core.whole_numbers import whole_number
 from rmqadmin.options.command_options import ContainerAddr
 from rmqclient.addresses import split_address
 from rmqproto.errors import UsageError
+from rmqproto.java.java_numbers import LONG_MAX
 
 
 def remove_broker(
@@ -29,11 +31,12 @@ def remove_broker(
     addr = container_addr.strip()
     split_address(addr)
     parts = [part.strip() for part in broker_identity.split(":")]
-    if len(parts) != 3 or not parts[2].isdecimal():
+    broker_id = whole_number(parts[-1], LONG_MAX)
+    if len(parts) != 3 or broker_id is None:
         raise UsageError(
             f"{broker_identity!r} does not name a broker", hint="Write CLUSTER:NAME:ID, with 0 for a master."
         )
-    cluster, name, broker_id = parts[0], parts[1], int(parts[2])
+    cluster, name, _ = parts
     if not call.dry_run:
         call.confirm(f"This stops the broker {name} ({broker_id}) of the container {addr}.", name)
     changes = [FieldChange("broker", broker_identity.strip(), None)]

@@ -10,14 +10,16 @@ from rmqadmin.call import Call
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, plan_each
 from rmqadmin.core.servers.cold_limits import plan_cold_limit
-from rmqadmin.options.command_options import BrokerAddr, ClusterName, ConsumerGroup
+from rmqadmin.options.command_options import LONG, BrokerAddr, ClusterName, ConsumerGroup
 from rmqadmin.shared.changing import change
 
 
 def update_cold_data_flow_ctr_group_config(
     call: Call,
     consumer_group: ConsumerGroup,
-    threshold: Annotated[int, typer.Option("-v", "--threshold", metavar="BYTES", min=0, help="Limit per period.")],
+    threshold: Annotated[
+        int, LONG, typer.Option("-v", "--threshold", metavar="BYTES", min=0, help="Limit per period.")
+    ],
     broker_addr: BrokerAddr = None,
     cluster_name: ClusterName = None,
 ) -> Changes:

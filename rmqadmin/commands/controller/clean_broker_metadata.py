@@ -9,8 +9,10 @@ import typer
 from rmqadmin.call import Call
 from rmqadmin.core.changes import Changes, FieldChange, Step, carry_out
 from rmqadmin.core.servers.replicas import leader_addr
+from rmqadmin.core.whole_numbers import whole_number
 from rmqadmin.options.controller_options import ControllerAddr, ReplicatedBroker
 from rmqproto.errors import UsageError
+from rmqproto.java.java_numbers import LONG_MAX
 
 
 def clean_broker_metadata(
@@ -70,6 +72,7 @@ def _parse_ids(text: str | None) -> list[int] | None:
     if text is None:
         return None
     parts = [part.strip() for part in text.split(";") if part.strip()]
-    if not parts or not all(part.isdecimal() for part in parts):
+    found = [number for part in parts if (number := whole_number(part, LONG_MAX)) is not None]
+    if not parts or len(found) < len(parts):
         raise UsageError(f"-b {text!r} is not a list of ids", hint="For example -b '1;2'.")
-    return [int(part) for part in parts]
+    return found

@@ -11,6 +11,7 @@ from rmqadmin.call import Call
 from rmqadmin.core.mqadmin_text import java_text
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.servers.replicas import leader_addr
+from rmqadmin.options.command_options import LONG
 from rmqadmin.options.controller_options import ControllerAddr, ReplicatedBroker
 
 
@@ -51,7 +52,9 @@ class Election(Result, frozen=True):
 def elect_master(
     call: Call,
     controller_address: ControllerAddr,
-    broker_id: Annotated[int, typer.Option("-b", "--brokerId", min=0, help="The replica's id at the controller.")],
+    broker_id: Annotated[
+        int, LONG, typer.Option("-b", "--brokerId", min=0, help="The replica's id at the controller.")
+    ],
     broker_name: ReplicatedBroker,
     cluster_name: Annotated[str, typer.Option("-c", "--clusterName", metavar="CLUSTER", help="Cluster name.")],
 ) -> Election:

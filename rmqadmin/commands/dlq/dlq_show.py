@@ -17,6 +17,7 @@ from rmqadmin.core.messages.sieve import Sieve
 from rmqadmin.core.messages.time_order import in_time_order
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.targets import find_route
+from rmqadmin.options.command_options import LONG
 from rmqadmin.options.replay_options import LetterOptions
 from rmqproto.errors import NotFoundError, UsageError
 from rmqproto.filters.message_conditions import MessageConditions, compile_conditions
@@ -62,7 +63,9 @@ def dlq_show(
     call: Call,
     group: Annotated[str, typer.Argument(metavar="GROUP", help="Whose dead letters.")],
     letters: LetterOptions,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="Show at most this many.")] = SHOWN_DEFAULT,
+    limit: Annotated[
+        int, LONG, typer.Option("--limit", metavar="N", min=1, help="Show at most this many.")
+    ] = SHOWN_DEFAULT,
 ) -> ShownLetters:
     """Nothing is consumed: no offset moves. If a broker does not answer, the other brokers' dead letters are shown.
 

@@ -14,7 +14,7 @@ from rmqadmin.core.changes import Changes, Step, plan_each
 from rmqadmin.core.groups.group_changes import plan_group
 from rmqadmin.core.groups.group_config import group_config_text
 from rmqadmin.core.topics.topic_config import parse_attributes
-from rmqadmin.options.command_options import BrokerAddr, ClusterName, GroupName, Replace, TrueFalse, as_bool
+from rmqadmin.options.command_options import LONG, BrokerAddr, ClusterName, GroupName, Replace, TrueFalse, as_bool
 from rmqadmin.shared.changing import change
 from rmqproto.bodies.groups import GroupRetryPolicy, SubscriptionGroupConfig
 from rmqproto.errors import UsageError
@@ -52,10 +52,11 @@ def update_sub_group(
         typer.Option("-p", "--groupRetryPolicy", metavar="JSON", help='E.g. {"type":"CUSTOMIZED",...}; see mqadmin.'),
     ] = None,
     broker_id: Annotated[
-        int | None, typer.Option("-i", "--brokerId", help="Broker id to consume from. New: 0.")
+        int | None, LONG, typer.Option("-i", "--brokerId", help="Broker id to consume from. New: 0.")
     ] = None,
     which_broker_when_consume_slowly: Annotated[
         int | None,
+        LONG,
         typer.Option("-w", "--whichBrokerWhenConsumeSlowly", help="Broker id to consume from when far behind. New: 1."),
     ] = None,
     notify_consumer_ids_changed: Annotated[

@@ -23,7 +23,7 @@ from rmqadmin.core.messages.read_messages import BodyView, ReadMessages, decompr
 from rmqadmin.core.mqadmin_text import hash_order, queue_hash, queue_text
 from rmqadmin.core.times import TimeRange, time_range
 from rmqadmin.core.topics.routes import broker_addr_of
-from rmqadmin.options.command_options import Topic
+from rmqadmin.options.command_options import LONG, Topic
 from rmqadmin.options.message_options import EndBefore, Sql92
 from rmqclient.pull import PullStatus
 from rmqproto.bodies.base import MessageQueue
@@ -69,7 +69,9 @@ def consume_message(
         str | None, typer.Option("-b", "--brokerName", metavar="BROKER", help="This broker's queues only.")
     ] = None,
     queue_id: Annotated[int | None, typer.Option("-i", "--queueId", min=0, help="With -b: this queue only.")] = None,
-    offset: Annotated[int | None, typer.Option("-o", "--offset", min=0, help="With -i: from this offset on.")] = None,
+    offset: Annotated[
+        int | None, LONG, typer.Option("-o", "--offset", min=0, help="With -i: from this offset on.")
+    ] = None,
     consumer_group: Annotated[
         str, typer.Option("-g", "--consumerGroup", metavar="GROUP", help="Read in the name of this group.")
     ] = TOOLS_CONSUMER_GROUP,
@@ -78,7 +80,7 @@ def consume_message(
     ] = None,
     end_timestamp: EndBefore = None,
     message_number: Annotated[
-        int, typer.Option("-c", "--MessageNumber", help="How many messages.")
+        int, LONG, typer.Option("-c", "--MessageNumber", help="How many messages.")
     ] = CONSUME_COUNT_DEFAULT,
     sql92: Sql92 = None,
 ) -> ConsumedMessages:

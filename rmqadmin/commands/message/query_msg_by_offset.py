@@ -11,7 +11,7 @@ from rmqadmin.core.messages.message_results import Messages, show
 from rmqadmin.core.messages.message_rows import checked_charset
 from rmqadmin.core.messages.queue_reading import QueuePlace, pulls
 from rmqadmin.core.topics.routes import broker_addr_of
-from rmqadmin.options.command_options import BrokerName, Topic
+from rmqadmin.options.command_options import LONG, BrokerName, Topic
 from rmqadmin.options.message_options import BodyFormat, QueueId
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import NotFoundError
@@ -22,7 +22,7 @@ def query_msg_by_offset(
     topic: Topic,
     broker_name: BrokerName,
     queue_id: QueueId,
-    offset: Annotated[int, typer.Option("-o", "--offset", min=0, help="Queue offset.")],
+    offset: Annotated[int, LONG, typer.Option("-o", "--offset", min=0, help="Queue offset.")],
     body_format: BodyFormat = None,
     route_topic: Annotated[
         str | None, typer.Option("-r", "--routeTopic", metavar="TOPIC", help="Look up this topic's route (LMQ parent).")

@@ -9,7 +9,7 @@ import typer
 from rmqadmin.call import Call
 from rmqadmin.core.offsets.reset import Goal
 from rmqadmin.core.offsets.reset_plan import Resets, act, only_queue, plan_queues
-from rmqadmin.options.command_options import Group, IgnoredForce, LmqParent, Topic, TrueFalse
+from rmqadmin.options.command_options import LONG, Group, IgnoredForce, LmqParent, Topic, TrueFalse
 
 
 def reset_offset_by_time(
@@ -25,7 +25,7 @@ def reset_offset_by_time(
     ] = None,
     queue: Annotated[int | None, typer.Option("-q", "--queue", help="With -b: queue id.")] = None,
     offset: Annotated[
-        int | None, typer.Option("-o", "--offset", help="With -b and -q: this offset instead of a time.")
+        int | None, LONG, typer.Option("-o", "--offset", help="With -b and -q: this offset instead of a time.")
     ] = None,
     cluster: LmqParent = None,
 ) -> Resets:

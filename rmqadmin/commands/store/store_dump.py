@@ -20,6 +20,7 @@ from rmqadmin.core.stores.dumps.table_dump import (
 )
 from rmqadmin.core.stores.dumps.timer_dump import DumpedTimers, DumpedWheel, timer_rows, wheel_rows
 from rmqadmin.core.stores.surveyed import surveyed
+from rmqadmin.options.command_options import LONG
 from rmqadmin.options.store_options import StoreDir
 
 
@@ -48,11 +49,13 @@ def store_dump(
     call: Call,
     directory: StoreDir,
     part: Annotated[StorePart, typer.Argument(metavar="PART", help=f"One of {', '.join(StorePart)}.")],
-    begin: Annotated[int | None, typer.Option("--from", metavar="OFFSET", min=0, help="From this offset on.")] = None,
-    end: Annotated[
-        int | None, typer.Option("--to", metavar="OFFSET", min=0, help="Up to this offset, not included.")
+    begin: Annotated[
+        int | None, LONG, typer.Option("--from", metavar="OFFSET", min=0, help="From this offset on.")
     ] = None,
-    limit: Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="Stop after N rows.")] = None,
+    end: Annotated[
+        int | None, LONG, typer.Option("--to", metavar="OFFSET", min=0, help="Up to this offset, not included.")
+    ] = None,
+    limit: Annotated[int | None, LONG, typer.Option("--limit", metavar="N", min=1, help="Stop after N rows.")] = None,
     topic: Annotated[
         str | None, typer.Option("--topic", metavar="TOPIC", help="With log and queue: this topic only.")
     ] = None,

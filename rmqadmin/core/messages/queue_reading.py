@@ -14,6 +14,7 @@ import msgspec
 from rmqadmin.core.messages.lookup import FoundMessage, found_message
 from rmqadmin.core.servers.broker_answers import Answers, answers_of
 from rmqadmin.core.times import TimeRange
+from rmqadmin.core.whole_numbers import whole_number
 from rmqclient.pull import PullStatus
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicRoute
@@ -121,13 +122,10 @@ def places_of(
 
 def _found_queues(text: str, queues: Sequence[tuple[MessageQueue, str]]) -> list[tuple[MessageQueue, str]]:
     broker_name, _, number = text.rpartition(":")
-    if not number.isdecimal():
+    queue_id = whole_number(number)
+    if queue_id is None:
         raise UsageError(f"--queue {text} is neither QUEUE nor BROKER:QUEUE")
-    found = [
-        each
-        for each in queues
-        if each[0].queue_id == int(number) and broker_name in ("", each[0].broker_name)
-    ]  # fmt: skip
+    found = [each for each in queues if each[0].queue_id == queue_id and broker_name in ("", each[0].broker_name)]
     if not found:
         there = ", ".join(f"{queue.broker_name}:{queue.queue_id}" for queue, _ in queues[:_NAMED_QUEUES_MAX])
         raise NotFoundError(f"--queue {text}: there is no such queue", hint=f"Readable queues: {there}.")

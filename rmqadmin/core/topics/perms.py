@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rmqadmin.core.whole_numbers import whole_number
 from rmqproto.errors import UsageError
 from rmqproto.perm import PERM_INHERIT, PERM_LETTERS, PERM_MAX, PERM_READ, PERM_WRITE, perm_text
 
@@ -30,7 +31,7 @@ def parse_perm(text: str) -> int:
     perm = perm_of_letters(text)
     if perm is not None:
         return perm
-    written = text.strip()
-    if written.isdecimal() and int(written) <= PERM_MAX:
-        return int(written)
+    number = whole_number(text.strip(), PERM_MAX)
+    if number is not None:
+        return number
     raise UsageError(f"topicPermission value: {text} is invalid.", hint="Write R (4), W (2), RW (6) or RWX (7).")

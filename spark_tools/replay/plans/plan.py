@@ -159,7 +159,7 @@ def check_job_name(job: str) -> str:
 
 def wave_messages_for(rate: float | None) -> int:
     """The default number of messages in a wave: with a rate, as many as take ten seconds."""
-    return WAVE_MESSAGES_DEFAULT if rate is None else min(WAVE_MESSAGES_DEFAULT, max(1, round(rate * WAVE_S_AT_RATE)))
+    return WAVE_MESSAGES_DEFAULT if rate is None else max(1, round(min(WAVE_MESSAGES_DEFAULT, rate * WAVE_S_AT_RATE)))
 
 
 def wave_count_for(ranges: list[OffsetRange], wave_messages: int) -> int:
