@@ -134,6 +134,8 @@ class _Parser:
         self.found.options.append(spec.canonical if value is None else f"{spec.canonical}={value}")
 
     def is_value(self, token: str, spec: OptionSpec) -> bool:
+        if token == "--":  # ends the options, wherever it stands
+            return False
         if spec.implied_value is not None:
             return re.fullmatch(_NUMBER, token) is not None
         return not self.is_option(token) or re.fullmatch(_NUMBER, token) is not None

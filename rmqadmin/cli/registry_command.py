@@ -59,6 +59,7 @@ class RegistryCommand(TyperCommand):
             found = normalise(args, option_specs(self), keeps_quotes=not self.entry.is_mqadmin)
         except UnknownOptionError as error:
             raise self._with_place(ctx, error) from None
+        found.options = self._trimmed(found.options)
         self._check_numbers(found.options)
         self._check_meant_format(found.options)
         if "--help" not in found.seen:
@@ -82,6 +83,12 @@ class RegistryCommand(TyperCommand):
                 written = error.token if has_value or param.is_flag else f"{name} {param.metavar or 'VALUE'}"
                 error.hint = f"It goes before the command: {diagnostics.PROGRAM} {written} {self.entry.name} …"
         return error
+
+    def _trimmed(self, options: Sequence[str]) -> list[str]:
+        """The options with words of a choice without the blanks around them, as mqadmin takes them."""
+        choices = {param.opts[-1] for param in self.params if param.type.name == "choice"}
+        parts = [option.partition("=") for option in options]
+        return [f"{name}{equals}{value.strip() if name in choices else value}" for name, equals, value in parts]
 
     def _check_numbers(self, options: Sequence[str]) -> None:
         """UsageError for a whole number that RocketMQ's field cannot hold, and for ``nan`` and ``inf``: ``float`` takes

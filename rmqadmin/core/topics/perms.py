@@ -20,9 +20,12 @@ def perm_letters(perm: int) -> str:
 
 
 def perm_of_letters(text: str) -> int | None:
-    """The perm for ``RW``, in any case and order; None for a text that is not such letters."""
-    letters = set(text.strip().upper())
-    return sum(PERM_LETTERS[letter] for letter in letters) if letters and not letters - PERM_LETTERS.keys() else None
+    """The perm for ``RW``, in any case and order; None for a text that is not such letters, each once."""
+    written = text.strip().upper()
+    letters = set(written)
+    if not letters or letters - PERM_LETTERS.keys() or len(letters) < len(written):
+        return None
+    return sum(PERM_LETTERS[letter] for letter in letters)
 
 
 def parse_perm(text: str) -> int:

@@ -92,6 +92,7 @@ def test_words_that_belong_to_no_option_are_kept_apart(line: str, options: list[
         ("-lx", "Unrecognized option: -lx"),
         ("-t", "Missing argument for option: topic"),
         ("-t -l", "Missing argument for option: topic"),
+        ("-t -- X", "Missing argument for option: topic"),
         ("-t --list", "Missing argument for option: topic"),
         ("--t X", "Ambiguous option: --t  (could be: --timestamp, --topic, --totalQueueNum)"),
         ("--to X", "Ambiguous option: --to  (could be: --topic, --totalQueueNum)"),

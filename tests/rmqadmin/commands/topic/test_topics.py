@@ -221,6 +221,31 @@ def test_perms_are_taken_and_shown_as_letters_and_as_numbers(rmqadmin: Rmqadmin,
         assert f"-> {shown}" in changed.out
         assert shown in rmqadmin("topicRoute", "-t", topic).out
         assert rmqadmin("-o", "json", "topicRoute", "-t", topic).items[0]["perm"] == bits
+    for written in ("RR", "xxx", "8", "", "read"):  # three X used to be one
+        assert rmqadmin("updateTopic", "-c", CLUSTER, "-t", topic, "-p", written).status == 2
+
+
+def test_blanks_around_a_value_are_not_part_of_it(rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -> None:
+    """As in mqadmin. ``true`` with a blank used to be refused."""
+    topic = fresh("BlankTopic")
+    words = (
+        "-c",
+        f" {CLUSTER} ",
+        "-t",
+        f" {topic} ",
+        "-r",
+        " 3 ",
+        "-p",
+        " R ",
+        "-o",
+        " true ",
+        "-a",
+        " +message.type=FIFO ",
+    )
+    assert rmqadmin("updateTopic", *words).status == 0
+    row, *_ = rmqadmin("-o", "json", "topicRoute", "-t", topic).items
+    assert (row["read_queue_nums"], row["perm"]) == (3, 4)
+    assert rmqadmin("-o", "json", "updateOrderConf", "-m", " get ", "-t", topic).status == 0
 
 
 @pytest.mark.parametrize(
