@@ -68,8 +68,9 @@ def plan_local_set(options: Options) -> tuple[ServerPlan, LocalSetPlan]:
             hint="start nameserver, controller and brokers one by one (docs/controller.md)",
         )
     alone = dataclasses.replace(options, has_broker=False, port=options.namesrv_port, config=None, settings=())
-    controller = ControllerConfig()
-    controller.load({"listenPort": "0"} if options.namesrv_port == 0 else {})
+    planned, controller = plan(alone), ControllerConfig()
+    ports = {"listenPort": "0"} if options.namesrv_port == 0 else {}
+    controller.load({**ports, "bindAddress": planned.listen})
     usual = {**_SET, "minInSyncReplicas": "2" if count > 2 else "1"}  # one may be lost, and the others continue
     passed = [f"--set={key}={value}" for key, value in usual.items() if key not in given]
     passed += [f"--set={each}" for each in options.settings]
@@ -84,7 +85,7 @@ def plan_local_set(options: Options) -> tuple[ServerPlan, LocalSetPlan]:
         arguments=tuple(passed),
         root=str(Path(options.data).absolute()) if options.data else None,
     )
-    return dataclasses.replace(plan(alone), controller=controller), made
+    return dataclasses.replace(planned, controller=controller), made
 
 
 class LocalSet:

@@ -82,6 +82,7 @@ class RegistryCommand(TyperCommand):
             if name in param.opts:
                 written = error.token if has_value or param.is_flag else f"{name} {param.metavar or 'VALUE'}"
                 error.hint = f"It goes before the command: {diagnostics.PROGRAM} {written} {self.entry.name} …"
+        error.hint = error.hint or f"`{ctx.command_path} --help` shows its options and arguments."
         return error
 
     def _trimmed(self, options: Sequence[str]) -> list[str]:

@@ -53,6 +53,8 @@ def test_a_set_is_ready_when_all_are_in_sync(tmp_path: Path) -> None:
         found = admin.replica_sets(server.controller_addr, ["broker-a"]).replicas_info_table["broker-a"]
         assert [each.broker_id for each in found.in_sync_replicas] == [1, 2]
         assert send(admin, server.broker_addr)
+        # `doctor` used to warn of a controller that listens on 0.0.0.0, which it did not.
+        assert admin.controller_config(server.controller_addr, with_own_defaults=True)["bindAddress"] == "127.0.0.1"
         assert server.stop() == 0
         assert all(is_gone(each["pid"]) for each in brokers)
 

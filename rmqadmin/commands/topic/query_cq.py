@@ -26,7 +26,7 @@ class UnitRow(Row, frozen=True):
     log_offset: Annotated[int, doc("place of the message in the commit log")]
     size_bytes: Annotated[int, doc("size of the message's record")]
     tag_hash: Annotated[int, doc("hash of its tag; of a delayed message when it is due")]
-    matches: Annotated[bool, doc("with -g: whether the group's filter takes the message")]
+    matches: Annotated[bool | None, doc("with -g: whether the group's filter takes the message", sparse=True)]
     problem: Annotated[str | None, doc("why the broker could not read the message", sparse=True)]
     bit_map: Annotated[str | None, doc("filters that the message passed when it was stored", sparse=True)]
     extend_data: Annotated[str | None, doc("the unit's entry in the extended consume queue", sparse=True)]
@@ -45,6 +45,8 @@ class Units(Result, frozen=True):
     row_type: ClassVar[type[Row]] = UnitRow
     begin_offset: int
     answer: ConsumeQueueAnswer
+    has_filter: bool
+    """Whether a group was named. A broker says false of every unit if none was."""
 
     def rows(self) -> Sequence[UnitRow]:
         return [
@@ -53,7 +55,7 @@ class Units(Result, frozen=True):
                 log_offset=unit.physic_offset,
                 size_bytes=unit.physic_size,
                 tag_hash=unit.tags_code,
-                matches=unit.eval,
+                matches=unit.eval if self.has_filter else None,
                 problem=unit.msg,
                 bit_map=unit.bit_map,
                 extend_data=unit.extend_data_json,
@@ -127,4 +129,4 @@ def query_cq(
             f"the queue {queue} of {topic} has no offset {index} on {addr}",
             hint=f"`rmqadmin topicStatus -t {topic}` shows where each queue begins and ends.",
         )
-    return Units(index, found)
+    return Units(index, found, group is not None)

@@ -114,6 +114,11 @@ def test_an_option_behind_its_command_that_stands_before_it_is_told_so(run: Rmqa
     assert f"It goes before the command: rmqadmin {meant} …" in ran.err
 
 
+def test_an_unknown_option_leads_to_the_help(run: Rmqadmin) -> None:
+    """The group of `group lag` is a word, but elsewhere it stands after ``-g``."""
+    assert "hint: `rmqadmin group lag --help` shows its options and arguments." in run("group", "lag", "-g", "G").err
+
+
 def test_an_errors_own_hint_comes_before_that_of_its_code(capsys: pytest.CaptureFixture[str]) -> None:
     diagnostics.report(errors.RefusedError(17, "x", hint="Do this."), command="c", as_json=False)
     assert capsys.readouterr().err.splitlines()[1] == "hint: Do this."

@@ -225,6 +225,17 @@ def test_perms_are_taken_and_shown_as_letters_and_as_numbers(rmqadmin: Rmqadmin,
         assert rmqadmin("updateTopic", "-c", CLUSTER, "-t", topic, "-p", written).status == 2
 
 
+def test_a_unit_of_a_queue_matches_only_if_a_group_is_named(rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -> None:
+    """Without a group, every unit used to match nothing, because brokers say so."""
+    topic, group = fresh("UnitTopic"), fresh("UnitGroup")
+    assert rmqadmin("updateTopic", "-c", CLUSTER, "-t", topic, "-r", "1", "-w", "1").status == 0
+    assert rmqadmin("sendMessage", "-t", topic, "-p", "x").status == 0
+    asked = ("queryCq", "-t", topic, "-q", "0", "-i", "0")
+    assert rmqadmin(*asked, "-o", "json").items[0]["matches"] is None
+    assert "MATCHES" not in rmqadmin(*asked).out
+    assert isinstance(rmqadmin(*asked, "-g", group, "-o", "json").items[0]["matches"], bool)
+
+
 def test_blanks_around_a_value_are_not_part_of_it(rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -> None:
     """As in mqadmin. ``true`` with a blank used to be refused."""
     topic = fresh("BlankTopic")
