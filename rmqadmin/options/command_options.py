@@ -22,6 +22,7 @@ from rmqadmin.options.common_options import SERVER_OPTIONS, WATCH_INTERVAL_DEFAU
 from rmqadmin.options.context_words import SECRET, Confirm, ContextName
 from rmqadmin.registry import Effect, Entry
 from rmqproto.errors import UsageError
+from rmqproto.wire.frames import FRAME_SIZE_MAX_BYTES
 
 OUTPUT_SHORT = "-o"
 """Short for ``--output`` before every command, and after commands that have no ``-o`` of their own."""
@@ -89,7 +90,10 @@ Jstack = Annotated[bool, typer.Option("-s", "--jstack", help="Also show the stac
 GroupName = Annotated[str, typer.Option("-g", "--groupName", metavar="GROUP", help="Consumer group.")]
 Group = Annotated[str, typer.Option("-g", "--group", metavar="GROUP", help="Consumer group.")]
 ProbeCount = Annotated[int, typer.Option("-a", "--amount", min=1, help="How many messages to send to each.")]
-ProbeSize = Annotated[int, typer.Option("-s", "--size", metavar="BYTES", min=1, help="Size of each message's body.")]
+ProbeSize = Annotated[
+    int,
+    typer.Option("-s", "--size", metavar="BYTES", min=1, max=FRAME_SIZE_MAX_BYTES, help="Size of each message's body."),
+]
 ContainerAddr = Annotated[
     str, typer.Option("-c", "--brokerContainerAddr", metavar="HOST:PORT", help="The container's address.")
 ]

@@ -9,12 +9,15 @@ import typer
 from rmqadmin.options.command_options import OF_CONTEXT
 from rmqadmin.options.common_options import OptionGroup
 from rmqproto.errors import UsageError
+from rmqproto.wire.frames import FRAME_SIZE_MAX_BYTES
 
 BENCH_TOPIC = "rmqadmin_bench"
 BENCH_GROUP = "rmqadmin_bench"
 
 LoadTopicName = Annotated[str, typer.Argument(metavar="[TOPIC]", help=f"Topic; default: {BENCH_TOPIC}.")]
-BodySize = Annotated[int, typer.Option("--size-bytes", metavar="N", min=0, help="Size of each body.")]
+BodySize = Annotated[
+    int, typer.Option("--size-bytes", metavar="N", min=0, max=FRAME_SIZE_MAX_BYTES, help="Size of each body.")
+]
 SendRate = Annotated[
     float | None, typer.Option("--rate", metavar="N", min=0.1, help="Messages a second; default: as many as possible.")
 ]

@@ -14,6 +14,7 @@ from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.servers.write_perm import require_broker
 from rmqadmin.core.topics.routes import queues_to_send_to
 from rmqadmin.options.command_options import BrokerName
+from rmqproto.wire.frames import FRAME_SIZE_MAX_BYTES
 
 if TYPE_CHECKING:
     from rmqclient.message import SendResult
@@ -78,7 +79,10 @@ def send_msg_status(
     call: Call,
     broker_name: BrokerName,
     message_size: Annotated[
-        int, typer.Option("-s", "--messageSize", metavar="BYTES", min=1, help="Size of each message's body.")
+        int,
+        typer.Option(
+            "-s", "--messageSize", metavar="BYTES", min=1, max=FRAME_SIZE_MAX_BYTES, help="Size of each message's body."
+        ),
     ] = SIZE_BYTES,
     count: Annotated[int, typer.Option("-c", "--count", min=1, help="How many messages.")] = COUNT_DEFAULT,
 ) -> SendStatuses:

@@ -20,6 +20,7 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicRoute
 from rmqproto.errors import NotFoundError, UsageError
 from rmqproto.filters.message_filter import AcceptsProperties
+from rmqproto.filters.subscription import ALL, TagFilter, parse_tags
 from rmqproto.headers.consuming import PULL_BATCH_COUNT
 from rmqproto.message import properties as props
 from rmqproto.names import TOOLS_CONSUMER_GROUP
@@ -39,7 +40,6 @@ MQADMIN_STATUS = {
 }
 """``PullStatus`` of Apache's client."""
 
-_ALL_TAGS = "*"
 _NAMED_QUEUES_MAX = 16
 
 
@@ -147,7 +147,7 @@ def pulls(
     admin: AdminClient,
     where: QueuePlace,
     *,
-    expression: str = _ALL_TAGS,
+    expression: str = ALL,
     accepts: AcceptsProperties | None = None,
     group: str = TOOLS_CONSUMER_GROUP,
     is_exact: bool = False,
@@ -156,7 +156,7 @@ def pulls(
     ``end_offset``, as mqadmin's do, unless ``is_exact``; then ``next_offset`` does not go past it either. ``accepts``
     is applied here, to each message's properties, because brokers filter by them only if ``enablePropertyFilter`` is
     set."""
-    offset = where.begin_offset
+    offset, tags = where.begin_offset, parse_tags(expression)
     while offset < where.end_offset:
         count = min(PULL_BATCH_COUNT, where.end_offset - offset) if is_exact else PULL_BATCH_COUNT
         answer = admin.pull_message(
@@ -170,7 +170,7 @@ def pulls(
         ]
         yield QueuePull(
             answer.status,
-            [message for message in found if _is_wanted(message, expression, accepts)],
+            [message for message in found if _is_wanted(message, tags, accepts)],
             min(answer.next_begin_offset, where.end_offset) if is_exact else answer.next_begin_offset,
             answer.min_offset,
             answer.max_offset,
@@ -199,8 +199,7 @@ def compiled_sql92(expression: str, named: str) -> AcceptsProperties:
         raise UsageError(f"{named}: {what}", hint=hint) from None
 
 
-def _is_wanted(message: FoundMessage, expression: str, accepts: AcceptsProperties | None) -> bool:
-    wanted = {tag.strip() for tag in expression.split("||")}
-    if _ALL_TAGS not in wanted and message.properties.get(props.TAGS) not in wanted:
+def _is_wanted(message: FoundMessage, tags: TagFilter, accepts: AcceptsProperties | None) -> bool:
+    if not tags.matches(message.properties.get(props.TAGS)):
         return False
     return accepts is None or accepts(message.properties)

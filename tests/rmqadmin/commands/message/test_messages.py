@@ -66,6 +66,25 @@ def test_a_query_is_kept_to_a_cluster(rmqadmin: Rmqadmin, topic: str, sent: dict
     assert (unknown.status, "there is no cluster NoCluster" in unknown.err) == (5, True)
 
 
+@pytest.mark.parametrize(
+    ("expression", "count"), [("*", 1), ("", 1), (" ", 1), ("TagA || TagB", 1), ("TagB", 0), ("* || TagB", 0)]
+)
+def test_tags_are_matched_as_consumers_match_them(
+    rmqadmin: Rmqadmin, topic: str, sent: dict[str, object], expression: str, count: int
+) -> None:
+    """An empty expression means all, as in mqadmin; no message used to be shown."""
+    of_queue = ("printMsgByQueue", "-t", topic, "-a", "broker-a", "-i", "1", "-p", "true")
+    for command in (of_queue, ("printMsg", "-t", topic)):
+        assert len(rmqadmin("-o", "json", *command, "-s", expression).items) == count
+
+
+@pytest.mark.parametrize("command", ["checkMsgSendRT -t T -s", "sendMsgStatus -b B -s", "bench send --size-bytes"])
+def test_a_body_that_no_request_can_hold_is_not_made(rmqadmin: Rmqadmin, command: str) -> None:
+    """Gigabytes used to be filled before a broker broke the connection; `bench` did not end."""
+    ran = rmqadmin(*command.split(), "99999999")
+    assert (ran.status, "16777216" in ran.err) == (2, True)
+
+
 def test_a_body_that_is_no_text_is_base64(rmqadmin: Rmqadmin, server: Server, topic: str) -> None:
     body = bytes(range(256))
     with AdminClient(server.namesrv_addr) as admin:
