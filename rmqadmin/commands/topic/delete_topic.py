@@ -11,7 +11,7 @@ from rmqadmin.core.changes import Changes
 from rmqadmin.core.topics.deletion import delete_everywhere, loss
 from rmqadmin.options.command_options import OF_CONTEXT, Topic
 from rmqadmin.shared.changing import change
-from rmqproto.errors import NotFoundError
+from rmqproto.errors import NotFoundError, UsageError
 from rmqproto.wording import counted
 
 
@@ -32,6 +32,8 @@ def delete_topic(
       rmqadmin deleteTopic -c DefaultCluster -t OldTopic --if-exists --yes
     """
     topic, cluster_name = topic.strip(), cluster_name.strip()
+    if not topic:
+        raise UsageError("The specified topic is blank.")
     steps = delete_everywhere(call.admin, topic, cluster_name)
     if not steps:
         if not if_exists and not call.as_mqadmin:

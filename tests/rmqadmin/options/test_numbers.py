@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rmqadmin import cli
+from rmqadmin.cli.command_building import build_command
 from rmqadmin.registry import ENTRIES, Effect, Entry
 from rmqproto.java.java_numbers import INT_MAX, LONG_MAX
 from tests.rmqadmin.conftest import Rmqadmin
@@ -35,7 +35,7 @@ LONGS = {
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
 def test_a_number_that_no_field_can_hold_is_a_usage_error(run: Rmqadmin, entry: Entry) -> None:
     """Servers used to answer with an error of their own code, such as Java's "For input string"."""
-    command = cli.build_command(entry)
+    command = build_command(entry)
     assert command.long_options == LONGS.get(entry.name, set())
     for param in command.params:
         if param.param_type_name != "option" or not param.type.name.startswith("int"):
