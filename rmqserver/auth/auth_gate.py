@@ -58,14 +58,14 @@ class AuthGate:
         else:
             return
         if self._authorization is not None and request.code not in self._free_codes:
-            self._authorization.check(request, user, connection.peer)
+            self._authorization.check(request, user, connection.real_peer)
         if request.code in HOT_NAMES and request.code not in self._open_codes and user is not None:
             self._learn(request, ext, connection, user)
 
     def _learn(self, request: Request[Any], ext: Mapping[str, str], connection: Connection, user: User) -> None:
         key, allowed = self._authentication.key(user), None
         if self._authorization is not None and request.code not in self._free_codes and not user.is_super:
-            allowed = self._authorization.allowed(user, request.code, connection.peer)
+            allowed = self._authorization.allowed(user, request.code, connection.real_peer)
         if key is not None:
             self._shortcut.learn(request, ext, connection, user.name, key, allowed)
 

@@ -21,6 +21,7 @@ from rmqproto.message.record import host_bytes
 from rmqproto.wire.command import Command, encode_frame
 from rmqproto.wire.frames import FrameCutter
 from rmqserver.remoting.connection_limits import ConnectionLimits
+from rmqserver.remoting.proxy_pump import ProxyPump
 from rmqserver.remoting.pump import PLAIN, Pump, PumpError
 
 log = logging.getLogger(__name__)
@@ -93,11 +94,14 @@ class FrameHandler(Protocol):
 
 class Connection:
     """Hosts are record host fields: ``born_host`` is the peer's, ``local_host`` is the address on which it reached us,
-    with the listener's port. After a stop, no further frame is handled until the loop calls again: enough is queued."""
+    with the listener's port. ``peer`` is the client's address, behind a load balancer the one that it names. What the
+    client may do is decided by ``real_peer``, the other end of the socket. After a stop, no further frame is handled
+    until the loop calls again: enough is queued."""
 
     __slots__ = (
         "_cutter", "_loop", "_next_opaque", "_pump", "_queued_bytes", "_requests", "born_host", "closed", "held_bytes",
-        "is_resting", "last_active_s", "local_addr", "local_host", "out", "peer", "service", "sock", "unsent",
+        "is_resting", "last_active_s", "local_addr", "local_host", "out", "peer", "real_peer", "service", "sock",
+        "unsent",
     )  # fmt: skip
 
     def __init__(
@@ -106,7 +110,7 @@ class Connection:
         peer_host, peer_port = sock.getpeername()[:2]
         local_host = plain_host(sock.getsockname()[0])
         self.sock = sock
-        self.peer = f"{plain_host(peer_host)}:{peer_port}"
+        self.peer = self.real_peer = f"{plain_host(peer_host)}:{peer_port}"
         self.born_host = host_bytes(peer_host, peer_port)
         self.local_addr = f"{local_host}:{local_port}"
         self.local_host = host_bytes(local_host, local_port)
@@ -125,6 +129,16 @@ class Connection:
         self._requests: dict[int, tuple[float, OnAnswer]] = {}
         self._next_opaque = 0
         self._queued_bytes = 0
+
+    def may_be_behind_balancer(self) -> None:
+        """To be called before the first read: a PROXY header may come first."""
+        pump = self._pump
+
+        def on_through(source: str | None) -> None:
+            self._pump = pump
+            self.peer = source or self.peer
+
+        self._pump = ProxyPump(pump, on_through)
 
     @property
     def may_wait(self) -> bool:
@@ -279,6 +293,7 @@ class Connection:
         if self.closed:
             return
         self.closed = True
+        self._pump = PLAIN  # one that still waits for a PROXY header knows this connection
         self.out.clear()
         self._loop.drop(self)
         log.debug("event=closed service=%s peer=%s reason=%r", self.service.name, self.peer, reason)

@@ -299,7 +299,8 @@ class Loop:
             sock.close()
             return
         try:
-            self.adopt(sock, listener.service, listener.main_port, listener.make_pump())
+            connection = self.adopt(sock, listener.service, listener.main_port, listener.make_pump())
+            connection.may_be_behind_balancer()
         except OSError:  # gone between connecting and now
             sock.close()
 

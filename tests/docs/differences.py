@@ -498,6 +498,14 @@ NOT_RECORDED = {
         "back; otherwise it is refused (2012) after two seconds",
         "Apache's controller elects at once, and what only the former master has is lost",
     ),
+    "PROXY headers (HAProxy's protocol, versions 1 and 2)": Difference(
+        "the client's address in the header is shown and logged. White addresses, policies and "
+        "maxConnectionsPerAddress look at the other end of the connection",
+        "Apache believes the header everywhere: whoever reaches the port may pass for a white address",
+    ),
+    "10, 310, 324, 325: an empty body": Difference(
+        "taken, as in a batch", "Apache takes an empty body only in a batch, and otherwise fails with an exception"
+    ),
     "12: answers past 12 MiB": Difference("cut after a whole message", "a longer frame closes the connection"),
 }
 """Differences that no recorded exchange shows."""

@@ -76,7 +76,7 @@ class PlainGate:
 
     def admit(self, request: Request[Any], ext: Mapping[str, str], connection: Connection) -> TakeOver | None:
         """Never takes a request over. Logs refusals at a limited rate for each account."""
-        why = self._refusal(request, ext, connection.peer.rpartition(":")[0])
+        why = self._refusal(request, ext, connection.real_peer.rpartition(":")[0])
         if why is None:
             if request.code in DROPPED_CODES:
                 raise Refused(

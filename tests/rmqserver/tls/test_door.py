@@ -139,6 +139,18 @@ async def test_enforcing_turns_plain_clients_away(
 
 
 @pytest.mark.trio
+async def test_tls_may_follow_the_header_of_a_load_balancer(authority: Authority, server: Signed) -> None:
+    with echo_loop(TlsDoor(door_of(server, TlsMode.ENFORCING))) as (loop, _, port), trio.fail_after(LIMIT_S):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(loop.run)
+            inner = await trio.open_tcp_stream("127.0.0.1", port)
+            await inner.send_all(b"PROXY TCP4 192.0.2.1 198.51.100.1 56324 10911\r\n")
+            async with trio.SSLStream(inner, client_context(authority), server_hostname="localhost") as stream:
+                assert await ask(stream, b"x") == b"x"
+            nursery.cancel_scope.cancel()
+
+
+@pytest.mark.trio
 async def test_only_clients_with_a_trusted_certificate_come_in(
     authority: Authority, server: Signed, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -180,6 +180,13 @@ def test_white_addresses(plain: Server, source: str, user: Credentials | None, p
     assert (code == 0) is passes
 
 
+def test_a_load_balancer_s_header_makes_no_address_white(plain: Server) -> None:
+    request = frame(R.GET_BROKER_RUNTIME_INFO, {}, None)
+    said = b"PROXY TCP4 127.0.0.3 127.0.0.1 1 2\r\n"
+    assert asked_from(plain, "127.0.0.5", said + request) == ResponseCode.SYSTEM_ERROR
+    assert asked_from(plain, "127.0.0.3", said.replace(b"0.3", b"0.5") + request) == 0
+
+
 def test_an_account_s_white_address_needs_its_name_alone(plain: Server) -> None:
     claimed = frame(R.SEND_MESSAGE_V2, send("Other"), Credentials(APP.access_key, "guessed"), b"x")
     assert asked_from(plain, "127.0.0.4", claimed) == ResponseCode.TOPIC_NOT_EXIST

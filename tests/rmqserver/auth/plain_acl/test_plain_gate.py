@@ -25,7 +25,7 @@ GOLDEN = Path(__file__).parents[4] / "tests/golden/frames.jsonl.xz"
 
 
 class Peer:
-    peer = "127.0.0.1:5"
+    peer, real_peer = "192.0.2.1:5", "127.0.0.1:5"
 
 
 def refusal(gate: PlainGate, command: Command) -> str | None:
