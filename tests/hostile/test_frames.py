@@ -75,7 +75,7 @@ def test_frames_cut_at_every_byte(address: str, good: bytes) -> None:
         frame(b"\x82\xa4code\x26\xa9extFields" + b"\x81\xa1a" * 50_000, codec=2),
         b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
-        b"PROXY TCP4 1.2.3.4 5.6.7.8 1 2\r\n",
+        b"PROXY TCP4 1.2.3.4 5.6.7.8 1 2\r\n" * 2,
         b"\r\n\r\n\0\r\nQUIT\n" + bytes(16),
     ],
     ids=range(23),
