@@ -64,7 +64,7 @@ class _Seen(Service):
 class _Peer:
     """The part of a connection that a service needs."""
 
-    peer = "127.0.0.1:1"
+    peer = real_peer = "127.0.0.1:1"
 
     def send(self, frame: bytes) -> None:
         pass
