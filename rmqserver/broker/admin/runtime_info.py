@@ -126,10 +126,15 @@ class RuntimeInfo:
         }
 
     def _delays(self) -> dict[str, str]:
-        """By level: the next queue offset to deliver, and the end of the level's queue."""
+        """By level: the next queue offset to deliver, and the end of the level's queue. Levels that never had a message
+        are left out."""
+        offsets = self._delay.offsets
+        levels = offsets.keys() | range(1, len(self._config.delay_levels_ms) + 1)
+        ends = {level: self._store.max_offset(SCHEDULE_TOPIC, level - 1) for level in sorted(levels)}
         return {
-            f"scheduleMessageOffset_{level}": f"{queue_offset},{self._store.max_offset(SCHEDULE_TOPIC, level - 1)}"
-            for level, queue_offset in self._delay.offsets.items()
+            f"scheduleMessageOffset_{level}": f"{offsets.get(level, 0)},{end}"
+            for level, end in ends.items()
+            if end or level in offsets
         }
 
     def _timer_keys(self) -> dict[str, str]:

@@ -194,6 +194,14 @@ def _form(value: str) -> str:
     return re.sub(r"n ([KMGT]i)?B", "n B", value)
 
 
+def test_a_level_of_which_no_message_was_due_yet_is_shown(admin: Wire) -> None:
+    create_topic(admin, "DelayedTopic")
+    send(admin, "DelayedTopic", 0, {"DELAY": "18"})
+    waiting = runtime(admin)
+    assert waiting["scheduleMessageOffset_18"] == "0,1"
+    assert "scheduleMessageOffset_17" not in waiting
+
+
 def test_tps_are_blank_until_there_are_samples(golden_server: Server, admin: Wire) -> None:
     """clusterList of mqadmin reads the first of three numbers, and needs all three."""
     table = runtime(admin)
