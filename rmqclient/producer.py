@@ -130,6 +130,7 @@ class Producer(Lifetime):
         topic = messages[0].topic
         if any(message.topic != topic for message in messages):
             raise UsageError("a batch goes to one topic")
+        _check_queue(queue, topic)
         timeout_s = self._timeout_s if timeout_s is None else timeout_s
         if self._lines is not None:
             raise UsageError("an idempotent producer sends messages one by one: many tasks may send at a time")
@@ -142,6 +143,7 @@ class Producer(Lifetime):
     async def send_oneway(self, message: Message, queue: MessageQueue | None = None) -> str:
         """Hands one message to the connection and does not wait for the broker. Returns the message id. The client
         never learns whether the message was stored."""
+        _check_queue(queue, message.topic)
         writable = await self._writable(message.topic)
         if message.lite_topic is not None and queue is None:
             queue = lite_topic_queue(message.lite_topic, writable)
@@ -213,6 +215,7 @@ class Producer(Lifetime):
     async def _send_message(
         self, message: Message, queue: MessageQueue | None, timeout_s: float | None, sys_flag: int = 0
     ) -> SendResult:
+        _check_queue(queue, message.topic)
         timeout_s = self._timeout_s if timeout_s is None else timeout_s
         code = RequestCode.SEND_REPLY_MESSAGE_V2 if is_reply(message) else RequestCode.SEND_MESSAGE_V2
         began_s = time.time()
@@ -367,3 +370,9 @@ class Producer(Lifetime):
         if self._traces is not None:
             await self._traces.flush(self._client)
         await self._client.unregister(producer_group=self.group)
+
+
+def _check_queue(queue: MessageQueue | None, topic: str) -> None:
+    """UsageError for a queue of another topic: the message would go there."""
+    if queue is not None and queue.topic != topic:
+        raise UsageError(f"a message for topic {topic} cannot go to a queue of topic {queue.topic}")

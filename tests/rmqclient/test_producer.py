@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 import trio
@@ -185,6 +186,21 @@ async def test_a_queue_that_was_asked_for_gets_one_attempt() -> None:
             with pytest.raises(RefusedError):
                 await producer.send(Message("T", b"x"), MessageQueue("T", "broker-0", 0))
         assert len(cluster.sends()) == 1
+
+
+async def test_a_queue_of_another_topic_is_refused() -> None:
+    """The message used to go to that topic."""
+    elsewhere, message = MessageQueue("U", "broker-0", 0), Message("T", b"x")
+    with Cluster(broker()) as cluster:
+        async with cluster.producer() as producer:
+            for send in (
+                partial(producer.send, message, elsewhere),
+                partial(producer.send_batch, [message], elsewhere),
+                partial(producer.send_oneway, message, elsewhere),
+            ):
+                with pytest.raises(UsageError, match="topic T cannot go to a queue of topic U"):
+                    await send()
+        assert cluster.sends() == []
 
 
 @pytest.mark.parametrize(
