@@ -130,7 +130,8 @@ class PulseScreen(DashboardScreen):
             (self.worst, pulse.worst_lines(), sampler.groups_s, not_behind),
             (self.letters, pulse.letters_lines(), sampler.letters_s, no_letters),
         ):
-            table.say_when_empty(none if asked_s else unknown)
+            was = f"{none} when last asked" if sampler.error and none != unknown else none
+            table.say_when_empty(was if asked_s else unknown)
             table.set_rows((key, key) for key in lines)
             table.put(NUMBERS, lines, asked_s=asked_s)
 

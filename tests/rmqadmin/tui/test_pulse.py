@@ -280,3 +280,16 @@ def test_lines_are_shared_out() -> None:
     assert shares(20, [3, 6, 2], [3, 4, 2]) == [3, 6, 2]
     assert shares(9, [3, 6, 9], [2, 2, 2]) == [3, 3, 3]
     assert shares(4, [3, 6, 9], [2, 2, 2]) == [2, 2, 2], "too few for all"
+
+
+def test_that_nobody_is_behind_is_said_of_the_last_answer(tmp_path: Path) -> None:
+    with servers.standalone(tmp_path / "server") as server:
+
+        async def test(driver: Driver) -> None:
+            await driver.until_shown("no group is behind", "no dead letters", "all is well")
+            server.stop()
+            await driver.until_shown(
+                "unknown: cannot connect", "no group is behind when last asked", "no dead letters when last asked"
+            )
+
+        drive(clients_of(server.namesrv_addr), test, interval_s=FAST_S)
