@@ -55,16 +55,21 @@ def lines_by_kind(body: bytes) -> Iterator[str]:
 
 def text_lines(body: bytes) -> list[str]:
     """The lines of a body. Bytes that are not UTF-8, and control characters, are shown as escapes."""
-    lines: list[str] = []
+    return [line for portion in text_portions(body) for line in portion]
+
+
+def text_portions(body: bytes) -> Iterator[list[str]]:
+    """The lines of ``text_lines`` in portions of at most _PIECE_BYTES lines, for a reader that does not want a list of
+    four million."""
     begun: list[str] = []
     for text in _pieces(body):
         *ended, rest = [printable(line.replace("\t", "    ")) for line in text.split("\n")]
         if ended:
-            lines.append("".join([*begun, ended[0]]))
-            lines += ended[1:]
+            ended[0] = "".join([*begun, ended[0]])
             begun.clear()
+            yield ended
         begun.append(rest)
-    return [*lines, "".join(begun)]
+    yield ["".join(begun)]
 
 
 def _pieces(body: bytes) -> Iterator[str]:

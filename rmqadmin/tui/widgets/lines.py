@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import accumulate
 from typing import ClassVar
@@ -20,11 +20,14 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from rmqadmin.core.messages.body_text import HEX_BYTES_PER_LINE, hex_line, hex_line_count
+from rmqadmin.tui.widgets.packed_lines import PackedLines
 
 _HEX_LINE_WIDTH = 8 + 2 + 3 * HEX_BYTES_PER_LINE + 1 + 2 + HEX_BYTES_PER_LINE
 
 _PIECE_LENGTH = 512
 """Long lines are measured in pieces of this many characters."""
+_PACKED_AT_ONCE = 4096
+"""How many wrapped lines are packed in one step."""
 _PIECES_DRAWN_MAX = 8
 """How many pieces are drawn at most. More are in view only if characters take no cells."""
 
@@ -78,24 +81,40 @@ class Text(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, lines: Sequence[str]) -> Text:
-        pieces = {
-            at: list(
-                accumulate(
-                    cell_len(line[begin : begin + _PIECE_LENGTH]) for begin in range(0, len(line), _PIECE_LENGTH)
-                )
-            )
-            for at, line in enumerate(lines)
-            if len(line) > _PIECE_LENGTH and not line.isascii()
-        }
-        widths = (pieces[at][-1] if at in pieces else _width(line) for at, line in enumerate(lines))
-        # The garbage collector skips a tuple of strings. A list of four million took it 20 ms.
-        return cls(tuple(lines), max(widths, default=0), pieces)
+        return cls.of_portions([lines])
+
+    @classmethod
+    def of_portions(cls, portions: Iterable[Sequence[str]]) -> Text:
+        """The lines of all portions, which may be millions."""
+        lines, pieces, widest = PackedLines(), dict[int, Sequence[int]](), 0
+        for portion in portions:
+            for at, line in enumerate(portion, len(lines)):
+                if len(line) > _PIECE_LENGTH and not line.isascii():
+                    pieces[at] = _piece_ends(line)
+                    width = pieces[at][-1]
+                else:
+                    width = _width(line)
+                widest = max(widest, width)
+            lines.add(portion)
+        return cls(lines, widest, pieces)
 
     def wrapped(self, width: int) -> Text:
         """The same text in lines of at most ``width`` cells."""
         if self.width <= width:
             return self
-        return Text([part for line in self.lines for part in _chopped(line, width)], width)
+        lines, portion = PackedLines(), list[str]()
+        for line in self.lines:
+            portion += _chopped(line, width)
+            if len(portion) >= _PACKED_AT_ONCE:
+                lines.add(portion)
+                portion = []
+        lines.add(portion)
+        return Text(lines, width)
+
+
+def _piece_ends(line: str) -> list[int]:
+    begins = range(0, len(line), _PIECE_LENGTH)
+    return list(accumulate(cell_len(line[begin : begin + _PIECE_LENGTH]) for begin in begins))
 
 
 def _width(line: str) -> int:

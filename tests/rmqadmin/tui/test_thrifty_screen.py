@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections import Counter
 from typing import Any
@@ -9,16 +10,21 @@ from typing import Any
 import pytest
 from rich.segment import Segment
 from textual._compositor import Compositor
+from textual._styles_cache import StylesCache
+from textual.filter import ANSIToTruecolor
 from textual.geometry import Region
 from textual.screen import Screen
 from textual.scrollbar import ScrollBar, ScrollBarRender
 from textual.strip import Strip
+from textual.widget import Widget
 from textual.widgets._toast import ToastRack
 
 from rmqadmin.tui.app import DashboardApp
-from rmqadmin.tui.dialogs.dialog import DimmedLines
+from rmqadmin.tui.dialogs.dialog import Dialog, DimmedLines
 from rmqadmin.tui.thrifty_screen import LineCompositor
+from rmqadmin.tui.widgets import row_table
 from rmqadmin.tui.widgets.row_table import RowTable
+from rmqadmin.tui.widgets.rows import Line, Rows
 from rmqadmin.tui.widgets.scroll_bar import DirectBar
 from tests.rmqadmin.tui.fixed import NOW_MS, FixedClient
 from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
@@ -175,3 +181,138 @@ def cells(strips: list[Strip]) -> list[tuple[str, object, object]]:
     """The text and style of each segment, and its effect when clicked."""
     found: list[Segment] = [segment for strip in strips for segment in strip]
     return [(one.text, one.style, one.style.meta if one.style else None) for one in found]
+
+
+def test_a_table_looks_as_if_textual_had_drawn_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Textual looks for borders and effects in each line, and applies the filter of colours to each cell."""
+
+    async def test(driver: Driver) -> None:
+        await driver.press("t")
+        await put_cursor(driver, "flights")
+        await driver.press("space")
+        await driver.until_shown("paused")
+        table = driver.app.screen.query_one(RowTable)
+        whole = Region(0, 0, *table.size)
+        ours = characters(table.render_lines(whole))
+        monkeypatch.setattr(table, "_styles_cache", StylesCache())
+        monkeypatch.setattr(RowTable, "get_line_filters", Widget.get_line_filters)
+        assert any(isinstance(one, ANSIToTruecolor) for one in table.get_line_filters())
+        table._styles.clear()
+        assert characters(table.render_lines(whole)) == ours
+
+    drive(FixedClient, test, now_ms=NOW_MS, size=(170, 40))
+
+
+def characters(strips: list[Strip]) -> list[list[tuple[str, object]]]:
+    return [[(character, style) for text, style, _ in strip for character in text] for strip in strips]
+
+
+def test_what_a_table_covers_is_not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Region] = []
+    render_lines = Screen.render_lines
+
+    def noted(screen: Screen[Any], crop: Region) -> list[Strip]:
+        asked.append(crop)
+        return render_lines(screen, crop)
+
+    async def test(driver: Driver) -> None:
+        await driver.press("t")
+        await put_cursor(driver, "flights")
+        monkeypatch.setattr(Screen, "render_lines", noted)
+        lines = driver.app.screen._compositor.render_strips()
+        assert "flights" in "".join(line.text for line in lines)
+        assert asked == []
+
+    drive(FixedClient, test, now_ms=NOW_MS, size=(170, 40))
+
+
+def test_rows_that_look_as_before_are_not_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Textual has a widget draw all of its lines when it gets the focus back, which each closed dialog causes."""
+    drawn: list[str] = []
+    draw = row_table.row_line
+
+    def noted(rows: Rows, line: Line, *args: Any, **options: Any) -> Strip:
+        drawn.append(line.key)
+        return draw(rows, line, *args, **options)
+
+    async def test(driver: Driver) -> None:
+        await driver.press("t")
+        await driver.until_shown("300 topics", "1.0")
+        table = driver.app.screen.query_one(RowTable)
+        await driver.press("space", "question_mark")
+        await driver.until_shown("on this screen")
+        table.rows.stale_after_s = None
+        table._has_ages = False
+        await driver.press("escape")
+        await driver.until(lambda: driver.app.screen.query_one(RowTable) is table and table.has_focus)
+        table.render_lines(Region(0, 0, *table.size))
+        monkeypatch.setattr(row_table, "row_line", noted)
+        table.refresh()
+        table.render_lines(Region(0, 0, *table.size))
+        assert drawn == []
+        before, key = table._cursor, table.row_keys()
+        table._set_cursor(before + 1)
+        table.refresh()
+        table.render_lines(Region(0, 0, *table.size))
+        assert drawn == [key[before], key[before + 1]]
+
+    drive(ManyTopics, test, now_ms=NOW_MS)
+
+
+def test_a_key_can_be_read_between_the_layout_of_a_new_screen_and_its_drawing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They are the two longest steps of opening a screen."""
+    turns: dict[str, list[str]] = {}
+    lay_out, display = vars(Screen)["_refresh_layout"], vars(DashboardApp.__mro__[1])["_display"]
+
+    def laid_out(screen: Screen[Any], size: Any = None, scroll: bool = False) -> None:
+        steps = turns.setdefault(type(screen).__name__, [])
+        if not steps:
+            steps.append("layout")
+            asyncio.get_running_loop().call_soon(steps.append, "turn")
+        lay_out(screen, size, scroll)
+
+    def displayed(app: DashboardApp, screen: Screen[Any], renderable: Any) -> None:
+        if renderable is not None:
+            turns.setdefault(type(screen).__name__, []).append("drawing")
+        display(app, screen, renderable)
+
+    monkeypatch.setattr(Screen, "_refresh_layout", laid_out)
+    monkeypatch.setattr(DashboardApp, "_display", displayed)
+
+    async def test(driver: Driver) -> None:
+        await driver.press("t")
+        await driver.until_shown("flights")
+        await driver.press("question_mark")
+        await driver.until_shown("on this screen")
+        for name in ("TopicsScreen", "KeysScreen"):
+            assert turns[name][:3] == ["layout", "turn", "drawing"], turns[name]
+
+    drive(FixedClient, test, now_ms=NOW_MS, size=(170, 40))
+
+
+def test_the_screen_below_a_new_dialog_is_composed_once_for_its_first_drawing(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[str] = []
+    of, display = DimmedLines.of, vars(DashboardApp.__mro__[1])["_display"]
+
+    def noted(*args: Any) -> list[Strip]:
+        steps.append("dim")
+        return of(*args)
+
+    def displayed(app: DashboardApp, screen: Screen[Any], renderable: Any) -> None:
+        if renderable is not None and isinstance(screen, Dialog):
+            steps.append("drawing")
+        display(app, screen, renderable)
+
+    monkeypatch.setattr(DimmedLines, "of", noted)
+    monkeypatch.setattr(DashboardApp, "_display", displayed)
+
+    async def test(driver: Driver) -> None:
+        await driver.press("t")
+        await driver.until_shown("flights")
+        await driver.press("question_mark")
+        await driver.until_shown("on this screen")
+        assert steps[:2] == ["dim", "drawing"]
+
+    drive(FixedClient, test, now_ms=NOW_MS, size=(170, 40))
