@@ -11,7 +11,7 @@ from rmqadmin.core.alerts.alert_state import UNKNOWN_VALUE, Bounds
 from rmqadmin.core.groups.rebalances import Rebalances
 from rmqadmin.core.groups.retention import near_ms
 from rmqadmin.core.servers.ha_sets import HaSet
-from rmqadmin.core.servers.handovers import Handovers
+from rmqadmin.core.servers.set_changes import SetChanges
 from rmqadmin.core.system_names import is_made_by_brokers
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.units import at_least, count, elapsed
@@ -89,7 +89,7 @@ class PulseMemory:
         self._members: dict[str, MembersReading] = {}
         self._wrong = TroubleList(self.log)
         self._rebalances: dict[str, Rebalances] = {}
-        self.handovers = Handovers()
+        self.set_changes = SetChanges()
         """The changes of sets of brokers, as far as screens have read them."""
 
     # --- readings ----------------------------------------------------------------------------------------------------
@@ -334,7 +334,7 @@ class PulseMemory:
 
     def take_sets(self, sets: Sequence[HaSet]) -> None:
         """Takes what a screen has read of masters and slaves."""
-        for change in self.handovers.look(self._now_ms(), sets):
+        for change in self.set_changes.look(self._now_ms(), sets):
             self.log.add(change.at_ms, None, f"{change.broker_name} {change.text}", change.mark)
 
     def _lag_change(self, group: str) -> NumberChange | None:

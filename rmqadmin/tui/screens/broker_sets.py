@@ -110,7 +110,7 @@ class BrokerSetsScreen(DashboardScreen):
             return
         sampler.take_sets(found.sets)
         self.map.set_rows(found.rows.items())
-        changes = sampler.pulse.handovers.newest_first()
+        changes = sampler.pulse.set_changes.newest_first()
         self.moves.say_when_empty("nothing has changed")
         self.moves.set_rows((str(change.number), change) for change in changes)
         self.query_one(Advice).show(self._advice(found))
@@ -123,7 +123,7 @@ class BrokerSetsScreen(DashboardScreen):
         assert sampler is not None
         lines = []
         for one in found.sets:
-            without_ms = sampler.pulse.handovers.without_master_ms(one.broker_name, now_ms)
+            without_ms = sampler.pulse.set_changes.without_master_ms(one.broker_name, now_ms)
             if without_ms is not None:
                 text = f"{one.broker_name} has had no master for {elapsed(without_ms)}"
                 lines.append(Content.styled(text, "bold $text-error"))

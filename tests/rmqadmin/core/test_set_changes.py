@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rmqadmin.core.servers.ha_sets import HaMember, HaSet
-from rmqadmin.core.servers.handovers import Handovers
+from rmqadmin.core.servers.set_changes import SetChanges
 from rmqproto.bodies.master import HaStatus
 from rmqproto.bodies.replication import ReplicaIdentity, ReplicaSet
 
@@ -29,19 +29,19 @@ def at(master: int | None, epoch: int, in_sync: set[int], *, claiming: int | Non
     return HaSet(cluster="c", broker_name="a", members=members, has_controllers=True, known=known)
 
 
-def texts(seen: Handovers) -> list[str]:
+def texts(seen: SetChanges) -> list[str]:
     return [change.text for change in reversed(seen.newest_first())]
 
 
 def test_the_first_look_and_one_like_it_say_nothing() -> None:
-    seen = Handovers()
+    seen = SetChanges()
     assert seen.look(1000, [at(1, 1, {1, 2})]) == []
     assert seen.look(2000, [at(1, 1, {1, 2})]) == []
     assert seen.without_master_ms("a", 2000) is None
 
 
 def test_a_master_that_is_lost_and_the_next_one() -> None:
-    seen = Handovers()
+    seen = SetChanges()
     seen.look(1000, [at(1, 1, {1, 2})])
     seen.look(2000, [at(1, 1, {1, 2}, dead=1)])
     assert texts(seen) == ["has no master: 10.0.0.1:10911 does not answer"]
@@ -60,14 +60,14 @@ def test_a_master_that_is_lost_and_the_next_one() -> None:
 
 
 def test_a_planned_handover_between_two_looks_shows_no_gap() -> None:
-    seen = Handovers()
+    seen = SetChanges()
     seen.look(1000, [at(1, 1, {1, 2})])
     seen.look(2000, [at(2, 2, {1, 2})])
     assert texts(seen) == ["10.0.0.2:10911 became its master, after 10.0.0.1:10911, epoch 1 → 2"]
 
 
 def test_the_same_master_again_and_anew() -> None:
-    seen = Handovers()
+    seen = SetChanges()
     seen.look(1000, [at(1, 1, {1, 2})])
     seen.look(2000, [at(1, 1, {1, 2}, dead=1)])
     seen.look(2500, [at(1, 1, {1, 2})])
@@ -88,14 +88,14 @@ def test_a_set_without_controllers_goes_by_its_name_server() -> None:
             cluster="c", broker_name="a", members=members, has_controllers=False, registered_master=ADDRS[master]
         )
 
-    seen = Handovers()
+    seen = SetChanges()
     seen.look(1000, [plain(1)])
     seen.look(2000, [plain(2)])
     assert texts(seen) == ["10.0.0.2:10911 became its master, after 10.0.0.1:10911"]
 
 
 def test_a_set_that_never_had_a_master_gets_one() -> None:
-    seen = Handovers()
+    seen = SetChanges()
     seen.look(1000, [at(None, 0, set(), claiming=0)])
     assert seen.without_master_ms("a", 2000) is None
     seen.look(2000, [at(1, 1, {1})])

@@ -36,7 +36,7 @@ class SetStanding(msgspec.Struct, frozen=True):
     in_sync: frozenset[int] | None
 
 
-class Handovers:
+class SetChanges:
     """The changes of all sets; call ``look`` for each reading. A time without a master is measured from the last
     reading in which one answered to the first in which one did again; the real time was not longer."""
 
