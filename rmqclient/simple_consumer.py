@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import ssl
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 import trio
 
@@ -27,7 +28,7 @@ from rmqclient.remoting.client_instance import ClientInstance
 from rmqproto.allocate import POP_ALL_QUEUES
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import RequestCode
-from rmqproto.errors import NotFoundError, UsageError
+from rmqproto.errors import NotFoundError, RocketMQError, UsageError
 from rmqproto.filters.subscription import ALL, Sql92
 from rmqproto.message.light_queues import is_light_queue
 from rmqproto.names import group_problem
@@ -82,7 +83,12 @@ class SimpleConsumer(Lifetime):
         """Messages of a topic, or of one of its queues, hidden from the rest of the group for ``invisible_s``. Messages
         that are not acknowledged by then come again, with ``reconsume_times`` one higher. If there are none, the broker
         waits up to ``wait_s`` for some. Each call asks one broker of the topic, in turn. ``max_count``: 32 at most."""
-        hidden_ms = invisible_ms(invisible_s)
+        with self._looking_for_master():
+            return await self._pop(source, max_count, invisible_ms(invisible_s), wait_s, expression)
+
+    async def _pop(
+        self, source: str | MessageQueue, max_count: int, hidden_ms: int, wait_s: float, expression: str | Sql92
+    ) -> list[PoppedMessage]:
         queue = source if isinstance(source, MessageQueue) else await self._next_broker(source)
         subscription = subscription_of(queue.topic, expression)
         if not is_light_queue(queue):  # a light queue has no route of its own
@@ -109,6 +115,15 @@ class SimpleConsumer(Lifetime):
         await self.ack(unwanted)  # their tags only have the same hashes as wanted ones
         return [message for message in messages if message not in unwanted] if unwanted else messages
 
+    @contextmanager
+    def _looking_for_master(self) -> Iterator[None]:
+        """After an error looks for another master: the next call may then succeed."""
+        try:
+            yield
+        except RocketMQError:
+            self._client.routes.refresh_soon()
+            raise
+
     async def ack(self, messages: PoppedMessage | Iterable[PoppedMessage]) -> None:
         """Acknowledges consumed messages, so that they do not come again unless this is too late. One request per
         broker."""
@@ -116,7 +131,8 @@ class SimpleConsumer(Lifetime):
         for message in [messages] if isinstance(messages, PoppedMessage) else messages:
             by_broker[message.broker_name].append(message)
         for of_broker in by_broker.values():
-            await acknowledge(self._client, self.group, of_broker)
+            with self._looking_for_master():
+                await acknowledge(self._client, self.group, of_broker)
 
     async def change_invisible_time(
         self, message: PoppedMessage, invisible_s: float, *, suspend: bool = False
@@ -124,9 +140,10 @@ class SimpleConsumer(Lifetime):
         """Makes the message invisible for ``invisible_s`` from now on: longer if there is more to do, shorter to give
         it up. Acknowledge the returned message in its place. With ``suspend`` the redelivery is not counted (by brokers
         from 5.5 on)."""
-        return await change_invisible_time(
-            self._client, self.group, message, max(int(invisible_s * 1000), 1), suspend=suspend
-        )
+        with self._looking_for_master():
+            return await change_invisible_time(
+                self._client, self.group, message, max(int(invisible_s * 1000), 1), suspend=suspend
+            )
 
     async def _next_broker(self, topic: str) -> MessageQueue:
         """All queues of the next broker in turn that has the topic."""

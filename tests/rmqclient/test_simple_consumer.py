@@ -6,14 +6,17 @@ import time
 from collections.abc import Callable
 
 import pytest
+import trio
 
 from rmqclient.consuming.start import ConsumeFrom
 from rmqclient.simple_consumer import SimpleConsumer
+from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import RefusedError, UsageError
 from rmqproto.wire.command import Command
 from tests.rmqclient.fake_broker import QUEUE
 from tests.rmqclient.fake_pop_broker import FakePopBroker
 from tests.rmqclient.test_pull_consumer import filled
+from tests.support.peer import answer
 from tests.support.servers import Server
 
 pytestmark = pytest.mark.trio
@@ -80,6 +83,28 @@ async def test_a_pop_is_born_when_it_is_known_whom_to_ask() -> None:
             (message,) = await consumer.pop(QUEUE)
         assert message.body == b"0"
         assert fake.pops[0].born_time >= answered_ms[0]
+
+
+async def test_after_a_refusal_another_master_is_looked_for() -> None:
+    """A former master refuses to be popped from. The consumer used to stay with it until the next regular look for
+    routes, half a minute."""
+    with FakePopBroker() as former, FakePopBroker() as elected:
+        former.override = lambda request: (
+            answer(request, ResponseCode.SYSTEM_BUSY) if request.code == RequestCode.POP_MESSAGE else None
+        )
+        elected.store(b"0")
+        async with SimpleConsumer(former.namesrv.address, "group") as consumer:
+            with pytest.raises(RefusedError):
+                await consumer.pop(QUEUE)
+            former.namesrv.reply = elected.namesrv.reply
+            with trio.fail_after(20):
+                while True:
+                    try:
+                        (message,) = await consumer.pop(QUEUE)
+                        break
+                    except RefusedError:
+                        await trio.sleep(0)
+            assert message.body == b"0"
 
 
 def now_ms() -> int:
