@@ -229,7 +229,7 @@ def test_what_a_table_covers_is_not_drawn(monkeypatch: pytest.MonkeyPatch) -> No
 def test_rows_that_look_as_before_are_not_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Textual has a widget draw all of its lines when it gets the focus back, which each closed dialog causes."""
     drawn: list[str] = []
-    draw = row_table.row_line
+    draw = vars(row_table)["row_line"]
 
     def noted(rows: Rows, line: Line, *args: Any, **options: Any) -> Strip:
         drawn.append(line.key)
