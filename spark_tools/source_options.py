@@ -295,7 +295,10 @@ def parse_time_ms(text: str) -> int:
 def _where(options: _Given, prefix: str, default: str) -> Where:
     timestamp = options.text(f"{prefix}Timestamp")
     if timestamp is not None:
-        return Where(timestamp_ms=parse_time_ms(timestamp))
+        try:
+            return Where(timestamp_ms=parse_time_ms(timestamp))
+        except UsageError as error:
+            raise UsageError(f"option {prefix}Timestamp: {error}", hint=error.hint) from None
     by_timestamp = options.table(f"{prefix}OffsetsByTimestamp")
     if by_timestamp:
         return Where(keyword=default, timestamps_ms=by_timestamp)
@@ -313,7 +316,7 @@ def _pattern(text: str | None) -> str | None:
     try:
         re.compile(text or "")
     except re.error as error:
-        raise UsageError(f"option subscribePattern is not a regular expression: {error}") from None
+        raise UsageError(f"option subscribePattern={text} is not a regular expression: {error}") from None
     return text
 
 
@@ -321,7 +324,7 @@ def _json(name: str, text: str, kind: Any) -> Any:
     try:
         return msgspec.json.decode(text.encode(), type=kind, strict=False)
     except msgspec.MsgspecError as error:
-        raise UsageError(f"option {name} is not valid: {error}") from None
+        raise UsageError(f"option {name}={text} is not valid: {error}") from None
 
 
 def _nearest(name: str, known: tuple[str, ...]) -> str:

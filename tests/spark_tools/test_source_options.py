@@ -133,3 +133,24 @@ def test_internal_topics_are_read_only_when_asked_for():
     assert {each.queue.topic for each in resolve(options, Cluster()).ranges} == {"T"}
     options = ReadOptions(name_server="h:1", topic_pattern=".*", include_internal_topics=True)
     assert {each.queue.topic for each in resolve(options, Cluster()).ranges} == {"T", "SCHEDULE_TOPIC_XXXX"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("startingTimestamp", "yesterday"),
+        ("endingTimestamp", "2026-11-21T14:00:00"),
+        ("startingOffsets", '{"T": 5}'),
+        ("endingOffsetsByTimestamp", "{"),
+        ("assign", "[1]"),
+        ("subscribePattern", "("),
+        ("mode", "fast"),
+        ("splitSize", "1.5m"),
+    ],
+)
+def test_a_wrong_value_is_named_with_its_option(name, value):
+    """Which of two times was wrong, one had to guess."""
+    with pytest.raises(UsageError) as caught:
+        parse_read_options({"path": "/s", name: value})
+    assert name in str(caught.value)
+    assert value in str(caught.value)
