@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
 
 from rmqproto.errors import ProtocolError, StorageError
 from rmqserver.store.disk.disk import Disk, make_directory, storage_error
@@ -13,12 +12,6 @@ from rmqserver.store.epochs.identity_text import APPLIED_PART_COUNT, PART_COUNT,
 TEMPORARY = "-temp"
 
 _HINT = "put back a copy of it; or delete it, and the broker joins its set under a new id"
-
-
-class Identity(NamedTuple):
-    cluster: str
-    broker_name: str
-    broker_id: int
 
 
 class IdentityFiles:
