@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-
 from rmqproto.errors import ProtocolError, StorageError
 from rmqserver.store.disk.disk import Disk, make_directory, storage_error
 from rmqserver.store.disk.whole_files import replace_file
