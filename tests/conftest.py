@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import signal
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -84,10 +85,14 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def own_files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Hides the contexts and settings of the user who runs the tests."""
+    """Hides the contexts and settings of the user who runs the tests. Temporary files, also those of killed programs,
+    are removed with the tests' own folders."""
     with pytest.MonkeyPatch.context() as environment:
         for kind in ("CONFIG", "STATE"):
             environment.setenv(f"XDG_{kind}_HOME", str(tmp_path_factory.mktemp(kind)))
+        temporary = str(tmp_path_factory.mktemp("temporary"))
+        environment.setenv("TMPDIR", temporary)
+        environment.setattr(tempfile, "tempdir", temporary)
         yield
 
 
