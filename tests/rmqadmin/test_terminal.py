@@ -198,11 +198,11 @@ def test_a_reader_who_leaves_the_pager_early_is_no_error(terminal: Terminal, ser
 def test_messages_are_followed_from_the_first_line_on_until_ctrl_c(
     terminal: Terminal, rmqadmin: Rmqadmin, topic: str
 ) -> None:
-    rmqadmin("sendMessage", "-t", topic, "-p", "was there " + "x" * 200)
+    assert rmqadmin("sendMessage", "-t", topic, "-p", "was there " + "x" * 200).status == 0
     child = terminal("printMsg", "-t", topic, "--follow", columns=80)
     child.expect_exact("was there x")
     assert len(lines_left(child.before)[-1]) < 80
-    rmqadmin("sendMessage", "-t", topic, "-p", "came later")
+    assert rmqadmin("sendMessage", "-t", topic, "-p", "came later").status == 0
     child.expect_exact("came later")
     child.sendintr()
     assert status(child) == 130
