@@ -25,6 +25,7 @@ from textual.screen import Screen
 from textual.scrollbar import ScrollBar
 from textual.widgets._toast import ToastRack
 
+from rmqadmin.core.contexts.context_store import PREVIOUS
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.terminal_text import printable
 from rmqadmin.core.units import moment
@@ -196,6 +197,8 @@ class DashboardApp(App[None]):
         self._memory: ClusterMemory | None = None
         self._told_of_recording = False
         self._context_lock = asyncio.Lock()
+        self._settings_before: DashboardSettings | None = None
+        """Of the context that was shown before this one."""
         self._command_lines: list[str] = []
         """Command lines that were run, the latest last."""
         self.sampler: Sampler | None = None
@@ -394,12 +397,17 @@ class DashboardApp(App[None]):
         return self.settings.now_ms()
 
     async def open_context(self, name: str) -> None:
-        """Shows the servers of another context, beginning at the first screen. Interval and keys stay. RocketMQError if
-        the context cannot be used; then nothing changes. Must not be called while a dialog is open: its question would
-        be lost."""
+        """Shows the servers of another context, beginning at the first screen. ``-`` is the context before this one.
+        Interval and keys stay. RocketMQError if the context cannot be used; then nothing changes. Must not be called
+        while a dialog is open: its question would be lost."""
         async with self._context_lock:
             assert self.settings.open_context is not None
-            opened = await asyncio.to_thread(self.settings.open_context, name)
+            if name != PREVIOUS:
+                opened = await asyncio.to_thread(self.settings.open_context, name)
+            elif self._settings_before is not None:
+                opened = self._settings_before
+            else:
+                raise UsageError("no other context was shown before")
             self.workers.cancel_group(self, _SAMPLER)
             self.sampler = None
             self.add_mode(_BETWEEN, Screen)  # the mode that is shown cannot be removed
@@ -407,6 +415,7 @@ class DashboardApp(App[None]):
             for mode in _NOUNS:
                 await self.remove_mode(mode)
             # All screens are closed now. One that was still open would read its servers into the new memory.
+            self._settings_before = self.settings
             self.settings = msgspec.structs.replace(opened, alerts=self.settings.alerts)
             self.read_only, self._memory = self.settings.read_only, None
             for mode, (_, _, module, screen) in _NOUNS.items():

@@ -47,7 +47,7 @@ PLACES = {
     "messages": PlaceKind("The messages of a topic.", "topic"),
     "group": PlaceKind("Offsets and members of a group.", "group"),
     "dlq": PlaceKind("The dead letters of a group.", "group"),
-    "ctx": PlaceKind("Another context.", "context"),
+    "ctx": PlaceKind("Another context; - is the one before.", "context"),
     "unlock": PlaceKind("Permit changes in a read-only or protected context."),
     "lock": PlaceKind("Forbid them again."),
     "save": PlaceKind("The rows of the table into a new file: NAME.csv or NAME.jsonl.", FILE_NAMES),

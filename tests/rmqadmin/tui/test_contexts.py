@@ -20,7 +20,7 @@ from rmqadmin.tui.settings import DashboardSettings
 from rmqadmin.tui.sources.found import read_askable
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.routes import TopicConfig
-from rmqproto.errors import NotFoundError
+from rmqproto.errors import NotFoundError, UsageError
 from tests.rmqadmin.tui.conftest import World
 from tests.rmqadmin.tui.opened import Driver, clients_of, drive, put_cursor
 from tests.rmqadmin.tui.test_terminal import expect_all, started
@@ -127,6 +127,20 @@ def test_another_context_takes_its_place_and_back(
         with driver.app.make_client(read_only=False) as client:
             assert not client.read_only
             assert client.namesrv_addrs == [world.server.namesrv_addr]
+
+    drive(world.make_client, test, open_context=opens)
+
+
+def test_a_minus_sign_is_the_one_before(world: World, opens: Callable[[str], DashboardSettings]) -> None:
+    async def test(driver: Driver) -> None:
+        with pytest.raises(UsageError, match="no other context was shown before"):
+            await driver.app.open_context("-")
+        await driver.app.open_context("there")
+        await driver.until_shown(" there ", "broker-o")
+        for broker_name in ("broker-a", "broker-o"):
+            await open_place(driver.app, PlaceAsked("ctx", "-"))
+            await driver.until_shown(broker_name)
+        assert driver.app.read_only
 
     drive(world.make_client, test, open_context=opens)
 
