@@ -178,12 +178,12 @@ def load_plan(directory: str) -> Plan | None:
     path = os.path.join(directory, PLAN_FILE)
     try:
         with open(path, "rb") as file:
-            document = msgspec.json.decode(file.read())
-        claimed = document.pop("hash")
+            document = msgspec.json.decode(file.read(), type=dict[str, Any])
+        claimed = document.pop("hash", None)
         plan = msgspec.convert(document, Plan)
     except FileNotFoundError:
         return None
-    except (msgspec.MsgspecError, KeyError, AttributeError, TypeError) as error:
+    except msgspec.MsgspecError as error:
         raise StorageError(f"{path}: not a plan: {error}") from None
     if plan.version != PLAN_VERSION:
         raise StorageError(f"{path}: plan version {plan.version} is not {PLAN_VERSION}")
