@@ -220,9 +220,5 @@ def place(text: str) -> tuple[str | None, str | None]:
 
 def nothing_on(broker_names: Sequence[str]) -> str:
     """The notice about brokers that a change leaves out."""
-    names = ", ".join(broker_names)
-    return (
-        f"nothing changes on {names}: it cannot be asked"
-        if len(broker_names) == 1
-        else (f"nothing changes on {names}: they cannot be asked")
-    )
+    they = "it" if len(broker_names) == 1 else "they"
+    return f"nothing changes on {', '.join(broker_names)}: {they} cannot be asked"
