@@ -99,8 +99,8 @@ class ConfigFiles:
             raise StorageError(f"{self.directory} is a file, not a directory", hint="move it away")
         damaged = None
         for path in (f"{self.directory}/{name}", f"{self.directory}/{name}.bak"):
-            if self._disk.is_directory(path):
-                damaged = damaged or f"{path}: a directory, not a table"
+            if self._disk.is_directory(path):  # no table could be written in its place
+                raise StorageError(f"{path}: a directory, not a table", hint="move it away")
             if not self._disk.is_file(path):
                 continue
             try:

@@ -239,6 +239,7 @@ class Ledger:
             os.fsync(self._fd)
             if isinstance(line, Begin):
                 _name_driver(self._lock, has_begun=True)
+                os.fsync(self._lock)
         except OSError as error:
             raise storage_error(error, "write", self._path) from None
         self.state.apply(line)
@@ -299,4 +300,3 @@ def _name_driver(lock: int, *, has_begun: bool) -> None:
     data = f"{os.getpid()}{BEGUN if has_begun else ''}".encode()
     os.pwrite(lock, data, 0)
     os.ftruncate(lock, len(data))
-    os.fsync(lock)

@@ -19,7 +19,7 @@ from tests.spark_tools.replay.replay_lab import Lab
 from tests.support.quick import first_is_quick
 
 COUNT, WAVE = 120, 60
-SYNCS = 11
+SYNCS = 12
 """Two for the plan and two for the new ledger (file and directory), then one for each line: the beginning, fence and
 done of two waves, the end, and the audit's note."""
 FIRST_DONE = 7
