@@ -210,13 +210,13 @@ def test_a_long_retry_topic_is_stored_as_version_2(make_store: MakeStore) -> Non
 
 def test_a_batch_is_one_run_of_records_in_one_file(make_store: MakeStore) -> None:
     store = make_store()
-    put(store, body=bytes(1000))
-    put(store, body=bytes(1000))
-    items = [BatchItem(number, b"item %d" % number * 50, b"TAGS\x01t\x02") for number in range(5)]
+    for _ in range(3):
+        put(store, body=bytes(1000))
+    items = [BatchItem(number, b"item %d" % number * 20, b"TAGS\x01t\x02") for number in range(5)]
     first, offsets = store.append_batch("T", 0, 0, 1, HOST, HOST, 0, encode_batch(items))
     store.commit()
-    assert (first.log_offset, first.queue_offset) == (4096, 2)
-    messages = [decode_record_untrusted(record) for record in store.get("T", 0, 2, 32).records()]
+    assert (first.log_offset, first.queue_offset) == (4096, 3)
+    messages = [decode_record_untrusted(record) for record in store.get("T", 0, 3, 32).records()]
     assert [message.log_offset for message in messages] == offsets
     assert [(message.flag, message.body) for message in messages] == [(item.flag, item.body) for item in items]
 
