@@ -21,8 +21,9 @@ class DefectError(RocketMQError):
 def told(error: Exception, invocation: Invocation) -> int:
     """Reports the error that ended a command line; the exit status."""
     as_json = _settings_say_json() if invocation.as_json is None else invocation.as_json
-    status = _unknown_state(_mapped(error), as_json=as_json) if _is_check(invocation) else None
-    return diagnostics.report(_mapped(error), command=invocation.command, as_json=as_json, exit_status=status)
+    mapped = _mapped(error)
+    status = _unknown_state(mapped, as_json=as_json) if _is_check(invocation) else None
+    return diagnostics.report(mapped, command=invocation.command, as_json=as_json, exit_status=status)
 
 
 def _is_check(invocation: Invocation) -> bool:

@@ -136,9 +136,7 @@ class Broker(Service):
         if nameservers is not None:
             self.topics.on_change.append(nameservers.changed)
         self.role = Role(self.parts, loop, nameservers, set_state, self._table())
-        self.slave = slave = self.role.slave
-        if slave is not None:
-            self._runtime.following_problem = lambda: slave.log.problem
+        self.slave = self.role.slave
         if isinstance(self.replicas, SetMaster):
             self.replicas.on_need = self.sends.settings_changed
         handlers, cluster = self.role.handlers, config.broker_cluster_name
@@ -241,10 +239,13 @@ class Broker(Service):
         self.sequences.on_behind = lambda: self._has_news.set()
         return self.sequences
 
+    def _following_problem(self) -> str:
+        return "" if self.slave is None else self.slave.log.problem
+
     def _table(self) -> dict[int, Handler]:
         """The handler of every request code that the broker serves."""
         parts = self.parts
-        self._runtime = RuntimeInfo(parts, self.delays, self.timers.counts)
+        runtime = RuntimeInfo(parts, self.delays, self.timers.counts, self._following_problem)
         services = (
             self.sends,
             self.pulls,
@@ -265,7 +266,7 @@ class Broker(Service):
             MessageQuery(parts),
             QueueEnds(parts),
             MasterAdmin(parts),
-            BrokerAdmin(parts, self._runtime, self.settings_changed),
+            BrokerAdmin(parts, runtime, self.settings_changed),
             AuthAdmin(self.auth, self._auth_settings),
         )
         table: dict[int, Handler] = {}

@@ -28,9 +28,9 @@ def planned_job(root: str, request: ReplayRequest | None, job: str | None, *, re
     """The plan on disk that the command refers to; None if there is a request for a new plan. To resume, a request must
     agree with the plan; UsageError names the difference."""
     if not resume:
-        return None if request is not None else _load(root, _only_open_job(root) if job is None else job)
+        return None if request is not None else _named_or_only(root, job)
     if job is not None or request is None:
-        plan = _load(root, _only_open_job(root) if job is None else job)
+        plan = _named_or_only(root, job)
         different = difference(plan, request) if request is not None else None
         if different is not None:
             raise UsageError(
@@ -46,6 +46,10 @@ def planned_job(root: str, request: ReplayRequest | None, job: str | None, *, re
             f"{len(fitting)} open jobs in {root} select this; open are: {found}", hint="--resume --job NAME"
         )
     return fitting[0]
+
+
+def _named_or_only(root: str, job: str | None) -> Plan:
+    return _load(root, _only_open_job(root) if job is None else job)
 
 
 def _load(root: str, job: str) -> Plan:

@@ -76,7 +76,6 @@ def _serving(broker: BrokerFacts) -> Iterator[HealthFinding]:
         if info[_WRITES].startswith(_PASSES):
             fix = "Make room, and it goes on by itself."
         yield _finding(broker, Grade.ERROR, Check.SERVING, f"writes no messages: {info[_WRITES]}", fix)
-
     if info.get(_FOLLOWS):
         fix = "It goes on by itself when that is mended; its log says more."
         yield _finding(broker, Grade.ERROR, Check.SERVING, f"does not follow its master: {info[_FOLLOWS]}", fix)

@@ -14,6 +14,14 @@ from rmqadmin.core.results import Result, Row, doc
 _PERCENTS = (50.0, 90.0, 99.0, 99.9, 100.0)
 _BYTES_IN_MB = 1_000_000
 
+_P90 = Annotated[float | None, doc("the same of 90 percent")]
+_P99 = Annotated[float | None, doc("the same of 99 percent")]
+_P999 = Annotated[float | None, doc("the same of 99.9 percent")]
+_Max = Annotated[float | None, doc("the longest time")]
+_ErrorCount = Annotated[int, doc("requests that failed, or were answered with less than SEND_OK")]
+_Said = Annotated[dict[str, int] | None, doc("errors of these requests, and how often each came")]
+_Ended = Annotated[str, doc("why it ended")]
+
 
 class LoadRow(Row, frozen=True):
     elapsed_s: Annotated[float, doc("when the interval ended, in seconds since the end of the warm-up", key=True)]
@@ -24,9 +32,9 @@ class LoadRow(Row, frozen=True):
     p50_ms: Annotated[float | None, doc("time within which half of the requests were answered", vital=True)]
     p90_ms: Annotated[float | None, doc("the same of 90 percent", minor=True)]
     p99_ms: Annotated[float | None, doc("the same of 99 percent", vital=True)]
-    p999_ms: Annotated[float | None, doc("the same of 99.9 percent")]
-    max_ms: Annotated[float | None, doc("the longest time")]
-    error_count: Annotated[int, doc("requests that failed, or were answered with less than SEND_OK")]
+    p999_ms: _P999
+    max_ms: _Max
+    error_count: _ErrorCount
 
 
 class LoadTotals(Row, frozen=True):
@@ -44,13 +52,13 @@ class LoadTotals(Row, frozen=True):
     message_tps: Annotated[float, doc("messages a second")]
     mb_tps: Annotated[float, doc("megabytes a second, of bodies sent or of records read")]
     p50_ms: Annotated[float | None, doc("time within which half of the requests were answered")]
-    p90_ms: Annotated[float | None, doc("the same of 90 percent")]
-    p99_ms: Annotated[float | None, doc("the same of 99 percent")]
-    p999_ms: Annotated[float | None, doc("the same of 99.9 percent")]
-    max_ms: Annotated[float | None, doc("the longest time")]
-    error_count: Annotated[int, doc("requests that failed, or were answered with less than SEND_OK")]
-    said: Annotated[dict[str, int] | None, doc("errors of these requests, and how often each came")]
-    ended: Annotated[str, doc("why it ended")]
+    p90_ms: _P90
+    p99_ms: _P99
+    p999_ms: _P999
+    max_ms: _Max
+    error_count: _ErrorCount
+    said: _Said
+    ended: _Ended
 
 
 class LoadFigures(Result, frozen=True):
@@ -140,9 +148,9 @@ class DeliveryRow(Row, frozen=True):
     p50_ms: Annotated[float | None, doc("time from sending to receiving, of half of the messages at most", vital=True)]
     p90_ms: Annotated[float | None, doc("the same of 90 percent", minor=True)]
     p99_ms: Annotated[float | None, doc("the same of 99 percent", vital=True)]
-    p999_ms: Annotated[float | None, doc("the same of 99.9 percent")]
-    max_ms: Annotated[float | None, doc("the longest time")]
-    error_count: Annotated[int, doc("requests that failed, or were answered with less than SEND_OK")]
+    p999_ms: _P999
+    max_ms: _Max
+    error_count: _ErrorCount
 
 
 class DeliveryTotals(Row, frozen=True):
@@ -154,13 +162,13 @@ class DeliveryTotals(Row, frozen=True):
     sent: Annotated[int, doc("messages that were stored")]
     received: Annotated[int, doc("messages that were received, without those of the warm-up")]
     p50_ms: Annotated[float | None, doc("time from sending to receiving, of half of the messages at most")]
-    p90_ms: Annotated[float | None, doc("the same of 90 percent")]
-    p99_ms: Annotated[float | None, doc("the same of 99 percent")]
-    p999_ms: Annotated[float | None, doc("the same of 99.9 percent")]
-    max_ms: Annotated[float | None, doc("the longest time")]
-    error_count: Annotated[int, doc("requests that failed, or were answered with less than SEND_OK")]
-    said: Annotated[dict[str, int] | None, doc("errors of these requests, and how often each came")]
-    ended: Annotated[str, doc("why it ended")]
+    p90_ms: _P90
+    p99_ms: _P99
+    p999_ms: _P999
+    max_ms: _Max
+    error_count: _ErrorCount
+    said: _Said
+    ended: _Ended
 
 
 class DeliveryFigures(Result, frozen=True):

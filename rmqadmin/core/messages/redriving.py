@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import msgspec
@@ -20,6 +20,7 @@ from rmqproto.names import dlq_topic
 if TYPE_CHECKING:
     from rmqclient.tls_files import TlsFiles
     from rmqproto.wire.credentials import Credentials
+    from spark_tools.offset_ranges import OffsetSet
     from spark_tools.replay.entry import ReplayOutcome
     from spark_tools.replay.hooks import Hooks
     from spark_tools.replay.plans.request import ReplayRequest
@@ -28,6 +29,7 @@ REDRIVES_MAX = 3
 """A dead letter that was redriven this often is rejected by default."""
 
 SENT = "sent"
+LEFT_OUT = "left out: redriven before, or gone"
 NOT_CONFIRMED = "not confirmed yet"
 """Outcomes. A letter that is not confirmed may have been sent: a redrive that is resumed looks for it first."""
 
@@ -143,7 +145,7 @@ def plan_letters(request: ReplayRequest, letters: Sequence[FoundMessage], rate: 
         elif place in targets:
             rows.append(_row(letter, targets[place], "would be sent"))
         else:
-            rows.append(_row(letter, None, "left out: redriven before, or gone"))
+            rows.append(_row(letter, None, LEFT_OUT))
     return RedrivenLetters(rows, Replayed(outcome.plan, outcome, rate))
 
 
@@ -166,16 +168,12 @@ def send_letters(
     outcome = redrive(None, Runner(run=run, hooks=hooks), execute=not resumes, resume=resumes, job=job)
     delivered = read_ledger(outcome.directory).delivered()
     refused = _remarks(_failures(outcome))
-    rows = []
-    for letter, before in zip(letters, planned.letters, strict=True):
+
+    def not_sent(letter: FoundMessage, before: RedrivenLetter) -> RedrivenLetter:
         remark = refused.get(_place_text(place_of(letter)))
-        if place_of(letter) in delivered:
-            rows.append(_row(letter, before.target, SENT))
-        elif remark is not None:
-            rows.append(_row(letter, before.target, f"rejected: {remark}"))
-        else:
-            rows.append(_row(letter, None, "left out: redriven before, or gone"))
-    return RedrivenLetters(rows, Replayed(outcome.plan, outcome, rate))
+        return _row(letter, None, LEFT_OUT) if remark is None else _row(letter, before.target, f"rejected: {remark}")
+
+    return RedrivenLetters(_outcomes(planned, letters, delivered, not_sent), Replayed(outcome.plan, outcome, rate))
 
 
 def letters_so_far(planned: RedrivenLetters, letters: Sequence[FoundMessage], stopped: str) -> RedrivenLetters | None:
@@ -185,12 +183,24 @@ def letters_so_far(planned: RedrivenLetters, letters: Sequence[FoundMessage], st
     ledger = read_ledger(planned.replayed.outcome.directory)
     if ledger.begin is None:
         return None
-    delivered = ledger.delivered()
-    rows = []
-    for letter, before in zip(letters, planned.letters, strict=True):
-        outcome = NOT_CONFIRMED if before.target is not None else before.outcome
-        rows.append(_row(letter, before.target, SENT if place_of(letter) in delivered else outcome))
-    return RedrivenLetters(rows, planned.replayed, stopped)
+
+    def not_sent(letter: FoundMessage, before: RedrivenLetter) -> RedrivenLetter:
+        return _row(letter, before.target, before.outcome if before.target is None else NOT_CONFIRMED)
+
+    return RedrivenLetters(_outcomes(planned, letters, ledger.delivered(), not_sent), planned.replayed, stopped)
+
+
+def _outcomes(
+    planned: RedrivenLetters,
+    letters: Sequence[FoundMessage],
+    delivered: OffsetSet,
+    not_sent: Callable[[FoundMessage, RedrivenLetter], RedrivenLetter],
+) -> list[RedrivenLetter]:
+    """What became of each letter. ``not_sent`` says it for one that is not delivered."""
+    return [
+        _row(letter, before.target, SENT) if place_of(letter) in delivered else not_sent(letter, before)
+        for letter, before in zip(letters, planned.letters, strict=True)
+    ]
 
 
 def _failures(outcome: ReplayOutcome) -> list[dict[str, Any]]:

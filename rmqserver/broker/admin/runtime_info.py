@@ -21,7 +21,14 @@ _POOLS = ("send", "pull", "litePull", "query", "ack")
 
 
 class RuntimeInfo:
-    def __init__(self, parts: BrokerParts, delay: DelayProgress, timer_counts: TimingCounts):
+    def __init__(
+        self,
+        parts: BrokerParts,
+        delay: DelayProgress,
+        timer_counts: TimingCounts,
+        following_problem: Callable[[], str],
+    ):
+        """``following_problem`` says why a slave does not follow its master; empty if it does."""
         self._config = parts.config
         self._replicas = parts.replicas
         self._store = parts.store
@@ -30,8 +37,7 @@ class RuntimeInfo:
         self._delay = delay
         self._timers = parts.timer_store
         self._timer_counts = timer_counts
-        self.following_problem: Callable[[], str] = lambda: ""
-        """Why a slave does not follow its master; empty if it does."""
+        self._following_problem = following_problem
 
     def table(self) -> dict[str, str]:
         return {
@@ -53,7 +59,7 @@ class RuntimeInfo:
 
     def _following(self) -> dict[str, str]:
         """A key of our own: an Apache slave only logs why it does not follow its master."""
-        problem = self.following_problem()
+        problem = self._following_problem()
         return {"followingProblem": problem} if problem else {}
 
     def _lease(self) -> dict[str, str]:

@@ -21,7 +21,7 @@ from rmqproto.errors import ProtocolError, StorageError
 from rmqproto.wire.fastjson import dumps, parse_untrusted
 from rmqserver.store.disk.disk import Disk, File, make_directory, storage_error
 from rmqserver.store.disk.row_slots import Change
-from rmqserver.store.disk.whole_files import BACKUP, TEMPORARY, new_file, replace_file
+from rmqserver.store.disk.whole_files import BACKUP, TEMPORARY, new_file, replace_file, replace_with_backup
 
 _log = logging.getLogger(__name__)
 
@@ -284,9 +284,8 @@ class ConfigFiles:
         path = f"{self.directory}/{name}"
         self._make_directory()
         if name not in self._backed_up:
-            self._back_up(name, data, TEMPORARY)
+            replace_with_backup(self._disk, path, data, is_private=name in PRIVATE)
             self._backed_up.add(name)
-            replace_file(self._disk, path, data, is_private=name in PRIVATE)
             return
         new_file(self._disk, path + TEMPORARY, data, is_private=name in PRIVATE).fdatasync()
         if self._disk.is_file(path):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rmqserver.store.disk.disk import Disk, File, make_directory
+from rmqserver.store.disk.disk import Disk, File
 
 BACKUP = ".bak"
 TEMPORARY = ".tmp"
@@ -24,9 +24,8 @@ def new_file(disk: Disk, path: str, data: bytes, *, is_private: bool = False) ->
     return file
 
 
-def replace_with_backup(disk: Disk, path: str, data: bytes) -> None:
+def replace_with_backup(disk: Disk, path: str, data: bytes, *, is_private: bool = False) -> None:
     """Replaces the file, and then its ``.bak``, which thus gets only what is on the device. So one of both is whole at
-    every moment, even if another program has damaged one of them. Makes a missing directory. OSError."""
-    make_directory(disk, path.rpartition("/")[0])
-    replace_file(disk, path, data)
-    replace_file(disk, path + BACKUP, data)
+    every moment, even if another program has damaged one of them. The directory must exist. OSError."""
+    replace_file(disk, path, data, is_private=is_private)
+    replace_file(disk, path + BACKUP, data, is_private=is_private)

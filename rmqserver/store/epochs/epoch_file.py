@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rmqproto.errors import ProtocolError, StorageError
-from rmqserver.store.disk.disk import Disk, storage_error
+from rmqserver.store.disk.disk import Disk, make_directory, storage_error
 from rmqserver.store.disk.whole_files import BACKUP, replace_with_backup
 from rmqserver.store.epochs.epoch_list import EpochList
 
@@ -42,6 +42,7 @@ class EpochFile:
                         disk.unlink(name)
                         disk.sync_directory(path.rpartition("/")[0])
                 return
+            make_directory(disk, path.rpartition("/")[0])
             replace_with_backup(disk, path, self.epochs.to_text().encode())
         except OSError as error:
             raise storage_error(error, "cannot write", path) from error

@@ -13,8 +13,9 @@ import msgspec
 
 from rmqproto.errors import StorageError, UsageError
 from rmqproto.filters.message_conditions import MessageConditions
+from rmqserver.store.disk.disk import OsDisk, storage_error
+from rmqserver.store.disk.whole_files import replace_file
 from spark_tools.offset_ranges import OffsetRange, split_ranges, wave_slice
-from spark_tools.replay.plans.durable import replace_file
 from spark_tools.replay.plans.user_function import UserFunction
 
 PLAN_VERSION = 2
@@ -167,10 +168,14 @@ def wave_count_for(ranges: list[OffsetRange], wave_messages: int) -> int:
 
 
 def save_plan(directory: str, plan: Plan) -> None:
-    """Saves the plan with its hash; it is durable at return."""
+    """Saves the plan with its hash; it is durable at return. StorageError."""
     document = {"hash": plan.identity, **msgspec.to_builtins(plan)}
     data = msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"
-    replace_file(os.path.join(directory, PLAN_FILE), data)
+    path = os.path.join(directory, PLAN_FILE)
+    try:
+        replace_file(OsDisk(), path, data)
+    except OSError as error:
+        raise storage_error(error, "write", path) from None
 
 
 def load_plan(directory: str) -> Plan | None:
