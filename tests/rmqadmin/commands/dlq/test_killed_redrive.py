@@ -28,21 +28,23 @@ COMMAND = """
 import os, signal, sys
 from rmqadmin.cli import program
 
-dies_at, syncs, fsync = int(sys.argv[1]), 0, os.fsync
+dies_at, syncs = int(sys.argv[1]), 0
 
-def counted(fd):
-    global syncs
-    syncs += 1
-    if syncs == dies_at:
-        os.kill(os.getpid(), signal.SIGKILL)
-    fsync(fd)
+def counted(sync):
+    def instead(fd):
+        global syncs
+        syncs += 1
+        if syncs == dies_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        sync(fd)
+    return instead
 
-os.fsync = counted
+os.fsync, os.fdatasync = counted(os.fsync), counted(os.fdatasync)
 status = program.run(sys.argv[2:])
 print("syncs:", syncs, file=sys.stderr)
 sys.exit(status)
 """
-"""The program, which dies instead of its n-th fsync. What it wrote before is in the file; nothing follows."""
+"""The program, which dies instead of its n-th fsync or fdatasync. What it wrote before is in the file; nothing follows."""
 
 
 @pytest.fixture(scope="module")
