@@ -1,4 +1,4 @@
-"""Where a sent message went, and the choice of its queue."""
+"""Where a sent message went."""
 
 from __future__ import annotations
 

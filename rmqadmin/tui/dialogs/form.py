@@ -1,5 +1,5 @@
-"""Dialogs that change servers step by step, as commands do: fields to fill in, the changes on each server, the outcome,
-and how to undo it."""
+"""Dialogs with fields to fill in, and those that change servers step by step, as commands do: the changes on each
+server, the outcome, and how to undo it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _BOOLS = {"yes": True, "true": True, "no": False, "false": False}
 
 class FormField(msgspec.Struct, frozen=True, kw_only=True):
     """One line of a form. ``name`` identifies the answer. ``hint`` says what may be entered; ``example`` is shown while
-    the field is empty."""
+    the field is empty. ``is_verbatim``: blanks at both ends count."""
 
     name: str
     label: str
@@ -42,6 +42,7 @@ class FormField(msgspec.Struct, frozen=True, kw_only=True):
     hint: str = ""
     example: str = ""
     is_secret: bool = False
+    is_verbatim: bool = False
 
     @property
     def input_id(self) -> str:
@@ -70,12 +71,10 @@ class FieldLine(Horizontal):
         yield hint
 
 
-class StepsScreen(ChangeScreen):
-    """Subclasses give ``fields`` and ``plan``. Enter makes a preview of the fields' contents. After an edit, nothing
+class FormScreen(ChangeScreen):
+    """Subclasses give ``fields`` and ``change``. Enter makes a preview of the fields' contents. After an edit, nothing
     can be carried out before the next preview."""
 
-    command: ClassVar[str] = ""
-    """The command that does the same; part of the undo file's name."""
     empty: ClassVar[str] = ""
     """What an empty field does: ``takes the default``."""
 
@@ -89,11 +88,6 @@ class StepsScreen(ChangeScreen):
     def words(self) -> str:
         """The text above the fields."""
         return f"Enter shows what would change. An empty field {self.empty}."
-
-    def plan(self, admin: AdminClient, occasion: Occasion) -> list[Step]:
-        """Reads the servers and returns the steps, without changing anything. Called twice, in a thread: for the
-        preview and for the change."""
-        raise NotImplementedError
 
     # --- the form ----------------------------------------------------------------------------------------------------
 
@@ -110,7 +104,8 @@ class StepsScreen(ChangeScreen):
             self.preview()
 
     def _answers(self) -> dict[str, str]:
-        return {field.name: self.query_one(f"#{field.input_id}", Input).value.strip() for field in self.fields()}
+        values = {field: self.query_one(f"#{field.input_id}", Input).value for field in self.fields()}
+        return {field.name: value if field.is_verbatim else value.strip() for field, value in values.items()}
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         if event.input.id != "name" and not self._changing:
@@ -170,7 +165,17 @@ class StepsScreen(ChangeScreen):
     def _label(self, name: str) -> str:
         return next(field.label for field in self.fields() if field.name == name)
 
-    # --- the change --------------------------------------------------------------------------------------------------
+
+class StepsScreen(FormScreen):
+    """A form whose change is made of steps. Subclasses give ``plan``."""
+
+    command: ClassVar[str] = ""
+    """The command that does the same; part of the undo file's name."""
+
+    def plan(self, admin: AdminClient, occasion: Occasion) -> list[Step]:
+        """Reads the servers and returns the steps, without changing anything. Called twice, in a thread: for the
+        preview and for the change."""
+        raise NotImplementedError
 
     def change(self, admin: AdminClient, occasion: Occasion) -> Result:
         steps = self.plan(admin, occasion)

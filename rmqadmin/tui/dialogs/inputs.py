@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from textual import events
 from textual.binding import Binding, BindingType
 
 from rmqadmin.tui.widgets.compact_input import CompactInput
@@ -16,6 +17,13 @@ class FieldInput(CompactInput):
         Binding("enter", "submit", "Show what would change"),
         Binding("tab", "app.focus_next", "Next field"),
     ]
+
+    def on_paste(self, event: events.Paste) -> None:
+        """Refuses several lines. Textual's input takes the first and says nothing of the others."""
+        if len(event.text.splitlines()) > 1:
+            event.prevent_default()
+            event.stop()
+            self.notify("nothing was pasted: a field holds one line", severity="error", markup=False)
 
 
 class NameInput(CompactInput):

@@ -58,11 +58,12 @@ class TopicsScreen(TableScreen):
         Binding("p", "perm", "Permissions", id="topics.perm"),
         Binding("n", "new", "New", id="topics.new"),
         Binding("e", "edit", "Edit", id="topics.edit"),
+        Binding("w", "send", "Send", id="topics.send"),
         Binding("ctrl+d", "delete", "Delete", id="topics.delete"),
         PLOT_KEY,
         SYSTEM_KEY,
     ]
-    changing_actions = frozenset({"perm", "new", "edit", "delete"})
+    changing_actions = frozenset({"perm", "new", "edit", "send", "delete"})
 
     def columns(self) -> list[Column]:
         return [
@@ -149,6 +150,12 @@ class TopicsScreen(TableScreen):
         if (facts := self._known()) is not None:
             self.open_change(EditTopicScreen(facts))
 
+    def action_send(self) -> None:
+        from rmqadmin.tui.dialogs.send_message import SendMessageScreen
+
+        if (facts := self._known()) is not None:
+            self.open_change(SendMessageScreen(facts.topic))
+
     def action_delete(self) -> None:
         """Deletes a topic, also one that only the nameserver knows."""
         from rmqadmin.tui.dialogs.topic_form import DeleteTopicScreen
@@ -164,7 +171,11 @@ class QueuesScreen(TableScreen):
     NOUN = ("queue", "queues")
     KEEPS_LOST_ROWS = True
     file_name = "queues"
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("m", "messages", "Messages", id="queues.messages")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("m", "messages", "Messages", id="queues.messages"),
+        Binding("w", "send", "Send", id="queues.send"),
+    ]
+    changing_actions = frozenset({"send"})
 
     def columns(self) -> list[Column]:
         return columns_of(QueueRow)
@@ -204,3 +215,8 @@ class QueuesScreen(TableScreen):
         from rmqadmin.tui.screens.messages import MessagesScreen
 
         self.app.push_screen(MessagesScreen(self._topic, step="messages"))
+
+    def action_send(self) -> None:
+        from rmqadmin.tui.dialogs.send_message import SendMessageScreen
+
+        self.open_change(SendMessageScreen(self._topic))

@@ -1,0 +1,71 @@
+"""One message sent to one queue of its topic."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from rmqadmin.core.messages.sent_rows import SentRow, sent_row
+from rmqadmin.core.mqadmin_text import BROKER_NAME_WIDTH, cut
+from rmqadmin.core.results import Notice, Result, Row
+from rmqadmin.core.topics.routes import queues_to_send_to
+from rmqclient.message import Message, SendResult, SendStatus
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.errors import NotFoundError
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
+
+QueuePlace = tuple[MessageQueue, str]
+"""A queue, and its broker's address."""
+
+
+class Sent(Result, frozen=True):
+    """Where the message went."""
+
+    row_type: ClassVar[type[Row]] = SentRow
+    queue: MessageQueue
+    result: SendResult | None
+
+    def rows(self) -> Sequence[SentRow]:
+        return [sent_row(self.queue, self.result)]
+
+    def mqadmin_text(self) -> str | None:
+        if self.result is None:
+            return None
+        text = f"{'#Broker Name':32}  {'#QID':4}  {'#Send Result':20}    #MsgId\n"
+        name, queue_id = cut(self.queue.broker_name, BROKER_NAME_WIDTH), self.result.queue.queue_id
+        return text + f"{name:32}  {queue_id:<4}  {self.result.status.name:20}    {self.result.message_id}\n"
+
+
+def choose_queue(
+    admin: AdminClient,
+    topic: str,
+    broker_name: str | None,
+    queue_id: int | None,
+    choose: Callable[[Sequence[QueuePlace]], QueuePlace] = random.choice,
+) -> QueuePlace:
+    """Any queue of the topic, or of one broker, or the named queue, which need not exist. NotFoundError for a broker
+    that has no queue to write to."""
+    queues = queues_to_send_to(admin, topic)
+    if broker_name is None:
+        return choose(queues)
+    there = [found for found in queues if found[0].broker_name == broker_name]
+    if not there:
+        names = ", ".join(sorted({found[0].broker_name for found in queues}))
+        raise NotFoundError(f"The broker[{broker_name}] not exist", hint=f"The topic is on: {names}.")
+    if queue_id is None:
+        return choose(there)
+    return MessageQueue(topic, broker_name, queue_id), there[0][1]
+
+
+def send_one(admin: AdminClient, place: QueuePlace, message: Message, notice: Notice, *, dry_run: bool) -> Sent:
+    """Sends the message, or in a dry run says where it would go."""
+    queue, addr = place
+    if dry_run:
+        return Sent(queue, None)
+    result = admin.send_message(addr, queue, message)
+    if result.status is not SendStatus.SEND_OK:
+        notice(f"the message is stored, but the broker answers {result.status.name}")
+    return Sent(queue, result)

@@ -1,0 +1,91 @@
+"""A message sent from the dashboard: shown first, then sent once, to the queue that was shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from textual import events
+from textual.widgets import Input
+
+from rmqadmin.tui.widgets.row_table import RowTable
+from rmqproto.bodies.base import MessageQueue
+from tests.rmqadmin.tui.conftest import BROKER, QUEUE_COUNT, World
+from tests.rmqadmin.tui.forms import close, confirm, fill, name_line, set_field
+from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
+
+BODY = "  with blanks at both ends "
+
+
+def counts(world: World) -> list[int]:
+    addr = world.server.broker_addr
+    return [world.admin.max_offset(addr, world.topic, queue_id) for queue_id in range(QUEUE_COUNT)]
+
+
+def test_a_message_is_sent_to_the_queue_that_the_preview_shows(world: World, tmp_path: Path) -> None:
+    path = tmp_path / "body.bin"
+    path.write_bytes(b"\0two\nlines\n")
+
+    async def test(driver: Driver) -> None:
+        await driver.press("t")
+        await put_cursor(driver, world.topic)
+        await driver.press("w")
+        await fill(driver, "queue", f"{BROKER}/x")
+        await driver.until_shown("body is missing")
+        await set_field(driver, "body", BODY)
+        await fill(driver, "queue", f"{BROKER}/x")
+        await driver.until_shown(f"queue: {BROKER}/x must be BROKER or BROKER/QUEUE_ID")
+        await set_field(driver, "tag", "paid")
+        await set_field(driver, "keys", "K-1 K-2")
+        await fill(driver, "queue", f"{BROKER}/2")
+        await driver.until_shown("would send 27 bytes", "Enter here does it")
+        assert counts(world) == [1, 1, 1, 1]
+        await confirm(driver, "")
+        await driver.until_shown("sent 27 bytes", "SEND_OK")
+        assert counts(world) == [1, 1, 2, 1]
+        (sent,) = world.admin.pull_message(world.server.broker_addr, MessageQueue(world.topic, BROKER, 2), 1).messages
+        assert sent.body == BODY.encode()
+        assert (sent.properties["TAGS"], sent.properties["KEYS"]) == ("paid", "K-1 K-2")
+        assert not name_line(driver).display, "one enter more sends nothing"
+        await close(driver)
+
+        await driver.press("enter")
+        await driver.until_shown("4 queues")
+        await driver.press("w")
+        await fill(driver, "body", f"@{path}")
+        await driver.until_shown("would send 11 bytes", "Enter here does it")
+        shown = driver.app.screen.query_one("#preview", RowTable).part("0").queue_id
+        before = counts(world)
+        await confirm(driver, "")
+        await driver.until_shown("SEND_OK")
+        assert [then - now for then, now in zip(counts(world), before, strict=True)] == [
+            int(queue_id == shown) for queue_id in range(QUEUE_COUNT)
+        ]
+
+    drive(world.make_client, test)
+
+
+def test_several_pasted_lines_are_refused_by_a_field(world: World) -> None:
+    async def test(driver: Driver) -> None:
+        await driver.press("t")
+        await put_cursor(driver, world.topic)
+        await driver.press("w")
+        await set_field(driver, "body", "")
+        driver.app.post_message(events.Paste("one\ntwo"))
+        await driver.until_shown("nothing was pasted: a field holds one line")
+        body = driver.app.screen.query_one("#field-body", Input)
+        assert body.value == ""
+        driver.app.post_message(events.Paste("one\n"))
+        await driver.until(lambda: body.value == "one")
+
+    drive(world.make_client, test)
+
+
+def test_nothing_is_sent_by_a_read_only_dashboard(world: World) -> None:
+    async def test(driver: Driver) -> None:
+        await driver.press("t")
+        await put_cursor(driver, world.topic)
+        await driver.press("w")
+        assert "Send a message" not in driver.text
+        assert "w Send" not in driver.text
+
+    drive(world.make_client, test, read_only=True)
