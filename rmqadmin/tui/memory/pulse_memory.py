@@ -225,10 +225,12 @@ class PulseMemory:
             unknown |= {Rule.OFFLINE, Rule.SHARING}
         if lag is not None and lag.lacking and not lag.lag_count:  # messages may wait on a silent broker
             unknown |= {Rule.OFFLINE, Rule.STUCK, Rule.RETENTION}
+        subject = Subject(SubjectKind.GROUP, group)
+        before = {one.rule for one in self._wrong.of(subject)}
         self._wrong.judge(
             at_ms,
-            Subject(SubjectKind.GROUP, group),
-            troubles.of_group(group, lag, members, lag_change, eaten, kept_ms),
+            subject,
+            troubles.of_group(group, lag, members, lag_change, eaten, kept_ms, before),
             unknown=unknown,
             by_members=members is not None,
             shared="" if members is None else members.summary,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from enum import StrEnum
 
 import msgspec
@@ -80,9 +80,11 @@ def of_group(
     lag_change: NumberChange | None,
     eaten: NumberChange | None,
     kept_ms: int | None,
+    before: Collection[str],
 ) -> Iterator[Trouble]:
     """What is wrong with a group. ``lag_change`` and ``eaten``: how its lag and the sum of its offsets have changed in
-    the last minutes. ``kept_ms`` is from ``retention.near_ms``."""
+    the last minutes. ``kept_ms`` is from ``retention.near_ms``. ``before``: rules of its troubles until now. One that
+    depends on its members stays while they are unknown."""
     subject = Subject(SubjectKind.GROUP, group)
     if kept_ms is not None and lag is not None and lag.lag_count:
         text = f"what it has not consumed may be {deletion_text(kept_ms)}"
@@ -91,12 +93,16 @@ def of_group(
         mark = sharing_mark(members.summary)
         if mark in (Mark.BAD, Mark.WARN):
             yield Trouble(subject, Rule.SHARING, without_heading(members.summary), mark)
-        if members.member_ids is not None and not members.member_ids and lag is not None and lag.lag_count:
-            yield Trouble(subject, Rule.OFFLINE, f"nobody is online, lag {_lag_text(lag)}", Mark.WARN)
-            return
-    if lag is None or not lag.lag_count or lag_change is None or eaten is None or eaten.by != 0:
+    member_ids = None if members is None else members.member_ids
+    if lag is None or not (lag.lag_count or lag.lacking):
         return
-    has_members = members is not None and bool(members.member_ids)
+    offline = _offline_text(lag, member_ids, was_offline=Rule.OFFLINE in before)
+    if offline is not None:
+        yield Trouble(subject, Rule.OFFLINE, offline, Mark.WARN)
+        return
+    if not lag.lag_count or lag_change is None or eaten is None or eaten.by != 0:
+        return
+    has_members = Rule.STUCK in before if member_ids is None else bool(member_ids)
     how = stuck(lag_grown_count=lag_change.by, idle_ms=eaten.over_ms, has_members=has_members)
     if how is not None:
         grows = how is Stuck.GROWING
@@ -104,7 +110,17 @@ def of_group(
         yield Trouble(subject, Rule.STUCK, text + elapsed(eaten.over_ms), Mark.BAD if grows else Mark.WARN)
 
 
+def _offline_text(lag: GroupLag, member_ids: Collection[str] | None, *, was_offline: bool) -> str | None:
+    """That nobody consumes what waits, or may wait; None if somebody does, or if that was never known."""
+    if member_ids or not (was_offline or (member_ids is not None and lag.lag_count)):
+        return None
+    online = "was online when last asked" if member_ids is None else "is online"
+    return f"nobody {online}, lag {_lag_text(lag)}"
+
+
 def _lag_text(lag: GroupLag) -> str:
+    if lag.lacking and not lag.lag_count:
+        return "unknown"
     return at_least(count(lag.lag_count)) if lag.lacking else count(lag.lag_count)
 
 

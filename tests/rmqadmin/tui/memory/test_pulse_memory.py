@@ -163,9 +163,29 @@ def test_of_a_group_whose_only_broker_is_lost_nothing_is_over(pulse: PulseMemory
     pulse.take_members("billing", MembersReading("offline", None, is_part=True))
     pulse.take_members("mailer", MembersReading("balanced", frozenset({"x"}), is_part=True))
     assert changes(pulse) == []
+    assert wrong(pulse) == ["billing: nobody was online when last asked, lag unknown"]
     assert pulse.history.values(Series("group", "billing", "lag_count"), 9)[-1] is None, "0 would be a lie"
     pulse.take_worst([WorstGroup("mailer", 7, 1)])
     assert pulse.worst_lines()["mailer"].lacking == (), "the lost broker had nothing of it"
+
+
+def test_what_depends_on_members_stays_while_nobody_can_be_asked_for_them(pulse: PulseMemory, clock: Clock) -> None:
+    """When the last broker died, "nobody is online" turned into "stuck", and a group that was stuck no longer was."""
+    members = {
+        "billing": MembersReading("offline", frozenset()),
+        "mailer": MembersReading("balanced", frozenset({"x"})),
+    }
+    for at in range(9):
+        pulse.take_lags(GroupLags({"billing": lag(100 + at, consumed=40), "mailer": lag(3, consumed=40)}, {}))
+        for group, reading in members.items():
+            pulse.take_members(group, reading)
+        clock.now_ms += 30_000
+    for group in members:
+        pulse.take_members(group, MembersReading("unknown", None))
+    told = ["billing: nobody was online when last asked, lag 108", "mailer: stuck: lag 3, nothing consumed for 4m00s"]
+    assert wrong(pulse) == told
+    pulse.take_members("billing", MembersReading("balanced", frozenset({"y"})))
+    assert "billing: is online, or has nothing to consume" in changes(pulse)
 
 
 def test_offsets_that_go_back_are_told(pulse: PulseMemory) -> None:
