@@ -19,7 +19,7 @@ from rmqproto.perm import PERM_READ_WRITE
 SKEW_WARN_MS, SKEW_BAD_MS = 2_000, 60_000
 """Clocks decide when delayed messages, timers and retention are due, and how old a message appears."""
 
-_SERVES, _WRITES, _FOLLOWS = "brokerActive", "unwriteableReason", "followingProblem"
+_WRITES, _FOLLOWS = "unwriteableReason", "followingProblem"
 _PASSES = "disk of "
 """A broker of ours that names its disk so goes on by itself."""
 
@@ -68,7 +68,7 @@ def is_loopback_addr(addr: str) -> bool:
 
 def _serving(broker: BrokerFacts) -> Iterator[HealthFinding]:
     info = broker.replica.info
-    if info.get(_SERVES, "true").lower() != "true":
+    if broker.replica.is_serving is False:
         fix = f"rmqadmin brokerStatus -b {broker.replica.broker_addr}"
         yield _finding(broker, Grade.ERROR, Check.SERVING, "reports that it does not serve", fix)
     if info.get(_WRITES):

@@ -76,6 +76,16 @@ class Replica(msgspec.Struct, frozen=True):
         found = self.number(name)
         return None if found is None else int(found)
 
+    @property
+    def is_serving(self) -> bool | None:
+        """Whether it serves, by its own report; None if it does not say. Apache's slaves always report false, because
+        ``brokerActive`` means the duties of a master (delayed messages, checks of transactions), which a slave has only
+        while it acts as one. Brokers before 5.0 report nothing."""
+        active = self.info.get("brokerActive")
+        if active is None:
+            return None
+        return active.lower() == "true" or (None if self.broker_id else False)
+
     def today(self, direction: str) -> int | None:
         return self._difference(f"msg{direction}TotalTodayNow", f"msg{direction}TotalTodayMorning")
 
@@ -107,13 +117,12 @@ class BrokerRow(Row, frozen=True):
     page_cache_wait_ms: Annotated[int | None, doc("how long the running append has held the commit log", minor=True)]
     earliest_message_ms: Annotated[int | None, TIME, doc("when the oldest message was stored", minor=True)]
     disk_ratio: Annotated[float | None, doc("how full the disk of the commit log is, 0 to 1", vital=True)]
-    active: Annotated[bool | None, doc("whether the broker serves", vital=True)]
+    active: Annotated[bool | None, doc("whether the broker serves; unknown of Apache's slaves", vital=True)]
     error: Annotated[str | None, doc("why the broker did not answer", sparse=True)]
 
 
 def broker_row(replica: Replica) -> BrokerRow:
     earliest_ms = replica.count("earliestMessageTimeStamp")
-    active = replica.info.get("brokerActive")
 
     def rate(name: str) -> float | None:
         found = replica.number(name)
@@ -139,7 +148,7 @@ def broker_row(replica: Replica) -> BrokerRow:
         page_cache_wait_ms=replica.count("pageCacheLockTimeMills"),
         earliest_message_ms=earliest_ms if earliest_ms is not None and earliest_ms >= 0 else None,
         disk_ratio=replica.number("commitLogDiskRatio"),
-        active=None if active is None else active.lower() == "true",
+        active=replica.is_serving,
         error=replica.error,
     )
 

@@ -30,7 +30,6 @@ class BrokerReading(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, replica: Replica) -> BrokerReading:
-        active = replica.info.get("brokerActive")
         return cls(
             in_tps=replica.number("putTps"),
             out_tps=replica.number("getTransferredTps"),
@@ -38,7 +37,7 @@ class BrokerReading(msgspec.Struct, frozen=True):
             put_ms=replica.number("putLatency99"),
             log_held_ms=replica.count("pageCacheLockTimeMills"),
             send_wait_ms=replica.count("sendThreadPoolQueueHeadWaitTimeMills"),
-            active=None if active is None else active.lower() == "true",
+            active=replica.is_serving,
             boot_ms=replica.count("bootTimestamp"),
             error=replica.error,
         )

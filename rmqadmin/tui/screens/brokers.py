@@ -40,10 +40,14 @@ class BrokerHealth(msgspec.Struct, frozen=True):
             from rmqadmin.tui.memory.cluster import gone_text
 
             return gone_text(self.broker.gone_since_ms or 0, self.now_ms)
-        return self.state.row.error or ("active" if self.state.row.active else "not active")
+        row = self.state.row
+        if row.error is not None or row.active is None:
+            return row.error or ("slave" if row.broker_id else "answers")
+        return "active" if row.active else "not active"
 
     def mark(self) -> Mark:
-        return Mark.GOOD if self.state is not None and self.state.row.active else Mark.BAD
+        is_well = self.state is not None and self.state.row.error is None and self.state.row.active is not False
+        return Mark.GOOD if is_well else Mark.BAD
 
 
 _NUMBERS = TableScreen.NUMBERS

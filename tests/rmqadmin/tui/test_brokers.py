@@ -8,11 +8,12 @@ import pytest
 
 from rmqadmin.tui.widgets.row_table import RowTable
 from rmqproto.bodies.acl import UserInfo
+from rmqproto.bodies.routes import BrokerData, ClusterInfo
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import RefusedError
 from rmqproto.names import dlq_topic
 from tests.rmqadmin.tui.conftest import World
-from tests.rmqadmin.tui.fixed import FixedClient
+from tests.rmqadmin.tui.fixed import ADDRS, FixedClient
 from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
 from tests.support.quick import first_is_quick
 
@@ -23,6 +24,33 @@ def test_brokers_with_version_and_state(world: World) -> None:
         await driver.until_shown("DefaultCluster", "broker-a", "V5_5_0", world.server.broker_addr, "active", "1 broker")
 
     drive(world.make_client, test)
+
+
+class SetClient(FixedClient):
+    """A master of Apache's 5.5.0 with its slave, and a broker of 4.9."""
+
+    def cluster_info(self) -> ClusterInfo:
+        brokers = {"broker-a": {0: "a:1", 2: "a:2"}, "broker-c": {0: "c:1"}}
+        table = {name: BrokerData(cluster="C", broker_name=name, broker_addrs=one) for name, one in brokers.items()}
+        return ClusterInfo(broker_addr_table=table, cluster_addr_table={"C": list(table)})
+
+    def broker_runtime_info(self, broker_addr: str) -> dict[str, str]:
+        info = super().broker_runtime_info(ADDRS["broker-a"])
+        del info["brokerActive"]
+        return info if broker_addr == "c:1" else {**info, "brokerActive": str(broker_addr == "a:1").lower()}
+
+
+def test_a_slave_is_not_wrong_because_it_does_not_do_the_duties_of_a_master() -> None:
+    async def test(driver: Driver) -> None:
+        await driver.press("c")
+        await driver.until(
+            lambda: [line.split()[-1] for line in driver.text.splitlines()[2:5]] == ["active", "slave", "answers"]
+        )
+        await driver.press("h")
+        await driver.until_shown("broker-a/2", "80.1%")
+        assert "not active" not in driver.text
+
+    drive(SetClient, test)
 
 
 def test_values_of_a_broker_filtered_by_an_expression(world: World) -> None:

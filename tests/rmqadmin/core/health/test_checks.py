@@ -71,6 +71,12 @@ def test_of_a_broker_that_is_well_there_is_nothing_to_say() -> None:
     assert len(list(broker_findings(whole))) == 5
 
 
+def test_a_slave_of_apaches_is_not_expected_to_do_the_duties_of_a_master() -> None:
+    """It reports false as long as it is a slave, and every one was an error."""
+    slave = broker(id=2, says={"brokerActive": "false"})
+    assert bad(broker_findings(facts(broker(), slave))) == []
+
+
 @pytest.mark.parametrize(
     ("one", "grade", "check", "said"),
     [
