@@ -31,7 +31,7 @@ class SendMessageScreen(FormScreen):
 
     def fields(self) -> Sequence[FormField]:
         return [
-            FormField(name="body", label="body", hint="a text, or @FILE for what it holds", is_verbatim=True),
+            FormField(name="body", label="body", hint="text, or @FILE", is_verbatim=True),
             FormField(name="tag", label="tag"),
             FormField(name="keys", label="keys", hint="blanks separate them"),
             FormField(name="queue", label="queue", example="any", hint="BROKER or BROKER/QUEUE_ID"),
