@@ -11,12 +11,15 @@ import msgspec
 from rmqadmin.core.changes import KEEP, FieldChange, Step, action
 from rmqadmin.core.mqadmin_text import java_text
 from rmqadmin.core.results import Result, Row, doc
-from rmqproto.access.resources import PolicyDecision
+from rmqproto.access.resources import Action, PolicyDecision, by_name
 from rmqproto.bodies.acl import AclEntry, AclInfo, AclPolicy
 from rmqproto.errors import UsageError
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
+
+EACH = (Action.PUB, Action.SUB, Action.CREATE, Action.UPDATE, Action.DELETE, Action.GET, Action.LIST)
+"""What ``All`` stands for."""
 
 
 class AclRow(Row, frozen=True):
@@ -92,13 +95,21 @@ def _entries_or_none(acl: AclInfo) -> Sequence[tuple[str | None, AclEntry | None
 
 
 def wished_acl(subject: str, resources: str, actions: str, decision: PolicyDecision, source_ips: str | None) -> AclInfo:
-    """The ACL to ask for, with one entry per resource. UsageError if there is no resource or no action."""
+    """The ACL to ask for, with one entry per resource. UsageError if there is no resource or no action, and for an
+    unknown action: Apache's brokers leave it out, report success, and so permit or deny less than was asked for."""
     names, wanted = _parts(resources), _parts(actions)
     if not names or not wanted:
         raise UsageError("-r and -a need at least one name each", hint="For example -r Topic:OrderTopic -a Pub,Sub.")
+    unknown = next((name for name in wanted if by_name(Action, name) is None), None)
+    if unknown is not None:
+        raise not_an_action(unknown)
     ips = None if source_ips is None else _parts(source_ips)
     entries = [AclEntry(actions=wanted, decision=decision, resource=name, source_ips=ips) for name in names]
     return AclInfo(policies=[AclPolicy(entries=entries)], subject=subject)
+
+
+def not_an_action(name: str) -> UsageError:
+    return UsageError(f"{name} is not an action", hint=f"All, {', '.join(each.value for each in EACH)}.")
 
 
 def _parts(text: str) -> list[str]:

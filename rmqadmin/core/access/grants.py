@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rmqadmin.core.access.acls import entry_back, entry_text
+from rmqadmin.core.access.acls import EACH, entry_back, entry_text, not_an_action
 from rmqadmin.core.changes import FieldChange, Step, action
 from rmqproto.access.resources import Action, PolicyDecision, PolicyType, ResourcePattern, by_name
 from rmqproto.access.users import SUBJECT_PREFIX
@@ -17,9 +17,6 @@ from rmqproto.errors import NotFoundError, UsageError
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
 
-EACH = (Action.PUB, Action.SUB, Action.CREATE, Action.UPDATE, Action.DELETE, Action.GET, Action.LIST)
-"""What ``All`` stands for."""
-
 
 def parse_actions(text: str) -> list[Action]:
     """The actions in a text such as ``Pub,sub``, each once. UsageError if there is none, and for an unknown action."""
@@ -27,7 +24,7 @@ def parse_actions(text: str) -> list[Action]:
     for name in filter(None, (part.strip() for part in text.split(","))):
         one = by_name(Action, name)
         if one is not Action.ALL and one not in EACH:
-            raise UsageError(f"{name} is not an action", hint=f"All, {', '.join(each.value for each in EACH)}.")
+            raise not_an_action(name)
         found.append(one)
     if not found:
         raise UsageError("no action is named", hint="For example Pub,Sub.")

@@ -146,6 +146,8 @@ def test_entries_of_an_acl_are_planned_resource_by_resource(rmqadmin: Rmqadmin) 
         (row,) = rmqadmin("-o", "json", "deleteAcl", "-s", "User:alice", "-r", "Group:G", *n, "--dry-run").items
         assert row["changes"] == [{"field": "Group:G", "before": "Deny Pub,Sub from 10.0.0.0/8", "after": None}]
         assert rmqadmin("createAcl", "-s", "User:alice", "-r", ",", "-a", "Pub", "-d", "Allow", *n).status == 2
+        misspelled = rmqadmin("updateAcl", "-s", "User:alice", "-r", "Topic:T", "-a", "Pub,Sbu", "-d", "Allow", *n)
+        assert (misspelled.status, "Sbu is not an action" in misspelled.err) == (2, True)
 
 
 def test_an_acl_is_copied_to_another_broker(rmqadmin: Rmqadmin) -> None:
