@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import msgspec
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import Screen
 from textual.widget import Widget
@@ -31,6 +31,7 @@ from rmqadmin.tui.literal import literal
 from rmqadmin.tui.until_closed import until_closed, while_open
 from rmqadmin.tui.widgets.columns import Column, column_of
 from rmqadmin.tui.widgets.key_line import PICTURE_KEY, KeyLine
+from rmqadmin.tui.widgets.long_text import LongText
 from rmqadmin.tui.widgets.row_table import RowTable
 from rmqproto.errors import RocketMQError
 
@@ -111,7 +112,7 @@ class ChangeScreen(Dialog[None]):
             yield Static(literal(self._title), classes="dialog--title")
             with Vertical(id="form"):
                 yield from self.form()
-            with VerticalScroll(id="saying"):
+            with LongText(id="saying"):
                 yield Static("", id="said")
             yield PreviewTable([], id="preview")
             yield Static("", id="totals")

@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from textual.app import ComposeResult
-from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
+from rmqadmin.tui.widgets.long_text import LongText
 
-class Advice(VerticalScroll):
-    """Scrolls if it has more lines than room, and only then can have the focus, so that no remedy is cut off on a small
-    terminal."""
+
+class Advice(LongText):
+    """Scrolls, so that no remedy is cut off on a small terminal."""
 
     def compose(self) -> ComposeResult:
         yield Static("asking …")
 
     def show(self, lines: Sequence[Content]) -> None:
         self.query_one(Static).update(Content("\n").join(lines))
-
-    def allow_focus(self) -> bool:
-        return self.max_scroll_y > 0

@@ -60,6 +60,26 @@ def test_a_reset_of_many_queues_shows_the_totals_and_the_line_to_type_into(world
     drive(world.make_client, test, size=size)
 
 
+def test_a_text_has_the_focus_only_while_it_scrolls_and_shows_it(world: World) -> None:
+    """``shift+tab`` used to go from the first field to a text, which showed nothing of that."""
+
+    async def test(driver: Driver) -> None:
+        await driver.press("t")
+        await put_cursor(driver, world.topic)
+        await driver.press("e")
+        dialog = driver.app.screen
+        assert isinstance(dialog, ChangeScreen)
+        text = dialog.query_one("#saying")
+        assert text not in dialog.focus_chain
+        dialog._say("\n".join(map(str, range(9))))
+        await driver.until(lambda: text in dialog.focus_chain)
+        plain = text.background_colors
+        text.focus()
+        await driver.until(lambda: text.background_colors != plain)
+
+    drive(world.make_client, test, size=SIZES[0])
+
+
 def test_what_comes_for_a_dialog_that_is_closed_is_dropped(world: World) -> None:
     """A preview, a layout and a new focus used to end the dashboard, because their widgets were gone."""
 
