@@ -71,7 +71,7 @@ class RebalanceScreen(DashboardScreen):
             Column(name="queue_id", value=lambda row: row.queue.queue_id, is_number=True, importance=VITAL),
             Column(name="state", value=lambda row: row.state.value, mark=lambda row: _MARKS.get(row.state)),
             Column(name="owner", value=lambda row: ", ".join(row.owners) or None, importance=VITAL),
-            Column(name="since_ms", words="since", form=self._since),
+            Column(name="since_ms", words="since", form=self._since, is_time=True),
             Column(name="before", words="owner before", importance=MINOR),
         ]
 
