@@ -19,7 +19,7 @@ from textual.color import Color
 from rmqadmin.tui.app import picture_of
 from rmqadmin.tui.memory.history import SAMPLES_MAX, NumberHistory, Series
 from rmqadmin.tui.settings import ClientMaker
-from rmqadmin.tui.widgets import rows
+from rmqadmin.tui.widgets import rows, status_line
 from tests.rmqadmin.tui.fixed import DEAD_COUNT, DLQ, GROUP, NOW_MS, TOPIC, FixedClient, FixedSetClient
 from tests.rmqadmin.tui.forms import fill
 from tests.rmqadmin.tui.opened import Driver, drive, put_cursor, put_cursor_at, without_ages
@@ -64,6 +64,7 @@ def ageless(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows grow old behind a dialog, and queues that stand still are stuck after some seconds. Both would depend on the
     machine's speed."""
     monkeypatch.setattr(rows, "monotonic", lambda: 0.0)
+    monkeypatch.setattr(status_line, "elapsed", lambda _: "0 s")  # a wider age leaves less room for the rest
     monkeypatch.setattr("rmqadmin.tui.screens.group.SAMPLE_DEFAULT_S", math.inf)
 
 
