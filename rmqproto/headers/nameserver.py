@@ -9,10 +9,13 @@ from rmqproto.java.java_numbers import Int32, Int64
 
 
 class RouteHeader(Header, kw_only=True):
-    """105 GET_ROUTEINFO_BY_TOPIC."""
+    """105 GET_ROUTEINFO_BY_TOPIC. The two fields of the zone are what Java's clients add if they are told their zone;
+    Java takes every mode but ``true``, in any case, for false."""
 
     topic: str
     accept_standard_json_only: bool | None = None
+    zone_mode: str | None = msgspec.field(default=None, name="__ZONE_MODE")
+    zone_name: str | None = msgspec.field(default=None, name="__ZONE_NAME")
 
 
 class RegisterBrokerHeader(Header, kw_only=True):

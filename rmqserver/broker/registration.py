@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Protocol
 
@@ -45,6 +46,9 @@ log = logging.getLogger(__name__)
 
 PERIOD_MIN_MS, PERIOD_MAX_MS = 10_000, 60_000
 """Apache keeps ``registerNameServerPeriod`` within these bounds."""
+
+ZONE_VARIABLE = "ROCKETMQ_ZONE"
+"""The environment's name for the zone of this machine. Apache's brokers and clients read it, too."""
 
 RECONNECT_AFTER_S = 1.0
 FIRST_ROUND_MAX_S = 3.0
@@ -255,6 +259,7 @@ class Registration:
             broker_id=config.broker_id,
             heartbeat_timeout_millis=config.broker_not_active_timeout_ms if self.may_act else None,
             enable_acting_master=self.may_act,
+            zone_name=os.environ.get(ZONE_VARIABLE, "").strip() or None,
             body_crc32=body_crc(body),
         )
         return header, body

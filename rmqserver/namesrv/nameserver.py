@@ -51,7 +51,7 @@ from rmqserver.config.namesrv_config import NamesrvConfig
 from rmqserver.config.settings_requests import take_settings_untrusted
 from rmqserver.namesrv import register_body
 from rmqserver.namesrv.kv import KvConfig
-from rmqserver.namesrv.routes import BrokerKey, MinIdChange, RegisteredBroker, RouteTable
+from rmqserver.namesrv.routes import BrokerKey, MinIdChange, RegisteredBroker, RouteTable, within_zone
 from rmqserver.remoting.answer import SEE_FAQ, UNSET_REMARK, Refused, Request, success
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.notices import Notices
@@ -165,7 +165,8 @@ class Nameserver(Service):
         uptime_s = self._clock_s() - self._started_s
         if self.config.need_wait_for_service and uptime_s < self.config.wait_seconds_for_service:
             raise Refused(ResponseCode.SYSTEM_ERROR, "name server not ready")
-        topic = request.header.topic
+        header = request.header
+        topic = header.topic
         route = self.routes.route(topic)
         if route is None:
             text = f"No topic route info in name server for the topic: {topic}{SEE_FAQ}"
@@ -173,7 +174,10 @@ class Nameserver(Service):
         self._as_reached(route.broker_datas, connection)
         if self.config.order_message_enable:
             route.order_topic_conf = self.kv.get(ORDER_TOPIC_NAMESPACE, topic)
-        standard = request.version >= FIRST_STANDARD_JSON_ROUTE_VERSION or request.header.accept_standard_json_only
+        zone_name = header.zone_name or ""
+        if (header.zone_mode or "").lower() == "true" and zone_name.strip():
+            route = within_zone(route, zone_name)
+        standard = request.version >= FIRST_STANDARD_JSON_ROUTE_VERSION or header.accept_standard_json_only
         return success(request, body=fastjson.dumps(route, standard=bool(standard)))
 
     def cluster_info(self, request: Request[NoFields], connection: Connection) -> bytes:
@@ -256,7 +260,7 @@ class Nameserver(Service):
         return success(request)
 
     def delete_topic(self, request: Request[DeleteTopicHeader], connection: Connection) -> bytes:
-        cluster = (request.header.cluster_name or "").strip() or None
+        cluster = request.header.cluster_name or None
         self.routes.delete_topic(request.header.topic, cluster)
         log.info("event=topic-deleted topic=%s cluster=%s", request.header.topic, cluster or "*")
         return success(request)

@@ -8,10 +8,13 @@ members came.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, Protocol
+
+import msgspec
 
 from rmqproto.bodies.base import DataVersion
 from rmqproto.bodies.routes import BrokerData, ClusterInfo, QueueData, TopicConfig, TopicConfigs, TopicRoute
@@ -214,9 +217,9 @@ class RouteTable:
         for topic, config in configs.items():
             if has_changed or new.name not in self._topics.get(topic, ()):
                 self._put_queues(topic, _queue_data(new.name, config, keeps_write))
-        if has_changed:
-            for topic, mapping in mappings.items():
-                mapped, name = self._mappings.setdefault(topic, {}), mapping.get("bname") or new.name
+        for topic, mapping in mappings.items():
+            mapped, name = self._mappings.setdefault(topic, {}), mapping.get("bname") or new.name
+            if has_changed or name not in mapped:
                 self._route_count += name not in mapped
                 mapped[name] = mapping
 
@@ -292,11 +295,16 @@ class RouteTable:
     # --- topics ------------------------------------------------------------------------------------------------------
 
     def add_topic(self, topic: str, queue_datas: Iterable[QueueData]) -> None:
-        """Adds a topic to known brokers. Stops at the first unknown broker, as Apache does."""
-        for queue_data in queue_datas:
-            if queue_data.broker_name not in self._brokers:
-                log.warning("event=topic-of-unknown-broker topic=%s broker=%s", topic, queue_data.broker_name)
+        """Adds a topic to known brokers. An unknown broker ends it, as with Apache's: a new topic is then not added at
+        all, and one that is there keeps what came before."""
+        datas = list(queue_datas)
+        known = list(itertools.takewhile(lambda data: data.broker_name in self._brokers, datas))
+        if len(known) < len(datas):
+            unknown = datas[len(known)].broker_name
+            log.warning("event=topic-of-unknown-broker topic=%s broker=%s", topic, unknown)
+            if topic not in self._topics:
                 return
+        for queue_data in known:
             if queue_data.broker_name not in self._topics.get(topic, ()) and not self._has_room(1):
                 log.warning("event=topic-refused topic=%s broker=%s reason=full", topic, queue_data.broker_name)
                 return
@@ -396,6 +404,25 @@ class RouteTable:
         topics = [name for cluster, names in self._clusters.items() for name in (cluster, *names)]
         addrs = (addr for broker in self._brokers.values() for addr in broker.broker_addrs.values())
         return topics, next(addrs, None)
+
+
+def within_zone(route: TopicRoute, zone_name: str) -> TopicRoute:
+    """The part of a route for clients of one zone (``ZoneRouteRPCHook``): brokers of that zone, and of any zone those
+    without a master, because only their slaves can be read."""
+    zone = zone_name.lower()
+    far = [
+        broker
+        for broker in route.broker_datas
+        if MASTER_ID in broker.broker_addrs and (broker.zone_name or "").lower() != zone
+    ]
+    far_names = {broker.broker_name for broker in far}
+    far_addrs = {addr for broker in far for addr in broker.broker_addrs.values()}
+    return msgspec.structs.replace(
+        route,
+        broker_datas=[broker for broker in route.broker_datas if broker.broker_name not in far_names],
+        queue_datas=[queue for queue in route.queue_datas if queue.broker_name not in far_names],
+        filter_server_table={addr: each for addr, each in route.filter_server_table.items() if addr not in far_addrs},
+    )
 
 
 def _queue_data(broker_name: str, config: TopicConfig, keeps_write: bool) -> QueueData:

@@ -116,7 +116,8 @@ async def told(registration: Registration) -> None:
     await event.wait()
 
 
-def test_what_is_registered() -> None:
+def test_what_is_registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROCKETMQ_ZONE", "z1")
     nameserver = Watched()
     broker = Broker(nameserver, brokerName="b", brokerClusterName="c")
 
@@ -125,7 +126,7 @@ def test_what_is_registered() -> None:
             (said,) = nameserver.registered
             assert (said.cluster_name, said.broker_name, said.broker_id) == ("c", "b", 0)
             assert (said.broker_addr, said.ha_server_addr) == ("127.0.0.1:10911", "127.0.0.1:10912")
-            assert (said.compressed, said.enable_acting_master) == (False, False)
+            assert (said.compressed, said.enable_acting_master, said.zone_name) == (False, False, "z1")
             assert said.body_crc32 != 0
             assert nameserver.routes.topics() == ["T", "U"]
             static = nameserver.routes.route("T")

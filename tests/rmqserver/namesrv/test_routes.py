@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from rmqproto.bodies.base import DataVersion
@@ -220,9 +221,13 @@ def test_a_topic_is_deleted_everywhere_or_in_one_cluster() -> None:
 def test_a_topic_can_be_added_to_known_brokers() -> None:
     table = Table()
     table.register(broker("a"), None)
-    queues = [QueueData(broker_name=name, perm=6, read_queue_nums=1, write_queue_nums=1) for name in ("a", "x")]
-    table.add_topic("N", queues)
-    assert perms(table, "N") == {"a": 6}
+    a, x = (QueueData(broker_name=name, perm=6, read_queue_nums=1, write_queue_nums=1) for name in ("a", "x"))
+    table.add_topic("N", [a, x])
+    assert table.route("N") is None
+    table.add_topic("N", [a])
+    a4 = msgspec.structs.replace(a, perm=4)
+    table.add_topic("N", [a4, x])
+    assert perms(table, "N") == {"a": 4}
 
 
 def test_unit_lists_go_by_the_flag() -> None:
@@ -246,6 +251,20 @@ def test_static_topics_and_filter_servers_are_in_the_route() -> None:
     route = table.route("U")
     assert route is not None
     assert (route.filter_server_table, route.topic_queue_mapping_by_broker) == ({}, None)
+
+
+def test_a_static_topic_deleted_here_comes_back_with_its_mapping() -> None:
+    """The topic returned with the broker's next registration, and without the mapping, so clients took its queues for
+    plain ones: that registration has the version of the last one."""
+    mapping = {"bname": "a", "topic": "T", "totalQueues": 2}
+    registration = broker(mappings={"topic_queue_mapping_info_map": {"T": mapping}})
+    table = Table()
+    table.register(registration, None)
+    table.delete_topic("T")
+    table.register(registration, None)
+    route = table.route("T")
+    assert route is not None
+    assert route.topic_queue_mapping_by_broker == {"a": mapping}
 
 
 def test_the_smallest_slave_acts_as_master_where_both_sides_want_it() -> None:
