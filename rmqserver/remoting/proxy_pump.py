@@ -19,7 +19,6 @@ class ProxyPump:
     get all bytes from then on. ProtocolError for a bad header."""
 
     def __init__(self, pump: Pump, on_through: Callable[[str | None], None]):
-        self.received: Callable[[memoryview], bytes] = self._received
         self.to_send: Callable[[Sequence[bytes]], bytes] = pump.to_send
         self.wants_to_write = False
         self.opens_by_s = math.inf
@@ -27,7 +26,7 @@ class ProxyPump:
         self._on_through = on_through
         self._begun = b""
 
-    def _received(self, data: memoryview) -> bytes:
+    def received(self, data: memoryview, /) -> bytes:
         if not self._begun:
             if data[0] not in proxy_header.FIRST_BYTES:
                 self._on_through(None)

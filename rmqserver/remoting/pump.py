@@ -23,12 +23,12 @@ class Pump(Protocol):
     OSError ends the connection; a PumpError is also logged.
     """
 
-    received: Callable[[memoryview], bytes]
-    """Takes bytes from the socket and returns bytes for the frame cutter, empty if more input is needed first. The view
-    is valid only during the call."""
+    def received(self, data: memoryview, /) -> bytes:
+        """Takes bytes from the socket and returns bytes for the frame cutter, empty if more input is needed first. The
+        view is valid only during the call."""
 
-    to_send: Callable[[Sequence[bytes]], bytes]
-    """Takes frames and returns bytes for the socket, preceded by what the pump itself has to write."""
+    def to_send(self, frames: Sequence[bytes], /) -> bytes:
+        """Takes frames and returns bytes for the socket, preceded by what the pump itself has to write."""
 
     wants_to_write: bool
     """Whether ``to_send`` must be called even without frames."""

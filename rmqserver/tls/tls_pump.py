@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import ssl
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from rmqserver.remoting.pump import PumpError
+from rmqserver.remoting.pump import PLAIN, PumpError
 
 HANDSHAKE_MAX_S = 10.0
 """Counted from its first byte; the same as Apache's (Netty's). A peer that sends half a hello can hold a connection no
@@ -47,12 +47,10 @@ class TlsPump:
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=is_server)
         self._early = b""
         """Frames queued before the end of the handshake."""
-        self.received: Callable[[memoryview], bytes] = self._received
-        self.to_send: Callable[[Sequence[bytes]], bytes] = self._to_send
         self.wants_to_write = False
         self.opens_by_s = time.monotonic() + HANDSHAKE_MAX_S
 
-    def _received(self, data: memoryview) -> bytes:
+    def received(self, data: memoryview, /) -> bytes:
         self._incoming.write(data)
         try:
             if self.opens_by_s != math.inf and not self._shake_hands():
@@ -84,7 +82,7 @@ class TlsPump:
             pass
         return b"".join(parts)
 
-    def _to_send(self, frames: Sequence[bytes]) -> bytes:
+    def to_send(self, frames: Sequence[bytes], /) -> bytes:
         data = b"".join(frames)
         if self.opens_by_s != math.inf:
             self._early += data
@@ -101,21 +99,27 @@ class TlsPump:
 
 class DoorPump(TlsPump):
     """A server's pump for a new connection. The first byte tells whether it is TLS. If it is not, and plain connections
-    are allowed, both directions become those of ``PlainPump``, at the same cost. TLS objects are made only for TLS."""
+    are allowed, both directions become those of ``PlainPump``, at the same cost. TLS objects are made only for TLS.
+
+    Nothing here may refer to the pump itself. The 35 KB of OpenSSL behind a connection that has ended would then wait
+    for the garbage collector, which counts them as one object, and which the broker lets run seldom.
+    """
 
     def __init__(self, context: ssl.SSLContext, *, takes_plain: bool):
         self._context = context
         self._takes_plain = takes_plain
-        self.received = self._first_received
-        self.to_send = b"".join
+        self._is_tls = False
         self.wants_to_write = False
         self.opens_by_s = math.inf
 
-    def _first_received(self, data: memoryview) -> bytes:
+    def received(self, data: memoryview, /) -> bytes:
+        if self._is_tls:
+            return super().received(data)
         if data[0] == HANDSHAKE_RECORD:
+            self._is_tls = True
             self._begin(self._context, is_server=True)
         elif self._takes_plain:
-            self.received, self.to_send = memoryview.tobytes, b"".join
+            self.received, self.to_send = PLAIN.received, PLAIN.to_send  # type: ignore[method-assign]
         else:
             raise PumpError(
                 "plain",
@@ -123,6 +127,9 @@ class DoorPump(TlsPump):
                 "(Java: -Dtls.enable=true; rmqadmin: --tls)",
             )
         return self.received(data)
+
+    def to_send(self, frames: Sequence[bytes], /) -> bytes:
+        return super().to_send(frames) if self._is_tls else b"".join(frames)
 
 
 def _in_words(error: ssl.SSLError) -> str:

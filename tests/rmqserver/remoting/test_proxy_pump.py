@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import socket
+import weakref
 from collections.abc import Callable
 
 import pytest
@@ -31,6 +33,20 @@ def test_the_bytes_behind_the_header_go_on_in_any_pieces(start: bytes, step: int
         data = data[step:]
     assert sources == ["192.0.2.1:56324" if start == LINE else None]
     assert passed + data == b"\0\0\0\1frame"
+
+
+def test_what_has_been_passed_through_is_freed_at_once() -> None:
+    """A connection that was over stayed, with its socket and buffers, until the garbage collector looked for cycles,
+    which the broker makes it do seldom."""
+    pump = ProxyPump(PLAIN, lambda source: None)
+    pump.received(memoryview(b"\0\0\0\1"))
+    seen = weakref.ref(pump)
+    gc.disable()
+    try:
+        del pump
+        assert seen() is None
+    finally:
+        gc.enable()
 
 
 def test_the_address_in_the_header_is_the_client_s(start_standalone: Callable[..., Server]) -> None:

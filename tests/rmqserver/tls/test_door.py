@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import logging
 import math
 import os
 import shutil
 import socket
 import ssl
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -260,6 +262,21 @@ def test_garbage_behind_or_in_a_hello_ends_in_words(server_context: ssl.SSLConte
     with contextlib.suppress(PumpError):
         assert pump.received(memoryview(bytes(sent))) == b""
     assert pump.opens_by_s != math.inf
+
+
+@pytest.mark.parametrize("first", [b"\0\0\0\1", None], ids=["plain", "TLS"])
+def test_a_pump_is_freed_with_its_connection(server_context: ssl.SSLContext, first: bytes | None) -> None:
+    """It stayed until the garbage collector looked for cycles, with 35 KB of OpenSSL: a broker grew by 36 MB with each
+    thousand clients that came over TLS and left."""
+    pump = DoorPump(server_context, takes_plain=True)
+    pump.received(memoryview(first or hello(_ANY)))
+    seen = weakref.ref(pump)
+    gc.disable()
+    try:
+        del pump
+        assert seen() is None
+    finally:
+        gc.enable()
 
 
 @pytest.fixture(scope="module")
