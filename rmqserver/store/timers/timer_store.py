@@ -122,6 +122,8 @@ class TimerStore:
             note = note.settled(log.end_offset)
             self._opened_time = max(self._opened_time, note.opened_time)
             self.queue_offset = max(self.queue_offset, note.queue_offset)
+        if not self._disk.is_file(self._paths.wheel):
+            self._link_what_waits(since)
         self._set_slots_anew(log)
         for time, position in note.slots.items() if note is not None else ():
             if (slot := self.wheel.slot(time)).last_position != NOTHING:
@@ -144,6 +146,16 @@ class TimerStore:
                     hint="let Apache's broker deliver the timers first, then start it once with "
                     "timerWheelSnapshotFlush=false, stop it, and remove the snapshots",
                 )
+
+    def _link_what_waits(self, since: int) -> None:
+        """Makes the slots from ``since`` on anew from the timer log before the checkpoint: the wheel's file is gone."""
+        for unit in self.log.scan(self.log.segments.min_offset):
+            if unit.position >= self.saved.log_position:
+                break
+            if (time := self.time_of(unit.slot_time_ms)) >= since:
+                self._link(self.wheel.slot(time), unit.position, is_delete=unit.is_delete)
+        if waiting_count := self.wheel.count_since(since):
+            _log.warning("event=timer-wheel-made-anew path=%s messages=%d", self._paths.wheel, waiting_count)
 
     def _set_slots_anew(self, log: LogState) -> None:
         """Ends the timer log at its first damaged unit, or where its messages are missing from the log. Rebuilds slots

@@ -303,6 +303,21 @@ def test_a_wheel_that_a_crash_left_empty_is_made_again(tmp_path: Path) -> None:
     assert delivered(opened(tmp_path, START_MS, clean=False), START_MS + 5000) == [0]
 
 
+def test_a_wheel_that_is_gone_is_made_again_from_the_timer_log(tmp_path: Path) -> None:
+    """Its messages were never delivered, though the timer log knew them. What was delivered does not come again."""
+    store = opened(tmp_path, START_MS)
+    for offset in range(25):
+        add(store, offset, START_MS + 1000 * (1 + offset % 3), START_MS)
+    assert delivered(store, START_MS + 2000) == list(range(0, 25, 3))
+    add(store, 25, START_MS + 9000, START_MS, is_delete=True)
+    store.stop()
+    save(store)
+    (tmp_path / "timerwheel").unlink()
+    again = opened(tmp_path, START_MS + 2000)
+    assert again.waiting_count == 15
+    assert sorted(delivered(again, START_MS + 12000)) == [offset for offset in range(25) if offset % 3]
+
+
 def test_a_wheel_in_snapshots_is_refused(tmp_path: Path) -> None:
     (tmp_path / "timerwheel.4096").write_bytes(b"")
     with pytest.raises(StorageError, match=r"timerwheel\.4096: a snapshot of the timer wheel"):
