@@ -19,7 +19,7 @@ from rmqserver.broker.sending.put import Put
 from rmqserver.broker.transactions.endings import transaction_of
 from rmqserver.broker.transactions.half_messages import check_times, committed, immunity_ms, put_back
 from rmqserver.broker.transactions.state import TransactionState
-from rmqserver.remoting.answer import Refused, Request, refusal, success
+from rmqserver.remoting.answer import UNSET_REMARK, Refused, Request, refusal, success
 from rmqserver.store.results import MessageRefused, PutStatus
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class EndTransactions:
         decision = request.header.commit_or_rollback
         if decision == ROLLBACK:
             self.roll_back(request.header)
-            return success(request)
+            return success(request, remark=UNSET_REMARK)
         if decision == UNKNOWN:
             return None
         if decision != COMMIT:
