@@ -100,12 +100,12 @@ class Controller(Service):
         """Raises StorageError for a log that cannot be read."""
         sets = self._store.open()
         if sets is not None:
-            self._lead(sets)
+            self._decider.lead(sets)
         self._is_open = True
 
-    def _lead(self, sets: BrokerSets) -> None:
+    def _follow(self) -> None:
         self._handovers.give_up_all()
-        self._decider.lead(sets)
+        self._decider.follow()
 
     def close(self) -> None:
         """After this, the end of a connection says nothing about its broker."""
@@ -116,7 +116,7 @@ class Controller(Service):
         """Watches for brokers that fall silent. Returns if the store has failed: then no request may be answered any
         more."""
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._store.run, me, self._lead, self._decider.follow)
+            nursery.start_soon(self._store.run, me, self._decider.lead, self._follow)
             nursery.start_soon(self._notices.run)
             nursery.start_soon(self._lost_connections.run)
             nursery.start_soon(self._tick)
@@ -165,8 +165,8 @@ class Controller(Service):
                 self._elect_another(each)
 
     def scan_handovers(self) -> None:
-        """Refuses those whose masters have not given their leases back in time."""
-        self._handovers.expire()
+        """Refuses those that have failed."""
+        self._handovers.expire(self.sets)
 
     def connection_closed(self, connection: Connection) -> None:
         """Its brokers count as alive until proven dead: one with a lease may still act as master."""
@@ -270,7 +270,7 @@ class Controller(Service):
                 raise not_leading()  # so that no lease is renewed while an election is pending
             if found is not None:
                 answer = ReplicaInfoAnswer(master_broker_id=found.master_broker_id, master_epoch=found.master_epoch)
-                return success(request, self._with_handover(beat.broker_name, answer), remark="Heart beat success")
+                return success(request, self._with_handover(found, answer), remark="Heart beat success")
         return success(request, remark="Heart beat success")
 
     def alter_sync_state_set(self, request: Request[AlterSyncStateSetHeader], connection: Connection) -> None:
@@ -282,7 +282,7 @@ class Controller(Service):
         if header.handover_id is not None:
             self._elect_successor(request, header.handover_id, connection)
         elif (found := self._leased_set(header)) is not None:
-            if self._handovers.of(header.broker_name) is not None:
+            if self._handovers.of(found) is not None:
                 text = "Failed to elect a new master: another handover of this set is under way"
                 raise Refused(ResponseCode.CONTROLLER_ELECT_MASTER_FAILED, text)
             self._handovers.begin(found, header, self._answering(request, connection))
@@ -292,7 +292,7 @@ class Controller(Service):
 
     def _leased_set(self, wanted: ElectMasterHeader) -> BrokerSet | None:
         """The set, if an operator wants another master there, and the present one must give its lease back first."""
-        found = self.sets.get(wanted.broker_name)
+        found = self.sets.get(wanted.broker_name) if self.is_leading else None
         if found is None or not wanted.designate_elect or found.master_broker_id is None:
             return None
         has_lease = self.live.has_lease((wanted.broker_name, found.master_broker_id))
@@ -318,12 +318,12 @@ class Controller(Service):
         wanted, epoch = handover.wanted, handover.master_epoch
         self._decider.submit(lambda now: elections.elect_successor(now, wanted, epoch), done)
 
-    def _with_handover(self, broker_name: str, answer: ReplicaInfoAnswer) -> ReplicaInfoAnswer:
+    def _with_handover(self, found: BrokerSet, answer: ReplicaInfoAnswer) -> ReplicaInfoAnswer:
         """While a handover is under way the answer confirms no lease."""
-        found = self._handovers.of(broker_name)
-        if found is None:
+        handover = self._handovers.of(found)
+        if handover is None:
             return answer
-        return msgspec.structs.replace(answer, handover_id=found.handover_id, successor_id=found.wanted.broker_id)
+        return msgspec.structs.replace(answer, handover_id=handover.handover_id, successor_id=handover.wanted.broker_id)
 
     def register_broker(self, request: Request[RegisterToControllerHeader], connection: Connection) -> None:
         header = request.header
@@ -343,7 +343,7 @@ class Controller(Service):
             decision = in_sync_sets.replica_info(now, name)
             if not isinstance(decision.header, ReplicaInfoAnswer):
                 return decision
-            return decision._replace(header=self._with_handover(name, decision.header))
+            return decision._replace(header=self._with_handover(now.sets[name], decision.header))
 
         self._decided(request, connection, decide)
 

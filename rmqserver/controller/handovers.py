@@ -13,12 +13,14 @@ from dataclasses import dataclass
 
 from rmqproto.codes import ResponseCode
 from rmqproto.headers.controller import ElectMasterHeader
-from rmqserver.controller.controller_state import BrokerSet
+from rmqserver.controller.controller_state import BrokerSet, BrokerSets
 from rmqserver.controller.decider import Done
 from rmqserver.remoting.answer import Refused
 
 HANDOVER_MAX_S = 2.0
 """Apache's mqadmin waits three seconds for the answer to an election."""
+
+REPLACED = "was lost, or has started again, meanwhile"
 
 
 @dataclass
@@ -35,6 +37,11 @@ class Handover:
     is_given_back: bool = False
 
 
+def is_of_master(handover: Handover, found: BrokerSet) -> bool:
+    """Whether the present master is the one that has to give its lease back."""
+    return handover.master_epoch == found.master_epoch
+
+
 class Handovers:
     """At most one for each set."""
 
@@ -42,10 +49,16 @@ class Handovers:
         self._clock_s = clock_s
         self._of_name: dict[str, Handover] = {}
 
-    def of(self, broker_name: str) -> Handover | None:
-        return self._of_name.get(broker_name)
+    def of(self, found: BrokerSet) -> Handover | None:
+        """The handover of this set's master. None for one of an earlier master: the present one has no part in it."""
+        handover = self._of_name.get(found.broker_name)
+        return handover if handover is not None and is_of_master(handover, found) else None
 
     def begin(self, found: BrokerSet, wanted: ElectMasterHeader, done: Done) -> None:
+        """Takes the place of one of an earlier master."""
+        former = self._of_name.get(found.broker_name)
+        if former is not None and not former.is_given_back:
+            self._give_up(former, REPLACED)
         self._of_name[found.broker_name] = Handover(
             secrets.randbits(62), wanted, found.master_address or "", found.master_epoch,
             self._clock_s() + HANDOVER_MAX_S, done,
@@ -64,11 +77,16 @@ class Handovers:
         if self._of_name.get(handover.wanted.broker_name) is handover:
             del self._of_name[handover.wanted.broker_name]
 
-    def expire(self) -> None:
-        """Gives up those whose masters have not given their leases back in time."""
+    def expire(self, sets: BrokerSets) -> None:
+        """Gives up those whose masters have not given their leases back in time, or are masters no more."""
         now_s = self._clock_s()
-        for each in list(self._of_name.values()):
-            if each.ends_s <= now_s and not each.is_given_back:
+        for name, each in list(self._of_name.items()):
+            if each.is_given_back:
+                continue
+            found = sets.get(name)
+            if found is None or not is_of_master(each, found):
+                self._give_up(each, REPLACED)
+            elif each.ends_s <= now_s:
                 self._give_up(each, f"did not give its lease back within {HANDOVER_MAX_S:g} s")
 
     def give_up_all(self) -> None:

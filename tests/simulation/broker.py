@@ -48,7 +48,7 @@ OnAnswer = Callable[[Answered], None]
 
 class SimulatedBroker(Machine):
     """``on_opened`` is called when it has opened a role; ``on_acknowledged``, with the message and its log offset,
-    before a producer is answered with 0."""
+    before a producer is answered with 0; ``on_held`` when it lets its clients wait."""
 
     def __init__(self, world: World, network: Network, product: Any, name: str, settings_text: str, flush: FlushMode):
         super().__init__(world, name)
@@ -63,6 +63,7 @@ class SimulatedBroker(Machine):
         self.on_opened: Callable[[SimulatedBroker], None] = lambda broker: None
         self.on_acknowledged: Callable[[SimulatedBroker, int, int], None] = lambda broker, message, offset: None
         self.on_lost: Callable[[list[int]], None] = lambda messages: None
+        self.on_held: Callable[[SimulatedBroker], None] = lambda broker: None
 
     # --- its life ----------------------------------------------------------------------------------------------------
 
@@ -123,6 +124,7 @@ class SimulatedBroker(Machine):
 
     def hold_clients(self) -> None:
         self.is_held = True
+        self.on_held(self)
 
     def release_clients(self) -> None:
         self.is_held = False

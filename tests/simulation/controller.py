@@ -27,6 +27,8 @@ class SimulatedController(Served):
         self.product = product
         self.disk = RecordingDisk()
         self.on_decided: Callable[[], None] = lambda: None
+        self.on_designated: Callable[[BrokerSet | None], None] = lambda found: None
+        """Called with the set as this controller knows it when an operator asks it for another master."""
 
     def start(self) -> None:
         self.is_up = True
@@ -73,6 +75,7 @@ class SimulatedController(Served):
         header = ElectMasterHeader(
             cluster_name=CLUSTER, broker_name=NAME, broker_id=broker_id, designate_elect=True, invoke_time=1
         )
+        self.on_designated(self.found)
         seat = Seat(self.controller)
         seat.exchange(seat.request(RequestCode.CONTROLLER_ELECT_MASTER, header))
 

@@ -7,6 +7,7 @@
 - As far as readers may see them, logs are equal at every broker and at any time: so readers never go back, and see
   nothing that is missing later.
 - A message that was refused with "nothing is stored" never appears.
+- A master lets its clients wait only if an operator has asked for another one in its epoch.
 - At the end, when nothing fails any more, there is a master, all brokers are in sync, and a put is acknowledged.
 
 A message that a power cut took from a log before it was on the device is excused: "what a slave has is written, and
@@ -50,6 +51,8 @@ class Ledger:
         self.shown: list[int] = []
         """Messages in the order of the log."""
         self.violation = ""
+        self._designated: set[int] = set()
+        """Epochs in which an operator has asked for another master."""
         self._decided = decided
         self._brokers = brokers
         self._copies = copies
@@ -80,6 +83,15 @@ class Ledger:
         if copies < self._copies and message not in self.let_off:
             self.violated(f"{broker.name} acknowledges {message} at {log_offset}, and {copies} have it")
         self.acknowledged[message] = log_offset
+
+    def designated(self, found: BrokerSet | None) -> None:
+        if found is not None:
+            self._designated.add(found.master_epoch)
+
+    def held(self, broker: SimulatedBroker) -> None:
+        epoch = broker.member.state.master_epoch
+        if epoch not in self._designated:
+            self.violated(f"{broker.name} lets its clients wait in epoch {epoch}, and nobody wants another master")
 
     def opened(self, broker: SimulatedBroker) -> None:
         """Checks a broker that was opened in a new role."""

@@ -115,6 +115,9 @@ class Simulation:
                 broker.on_opened = self.ledger.opened
                 broker.on_acknowledged = self._acknowledged
                 broker.on_lost = self.ledger.let_off.update
+                broker.on_held = self.ledger.held
+            for controller in self.controllers:
+                controller.on_designated = self.ledger.designated
             faults.plan(self, self._begin_s + 1, self._faults_end_s)
             self.world.at(self._begin_s + 0.5, self._produce)
             self.world.at(self._begin_s + 0.5, self._read)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from tests.simulation import faults
@@ -16,6 +18,7 @@ from tests.simulation.variants import (
     Aim,
     Variant,
     answers_before_etcd_has_it,
+    asks_the_next_master_to_hand_over,
     elects_before_the_lease_is_back,
     hands_over_to_one_that_is_behind,
     slave_reports_before_it_writes,
@@ -29,6 +32,9 @@ SEEDS_OF_A_VARIANT = 400
 """Each variant is detected within the first 110."""
 
 QUICK_SEEDS_OF_A_QUORUM = 20
+
+LACKED = 1_000_000
+"""A message that only the master has."""
 
 
 def first_caught(variant: Variant, seeds: int, controllers: int = 1) -> int | None:
@@ -144,6 +150,31 @@ def handovers_lose(of: Product | None) -> bool:
 def test_a_handover_loses_nothing_even_if_only_the_master_was_asked() -> None:
     assert not handovers_lose(None)
     assert handovers_lose(Product(hands_over_to_one_that_is_behind))
+
+
+def killed_in_a_handover(of: Product | None) -> Simulation:
+    """A history in which a successor is cut off from its master, which is killed before it can hand over."""
+    runs = (Simulation(seed, of, mode="all in sync", kinds=[lambda run, seconds: None]) for seed in itertools.count())
+    run = next(each for each in runs if len(each.brokers) == 3)
+    run._begin_s, run._faults_end_s = 10.0, 16.0
+
+    def begin() -> None:
+        (master,) = [broker for broker in run.brokers if broker.is_master]
+        successor = next(broker for broker in run.brokers if broker is not master)
+        run.network.cut(master, successor)
+        master.soon(lambda: master.put(LACKED, lambda answer: None))
+        run.world.after(0.1, lambda: run.controllers[0].designate(successor.member.state.own_id))
+        run.world.after(0.4, lambda: master.kill(is_power_cut=False))
+
+    run.world.at(14.0, begin)
+    return run
+
+
+def test_a_handover_ends_with_its_master() -> None:
+    """The next master was asked for its lease, too, and let its clients wait."""
+    killed_in_a_handover(None).check()
+    with pytest.raises(Violation, match="lets its clients wait in epoch 2"):
+        killed_in_a_handover(Product(asks_the_next_master_to_hand_over)).check()
 
 
 @pytest.mark.parametrize("controllers", [1, 3])

@@ -62,6 +62,11 @@ def hands_over_to_one_that_is_behind(product: Product) -> None:
     product.member.has_caught_up = has_caught_up
 
 
+def asks_the_next_master_to_hand_over(product: Product) -> None:
+    """A handover outlives the master that was asked for it."""
+    product.handovers.is_of_master = lambda handover, found: True
+
+
 def shrinks_before_it_is_agreed(product: Product) -> None:
     """Like Apache's master, which no longer waits for a broker once it has proposed that it leaves."""
 

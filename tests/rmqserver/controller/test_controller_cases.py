@@ -301,16 +301,35 @@ def test_a_master_that_keeps_its_lease_stays(trio: Trio) -> None:
 
 
 def test_a_handover_ends_where_another_is_elected(trio: Trio) -> None:
+    """The next master was asked for its lease, too, and let its clients wait for a second."""
     trio.beat(1, has_lease=True)
     operator = trio.want(2)
     asked = trio.beat(1, has_lease=True)
-    trio.register(1, "h:1")  # it was started again, so its term is over
-    trio.beat(1, has_lease=True)
-    assert trio.found.master_epoch == 2
-    trio.give_back(asked.handover_id)
+    trio.die(1)
+    assert (trio.found.master_broker_id, trio.found.master_epoch) == (2, 2)
+    assert trio.beat(2, has_lease=True).handover_id is None
+    trio.seated.controller.scan_handovers()
     told = operator.take()
     assert told is not None
-    assert (told.code, trio.found.master_epoch) == (NOT_ELECTED, 2)
+    assert told.code == NOT_ELECTED
+    assert "the master at h:1 was lost, or has started again, meanwhile" in (told.remark or "")
+    trio.beat(1)
+    assert trio.give_back(asked.handover_id).code == STILL_THERE
+    assert (trio.found.master_broker_id, trio.found.master_epoch) == (2, 2)
+
+
+def test_another_handover_may_begin_where_the_master_of_the_first_is_gone(trio: Trio) -> None:
+    trio.beat(1, has_lease=True)
+    first = trio.want(2)
+    trio.die(1)
+    assert trio.alter(2, 3).code == 0
+    trio.beat(2, has_lease=True)
+    second = trio.want(3)
+    told = first.take()
+    assert told is not None
+    assert told.code == NOT_ELECTED
+    assert trio.beat(2, has_lease=True).successor_id == 3
+    assert second.take() is None
 
 
 def test_the_first_master_is_one_that_is_known() -> None:

@@ -22,7 +22,7 @@ from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.epochs.epoch_file import EpochFile
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.options import StoreOptions
-from tests.rmqserver.controller.test_controller_cases import NAME, Trio
+from tests.rmqserver.controller.test_controller_cases import Trio
 from tests.rmqserver.store.conftest import put
 from tests.support.clock import Clock
 
@@ -78,7 +78,7 @@ class Play:
         elif what == "ask":
             self.asked = self.lease.basis_ms, None
         elif what == "question arrives" and self.asked is not None:
-            is_wanted_back = self.trio.seated.controller._handovers.of(NAME) is not None
+            is_wanted_back = self.trio.seated.controller._handovers.of(self.trio.found) is not None
             self.asked = self.asked[0], None if is_wanted_back else self.is_master
         elif what == "question is answered" and self.asked is not None and self.asked[1] is not None:
             if self.asked[1]:
