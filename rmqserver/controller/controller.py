@@ -319,7 +319,7 @@ class Controller(Service):
         self._decider.submit(lambda now: elections.elect_successor(now, wanted, epoch), done)
 
     def _with_handover(self, found: BrokerSet, answer: ReplicaInfoAnswer) -> ReplicaInfoAnswer:
-        """While a handover is under way the answer confirms no lease."""
+        """While a handover is under way the answer confirms only a lease that the master has not given back."""
         handover = self._handovers.of(found)
         if handover is None:
             return answer

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import pytest
 
-from tests.simulation import faults
+from tests.simulation import faults, tasks
 from tests.simulation.broker import SimulatedBroker
 from tests.simulation.ledger import Violation
 from tests.simulation.product import Product
@@ -175,6 +176,33 @@ def test_a_handover_ends_with_its_master() -> None:
     killed_in_a_handover(None).check()
     with pytest.raises(Violation, match="lets its clients wait in epoch 2"):
         killed_in_a_handover(Product(asks_the_next_master_to_hand_over)).check()
+
+
+def test_a_lease_goes_on_while_a_successor_is_behind() -> None:
+    """An operator repeats a handover until it succeeds. The master's lease was not renewed meanwhile."""
+
+    async def is_behind(*args: Any) -> bool:
+        await tasks.sleep(1)
+        return False
+
+    def change(product: Product) -> None:
+        product.member.has_caught_up = is_behind
+
+    run = Simulation(1, Product(change), mode="lease", kinds=[lambda run, seconds: None])
+    run._begin_s, run._faults_end_s = 10.0, 22.0
+    seen: list[int] = []
+
+    def again() -> None:
+        (slave, *_) = [broker for broker in run.brokers if not broker.is_master]
+        run.controllers[0].designate(slave.member.state.own_id)
+        if run.world.now_s < 22:
+            run.world.after(0.1, again)
+
+    run.world.at(14.0, again)
+    for second in (18.0, 22.0):
+        run.world.at(second, lambda: seen.append(len(run.ledger.acknowledged)))
+    run.check()
+    assert seen[1] > seen[0] + 10
 
 
 @pytest.mark.parametrize("controllers", [1, 3])

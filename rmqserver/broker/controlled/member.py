@@ -116,6 +116,8 @@ class SetMember:
         self._registered_addr = ""
         self._handover_id = 0
         """The newest handover that this broker has begun, as the master."""
+        self._given_back_id = 0
+        """The newest for which it has given its lease back."""
         self._is_displaced = False
         """Another broker has this one's identity, for example because its store was copied. Only a restart takes the
         identity back: if both kept registering, they would take turns, and both would lead in one epoch."""
@@ -232,7 +234,8 @@ class SetMember:
         for each in found:
             if (handover := wanted_handover(each)) is not None and self._leads_in(each.master_epoch):
                 self._begin_handover(handover)
-                return
+                if handover.handover_id == self._given_back_id:
+                    return  # the controller may not have heard of it yet
         held = state.holds_lease
         lease.answered(sent_ms, self._lease_ms, state.clock_ms(), says_master=self._says_master(found))
         if lease.is_doubted or not state.holds_lease:
@@ -370,11 +373,11 @@ class SetMember:
             if master is None or opened is None or not self._leads_in(epoch):
                 return
             log.info("event=handover-begins epoch=%d successor=%d", epoch, wanted.successor_id)
-            self._host.hold_clients()
             try:
-                if not await has_caught_up(master, opened.pending, wanted.successor_id):
+                if not await has_caught_up(master, opened.pending, wanted.successor_id, self._host.hold_clients):
                     log.warning("event=handover-given-up epoch=%d reason='the successor is behind'", epoch)
                     return
+                self._given_back_id = wanted.handover_id
                 self.state.lease.give_back(self.state.clock_ms())
                 found = await self._questions.elect(self.state.own_id, wanted.handover_id)
                 await self._take_now(found, NEVER)

@@ -49,6 +49,7 @@ class Play:
         self.asked: tuple[int, bool | None] | None = None
         self.wanted_back: int | None = None
         """The handover in the answer to its last heartbeat."""
+        self.begun: int | None = None
         self.given_back: int | None = None
 
     @property
@@ -68,13 +69,11 @@ class Play:
         elif what == "beat arrives" and self.beat_sent_ms is not None and self.beat_answered is None:
             self.wanted_back = self.trio.beat(1, has_lease=self.says).handover_id
             self.beat_answered = self.is_master
-        elif what == "beat is answered" and self.beat_answered is not None and self.wanted_back is not None:
-            self.lease.give_back(self.now_ms)
-            self.given_back, self.beat_sent_ms = self.wanted_back, None
         elif what == "beat is answered" and self.beat_answered is not None and self.beat_sent_ms is not None:
             says = self.beat_answered if self.says else None
-            self.lease.answered(self.beat_sent_ms, LEASE_MS, self.now_ms, says_master=says)
-            self.beat_sent_ms = None
+            if self.wanted_back is None or self.wanted_back != self.given_back:
+                self.lease.answered(self.beat_sent_ms, LEASE_MS, self.now_ms, says_master=says)
+            self.begun, self.beat_sent_ms = self.wanted_back, None
         elif what == "ask":
             self.asked = self.lease.basis_ms, None
         elif what == "question arrives" and self.asked is not None:
@@ -92,7 +91,10 @@ class Play:
             self._step(what, wait_s)
 
     def _step(self, what: str, wait_s: float) -> None:
-        if what == "lease arrives" and self.given_back is not None:
+        if what == "successor is level" and self.begun is not None:
+            self.lease.give_back(self.now_ms)
+            self.given_back, self.begun = self.begun, None
+        elif what == "lease arrives" and self.given_back is not None:
             self.trio.give_back(self.given_back)
         elif what == "wait":
             self.trio.seated.now_s += wait_s
@@ -103,7 +105,7 @@ class Play:
 
 STEPS = (
     "send a beat", "beat arrives", "beat is answered", "ask", "question arrives", "question is answered", "wait",
-    "operator elects", "lease arrives",
+    "operator elects", "successor is level", "lease arrives",
 )  # fmt: skip
 WHOLE = {"beat": STEPS[:3], "question": STEPS[3:6]}
 

@@ -8,9 +8,11 @@ from typing import Any
 
 import trio
 
+from rmqproto.wire.command import Command
 from rmqserver.broker.controlled.leader_questions import Leadership
 from rmqserver.broker.controlled.lease import NEVER
 from rmqserver.broker.controlled.member import SetMember
+from rmqserver.broker.controlled.sync_set import SyncSet
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.config.setting_values import BrokerRole
 from tests.crash.recording_disk import RecordingDisk
@@ -31,12 +33,16 @@ class Opening:
     def role_is_known(self) -> None: ...
 
 
+def member_of(host: Any) -> SetMember:
+    config = BrokerConfig.from_properties("enableControllerMode=true\ncontrollerAddr=n:1\n")
+    return SetMember(config, SimpleNamespace(), lambda: "b:1", RecordingDisk(), host)  # type: ignore[arg-type]
+
+
 def test_a_slave_that_is_elected_has_no_role_until_it_is_open() -> None:
     """While the elected slave is opened, its set is not its own yet. A slave that had copied nothing has no epoch, and
     code that looked for one used to end the broker."""
     host = Opening()
-    config = BrokerConfig.from_properties("enableControllerMode=true\ncontrollerAddr=n:1\n")
-    member = SetMember(config, SimpleNamespace(), lambda: "b:1", RecordingDisk(), host)  # type: ignore[arg-type]
+    member = member_of(host)
     host.state = member.state
     member.state.own_id = 2
     member.state.is_fenced = False
@@ -44,3 +50,25 @@ def test_a_slave_that_is_elected_has_no_role_until_it_is_open() -> None:
     assert host.was_fenced == [True]
     assert not member.state.is_fenced
     assert member.state.has_set_news.is_set()
+
+
+def test_a_lease_goes_on_until_it_is_given_back() -> None:
+    """The controller wants the lease back, and the successor is behind. An answer to a heartbeat that has overtaken the
+    lease on its way back does not begin it again."""
+    member, now_ms = member_of(Opening()), 1000
+    state = member.state
+    state.clock_ms = lambda: now_ms
+    state.own_id, state.master_epoch, state.is_fenced = 1, 1, False
+    state.sync_set = SyncSet(1, frozenset({1, 2}), 1, 0)
+    is_master = {"masterBrokerId": "1", "masterEpoch": "1"}
+
+    def is_held_after(**more: str) -> bool:
+        member._beat_answered(now_ms, [Command(code=0, ext=is_master | more)])
+        return state.holds_lease
+
+    assert is_held_after(handoverId="7", successorId="2")
+    member._given_back_id = 7
+    state.lease.give_back(now_ms)
+    now_ms += 1
+    assert not is_held_after(handoverId="7", successorId="2")
+    assert is_held_after(), "the controller has given it up"

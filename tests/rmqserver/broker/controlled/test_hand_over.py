@@ -1,0 +1,67 @@
+"""How long a master lets its clients wait for its successor."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import trio
+import trio.testing
+
+from rmqserver.broker.controlled.hand_over import CATCH_UP_MAX_S, NEAR_BYTES, has_caught_up
+
+LOG_END = NEAR_BYTES * 3
+
+
+class Handing:
+    """A master whose successor, 2, acknowledges what the test says. ``held_s`` says since when its clients wait."""
+
+    def __init__(self, acked: int | None):
+        self.acked = acked
+        self.held_s: float | None = None
+        self.has_caught_up: bool | None = None
+
+    def hold(self) -> None:
+        self.held_s = trio.current_time()
+
+    async def run(self) -> None:
+        master: Any = SimpleNamespace(
+            store=SimpleNamespace(written_offset=LOG_END),
+            acked=lambda: {} if self.acked is None else {2: self.acked},
+        )
+        pending: Any = SimpleNamespace(has_settled=lambda log_end: True)
+        self.has_caught_up = await has_caught_up(master, pending, 2, self.hold)
+
+
+def handed(first: int | None, later: int | None) -> Handing:
+    """``later`` is what the successor acknowledges after half of the time."""
+    handing = Handing(first)
+
+    async def run() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(handing.run)
+            await trio.sleep(CATCH_UP_MAX_S / 2)
+            handing.acked = later
+
+    trio.run(run, clock=trio.testing.MockClock(autojump_threshold=0))
+    return handing
+
+
+def test_clients_wait_once_the_successor_is_nearly_level() -> None:
+    assert handed(LOG_END, LOG_END).held_s == 0
+    found = handed(0, LOG_END)
+    assert found.has_caught_up
+    assert found.held_s is not None
+    assert found.held_s >= CATCH_UP_MAX_S / 2
+
+
+def test_clients_do_not_wait_for_a_successor_that_is_far_behind_or_away() -> None:
+    """They waited for a second, and the master stayed."""
+    for acked in (LOG_END - NEAR_BYTES - 1, None):
+        found = handed(acked, acked)
+        assert (found.has_caught_up, found.held_s) == (False, None)
+
+
+def test_a_successor_that_is_lost_meanwhile_ends_the_wait() -> None:
+    found = handed(LOG_END - 1, None)
+    assert (found.has_caught_up, found.held_s) == (False, 0)
