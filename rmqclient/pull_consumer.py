@@ -168,8 +168,9 @@ class PullConsumer(Lifetime):
     ) -> Command:
         if not is_light_queue(queue):  # a light queue has no route of its own
             await self._client.routes.queues(queue.topic)  # a queue made by hand may have an unknown broker
-        address = self._client.routes.replica_of(queue, MASTER_ID)
-        return await self._client.channels.request(address, code, header, timeout_s=timeout_s, accept=accept)
+        with self._client.routes.looking_for_master():
+            address = self._client.routes.replica_of(queue, MASTER_ID)
+            return await self._client.channels.request(address, code, header, timeout_s=timeout_s, accept=accept)
 
     async def _start(self, nursery: trio.Nursery) -> None:
         await self._client.start(nursery)

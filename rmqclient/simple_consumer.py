@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import ssl
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 
 import trio
 
@@ -28,7 +27,7 @@ from rmqclient.remoting.client_instance import ClientInstance
 from rmqproto.allocate import POP_ALL_QUEUES
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import RequestCode
-from rmqproto.errors import NotFoundError, RocketMQError, UsageError
+from rmqproto.errors import NotFoundError, UsageError
 from rmqproto.filters.subscription import ALL, Sql92
 from rmqproto.message.light_queues import is_light_queue
 from rmqproto.names import group_problem
@@ -83,7 +82,7 @@ class SimpleConsumer(Lifetime):
         """Messages of a topic, or of one of its queues, hidden from the rest of the group for ``invisible_s``. Messages
         that are not acknowledged by then come again, with ``reconsume_times`` one higher. If there are none, the broker
         waits up to ``wait_s`` for some. Each call asks one broker of the topic, in turn. ``max_count``: 32 at most."""
-        with self._looking_for_master():
+        with self._client.routes.looking_for_master():
             return await self._pop(source, max_count, invisible_ms(invisible_s), wait_s, expression)
 
     async def _pop(
@@ -115,15 +114,6 @@ class SimpleConsumer(Lifetime):
         await self.ack(unwanted)  # their tags only have the same hashes as wanted ones
         return [message for message in messages if message not in unwanted] if unwanted else messages
 
-    @contextmanager
-    def _looking_for_master(self) -> Iterator[None]:
-        """After an error looks for another master: the next call may then succeed."""
-        try:
-            yield
-        except RocketMQError:
-            self._client.routes.refresh_soon()
-            raise
-
     async def ack(self, messages: PoppedMessage | Iterable[PoppedMessage]) -> None:
         """Acknowledges consumed messages, so that they do not come again unless this is too late. One request per
         broker."""
@@ -131,7 +121,7 @@ class SimpleConsumer(Lifetime):
         for message in [messages] if isinstance(messages, PoppedMessage) else messages:
             by_broker[message.broker_name].append(message)
         for of_broker in by_broker.values():
-            with self._looking_for_master():
+            with self._client.routes.looking_for_master():
                 await acknowledge(self._client, self.group, of_broker)
 
     async def change_invisible_time(
@@ -140,7 +130,7 @@ class SimpleConsumer(Lifetime):
         """Makes the message invisible for ``invisible_s`` from now on: longer if there is more to do, shorter to give
         it up. Acknowledge the returned message in its place. With ``suspend`` the redelivery is not counted (by brokers
         from 5.5 on)."""
-        with self._looking_for_master():
+        with self._client.routes.looking_for_master():
             return await change_invisible_time(
                 self._client, self.group, message, max(int(invisible_s * 1000), 1), suspend=suspend
             )

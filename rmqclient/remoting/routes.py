@@ -7,7 +7,8 @@ then continues with the old route, as Apache's clients do.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -136,6 +137,16 @@ class Routes:
         """Asks for routes again soon: a broker failed, or no broker takes messages of a topic. If a master has handed
         over, only a refusal shows it."""
         self._wake.set()
+
+    @contextmanager
+    def looking_for_master(self) -> Iterator[None]:
+        """For a request of the application to a broker: after an error, asks for routes again soon, so that the next
+        request may reach another master."""
+        try:
+            yield
+        except RocketMQError:
+            self.refresh_soon()
+            raise
 
     async def refresh_forever(self) -> None:
         """Asks for the route of every known topic again, periodically."""

@@ -53,15 +53,19 @@ async def test_a_broker_older_than_batches_gets_one_acknowledgement_after_the_ot
             await until(lambda: fake.acked_offsets == [0, 1, 2])
 
 
-async def test_an_acknowledgement_that_was_cut_off_is_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If it were not sent again, a consumed message would be redelivered."""
+@pytest.mark.parametrize("code", [None, ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE])
+async def test_an_acknowledgement_that_was_cut_off_is_sent_again(
+    monkeypatch: pytest.MonkeyPatch, code: ResponseCode | None
+) -> None:
+    """Also one that a broker refused because it is not, or no longer, the master. If it were not sent again, a consumed
+    message would be redelivered."""
     monkeypatch.setattr("rmqclient.consuming.popping.acks.AGAIN_AFTER_S", 0.01)
     cut: list[int] = []
 
     def cut_once(request: Command) -> object:
         if request.code in (RequestCode.ACK_MESSAGE, RequestCode.BATCH_ACK_MESSAGE) and not cut:
             cut.append(request.code)
-            return CLOSE
+            return CLOSE if code is None else answer(request, code)
         return None
 
     with FakePopBroker() as fake:

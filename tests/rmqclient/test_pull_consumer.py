@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 import trio
@@ -14,7 +15,11 @@ from rmqclient.pull import PullStatus
 from rmqclient.pull_consumer import PullConsumer
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
+from rmqproto.codes import ResponseCode
 from rmqproto.errors import RefusedError, UsageError
+from tests.rmqclient.fake_broker import QUEUE
+from tests.rmqclient.fake_pop_broker import FakePopBroker
+from tests.support.peer import answer
 from tests.support.servers import Server
 
 
@@ -68,6 +73,25 @@ async def test_a_pull_may_wait_for_a_message(server: Server, fresh: Callable[[st
         nursery.start_soon(producer.send, Message(queue.topic, b"new"), queue)
         pulled = await consumer.pull(queue, 1, wait_s=20.0)
     assert [message.body for message in pulled.messages] == [b"new"]
+
+
+@pytest.mark.trio
+async def test_after_a_refusal_another_master_is_looked_for() -> None:
+    """The consumer used to stay with a former master until the next regular look for routes, half a minute."""
+    with FakePopBroker() as former, FakePopBroker() as elected:
+        former.override = lambda request: answer(request, ResponseCode.SYSTEM_BUSY)
+        elected.override = lambda request: answer(request, fields={"offset": "5"})
+        async with PullConsumer(former.namesrv.address, "group") as consumer:
+            with pytest.raises(RefusedError):
+                await consumer.max_offset(QUEUE)
+            former.namesrv.reply = elected.namesrv.reply
+            found = 0
+            with trio.fail_after(20):
+                while not found:
+                    with suppress(RefusedError):
+                        found = await consumer.max_offset(QUEUE)
+                    await trio.sleep(0)
+            assert found == 5
 
 
 @pytest.mark.trio

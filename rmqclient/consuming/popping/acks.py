@@ -12,7 +12,7 @@ from rmqclient.pop import PoppedMessage, ack_header, batch_of, is_for_batch
 from rmqclient.remoting.client_instance import ClientInstance
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import RequestCode, ResponseCode
-from rmqproto.errors import ConnectError, RequestTimeoutError, RocketMQError
+from rmqproto.errors import ConnectError, RefusedError, RequestTimeoutError, RocketMQError
 from rmqproto.wire import fastjson
 
 log = logging.getLogger(__name__)
@@ -21,7 +21,10 @@ BATCH_MAX = 256
 """Messages in one request."""
 
 AGAIN_AFTER_S = 0.5
-"""The pause after a broker could not be reached."""
+"""The pause after a broker could not be reached, or is not the master."""
+
+PASSING_CODES = frozenset({ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE})
+"""Refusals of a broker that is busy, or is not the master of its set at the moment."""
 
 
 async def acknowledge(client: ClientInstance, group: str, messages: list[PoppedMessage]) -> None:
@@ -91,15 +94,16 @@ class OutgoingAcks:
         while waiting:
             taken = self._under_way[broker_name] = [waiting.popleft() for _ in range(min(len(waiting), BATCH_MAX))]
             try:
-                await acknowledge(self._client, self._group, [each.message for each in taken])
-            except (ConnectError, RequestTimeoutError) as error:
-                log.warning("ack failed broker=%s count=%d error=%s", broker_name, len(taken), error)
-                waiting.extendleft(reversed(taken))
-                self._client.routes.refresh_soon()
-                await trio.sleep(AGAIN_AFTER_S)
-                self._drop_late(waiting)
+                with self._client.routes.looking_for_master():
+                    await acknowledge(self._client, self._group, [each.message for each in taken])
             except RocketMQError as error:
-                log.warning("ack refused broker=%s count=%d error=%s", broker_name, len(taken), error)
+                if _may_pass(error):
+                    log.warning("ack failed broker=%s count=%d error=%s", broker_name, len(taken), error)
+                    waiting.extendleft(reversed(taken))
+                    await trio.sleep(AGAIN_AFTER_S)
+                    self._drop_late(waiting)
+                else:
+                    log.warning("ack refused broker=%s count=%d error=%s", broker_name, len(taken), error)
             self._progress.set()  # waiting tasks look when this task waits or is done
             self._progress = trio.Event()
         del self._under_way[broker_name]
@@ -111,3 +115,10 @@ class OutgoingAcks:
             log.warning("acks given up, their messages come again count=%d", len(waiting) - len(kept))
             waiting.clear()
             waiting.extend(kept)
+
+
+def _may_pass(error: RocketMQError) -> bool:
+    """Whether the acknowledgement may succeed a moment later."""
+    return isinstance(error, (ConnectError, RequestTimeoutError)) or (
+        isinstance(error, RefusedError) and error.code in PASSING_CODES
+    )

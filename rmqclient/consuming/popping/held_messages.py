@@ -154,9 +154,10 @@ class HeldMessages:
 
     async def _change(self, held: HeldMessage, invisible_ms: int, *, suspend: bool = False) -> None:
         asked_s = trio.current_time()
-        held.message = await change_invisible_time(
-            self._client, self._group, held.message, invisible_ms, suspend=suspend
-        )
+        with self._client.routes.looking_for_master():
+            held.message = await change_invisible_time(
+                self._client, self._group, held.message, invisible_ms, suspend=suspend
+            )
         held.until_s = asked_s + invisible_ms / 1000
 
     # --- what was not consumed ---------------------------------------------------------------------------------------
