@@ -421,6 +421,11 @@ class MessageStore:
         return not self.flags.refuses_writes
 
     @property
+    def has_write_failed(self) -> bool:
+        """Whether a write or flush has failed: only the next start knows what the device holds."""
+        return self.flags.has_write_failed
+
+    @property
     def unwriteable_reason(self) -> str:
         """Why messages are refused; empty if they are not."""
         return self.flags.reason

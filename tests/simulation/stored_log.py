@@ -204,6 +204,8 @@ class OpenStore:
 
     # --- a slave copies ----------------------------------------------------------------------------------------------
 
+    has_write_failed = False
+
     def lack_of_room(self) -> str:
         return ""
 

@@ -43,6 +43,10 @@ class NoRoom(Exception):
     """The disk is nearly full."""
 
 
+class StoreFailed(Exception):
+    """A write or flush has failed: what is copied from now on may be lost, and only a start mends it."""
+
+
 class MasterGone(Exception):
     """The connection to the master has ended, or another master is followed now."""
 
@@ -111,11 +115,14 @@ class HaSlave:
                 continue
             again_after_s = RECONNECT_AFTER_S
             try:
-                self._look_for_room()
+                self._check_store()
                 await self._follow(self._master_addr, copy)
             except* NoRoom as errors:
                 self._note(str(errors.exceptions[0]), "no-room")
                 again_after_s = ROOM_AGAIN_AFTER_S
+            except* StoreFailed as errors:
+                self._note(str(errors.exceptions[0]), "store-failed")
+                again_after_s = OTHER_LOG_AGAIN_AFTER_S
             except* OtherLog as errors:
                 self._note(str(errors.exceptions[0]), "other-log")
                 again_after_s = OTHER_LOG_AGAIN_AFTER_S
@@ -127,9 +134,11 @@ class HaSlave:
             with trio.move_on_after(again_after_s):
                 await self._has_other_master.wait()
 
-    def _look_for_room(self) -> None:
-        """Raises NoRoom before a write fails: what is derived from the log needs room, too, and cannot go on after an
-        error."""
+    def _check_store(self) -> None:
+        """Raises StoreFailed after an error, else the master would count on this copy. Raises NoRoom before a write
+        fails: what is derived from the log needs room, too, and cannot go on after an error."""
+        if self._store.has_write_failed:
+            raise StoreFailed(f"{self._store.unwriteable_reason}; start this broker again when its disk is well")
         if reason := self._store.lack_of_room():
             raise NoRoom(reason)
 
@@ -260,7 +269,7 @@ class HaSlave:
         if now_s >= self._second_began_s + 1:
             self._rate = self._read_bytes if now_s < self._second_began_s + 2 else 0
             self._second_began_s, self._read_bytes = now_s, 0
-            self._look_for_room()
+            self._check_store()
         self._read_bytes += size
 
     def _note(self, problem: str, event: str = "master-lost") -> None:

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import pytest
 import trio
+import trio.testing
 
 from rmqproto.ha import REPORT
 from rmqserver.broker.replicas import ha_slave
@@ -17,6 +18,7 @@ from rmqserver.broker.replicas.ha_slave import HaSlave
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.store.disk.disk import DiskUsage, OsDisk, OsFile
 from rmqserver.store.message_store import MessageStore
+from rmqserver.store.running_flags import NOT_WRITEABLE
 from tests.rmqserver.broker.replicas.test_dispatch_behind import TIMEOUT_S, TRANSFER_BYTES, parts, reported, seen
 from tests.rmqserver.store.conftest import TINY
 
@@ -132,3 +134,40 @@ def test_a_disk_that_fills_up_is_noticed_before_a_write_fails(
     with pytest.raises(ha_slave.NoRoom, match="has 7 MiB left, the limit is 256 MiB"):
         follower._arrived(b"".join(parts), bytearray(), None, copy)  # type: ignore[arg-type]
     assert copy.end_offset == 0
+
+
+async def until_not_followed(follower: HaSlave, slave: MessageStore, parts: list[bytes]) -> int:
+    """Counts the connections that the slave makes, one before its flush fails. It is asked to follow again."""
+    count = 0
+
+    async def serve(stream: trio.SocketStream) -> None:
+        nonlocal count
+        count += 1
+        await stream.receive_some(REPORT.size)
+        slave.flags.set(NOT_WRITEABLE, "cannot flush the log")
+        await stream.send_all(parts[0])
+        await stream.receive_some(REPORT.size)
+
+    async with trio.open_nursery() as nursery:
+        listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        host, port = listeners[0].socket.getsockname()
+        nursery.start_soon(trio.serve_listeners, serve, listeners)
+        follower.follow(f"{host}:{port}")
+        nursery.start_soon(follower.run)
+        with trio.fail_after(TIMEOUT_S):
+            while not follower.problem:
+                await trio.sleep(0)
+        follower.follow(None)
+        await trio.testing.wait_all_tasks_blocked()
+        follower.follow(f"{host}:{port}")
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+    return count
+
+
+def test_a_slave_whose_flush_failed_follows_nobody(slave: MessageStore, parts: list[bytes]) -> None:
+    """It came and went every second, in sync for a moment each time, and copied what it could not keep."""
+    follower = HaSlave(BrokerConfig(), slave)
+    assert trio.run(until_not_followed, follower, slave, parts) == 1
+    assert follower.problem == "cannot flush the log; start this broker again when its disk is well"
+    assert not follower.link_number
