@@ -171,7 +171,10 @@ def test_what_the_elected_one_lacks_is_lost_where_the_master_alone_is_asked(two:
 def test_a_planned_handover_loses_nothing_where_the_master_alone_is_asked(two: StartSet) -> None:
     """The slave is in sync, and frozen during the sends. The master keeps its place while its successor lacks
     something; the controller used to elect that one at once, and the rest was cut off."""
-    settings = {"allAckInSyncStateSet": "false", "mappedFileSizeCommitLog": str(1 << 26)}
+    settings = {
+        "allAckInSyncStateSet": "false", "mappedFileSizeCommitLog": str(1 << 26),
+        "controllerHeartBeatTimeoutMills": "120000", "haMaxTimeSlaveNotCatchup": "120000",  # on a busy machine, too
+    }  # fmt: skip
     found = two(**settings)
     sent = [Random(number).randbytes(3_000_000) for number in range(8)]  # incompressible
 
