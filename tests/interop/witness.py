@@ -3,7 +3,7 @@ here."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from .apache import java_command
@@ -48,12 +48,17 @@ class Witness(Client):
     def progress(self, group: str, topic: str) -> dict[int, Progress]:
         return {p.queue_id: p for p in of_type(self.call("progress", group=group, topic=topic).result(), Progress)}
 
-    def until_caught_up(self, group: str, topic: str) -> dict[int, Progress]:
-        """Waits until ``progress`` shows no lag: a consumer commits by oneway requests, also when it stops."""
+    def until_caught_up(self, group: str, topic: str, queue_ids: Collection[int] | None = None) -> dict[int, Progress]:
+        """Waits until ``progress`` shows no lag in the queues (default: all). A Java consumer commits by oneway
+        requests. When it stops, the last of them come after it has unlocked its queues and left the group: its client
+        writes them in another thread. A member that takes over before they come gets all messages since the commit
+        before again."""
 
         def settled() -> list[dict[int, Progress]]:
             queues = self.progress(group, topic)
-            return [queues] if queues and all(p.committed_offset == p.broker_offset for p in queues.values()) else []
+            wanted = queues.keys() if queue_ids is None else queue_ids
+            is_done = all(q in queues and queues[q].committed_offset == queues[q].broker_offset for q in wanted)
+            return [queues] if queues and is_done else []
 
         return eventually(settled, 1)[0]
 
