@@ -19,6 +19,7 @@ from rmqclient.remoting.channels import BrokerRequestHandler
 from rmqclient.remoting.client_instance import ClientInstance
 from rmqclient.request_reply import OpenRequests, is_reply, reply_to
 from rmqclient.sending import (
+    MESSAGE_SIZE_MAX_BYTES,
     STORED_CODES,
     EncodedSend,
     SendRequests,
@@ -46,6 +47,7 @@ from rmqproto.headers.sending import RecallHeader
 from rmqproto.message.recall_handle import RecallHandle, parse_untrusted
 from rmqproto.names import group_problem
 from rmqproto.wire.credentials import Credentials
+from rmqproto.wire.frames import BODY_SIZE_MAX_BYTES
 
 SEND_TIMEOUT_S = 3.0
 """The limit for a send with all its attempts, as in Apache's clients."""
@@ -89,15 +91,19 @@ class Producer(Lifetime):
         trace: bool | str = False,
         instance_name: str | None = None,
         idempotent: bool = False,
+        max_message_size_bytes: int = MESSAGE_SIZE_MAX_BYTES,
     ):
         """``trace``: writes a record of every send to RMQ_SYS_TRACE_TOPIC, or to the topic named. ``instance_name``:
         the second half of the client id. ``idempotent``: rmqserver stores a message once, however often it is sent. A
-        send is then repeated on its queue until its time is over, even if the message may have been stored. UsageError
-        for invalid addresses or an invalid group."""
+        send is then repeated on its queue until its time is over, even if the message may have been stored.
+        ``max_message_size_bytes``: larger bodies, before they are compressed, and larger batches are a UsageError. The
+        broker has a limit of its own (``maxMessageSize``), and no request can carry more than BODY_SIZE_MAX_BYTES.
+        UsageError for invalid addresses or an invalid group."""
         if problem := group_problem(group):
             raise UsageError(problem)
         self.group = group
         self._timeout_s = timeout_s
+        self._body_max_bytes = min(max_message_size_bytes, BODY_SIZE_MAX_BYTES)
         self._traces = Traces.wanted(group, trace)
         self._lines = SequenceLines() if idempotent else None
         self._open_requests = OpenRequests()
@@ -124,7 +130,8 @@ class Producer(Lifetime):
     async def send_batch(
         self, messages: list[Message], queue: MessageQueue | None = None, *, timeout_s: float | None = None
     ) -> SendResult:
-        """Stores messages of one topic on one queue, all of them or none; 4 MiB at most."""
+        """Stores messages of one topic on one queue, all of them or none; together they may have
+        ``max_message_size_bytes``."""
         if not messages:
             raise UsageError("a batch needs at least one message")
         topic = messages[0].topic
@@ -330,7 +337,7 @@ class Producer(Lifetime):
         if sends is None:
             if len(self._sends) >= QUEUES_KNOWN_MAX:
                 self._sends.clear()
-            sends = self._sends[placed] = SendRequests(placed, self.group)
+            sends = self._sends[placed] = SendRequests(placed, self.group, self._body_max_bytes)
         return sends
 
     async def _writable(self, topic: str) -> tuple[MessageQueue, ...]:

@@ -29,6 +29,7 @@ from rmqproto.message.record import BatchItem, encode_batch
 from rmqproto.message.sys_flag import COMPRESSED, COMPRESSION_ZLIB
 from rmqproto.names import AUTO_CREATE_TOPIC, RETRY_PREFIX, SEND_FORBIDDEN_TOPICS, lite_topic_problem, topic_problem
 from rmqproto.wire.command import Command
+from rmqproto.wire.frames import BODY_SIZE_MAX_BYTES
 
 BUSY_CODES = frozenset({ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE})
 """Codes of a send that was refused before anything was appended. A later attempt may succeed."""
@@ -36,8 +37,8 @@ BUSY_CODES = frozenset({ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAIL
 NEVER_CODES = frozenset({ResponseCode.MESSAGE_ILLEGAL})
 """Codes of a send that is refused because of the message itself."""
 
-BODY_SIZE_MAX_BYTES = 4 * 1024 * 1024
-"""Apache's default for clients and brokers (``maxMessageSize``)."""
+MESSAGE_SIZE_MAX_BYTES = 4 * 1024 * 1024
+"""Apache's default for producers and brokers (``maxMessageSize``)."""
 
 COMPRESS_FROM_BYTES = 4096
 COMPRESS_LEVEL = 5
@@ -76,10 +77,13 @@ class EncodedSend(NamedTuple):
 
 
 class SendRequests:
-    """Makes the sends from one producer group to one queue. UsageError for a topic to which no client may send."""
+    """Makes the sends from one producer group to one queue."""
 
-    def __init__(self, queue: MessageQueue, producer_group: str):
+    def __init__(self, queue: MessageQueue, producer_group: str, body_max_bytes: int = BODY_SIZE_MAX_BYTES):
+        """By default the broker decides how large a body or a batch may be. UsageError for a topic to which no client
+        may send."""
         check_topic(queue.topic)
+        self._body_max_bytes = body_max_bytes
         self._is_retry = queue.topic.startswith(RETRY_PREFIX)
         self._common = to_ext(
             SendHeaderV2(
@@ -96,7 +100,7 @@ class SendRequests:
     def of(self, message: Message, sys_flag: int = 0) -> EncodedSend:
         """A send by 310. ``sys_flag`` adds bits to the sysFlag. UsageError for a message that no broker would take."""
         body = message.body
-        check_body(body)
+        check_body(body, self._body_max_bytes)
         ext = self._common.copy()
         if self._is_retry:
             message = _retry_counts_to_header(message, ext)
@@ -119,7 +123,7 @@ class SendRequests:
             encoded = self.of(message)
             encoded.ext[_BORN_TIMESTAMP] = str(born_timestamp_ms)
             return encoded
-        check_body(message.body)
+        check_body(message.body, self._body_max_bytes)
         ext = self._common.copy()
         properties, unique_key = message_properties(message)
         ext.update({_SYS_FLAG: str(compression), _BORN_TIMESTAMP: str(born_timestamp_ms), _PROPERTIES: properties})
@@ -128,10 +132,10 @@ class SendRequests:
 
     def of_batch(self, messages: Iterable[Message]) -> EncodedSend:
         """A send by 320. UsageError if the messages cannot form a batch: one is delayed or of a lite topic, or they
-        exceed BODY_SIZE_MAX_BYTES together. Batches are never compressed."""
+        are too large together. Batches are never compressed."""
         items, unique_keys = [], []
         for message in messages:
-            check_body(message.body)
+            check_body(message.body, self._body_max_bytes)
             if message.is_delayed:
                 raise UsageError("a batch cannot be delayed")
             if message.lite_topic is not None:
@@ -140,7 +144,7 @@ class SendRequests:
             items.append(BatchItem(message.flag, message.body, properties.encode()))
             unique_keys.append(unique_key)
         body = encode_batch(items)
-        check_body(body)
+        check_body(body, self._body_max_bytes)
         ext = self._common.copy()
         ext[_BATCH] = "true"
         ext[_BORN_TIMESTAMP] = str(time.time_ns() // 1_000_000)
@@ -252,9 +256,9 @@ def check_lite_topic(lite_topic: str) -> None:
         raise UsageError(problem)
 
 
-def check_body(body: bytes) -> None:
-    """UsageError for an empty body, and for one that is too large."""
+def check_body(body: bytes, max_bytes: int = BODY_SIZE_MAX_BYTES) -> None:
+    """UsageError for an empty body, and for one that is too large: by default, if no broker could take it."""
     if not body:
         raise UsageError("the message body is empty, which RocketMQ does not allow")
-    if len(body) > BODY_SIZE_MAX_BYTES:
-        raise UsageError(f"the body has {len(body)} bytes, more than a message may have: {BODY_SIZE_MAX_BYTES}")
+    if len(body) > max_bytes:
+        raise UsageError(f"the body has {len(body)} bytes, more than a message may have: {max_bytes}")

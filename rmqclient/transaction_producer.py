@@ -16,6 +16,7 @@ import trio
 from rmqclient.message import Message, ReceivedMessage, SendResult, SendStatus
 from rmqclient.producer import SEND_TIMEOUT_S, Producer
 from rmqclient.remoting.channels import BrokerRequestHandler
+from rmqclient.sending import MESSAGE_SIZE_MAX_BYTES
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import RequestCode
 from rmqproto.errors import RocketMQError, UsageError
@@ -98,6 +99,7 @@ class TransactionProducer(Producer):
         timeout_s: float = SEND_TIMEOUT_S,
         trace: bool | str = False,
         instance_name: str | None = None,
+        max_message_size_bytes: int = MESSAGE_SIZE_MAX_BYTES,
     ):
         """``topics``: the producer introduces itself to their brokers at once, so that they can ask it about
         transactions left open by others of its group. Otherwise it does so with its first message. The rest is as in
@@ -112,6 +114,7 @@ class TransactionProducer(Producer):
             timeout_s=timeout_s,
             trace=trace,
             instance_name=instance_name,
+            max_message_size_bytes=max_message_size_bytes,
         )
 
     async def send_in_transaction(

@@ -21,7 +21,7 @@ from rmqproto.names import RETRY_PREFIX, topic_problem
 from rmqproto.perm import PERM_WRITE
 from spark_tools.hints import hints_in_text
 from spark_tools.live import LiveCluster
-from spark_tools.replay.sending.delivery import Batch, BatchOutcome, Limits, Outgoing, Rejected, TaskDelivery
+from spark_tools.replay.sending.delivery import Batch, BatchOutcome, Limits, Outgoing, Rejected, TaskDelivery, too_large
 from spark_tools.replay.sending.permits import Entered, Granted, PermitBook, Wait
 from spark_tools.sender import BatchSender, compress, round_robin
 from spark_tools.source_options import WriteOptions
@@ -171,7 +171,9 @@ class WriteTask:
             flag=row.get("flag") or 0, target=self._target(topic, row),
             alone=topic.startswith(RETRY_PREFIX) or props.DELAY in properties or TIMER_DELIVER_MS in properties,
         )  # fmt: skip
-        return compress(message, self._options.compress_over_bytes)
+        message = compress(message, self._options.compress_over_bytes)
+        problem = too_large(message.body)
+        return message if problem is None else Rejected(place, topic, 0, problem)
 
     def _properties(self, row: Mapping[str, Any]) -> dict[str, str]:
         found = {name: value for name, value in (row.get("properties") or {}).items() if value}

@@ -18,6 +18,10 @@ from rmqproto.errors import OtherProtocolError, ProtocolError
 FRAME_SIZE_MAX_BYTES = 16_777_216
 """Apache's ``com.rocketmq.remoting.frameMaxLength``, counting the length word; a longer frame closes the connection."""
 
+BODY_SIZE_MAX_BYTES = FRAME_SIZE_MAX_BYTES - (64 << 10)
+"""The longest message that a send can carry: beside it the longest properties fit, and the other fields. Up to here it
+is for the broker to decide (``maxMessageSize``)."""
+
 _TOTAL_MAX_BYTES = FRAME_SIZE_MAX_BYTES - 4
 
 _HEAD = struct.Struct(">II")

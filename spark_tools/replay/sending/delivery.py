@@ -12,11 +12,12 @@ from typing import Protocol
 
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import RocketMQError
+from rmqproto.wire.frames import BODY_SIZE_MAX_BYTES
 from spark_tools.replay.sending.permits import Denied, Entered, Granted, Wait
 
 BATCH_MESSAGES_DEFAULT = 32
 BATCH_BYTES_MAX = 1 << 20
-"""Well below the broker's limit for a message (4 MiB), which also bounds a batch."""
+"""Well below a broker's default limit for a message (4 MiB), which also bounds a batch."""
 IN_FLIGHT_DEFAULT = 4
 BUSY_BACKOFF_S_MIN = 0.05
 BUSY_BACKOFF_S_MAX = 5.0
@@ -120,6 +121,11 @@ class Rejected:
     topic: str
     code: int
     remark: str
+
+
+def too_large(body: bytes) -> str | None:
+    """Why no request can carry the body. A broker's own limit (``maxMessageSize``) is in its answer."""
+    return f"its body has {len(body)} bytes, more than a request can carry" if len(body) > BODY_SIZE_MAX_BYTES else None
 
 
 @dataclass(slots=True)

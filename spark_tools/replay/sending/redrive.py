@@ -14,11 +14,8 @@ from rmqproto.message.sys_flag import COMPRESSED, COMPRESSION_TYPE_MASK
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX, SEND_FORBIDDEN_TOPICS, retry_topic, topic_problem
 from rmqproto.wording import counted
 from spark_tools.replay.plans.plan import TargetRule, Transform
-from spark_tools.replay.sending.delivery import Outgoing, Rejected
+from spark_tools.replay.sending.delivery import Outgoing, Rejected, too_large
 from spark_tools.replay.sending.replay_ids import REPLAY_ID, REPLAY_ROUND, replay_id
-
-BODY_SIZE_MAX_BYTES = 4 << 20
-"""A broker's default limit. The broker decides, and may accept more or less."""
 
 DROPPED_PROPERTIES = props.MARKS_OF_USE | {REPLAY_ID}
 
@@ -77,8 +74,8 @@ class Redrive:
             return Rejected(place, topic, 0, "its target topic is not in the plan")
         if not original.body:
             return Rejected(place, topic, 0, "its body is empty, which no broker takes")
-        if len(original.body) > BODY_SIZE_MAX_BYTES:
-            return Rejected(place, topic, 0, f"its body has {len(original.body)} bytes")
+        if problem := too_large(original.body):
+            return Rejected(place, topic, 0, problem)
         properties = self._properties(original, redrives, is_parked=is_parked)
         try:
             text = props.render(properties)

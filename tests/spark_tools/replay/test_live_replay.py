@@ -13,6 +13,7 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import NotFoundError, UsageError
+from rmqproto.wire.frames import BODY_SIZE_MAX_BYTES
 from spark_tools.live import LiveCluster
 from spark_tools.offset_ranges import OffsetRange, OffsetSet
 from spark_tools.replay.audit import audit
@@ -70,6 +71,42 @@ def test_a_second_attempt_finds_what_the_first_sent_and_the_audit_agrees(server:
         everything = OffsetSet.of_offsets([*done.stored, *done.found])
         assert audit(fences, cluster, "job", everything).is_good
         assert audit(read_fences(cluster, [topic]), cluster, "job", everything).missing == 100
+
+
+def test_how_large_a_message_may_be_is_the_brokers_decision(server: Server, topic: str) -> None:
+    """The largest that a request carries, too, with the longest properties: the broker reads that frame and refuses the
+    message, instead of closing the connection."""
+    rules = Redrive("job", TargetRule(kind="topic", name=topic, topics=[topic]), Transform())
+    queue, long = MessageQueue("%DLQ%g", "broker-a", 0), {"long": "x" * 32_500}
+
+    def deliver(*sizes: int) -> list[tuple[int, str]]:
+        """Code and remark of each that is refused."""
+        fences = read_fences(cluster, [topic])
+        target = ReplayTarget(server.namesrv_addr, fences, "job", keep_order=False, send_timeout_s=30)
+        service = PermitService(PermitBook(time.monotonic, settle_s=0.0, ttl_s=60))
+        service.open_wave(0, recovering=False)
+        permits = PermitClient(service.address, 0, 0, 1)
+        made = [rules.outgoing(Original(queue, at, topic, "X" * 32, long, bytes(size), 0, 0))
+                for at, size in enumerate(sizes)]  # fmt: skip
+        try:
+            done = TaskDelivery(target, permits, time.monotonic, time.sleep).run(made)
+        finally:
+            permits.close()
+            target.close()
+            service.close()
+        assert len(done.stored) + len(done.rejected) == len(sizes)
+        assert done.doubtful_count == 0
+        return [(each.code, each.remark) for each in done.rejected]
+
+    with LiveCluster(server.namesrv_addr) as cluster:
+        try:
+            refused = deliver(5 << 20, BODY_SIZE_MAX_BYTES)
+            assert [code for code, _ in refused] == [13, 13]
+            assert "body length limit 4194304B" in refused[0][1]
+            cluster.admin.update_broker_config(server.broker_addr, {"maxMessageSize": str(8 << 20)})
+            assert deliver(5 << 20) == []
+        finally:
+            cluster.admin.update_broker_config(server.broker_addr, {"maxMessageSize": str(4 << 20)})
 
 
 def test_the_audit_names_what_is_doubled_and_what_is_missing(server: Server, topic: str) -> None:

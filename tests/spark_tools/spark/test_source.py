@@ -74,19 +74,21 @@ def test_a_row_that_can_never_be_sent_fails_the_job_or_goes_to_a_file(spark, ser
         )
         wait_for_route(admin, topic)
     rows = spark.range(20, numPartitions=1).selectExpr(
-        "if(id = 7, '', cast(id as string)) as body", "concat('customer-', id % 3) as shardingKey"
+        "if(id = 7, '', if(id = 8, repeat('x', 16777216), cast(id as string))) as body",
+        "concat('customer-', id % 3) as shardingKey",
     )
     writing = rows.write.format("rocketmq").mode("append").options(
         nameServer=server.namesrv_addr, topic=topic, queueSelector="key"
     )  # fmt: skip
     writing.options(onReject="file", rejectPath=str(tmp_path / "rejected")).save()
     (path,) = tmp_path.glob("rejected.*.jsonl")
-    rejected = json.loads(path.read_text())
-    assert (rejected["row"], rejected["topic"]) == (7, topic)
-    assert "body is empty" in rejected["remark"]
+    empty, large = map(json.loads, path.read_text().splitlines())
+    assert (empty["row"], empty["topic"], large["row"]) == (7, topic, 8)
+    assert "body is empty" in empty["remark"]
+    assert "16777216 bytes, more than a request can carry" in large["remark"]
     read = spark.read.format("rocketmq").option("nameServer", server.namesrv_addr).option("subscribe", topic)
     found = read.schema("queueId int, body binary").load().collect()
-    assert sorted(int(row.body) for row in found) == [number for number in range(20) if number != 7]
+    assert sorted(int(row.body) for row in found) == [number for number in range(20) if number not in (7, 8)]
     queues = {int(row.body) % 3: row.queueId for row in found}
     assert all(row.queueId == queues[int(row.body) % 3] for row in found), "a key stays in one queue"
     with pytest.raises(Exception, match="row 7 for"):

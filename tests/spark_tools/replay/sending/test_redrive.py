@@ -5,6 +5,7 @@ import pytest
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import UsageError
 from rmqproto.message import properties as props
+from rmqproto.wire.frames import BODY_SIZE_MAX_BYTES
 from spark_tools.replay.plans.plan import TargetRule, Transform
 from spark_tools.replay.sending.delivery import Outgoing, Rejected, batches
 from spark_tools.replay.sending.redrive import Original, Redrive, check_transform, parse_target
@@ -69,7 +70,7 @@ def test_what_the_user_changes():
     [
         ({"properties": DEAD | {"REPLAY_ROUND": "3"}}, Transform(redrives_max=3), "redriven 3 times"),
         ({"body": b""}, Transform(), "empty"),
-        ({"body": b"x" * (5 << 20)}, Transform(), "5242880 bytes"),
+        ({"body": bytes(BODY_SIZE_MAX_BYTES + 1)}, Transform(), "16711681 bytes, more than a request can carry"),
         ({"properties": {"big": "x" * 32_760}}, Transform(), "properties take"),
         ({"origin_topic": "elsewhere"}, Transform(), "not in the plan"),
         ({"origin_topic": "%DLQ%g", "properties": {}}, Transform(), "nothing in it says which topic"),
@@ -84,6 +85,11 @@ def test_what_cannot_be_sent_is_rejected_with_a_reason(changes, transform, why):
     made = Redrive("job", SAME, transform).outgoing(original(**changes))
     assert isinstance(made, Rejected)
     assert why in made.remark
+
+
+def test_the_limit_of_a_message_is_the_brokers():
+    """It may be raised (maxMessageSize), and then its dead letters can be as large."""
+    sent(SAME, body=bytes(BODY_SIZE_MAX_BYTES))
 
 
 SPENT = DEAD | {"REPLAY_ROUND": "3"}

@@ -27,6 +27,7 @@ from rmqadmin.core.messages.lookup import FoundMessage, found_message
 from rmqproto.errors import ProtocolError, UsageError
 from rmqproto.message import properties as props
 from rmqproto.message.sys_flag import COMPRESSED, COMPRESSION_LZ4
+from rmqproto.wire.frames import BODY_SIZE_MAX_BYTES
 from tests.rmqclient.fake_broker import record
 
 TEXT = st.text(st.characters(exclude_characters="\x01\x02", exclude_categories=["Cs"]), min_size=1)
@@ -222,11 +223,12 @@ def test_marks_of_its_use_are_not_sent_and_a_dead_letter_keeps_its_origin() -> N
     ("fields", "problem"),
     [
         ({"body": b""}, "the message body is empty"),
-        ({"body": b"x" * (4 * 1024 * 1024 + 1)}, "more than a message may have"),
+        ({"body": bytes(BODY_SIZE_MAX_BYTES + 1)}, "more than a message may have"),
         ({"body": b"x", "properties": {"a": "\x02"}}, "holds a separator"),
         ({"body": b"x", "properties": {"a": "x" * 40_000}}, "the properties take more than"),
         ({"body": b"x", "body_compression": "rar"}, "'rar' is not a compression that RocketMQ knows"),
         ({"body": b"x"}, None),
+        ({"body": bytes(BODY_SIZE_MAX_BYTES)}, None),
     ],
 )
 def test_what_no_broker_takes_is_known_beforehand(fields: dict[str, Any], problem: str | None) -> None:
