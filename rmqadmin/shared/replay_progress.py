@@ -68,7 +68,7 @@ class StageLines:
 
 
 class Counts:
-    """Messages expected from this run: those of the plan, without those that earlier runs delivered."""
+    """Messages that this run is to send: those of the plan, without those that earlier runs have sent."""
 
     def __init__(self) -> None:
         self.planned = 0
@@ -77,7 +77,7 @@ class Counts:
     def expected(self, progress: ReplayProgress) -> int:
         if self._delivered_before is None:
             self._delivered_before = progress.delivered
-        return max(self.planned - self._delivered_before, progress.granted)
+        return max(self.planned - self._delivered_before - progress.found, progress.granted)
 
 
 class ProgressLines:

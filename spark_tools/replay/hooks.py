@@ -20,6 +20,8 @@ class ReplayProgress:
     """Messages that this run sent or may have sent."""
     delivered: int = 0
     """The messages delivered according to the ledger when this wave began."""
+    found: int = 0
+    """Messages that finished waves of this run did not send, because they were at the target already."""
 
 
 @dataclass(frozen=True, slots=True)

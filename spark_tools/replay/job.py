@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -184,8 +184,11 @@ def _run_waves(
             if not recovering:
                 ledger.append(FenceLine(wave, old_fences or _fences(plan, options)))
             service.open_wave(wave, recovering=recovering or bool(old_fences))
-            with _watching(plan, wave, ledger, service, hooks):
+            reached = ReplayProgress(wave, plan.wave_count, 0, ledger.state.delivered().count, result.found)
+            with _watching(reached, service, hooks):
                 report = engine.run(plan, plan.wave(wave), _spec(plan, wave, ledger, service, options, engine))
+            granted, found = service.book.granted_count, result.found + report.found
+            hooks.on_progress(replace(reached, wave=wave + 1, granted=granted, found=found))
             service.close_wave()
             _finish(wave, report, ledger, result, _failures_allowed(plan, options))
             _refuse_circle(plan, guard, options)
@@ -314,15 +317,14 @@ PROGRESS_POLL_S = 0.25
 
 
 @contextmanager
-def _watching(plan: Plan, wave: int, ledger: Ledger, service: PermitService, hooks: Hooks) -> Iterator[None]:
-    """Reports progress while the wave runs, from the permit service's exact counts. Spark's numbers only come at the
-    end."""
-    delivered = ledger.state.delivered().count
+def _watching(reached: ReplayProgress, service: PermitService, hooks: Hooks) -> Iterator[None]:
+    """Reports progress from ``reached`` on while the wave runs, from the permit service's exact counts. Spark's numbers
+    only come at the end."""
     finished = threading.Event()
 
     def report() -> None:
         while not finished.wait(PROGRESS_POLL_S):
-            hooks.on_progress(ReplayProgress(wave, plan.wave_count, service.book.granted_count, delivered))
+            hooks.on_progress(replace(reached, granted=service.book.granted_count))
 
     thread = threading.Thread(target=report, daemon=True, name="progress")
     thread.start()
@@ -331,7 +333,6 @@ def _watching(plan: Plan, wave: int, ledger: Ledger, service: PermitService, hoo
     finally:
         finished.set()
         thread.join()
-    hooks.on_progress(ReplayProgress(wave + 1, plan.wave_count, service.book.granted_count, delivered))
 
 
 def _now_ms() -> int:

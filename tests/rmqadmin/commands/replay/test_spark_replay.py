@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 pytest.importorskip("pyspark")
@@ -280,21 +281,22 @@ def test_what_can_be_gone_on_with_and_where_spark_wrote_is_said(run: Rmqadmin, m
 
 
 def test_progress_is_plain_lines_and_only_when_something_moved(run: Rmqadmin, monkeypatch) -> None:
-    """A resumed job, two of whose seven messages an earlier run delivered."""
+    """A resumed job: an earlier run delivered two of its nine messages, and had sent two more of the wave that it left
+    open."""
     monkeypatch.setattr(replay_progress, "INTERVAL_S", -1.0)
     monkeypatch.setattr("rmqadmin.shared.replay_progress.time.monotonic", itertools.count(100).__next__)
 
     def replay(request: ReplayRequest | None, runner: Runner, **how: Any) -> ReplayOutcome:
-        runner.hooks.on_plan(PLAN)
+        runner.hooks.on_plan(msgspec.structs.replace(PLAN, shown={**PLAN.shown, "selected": 9}))
         for wave, granted in ((0, 1), (0, 1), (0, 2), (1, 5), (1, 5)):
-            runner.hooks.on_progress(ReplayProgress(wave, 1, granted, delivered=2))
+            runner.hooks.on_progress(ReplayProgress(wave, 1, granted, delivered=2, found=2 if wave else 0))
         return ReplayOutcome(PLAN, "/ledgers/billing-1", ReplayResult("billing-1", 7))
 
     monkeypatch.setattr(entry, "replay", replay)
     ran = run("-o", "json", "spark-replay", "--resume", "--job", "billing-1")
     assert ran.err.splitlines() == [
-        "rmqadmin: 0 of 1 waves done, 1 of 5 messages sent, 1/s, 4 s left",
-        "rmqadmin: 0 of 1 waves done, 2 of 5 messages sent, 0/s, 6 s left",
+        "rmqadmin: 0 of 1 waves done, 1 of 7 messages sent, 1/s, 6 s left",
+        "rmqadmin: 0 of 1 waves done, 2 of 7 messages sent, 0/s, 10 s left",
         "rmqadmin: 1 of 1 waves done, 5 of 5 messages sent, 3/s",
     ]
     assert json.loads(ran.out)["summary"]["delivered"] == 7

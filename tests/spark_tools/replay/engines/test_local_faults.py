@@ -15,7 +15,7 @@ import pytest
 
 from rmqproto.errors import ConnectError, RequestTimeoutError
 from spark_tools.replay.entry import Runner, redrive
-from spark_tools.replay.hooks import Hooks
+from spark_tools.replay.hooks import Hooks, ReplayProgress
 from spark_tools.replay.job import ReplayResult, RunOptions
 from spark_tools.replay.plans.plan import Plan
 from spark_tools.replay.sending.ledger import read_ledger
@@ -53,9 +53,16 @@ def start(lab: Lab, plan: Plan, *, protected: bool) -> subprocess.Popen[str]:
 
 
 def resume(lab: Lab, plan: Plan, *, protected: bool) -> ReplayResult:
-    runner = Runner(ledger_root=os.path.dirname(lab.ledger(plan)), run=RunOptions(**options_of(protected=protected)))
+    """The result of a run to the end, which the last progress already told."""
+    reached: list[ReplayProgress] = []
+    runner = Runner(
+        ledger_root=os.path.dirname(lab.ledger(plan)),
+        run=RunOptions(**options_of(protected=protected)),
+        hooks=Hooks(on_progress=reached.append),
+    )
     result = redrive(None, runner, resume=True, job=plan.job).result
     assert result is not None
+    assert [(last.wave, last.found) for last in reached[-1:]] in ([], [(plan.wave_count, result.found)])
     return result
 
 
