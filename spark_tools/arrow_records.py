@@ -31,6 +31,10 @@ from spark_tools.located import Located
 from spark_tools.property_columns import PropertyColumns
 from spark_tools.schema import arrow_type
 
+DATE_MIN_MS, DATE_MAX_MS = -62_135_596_800_000, 253_402_300_799_999
+"""The years 1 to 9999. A producer may send any number as its time, and a damaged record may hold any. With a time that
+Python cannot show, ``collect`` would fail for all rows."""
+
 BODY_SIZE_MAX_BYTES = 256 << 20
 """The limit for a decompressed body: a larger one is an attack or damage."""
 
@@ -101,7 +105,9 @@ class _Columns:
     def _integers(self, name: str) -> pa.Array:
         values = self.located.heads["size" if name == "storeSize" else name]
         if name.endswith("Timestamp"):
-            return pa.array(values * 1000, pa.int64()).view(pa.timestamp("us", "UTC"))
+            no_date = (values < DATE_MIN_MS) | (values > DATE_MAX_MS)
+            micros = np.where(no_date, 0, values) * 1000
+            return pa.array(micros, pa.int64(), mask=no_date).view(pa.timestamp("us", "UTC"))
         return pa.array(values.astype(values.dtype.newbyteorder("=")), arrow_type(name))
 
     def broker_name(self) -> pa.Array:

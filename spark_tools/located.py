@@ -93,6 +93,8 @@ class Located:
     topic: Spans
     properties: Spans
     reasons: dict[int, str] = field(default_factory=dict)
+    known_topics: dict[int, str] = field(default_factory=dict)
+    """The topics of damaged records that are known by other means than the record."""
     _topics: pa.Array | None = None
     _property_columns: PropertyColumns | None = None
 
@@ -106,6 +108,9 @@ class Located:
     def topics(self) -> pa.Array:
         if self._topics is None:
             self._topics = self.topic.text(self.data)[0]
+            if self.known_topics:
+                names = [self.known_topics.get(row, name) for row, name in enumerate(self._topics.to_pylist())]
+                self._topics = pa.array(names, pa.string())
         return self._topics
 
     def property_columns(self) -> PropertyColumns:
@@ -118,13 +123,14 @@ class Located:
         if mask.all():
             return self
         rows = np.flatnonzero(mask)
-        reasons = {}
+        reasons, known_topics = {}, {}
         if self.reasons:
             new_row = np.cumsum(mask) - 1
             reasons = {int(new_row[row]): why for row, why in self.reasons.items() if mask[row]}
+            known_topics = {int(new_row[row]): name for row, name in self.known_topics.items() if mask[row]}
         return Located(
             self.data, _gather(self.heads, rows), self.body.select(rows), self.topic.select(rows),
-            self.properties.select(rows), reasons,
+            self.properties.select(rows), reasons, known_topics,
         )  # fmt: skip
 
 

@@ -27,7 +27,7 @@ from rmqproto.names import is_system_topic
 from rmqserver.store.fate import BATCH_QUEUED, FATE_MASK, QUEUED, fates
 from rmqserver.store.queues.consume_queue import PRE_BLANK_SIZE
 from spark_tools.arrow_records import BatchMaker
-from spark_tools.located import Located, Mask, is_one_of, locate_untrusted
+from spark_tools.located import Ints, Located, Mask, is_one_of, locate_untrusted
 from spark_tools.offset_ranges import OffsetRange
 from spark_tools.record_scan import Bytes, PlaceState, first_certified, record_starts, state_at
 from spark_tools.row_filter import RowFilter
@@ -147,7 +147,8 @@ def _until_damage(data: Bytes, starts: npt.NDArray[np.int64], at: int, end: int)
     located = locate_untrusted(data, starts)
     own = located.heads["logOffset"]
     for row in np.flatnonzero(own != starts + at).tolist():
-        located.reasons.setdefault(row, f"it lies at log offset {starts[row] + at} and says {own[row]}")
+        located.reasons.setdefault(row, f"it says that it lies at log offset {own[row]}")
+        own[row] = starts[row] + at
     if not located.reasons:
         return located, end
     mask = np.zeros(len(located), np.bool_)
@@ -218,21 +219,23 @@ def _index(part: IndexPart, rules: ReadRules) -> Iterator[pa.RecordBatch]:
     codes = None if wanted is None else np.array(sorted(map(tag_code, wanted)), np.int64)
     files = _LogFiles(part)
     try:
-        for units in _units(part):
+        for first, units in _units(part):
+            offsets = np.arange(len(units)) + first
             keep = (units["size"] > 0) & (units["size"] < PRE_BLANK_SIZE)
             if codes is not None:
                 keep &= np.isin(units["tag_code"], codes)
-            units = units[keep]
+            units, offsets = units[keep], offsets[keep]
             for piece in _pieces(units, part.log_file_size_bytes):
-                batch = _read_piece(files, piece, part, rules)
+                batch = _read_piece(files, units[piece], offsets[piece], part, rules)
                 if batch is not None:
                     yield batch
     finally:
         files.close()
 
 
-def _units(part: IndexPart) -> Iterator[Any]:
-    """The range's units, a bounded number at a time. A unit's log offset rises with its queue offset."""
+def _units(part: IndexPart) -> Iterator[tuple[int, Any]]:
+    """The range's units, a bounded number at a time, with the queue offset of the first. A unit's log offset rises with
+    its queue offset."""
     queue = part.range.queue
     directory = f"{part.root}/consumequeue/{queue.topic}/{queue.queue_id}"
     per_file = part.queue_file_size_bytes // _UNIT.itemsize
@@ -244,11 +247,11 @@ def _units(part: IndexPart) -> Iterator[Any]:
         units = np.fromfile(path, _UNIT, count, offset=(at - base) * _UNIT.itemsize)
         if len(units) != count:
             raise StorageError(f"{path} is shorter than its queue")
-        yield units
+        yield at, units
         at += count
 
 
-def _pieces(units: Any, log_file_size_bytes: int) -> Iterator[Any]:
+def _pieces(units: Any, log_file_size_bytes: int) -> Iterator[slice]:
     """Runs of units whose records are read in one piece: near each other, in one file, and not too large."""
     if not len(units):
         return
@@ -260,11 +263,15 @@ def _pieces(units: Any, log_file_size_bytes: int) -> Iterator[Any]:
     for edge in [*(np.flatnonzero(far) + 1).tolist(), len(units)]:
         while first < edge:
             last = max(first + 1, int(np.searchsorted(ends[first:edge], starts[first] + CHUNK_BYTES, "right")) + first)
-            yield units[first:last]
+            yield slice(first, last)
             first = last
 
 
-def _read_piece(files: _LogFiles, piece: Any, part: IndexPart, rules: ReadRules) -> pa.RecordBatch | None:
+def _read_piece(
+    files: _LogFiles, piece: Any, offsets: Ints, part: IndexPart, rules: ReadRules
+) -> pa.RecordBatch | None:
+    """The records of some units, whose queue offsets are ``offsets``. A damaged one gets the place that it has by its
+    unit, so that it can be named."""
     begin = int(piece["log_offset"][0])
     size = int(piece["log_offset"][-1]) + int(piece["size"][-1]) - begin
     data = files.read(begin, size)
@@ -276,6 +283,10 @@ def _read_piece(files: _LogFiles, piece: Any, part: IndexPart, rules: ReadRules)
     differs |= located.ints("queueId") != part.range.queue.queue_id
     for row in np.flatnonzero(differs).tolist():
         located.reasons.setdefault(row, "it is not the record that the consume queue points to")
+    for row in located.reasons:
+        located.known_topics[row] = part.range.queue.topic
+        located.heads["queueId"][row], located.heads["queueOffset"][row] = part.range.queue.queue_id, offsets[row]
+        located.heads["logOffset"][row] = piece["log_offset"][row]
     return rules.batch(located)
 
 

@@ -55,6 +55,15 @@ def test_the_golden_record():
     assert (row["queueId"], row["queueOffset"], row["logOffset"], row["storeSize"]) == (3, 7, 1024, 123)
 
 
+def test_a_number_that_is_no_date_is_no_time():
+    """A producer sends its time as any number. Python has no date for this one, and failed for all rows."""
+    data = bytearray(GOLDEN)
+    data[40:48] = (1 << 62).to_bytes(8, "big")
+    (row,) = rows_of(bytes(data))
+    assert row["bornTimestamp"] is None
+    assert int(row["storeTimestamp"].timestamp() * 1000) == 1700000000123
+
+
 hosts = st.sampled_from([("10.0.0.1", 10911), ("10.0.0.0", 0), ("2001:db8::1", 10911), ("::", 1)])
 texts = st.text(st.characters(exclude_characters="\x01\x02", exclude_categories=["Cs"]), min_size=1, max_size=9)
 

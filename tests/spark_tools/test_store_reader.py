@@ -8,8 +8,10 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
+from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import StorageError, UsageError
 from rmqproto.message.record import StoredMessage, encode_record, host_bytes
 from rmqproto.message.sys_flag import TRANSACTION_COMMIT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
@@ -17,9 +19,14 @@ from rmqserver.store.message_store import MessageStore
 from rmqserver.store.options import StoreOptions
 from spark_tools.arrow_records import BatchMaker, BatchOptions
 from spark_tools.located import locate_untrusted
+from spark_tools.offset_ranges import OffsetRange
 from spark_tools.part_reader import read_any
 from spark_tools.ranges import DataLossError
 from spark_tools.record_scan import record_starts
+from spark_tools.replay.engines.sink import originals
+from spark_tools.replay.engines.wave_spec import WaveSpec
+from spark_tools.replay.engines.wave_task import WaveTask
+from spark_tools.replay.plans.plan import TargetRule, Transform
 from spark_tools.source_options import parse_read_options
 from spark_tools.store_files import IndexPart, ScanPart, StoreView
 from spark_tools.store_reader import CHUNK_BYTES, OVERHANG_BYTES, ReadRules, read_part
@@ -212,15 +219,46 @@ def test_damage_is_refused_or_passed_over_and_named(store):
     assert [str(victim["logOffset"]) in place for place in report["skipped"]] == [True]
 
 
-def test_a_log_whose_last_record_is_damaged_too_is_not_taken_for_a_short_one(tmp_path):
-    """A start cuts the log at the first damage. The read ended there as well, and said so only in Spark's log."""
+def a_log(directory: Path) -> None:
+    """A store with a hundred messages in one queue."""
     host = host_bytes("127.0.0.1", 10911)
-    log = MessageStore(str(tmp_path), StoreOptions(index_enabled=False))
+    log = MessageStore(str(directory), StoreOptions(index_enabled=False))
     log.open()
     for number in range(100):
         log.append("T", 0, 0, 0, number, host, host, 0, b"x" * 20, b"TAGS\x01a\x02")
     log.commit()
     log.close()
+
+
+def test_a_damaged_record_is_named_by_its_place_and_not_by_what_it_says(tmp_path):
+    """The consume queue knows which message it was, so a replay rejects and names it. Its fields named another one, or
+    none, and a time that is no date failed the whole job."""
+    a_log(tmp_path)
+    victim = read(tmp_path, subscribe="T")[50]
+    with open(next((tmp_path / "commitlog").iterdir()), "r+b") as file:
+        file.seek(victim["logOffset"] + 8)
+        file.write(b"\x7f" * 60)
+    for mode in ("index", "scan"):
+        with pytest.raises(StorageError, match=f"record at log offset {victim['logOffset']} is damaged"):
+            read(tmp_path, mode=mode, subscribe="T")
+    columns = [*COLUMNS, "brokerName", "storeTimestamp", "originTopic", "offsetMsgId", "sysFlag", "flag", "corrupt"]
+    rows = read(tmp_path, mode="index", subscribe="T", onCorrupt="column", columns=columns)
+    assert [row["queueOffset"] for row in rows if row["corrupt"]] == [50]
+    queue = MessageQueue("T", "broker-a", 0)
+    target = TargetRule(kind="topic", name="U", topics=["U"])
+    spec = WaveSpec(job="j", wave=0, wanted=[OffsetRange(queue, 0, 100)], target=target, transform=Transform())
+    task = WaveTask(spec)
+    schema = BatchMaker(BatchOptions(columns=columns)).schema
+    batch = pa.RecordBatch.from_pylist([row | {"properties": list(row["properties"].items())} for row in rows], schema)
+    assert len(list(task.messages(originals(iter([batch]), spec, task)))) == 99
+    (failure,) = task.finished().failures
+    assert (failure.queue, failure.queue_offset) == ("T/broker-a/0", 50)
+    assert "damaged at its origin" in failure.remark
+
+
+def test_a_log_whose_last_record_is_damaged_too_is_not_taken_for_a_short_one(tmp_path):
+    """A start cuts the log at the first damage. The read ended there as well, and said so only in Spark's log."""
+    a_log(tmp_path)
     whole = read(tmp_path)
     with open(next((tmp_path / "commitlog").iterdir()), "r+b") as file:
         for victim in (whole[50], whole[99]):
@@ -235,13 +273,7 @@ def test_a_log_whose_last_record_is_damaged_too_is_not_taken_for_a_short_one(tmp
 def test_damage_in_the_middle_of_a_file_hides_nothing_behind_it(tmp_path, damage, whole_records):
     """Zeros, as of a lost page, were taken for the end of the file: a read that should fail returned the rows before
     them. With sysFlag overwritten, a record was dropped without a word as one of a transaction that had not ended."""
-    host = host_bytes("127.0.0.1", 10911)
-    log = MessageStore(str(tmp_path), StoreOptions(index_enabled=False))
-    log.open()
-    for number in range(100):
-        log.append("T", 0, 0, 0, number, host, host, 0, b"x" * 20, b"TAGS\x01a\x02")
-    log.commit()
-    log.close()
+    a_log(tmp_path)
     columns = ["topic", "queueId", "queueOffset", "logOffset"]
     whole = read(tmp_path, columns=columns, subscribe="T")
     victims = whole[50 : 50 + whole_records]

@@ -93,8 +93,9 @@ def _place(row: dict[str, Any]) -> Place:
 
 def _original(row: dict[str, Any]) -> Original:
     queue, queue_offset = _place(row)
+    stored = row["storeTimestamp"]  # None for a number that is no date
     return Original(
         queue=queue, queue_offset=queue_offset, origin_topic=row["originTopic"], offset_message_id=row["offsetMsgId"],
         properties=row["properties"] or {}, body=row["body"] or b"", flag=row["flag"], sys_flag=row["sysFlag"],
-        corrupt=row.get("corrupt"), store_timestamp_ms=round(row["storeTimestamp"].timestamp() * 1000),
+        corrupt=row.get("corrupt"), store_timestamp_ms=round(stored.timestamp() * 1000) if stored else 0,
     )  # fmt: skip
