@@ -44,7 +44,8 @@ status = program.run(sys.argv[2:])
 print("syncs:", syncs, file=sys.stderr)
 sys.exit(status)
 """
-"""The program, which dies instead of its n-th fsync or fdatasync. What it wrote before is in the file; nothing follows."""
+"""The program, which dies instead of its n-th fsync or fdatasync. What it wrote before is in the file; nothing
+follows."""
 
 
 @pytest.fixture(scope="module")
