@@ -6,6 +6,8 @@ Data, read by ``diagnostics`` (exit status, hint), by ``rmqadmin explain`` and b
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 from rmqadmin.core.exit_codes import ExitCode
@@ -185,6 +187,37 @@ EXPLANATIONS: dict[int, Explanation] = {
     ),
     C.GO_AWAY: Explanation("The server asks its clients to connect anew: it is stopping.", "Try again."),
 }
+
+_HINTS_BY_REMARK: dict[int, list[tuple[str, str]]] = {
+    C.NO_PERMISSION: [
+        (
+            r"username cannot be null",
+            "This server serves known users only: give -ak and -sk, or use a context that refers to keys.",
+        ),
+        (r"User:.* is not found", "Check -ak: this server has no such user."),
+        (r"check signature failed", "Check -sk: it is not this user's password."),
+        (r"The subject is null", "The subject is User: and a name, such as User:alice."),
+        (r"The subject .*is not exist", "`rmqadmin listUser` lists the users: only those that exist have an ACL."),
+        (r"The acl is not exist", "`rmqadmin listAcl` lists the users that have one."),
+        (
+            r"The resource is null",
+            "A resource is Topic:, Group:, Cluster: or Namespace: and a name or the beginning of one: Topic:order*.",
+        ),
+        (r"The actions (is empty|can not be Any)", "Actions: All, Pub, Sub, Create, Update, Delete, Get, List."),
+        (r"The source ip is ", "Source IPs are addresses and networks, such as 10.0.0.1,10.1.0.0/16."),
+    ],
+}
+"""Brokers answer with one code who may not ask and what they cannot read; where only the remark tells, it selects the
+hint."""
+
+
+def hint_of(response_code: int, remark: str | None) -> str | None:
+    """What to do about a refusal. None for an unknown code."""
+    for pattern, hint in _HINTS_BY_REMARK.get(response_code, ()):
+        if re.search(pattern, remark or ""):
+            return hint
+    explanation = EXPLANATIONS.get(response_code)
+    return explanation.hint if explanation else None
 
 
 def exit_code_of(response_code: int) -> ExitCode:

@@ -47,13 +47,12 @@ def exit_code(error: BaseException) -> ExitCode:
 
 
 def hint(error: BaseException) -> str | None:
-    """What to do: the error's own hint, else the general one for its response code."""
+    """What to do: the error's own hint, else that of its response code and remark."""
     own = error.hint if isinstance(error, errors.RocketMQError | ChangeRefusedError) else None
     if own is None and isinstance(error, errors.RefusedError):
-        from rmqadmin.core.error_table import EXPLANATIONS
+        from rmqadmin.core.error_table import hint_of
 
-        explanation = EXPLANATIONS.get(error.code)
-        return explanation.hint if explanation else None
+        return hint_of(error.code, error.remark)
     return own
 
 

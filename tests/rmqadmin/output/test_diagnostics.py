@@ -124,6 +124,26 @@ def test_an_errors_own_hint_comes_before_that_of_its_code(capsys: pytest.Capture
     assert capsys.readouterr().err.splitlines()[1] == "hint: Do this."
 
 
+@pytest.mark.parametrize(
+    ("remark", "hinted"),
+    [
+        ("username cannot be null.", "give -ak and -sk"),
+        ("User:nobody is not found.", "Check -ak"),
+        ("check signature failed.", "Check -sk"),
+        ("The subject is null.", "User:alice"),
+        ("The subject is not exist.", "`rmqadmin listUser`"),
+        ("The subject of User:bob is not exist.", "`rmqadmin listUser`"),
+        ("The resource is null.", "Topic:order*"),
+        ("The actions can not be Any.", "All, Pub, Sub"),
+        ("The source ip is invalid.", "10.1.0.0/16"),
+        ("the group[G] cannot subscribe", "`rmqadmin topicRoute -l`"),
+    ],
+)
+def test_what_a_broker_cannot_read_is_not_told_as_a_missing_permission(remark: str, hinted: str) -> None:
+    """Brokers answer 16 to `createAcl -r T`, too, and the hint used to send people to their keys."""
+    assert hinted in (diagnostics.hint(errors.RefusedError(16, remark)) or "")
+
+
 def test_a_remark_cannot_drive_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     diagnostics.report(errors.RefusedError(1, "a\x1b[2J\nb"), command="c", as_json=False)
     assert "a\\x1b[2J b" in capsys.readouterr().err.splitlines()[0]
