@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -13,10 +13,13 @@ from rmqadmin.core.messages.lookup import FoundMessage, found_message
 from rmqadmin.core.messages.message_rows import StoredMessageRow, message_ext_text, message_values, unpacked
 from rmqadmin.core.results import Result, Row
 from rmqproto.errors import ProtocolError, StorageError, UsageError
-from rmqproto.message.record import StoredMessage, decode_record_untrusted
+from rmqproto.message.record import MAGIC_BLANK, StoredMessage, decode_record_untrusted
 
 FILE_SIZE_MAX_BYTES = 2 << 30
 """Apache maps the file, which cannot be larger than this."""
+
+BLANK = MAGIC_BLANK.to_bytes(4, "big", signed=True)
+"""Stands behind its size, where a full file of a commit log has no room for another message."""
 
 
 class LoggedMessages(Result, frozen=True):
@@ -24,12 +27,17 @@ class LoggedMessages(Result, frozen=True):
 
     row_type: ClassVar[type[Row]] = StoredMessageRow
     found: list[FoundMessage]
+    broken: str | None = None
+    """What is wrong with the bytes behind the last message; None if nothing is."""
 
     def rows(self) -> Sequence[StoredMessageRow]:
         return [StoredMessageRow(**message_values(message)) for message in self.found]
 
     def mqadmin_text(self) -> str:
         return "".join(f"{message_ext_text(message, message.stored.body)}\n" for message in self.found)
+
+    def damage(self) -> str | None:
+        return self.broken
 
 
 def dump_compaction_log(
@@ -56,15 +64,24 @@ def dump_compaction_log(
         data = path.read_bytes()
     except OSError as error:
         raise StorageError(f"cannot read {path}: {error.strerror}") from None
-    return LoggedMessages([unpacked(found_message(stored, "", ""), call.notice) for stored in _records(data)])
+    records, broken = _records(data)
+    if broken is not None and not records:
+        raise UsageError(f"{path} is not a log: {broken}", hint="The files of a log are named by 20 digits.")
+    found = [unpacked(found_message(stored, "", ""), call.notice) for stored in records]
+    return LoggedMessages(found, broken and f"{path} is damaged: {broken}")
 
 
-def _records(data: bytes) -> Iterator[StoredMessage]:
+def _records(data: bytes) -> tuple[list[StoredMessage], str | None]:
+    """The messages up to the first bytes that are none, and what is wrong with those. Zeros, which are not written
+    yet, and a blank record are right there."""
     at = 0
+    found: list[StoredMessage] = []
     while at < len(data):
         try:
             message = decode_record_untrusted(data, at)
-        except ProtocolError:
-            return  # the rest of the file is not written yet
-        yield message
+        except ProtocolError as error:
+            is_end = data.startswith(BLANK, at + 4) or data.count(0, at) == len(data) - at
+            return found, None if is_end else str(error)
+        found.append(message)
         at += message.size_bytes
+    return found, None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import json
+import struct
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.message import properties as props
+from rmqproto.message.record import MAGIC_BLANK, StoredMessage, encode_record, host_bytes
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin
 from tests.support.servers import Server, until
 
@@ -181,3 +184,26 @@ def test_an_id_that_looks_like_an_address_is_not_connected_to(rmqadmin: Rmqadmin
     ran = rmqadmin("queryMsgById", "-t", topic, "-i", "C00002010000FFFF0000000000000001", "--timeout", "5")
     assert ran.status == 5
     assert "192.0.2.1" not in ran.err
+
+
+def test_a_file_that_is_no_log_is_told_from_an_empty_one(run: Rmqadmin, tmp_path: Path) -> None:
+    """`dumpCompactionLog` of a picture was an empty table and exit status 0."""
+    log = tmp_path / "log"
+    dump = ("-o", "json", "dumpCompactionLog", "-f", str(log))
+    host = host_bytes("192.0.2.10", 10911)
+    record = encode_record(StoredMessage(0, 0, 0, 0, 0, 0, 0, 0, host, 0, host, 0, 0, b"x", "T", b""))
+    blank = struct.pack(">ii", 40, MAGIC_BLANK) + bytes(32)
+    for rest in (b"", bytes(4096), bytes(3), blank):
+        log.write_bytes(record + rest)
+        ran = run(*dump)
+        assert (ran.status, len(ran.items)) == (0, 1)
+        log.write_bytes(rest)
+        assert run(*dump).items == []
+    log.write_bytes(record + record[:-1])
+    ran = run(*dump)
+    assert (ran.status, len(json.loads(ran.out)["items"])) == (7, 1)
+    assert f"log is damaged: record at byte {len(record)}" in ran.err
+    log.write_bytes(b"PNG" + bytes(200))
+    ran = run(*dump)
+    assert (ran.status, ran.out) == (2, "")
+    assert "log is not a log: record at byte 0: magic" in ran.err
