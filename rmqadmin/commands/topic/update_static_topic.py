@@ -8,7 +8,7 @@ import typer
 
 from rmqadmin.call import Call
 from rmqadmin.core.changes import Changes
-from rmqadmin.core.topics.static_mapping import Configs, extended
+from rmqadmin.core.topics.static_mapping import LOGICAL_QUEUES_MAX, Configs, extended
 from rmqadmin.core.topics.static_topics import MappingWriter
 from rmqadmin.options.command_options import Topic
 from rmqadmin.options.static_topic_options import NEW_LINE, OLD_LINE, MappingOptions, change
@@ -21,7 +21,14 @@ def update_static_topic(
     topic: Topic,
     options: MappingOptions,
     total_queue_num: Annotated[
-        int | None, typer.Option("-qn", "--totalQueueNum", min=1, help="How many logical queues; never fewer than now.")
+        int | None,
+        typer.Option(
+            "-qn",
+            "--totalQueueNum",
+            min=1,
+            max=LOGICAL_QUEUES_MAX,
+            help="How many logical queues; never fewer than now.",
+        ),
     ] = None,
 ) -> Changes:
     """New queues go to the brokers with the fewest, among the named brokers and those that the topic is on. Files keep

@@ -27,6 +27,10 @@ CREATE_OR_UPDATE, REMAPPING = "CREATE_OR_UPDATE", "REMAPPING"
 EPOCH_STEP_MS = 1000
 """The smallest step from one epoch to the next; epochs are ms since 1970."""
 
+LOGICAL_QUEUES_MAX = 100_000
+"""Logical queues of one topic. Its brokers get their part of the mapping in one frame, some 130 bytes for each queue,
+and a frame has at most 16 MiB."""
+
 Configs = dict[str, TopicConfigAndQueueMapping]
 """A topic's configuration and mapping by broker name."""
 

@@ -197,6 +197,11 @@ def test_what_cannot_be(call: Rmqadmin, admin: AdminClient, pair: tuple[Server, 
         (("-t", "FewStatic", "-qn", "1", "-b", "broker-a"), 1, "Cannot decrease the queue num for static topic 1 < 2"),
         (("-t", "FewStatic", "-qn", "2", "-b", "no-broker"), 5, "there is no broker no-broker"),
         (("-t", "FewStatic", "-qn", "2", "-c", "no-cluster"), 5, "there is no cluster no-cluster"),
+        (
+            ("-t", "FewStatic", "-qn", "100001", "-b", "broker-a"),
+            2,
+            "Invalid value for '-qn' / '--totalQueueNum': 100001 is not in the range 1<=x<=100000.",
+        ),
         (("-t", "FewStatic", "-b", "broker-a"), 2, "Missing required options: -qn/--totalQueueNum"),
         (("-t", "PlainTopic", "-qn", "2", "-b", "broker-a"), 1, "Mapping info should not be null in broker broker-a"),
         (
