@@ -103,8 +103,11 @@ def update_sub_group(
 
 
 def _retry_policy(text: str | None) -> GroupRetryPolicy | None:
+    """The policy to ask for; None to ask for none. As with mqadmin, a blank text is the default policy."""
     if text is None:
         return None
+    if not text.strip():
+        return GroupRetryPolicy()
     try:
         return msgspec.json.decode(text, type=GroupRetryPolicy)
     except msgspec.MsgspecError as error:

@@ -75,6 +75,13 @@ def test_a_retry_policy_is_json(rmqadmin: Rmqadmin, fresh: Callable[[str], str])
     assert rmqadmin("updateSubGroup", "-c", CLUSTER, "-g", name, "-p", "{").status == 2
 
 
+def test_a_blank_retry_policy_is_the_default_one(rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -> None:
+    """As with mqadmin, whose JSON parser makes nothing of it. It was refused."""
+    change = ("updateSubGroup", "-c", CLUSTER, "-g", fresh("AdminGroup"), "--output", "mqadmin", "-p")
+    assert "type=EXPONENTIAL" in rmqadmin(*change, '{"type":"EXPONENTIAL"}').out
+    assert "type=CUSTOMIZED, exponentialRetryPolicy=null, customizedRetryPolicy=null" in rmqadmin(*change, " ").out
+
+
 def test_a_group_that_never_consumed_is_known_and_has_no_progress(rmqadmin: Rmqadmin, group: str) -> None:
     ran = rmqadmin("consumerProgress", "-g", group)
     assert (ran.status, ran.out) == (5, "")
