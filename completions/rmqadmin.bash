@@ -849,7 +849,7 @@ _rmqadmin() {
         "context show") words="$(_rmqadmin_names context) -o --output --json --jq -h --help" ;;
         "context edit") words="$(_rmqadmin_names context) -n --namesrvAddr -c --cluster --read-only --no-read-only --protected --no-protected --color --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --no-tls-insecure -ak --access-key -sk --secret-key --timeout --unset -o --output --json --jq -h --help" ;;
         "context validate") words="$(_rmqadmin_names context) --connect -o --output --json --jq -h --help" ;;
-        "context rm") words="$(_rmqadmin_names context) --confirm -o --output --json --jq -h --help" ;;
+        "context rm") words="$(_rmqadmin_names context) --confirm --yes -o --output --json --jq -h --help" ;;
         "config show") words="--origin -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --watch --until -h --help" ;;
         "audit") words="--from --to --context --command --limit -o --output --json --jq -h --help" ;;
         "config validate") words="-o --output --json --jq -h --help" ;;

@@ -949,6 +949,7 @@ complete -c rmqadmin -n "__rmqadmin_on 'context validate'" -a '(__rmqadmin_names
 complete -c rmqadmin -n "__rmqadmin_on 'context validate'" -l connect -d 'Also ask every name server and broker.'
 complete -c rmqadmin -n "__rmqadmin_on 'context rm'" -a '(__rmqadmin_names context)'
 complete -c rmqadmin -n "__rmqadmin_on 'context rm'" -l confirm -x -a '(__rmqadmin_names context)' -d 'Name of the protected context, for a script.'
+complete -c rmqadmin -n "__rmqadmin_on 'context rm'" -l yes -d 'Do not ask.'
 complete -c rmqadmin -n "__rmqadmin_on 'config show'" -l origin -d 'Also show where each setting comes from.'
 complete -c rmqadmin -n "__rmqadmin_on audit" -l from -x -d 'At this time or later: -1d.'
 complete -c rmqadmin -n "__rmqadmin_on audit" -l to -x -d 'Before this time.'

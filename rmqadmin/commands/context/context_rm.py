@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Annotated, ClassVar
 
+import typer
+
 from rmqadmin.call import Call
 from rmqadmin.core.contexts.context import NO_CONTEXT
 from rmqadmin.core.contexts.context_store import ContextStore
@@ -31,17 +33,26 @@ class RemovedContext(Result, frozen=True):
         return [self.removed]
 
 
-def context_rm(call: Call, name: OneContext, confirm: Confirm = None) -> RemovedContext:
-    """Removes its file; nothing happens to its cluster. If it was in use, no context is in use afterwards. A protected
-    context's name must be typed, or given with --confirm.
+def context_rm(
+    call: Call,
+    name: OneContext,
+    confirm: Confirm = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> RemovedContext:
+    """Removes its file; nothing happens to its cluster. If it was in use, no context is in use afterwards. On a
+    terminal its name must be typed; that of a protected context also with --yes, or given with --confirm.
 
     Examples:
       rmqadmin context rm dev
     """
     store = ContextStore()
+    context = None
     with suppress(UsageError):  # an invalid file protects nothing, and can be removed
-        protected = [store.load(name)]
-        ChangePermission(lambda _: protected, is_unlocked=True, confirmed=confirm, ask_name=call.ask_name).check()
+        context = store.load(name)
+    if context is not None and context.settings.protected:
+        ChangePermission(lambda _: [context], is_unlocked=True, confirmed=confirm, ask_name=call.ask_name).check()
+    elif not yes and name in store.names():
+        call.confirm_local(f"This removes {store.path(name)}.", name)
     was_in_use = name == store.name_in_use()
     store.remove(name)
     if was_in_use:

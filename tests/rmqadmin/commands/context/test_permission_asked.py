@@ -103,6 +103,19 @@ def test_a_protected_context_is_not_removed_by_mistake(run: Rmqadmin, live: Call
     assert ContextStore().names() == []
 
 
+def test_a_person_types_the_name_of_a_context_that_is_removed(terminal: Terminal, live: Callable[..., None]) -> None:
+    """It went without a question, and with it the only note of a cluster's addresses and keys."""
+    live()
+    child = terminal("context", "rm", "live")
+    child.expect_exact("Type live to go on: ")
+    child.sendline("dev")
+    child.expect_exact("nothing was changed")
+    assert status(child) == 1
+    assert ContextStore().names() == ["live"]
+    assert status(terminal("context", "rm", "live", "--yes")) == 0
+    assert ContextStore().names() == []
+
+
 def test_a_person_types_the_topics_name_and_then_the_contexts(
     terminal: Terminal, run: Rmqadmin, live: Callable[..., None], topic: str
 ) -> None:
