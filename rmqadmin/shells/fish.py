@@ -49,7 +49,9 @@ function __rmqadmin_names
     if test $argv[1] = {contexts}
         set -l config ~/.config
         set -q XDG_CONFIG_HOME; and set config $XDG_CONFIG_HOME
-        string replace -rf -- '.*/([a-zA-Z0-9][a-zA-Z0-9_.-]*)\\.toml$' '$1' $config/rmqadmin/contexts/*.toml
+        for file in $config/rmqadmin/contexts/*.toml  # elsewhere, a pattern without a match is an error
+            string replace -rf -- '.*/([a-zA-Z0-9][a-zA-Z0-9_.-]*)\\.toml$' '$1' $file
+        end
         return
     end
     set -l base ~/.cache
@@ -58,7 +60,7 @@ function __rmqadmin_names
     cat $base/rmqadmin/names/$folder/$argv[1] 2>/dev/null
 end
 
-# Whether the command typed so far is one of the arguments; "" stands for none yet.
+# Whether the command typed so far, in any case, is one of the arguments; "" stands for none yet.
 function __rmqadmin_on
     set -l typed
     set -l skip no
@@ -68,7 +70,7 @@ function __rmqadmin_on
         else if test -z "$typed"; and contains -- $word {root_values}
             set skip yes
         else if not string match -q -- '-*' $word
-            set typed (string trim -- "$typed $word")
+            set typed (string trim -- "$typed "(string lower -- $word))
             contains -- $typed {nouns}; or break
         end
     end
@@ -103,7 +105,7 @@ def fish(commands: Sequence[CommandInfo], root: list[OptionInfo]) -> str:
 
 def _fish_line(*names_and_rest: str) -> str:
     *names, rest = names_and_rest
-    on = " ".join(f"'{name}'" if not name or " " in name else name for name in names)
+    on = " ".join(f"'{name}'" if not name or " " in name else name for name in map(str.lower, names))
     return f'complete -c rmqadmin -n "__rmqadmin_on {on}" {rest}'
 
 

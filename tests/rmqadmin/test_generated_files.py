@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -205,6 +206,34 @@ def test_words_behind_a_command_are_offered_too() -> None:
 def test_bash_offers_every_command_and_every_option_of_one() -> None:
     assert set(complete("rmqadmin", "")) >= set(registry.top_level_names())
     assert {"-t", "--topic", "--watch", "--until", "-n", "--help"} <= set(complete("rmqadmin", "topicStatus", "-"))
+
+
+def fish(line: str) -> list[str]:
+    """What fish offers for a line, without the descriptions."""
+    script = f"source {ROOT / 'completions/rmqadmin.fish'}; complete -C {shlex.quote(line)}"
+    done = subprocess.run(["fish", "--no-config", "-c", script], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    return [offer.partition("\t")[0] for offer in done.stdout.splitlines()]
+
+
+@pytest.mark.usefixtures("cache")
+@pytest.mark.skipif(shutil.which("fish") is None, reason="needs fish")
+def test_fish_offers_names_behind_a_command_in_any_case_and_no_error_without_contexts() -> None:
+    assert fish("rmqadmin topicR") == ["topicRoute"]
+    assert fish("rmqadmin TOPICroute -t Ord") == fish("rmqadmin topicRoute -t Ord") == ["OrderTopic"]
+    assert fish("rmqadmin dlq show Ord") == ["OrderGroup"]
+    assert fish("rmqadmin --context ") == []
+    ContextStore().add("live", {"namesrv_addr": "h:1"})
+    assert fish("rmqadmin --context ") == ["live"]
+
+
+def test_what_fish_would_not_take_is_not_generated() -> None:
+    """fish reports a pattern without a match as an error, unless `for` has it; TAB after `--context` printed that to
+    whoever had no context yet. Commands are taken in any case, so conditions are about lower-case names."""
+    lines = completions.generate()["rmqadmin.fish"].splitlines()
+    assert [line for line in lines if "/*" in line and not line.lstrip().startswith("for ")] == []
+    conditions = [line for line in lines if "__rmqadmin_on" in line and line.startswith("complete")]
+    assert [line for line in conditions if re.search(r"__rmqadmin_on [^\"]*[A-Z]", line)] == []
 
 
 def test_without_a_cache_there_are_no_names_and_no_complaint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
