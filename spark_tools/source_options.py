@@ -323,7 +323,7 @@ def _pattern(text: str | None) -> str | None:
 def _json(name: str, text: str, kind: Any) -> Any:
     try:
         return msgspec.json.decode(text.encode(), type=kind, strict=False)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise UsageError(f"option {name}={text} is not valid: {error}") from None
 
 

@@ -54,7 +54,7 @@ def read_entries(path: str, kind: ListKind[C]) -> Entries:
         found: Any = msgspec.json.decode(Path(path).read_bytes())
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from None
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise UsageError(f"{path} is not JSON: {error}") from None
     if isinstance(found, dict) and isinstance(found.get(kind.table_field), dict):
         found = list(found[kind.table_field].values())

@@ -87,7 +87,7 @@ def read_keys(path: Path) -> dict[str, str]:
 
     try:
         written = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise UsageError(f"{path}: {error}") from None
     for name in written:
         if name != _KEYS:

@@ -40,7 +40,7 @@ def _theme(path: Path) -> Theme:
 
     try:
         values = tomllib.loads(path.read_text())
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise UsageError(f"{path}: {error}") from None
     for key in values:
         if key not in (*COLORS, _DARK):

@@ -15,6 +15,7 @@ from rmqadmin.core.results import TIME, Result, Row, doc
 from rmqadmin.core.times import parse_time
 from rmqadmin.options.command_options import LONG
 from rmqadmin.registry import find
+from rmqproto.wording import counted
 
 _NO_CONTEXT = "none"
 
@@ -46,7 +47,7 @@ class Audited(Result, frozen=True):
         return [row for command in self.found for row in _rows(command)]
 
     def remark(self) -> str | None:
-        return f"{self.wrong_count} lines of the log cannot be read" if self.wrong_count else None
+        return f"{counted(self.wrong_count, 'line')} of the log cannot be read" if self.wrong_count else None
 
 
 def audit(

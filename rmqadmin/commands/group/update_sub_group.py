@@ -110,7 +110,7 @@ def _retry_policy(text: str | None) -> GroupRetryPolicy | None:
         return GroupRetryPolicy()
     try:
         return msgspec.json.decode(text, type=GroupRetryPolicy)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise UsageError(
             f"-p is not a retry policy: {error}",
             hint='For example {"type":"CUSTOMIZED","customizedRetryPolicy":{"next":[1000,5000]}}.',

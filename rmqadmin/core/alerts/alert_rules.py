@@ -91,7 +91,7 @@ def parse_alert_rules(text: str) -> tuple[AlertRule, ...]:
 
     try:
         document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise UsageError(str(error)) from None
     for name in document:
         if name != "alert":

@@ -113,7 +113,7 @@ def _lines(path: Path) -> Iterator[AuditLine | None]:
             for text in file:
                 try:
                     yield decoder.decode(text)
-                except msgspec.MsgspecError:
+                except (msgspec.MsgspecError, RecursionError):
                     yield None
     except FileNotFoundError:
         return

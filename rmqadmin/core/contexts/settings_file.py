@@ -57,7 +57,7 @@ def parse_settings(text: str, path: Path, kind: type[S]) -> SettingsText[S]:
 
     try:
         found = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise UsageError(_syntax_error(str(error), text, path), hint='One setting a line: name = "value".') from None
     lines = {name: _line_of(name, text) for name in found}
     types = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}

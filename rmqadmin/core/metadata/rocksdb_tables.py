@@ -85,7 +85,7 @@ def read_table(folder: str, kind: TableKind) -> dict[str, Any]:
         database.close()
     try:
         entries = {key: msgspec.json.decode(value) for key, value in raw.items()}
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise StorageError(f"{path}: an entry is not JSON: {error}") from None
     if kind is TableKind.OFFSETS:
         return {key: value.get("offsetTable", value) for key, value in entries.items()}

@@ -79,7 +79,7 @@ def read_untrusted(path: Path) -> Undo:
         undo = msgspec.json.decode(path.read_bytes(), type=Undo)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise UsageError(f"{path} is not an undo file: {error}") from None
     if undo.kind != KIND or undo.version != VERSION:
         raise UsageError(

@@ -188,7 +188,7 @@ def load_plan(directory: str) -> Plan | None:
         plan = msgspec.convert(document, Plan)
     except FileNotFoundError:
         return None
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise StorageError(f"{path}: not a plan: {error}") from None
     if plan.version != PLAN_VERSION:
         raise StorageError(f"{path}: plan version {plan.version} is not {PLAN_VERSION}")

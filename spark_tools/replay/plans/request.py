@@ -281,7 +281,7 @@ def _offset_options(text: str, topics: list[str]) -> dict[str, str]:
             for broker, queues in brokers.items()
             for queue, (start, end) in queues.items()
         ]
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, RecursionError):
         raise UsageError(
             "--offsets is not valid", hint='{"topic":{"broker-a":{"0":[100,200]}}}, the end not included'
         ) from None

@@ -72,7 +72,7 @@ def load(path: Path) -> ImportProgress | None:
         found = msgspec.json.decode(path.read_bytes(), type=ImportProgress)
     except FileNotFoundError:
         return None
-    except (OSError, msgspec.MsgspecError) as error:
+    except (OSError, msgspec.MsgspecError, RecursionError) as error:
         raise StorageError(f"{path} cannot be read: {error}", hint="--restart starts over.") from None
     if (found.kind, found.version) != (KIND, VERSION):
         raise StorageError(f"{path} is of another version", hint="--restart starts over.")

@@ -53,7 +53,7 @@ def test_one_without_its_hash_is_refused(tmp_path: Path) -> None:
         load(tmp_path, json.dumps(found))
 
 
-@pytest.mark.parametrize("content", ["", "[]", "7", "{", "{}", '{"hash": "x", "job": 7}'])
+@pytest.mark.parametrize("content", ["", "[]", "7", "{", "{}", '{"hash": "x", "job": 7}', '{"a":' * 20_000])
 def test_another_file_is_no_plan(tmp_path: Path, content: str) -> None:
     with pytest.raises(StorageError, match=r"plan\.json: not a plan: "):
         load(tmp_path, content)
