@@ -42,10 +42,11 @@ def check_ha(
     ] = None,
 ) -> CheckResult:
     """Critical: a set has no master or two; has fewer replicas in sync than it needs to take messages; has a slave that
-    is ahead of its master or does not hear it; or its controllers disagree or have no leader. Warning: not all are in
-    sync, or a controller is down. Thresholds are how far a slave may be behind: the age of the first message that it
-    lacks, and bytes (15s,256MiB; critical 1m,1GiB). Name servers forget a slave that is gone, so say with --in-sync how
-    many there should be. Exit status 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.
+    is ahead of its master or does not hear it; a master does not answer; or its controllers disagree or have no leader.
+    Warning: not all are in sync, or a slave or a controller does not answer. Thresholds are how far a slave may be
+    behind: the age of the first message that it lacks, and bytes (15s,256MiB; critical 1m,1GiB). Name servers forget a
+    slave that is gone, so say with --in-sync how many there should be. Exit status 0 OK, 1 WARNING, 2 CRITICAL, 3
+    UNKNOWN.
 
     Examples:
       rmqadmin check ha
@@ -60,7 +61,7 @@ def check_ha(
     now_ms = call.now_ms()
     wanted = facts.broker_names(broker or ())
     sets = [one for one in found.sets if not wanted or one.broker_name in wanted]
-    things = [_thing(one, in_sync, thresholds, now_ms) for one in sets]
+    things = [checked_set(one, in_sync, thresholds, now_ms) for one in sets]
     missing = wanted - {one.broker_name for one in sets}
     things += [CheckedThing(name, PluginState.CRITICAL, "is not registered") for name in sorted(missing)]
     if not wanted and not sets:
@@ -75,9 +76,10 @@ def check_ha(
     return CheckResult(things, f"{counted(len(sets), 'set')} of brokers, all in sync")
 
 
-def _thing(
+def checked_set(
     one: HaSet, in_sync_wanted: int | None, thresholds: tuple[Thresholds, Thresholds], now_ms: int
 ) -> CheckedThing:
+    """What is told about one set. ``in_sync_wanted``: how many there should be; None to take any number."""
     bad = in_order(each for each in set_findings(one, now_ms) if each.grade in _STATES)
     states, words = [_STATES[each.grade] for each in bad], [_told(one, each) for each in bad]
     measures = []
@@ -90,6 +92,10 @@ def _thing(
         if in_sync_wanted is not None and count < in_sync_wanted:
             states.append(PluginState.CRITICAL)
             words.append(f"{count} in sync, and {in_sync_wanted} are wanted")
+    for member in one.members:
+        if member.error is not None and member.in_sync is not False:  # who is not in sync was told above
+            states.append(PluginState.CRITICAL if member is one.master else PluginState.WARNING)
+            words.append(f"{one.name_of(member)} cannot be asked: {member.error}")
     for slave in one.slaves:
         behind_bytes, behind_ms = one.behind_bytes(slave), one.behind_ms(slave, now_ms)
         if behind_bytes is None or behind_bytes < 0:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import msgspec
 import pytest
 
+from rmqadmin.commands.check.check_ha import checked_set
 from rmqadmin.core.health.ha_checks import behind_findings, controllers_findings, ha_findings, set_findings
 from rmqadmin.core.health.health_finding import Check, Grade
+from rmqadmin.core.health.plugin_text import PluginState
 from rmqadmin.core.servers.ha_sets import AskedController, AskedControllers, HaFacts, HaMember, HaSet, KnownBroker
 from rmqproto.bodies.master import HaClient, HaStatus
 from rmqproto.bodies.replication import ReplicaIdentity, ReplicaSet
@@ -84,6 +87,19 @@ def told(one: HaSet) -> list[tuple[str, str, str]]:
     found = [*set_findings(one, NOW_MS), *behind_findings(one, NOW_MS)]
     assert all(each.fix for each in found if each.grade is not Grade.OK), "each finding says what to do"
     return [(each.grade, each.check, each.what) for each in found if each.grade is not Grade.OK]
+
+
+def test_check_ha_tells_of_a_frozen_member_while_the_controller_still_counts_it() -> None:
+    """It asked the slave, waited for the time-out, and said that all are in sync."""
+    frozen = msgspec.structs.replace(slave(3), status=None, error="10.0.0.3:10911 did not answer")
+    checked = checked_set(controlled(master(), slave(2), frozen), None, ({}, {}), NOW_MS)
+    assert (checked.state, checked.what) == (
+        PluginState.WARNING, "broker-a/3 cannot be asked: 10.0.0.3:10911 did not answer"
+    )  # fmt: skip
+    lead = msgspec.structs.replace(master(), status=None, error="10.0.0.1:10911 did not answer")
+    assert checked_set(controlled(lead, slave(2)), None, ({}, {}), NOW_MS).state is PluginState.CRITICAL
+    gone = checked_set(controlled(master(), slave(2), dead(3)), None, ({}, {}), NOW_MS)
+    assert (gone.state, "cannot be asked" in gone.what) == (PluginState.WARNING, False)
 
 
 @pytest.mark.parametrize(
