@@ -196,6 +196,10 @@ _HINTS_BY_REMARK: dict[int, list[tuple[str, str]]] = {
         ),
         (r"User:.* is not found", "Check -ak: this server has no such user."),
         (r"check signature failed", "Check -sk: it is not this user's password."),
+        (
+            r"has no permission to access",
+            "Asked by an administrator, `rmqadmin acl can` says which entry decides, `rmqadmin acl grant` adds one.",
+        ),
         (r"The subject is null", "The subject is User: and a name, such as User:alice."),
         (r"The subject .*is not exist", "`rmqadmin listUser` lists the users: only those that exist have an ACL."),
         (r"The acl is not exist", "`rmqadmin listAcl` lists the users that have one."),

@@ -130,6 +130,7 @@ def test_an_errors_own_hint_comes_before_that_of_its_code(capsys: pytest.Capture
         ("username cannot be null.", "give -ak and -sk"),
         ("User:nobody is not found.", "Check -ak"),
         ("check signature failed.", "Check -sk"),
+        ("User:low has no permission to access Topic:T from 127.0.0.1, no matched policies.", "`rmqadmin acl can`"),
         ("The subject is null.", "User:alice"),
         ("The subject is not exist.", "`rmqadmin listUser`"),
         ("The subject of User:bob is not exist.", "`rmqadmin listUser`"),
