@@ -14,13 +14,14 @@ from rmqadmin.options.command_options import spellings_of
 from rmqadmin.options.context_words import SECRET
 
 TOLD_METAVARS = frozenset({
-    "BROKER", "BROKER:QUEUE", "BYTES", "CHARSET", "CLIENT", "CLUSTER", "CLUSTER:NAME:ID", "CLUSTERS", "CONTEXT",
-    "COUNT", "DIR", "EXPR", "FILE", "FILE|-", "GROUP", "HOST:PORT", "HOST:PORT[;...]", "ID", "ID,ID", "ID...",
-    "ID;...", "ID[,ID...]", "IP,...", "K", "KEY", "KEYS", "KV_KEY", "MODULE:FUNCTION", "MS", "N", "NAME", "NAME,...",
-    "NAME;...", "NAMES", "N|P%", "OFFSET", "PROPERTY", "REGEX", "RULE...", "R|W|RW|NUMBER", "SECONDS", "SIZE", "SQL",
-    "TAG", "TAGS", "TIME", "TOPIC", "TYPE:NAME", "TYPE:NAME,...", "User:NAME", "User:NAME,...", "[BROKER:]QUEUE",
-    "[GROUP]", "begin|end|OFFSET|TIME", "first|last", "id|key|origin-id|body", "queue", "same|group|topic:NAME",
-    "same|topic:NAME|group|file:PATH", "topics|subscriptionGroups",
+    "ACTION", "ADDRESS", "BROKER", "BROKER:QUEUE", "BYTES", "CHARSET", "CLIENT", "CLUSTER", "CLUSTER:NAME:ID",
+    "CLUSTERS", "CONTEXT", "COUNT", "DIR", "EXPR", "FILE", "FILE|-", "GROUP", "HOST:PORT", "HOST:PORT[;...]", "ID",
+    "ID,ID", "ID...", "ID;...", "ID[,ID...]", "IP,...", "K", "KEY", "KEYS", "KV_KEY", "MODULE:FUNCTION", "MS", "N",
+    "NAME", "NAME,...", "NAME;...", "NAMES", "N|P%", "OFFSET", "PROPERTY", "REGEX", "RESOURCE", "RULE...",
+    "R|W|RW|NUMBER", "SECONDS", "SIZE", "SQL", "TAG", "TAGS", "TIME", "TOPIC", "TYPE:NAME", "TYPE:NAME,...", "USER",
+    "User:NAME", "User:NAME,...", "[BROKER:]QUEUE", "[GROUP]", "[TOPIC]", "begin|end|OFFSET|TIME", "first|last",
+    "id|key|origin-id|body", "queue", "same|group|topic:NAME", "same|topic:NAME|group|file:PATH",
+    "topics|subscriptionGroups",
 })  # fmt: skip
 """Metavars of values that are not free text. A value with any other metavar is not written down."""
 

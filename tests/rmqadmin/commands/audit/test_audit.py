@@ -6,6 +6,7 @@ import inspect
 import os
 import re
 import stat
+import typing
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
@@ -16,6 +17,7 @@ import typer
 from rmqadmin import registry
 from rmqadmin.call import Call
 from rmqadmin.cli.command_building import build_command
+from rmqadmin.cli.command_functions import declared_parameters, load_function
 from rmqadmin.cli.told_arguments import is_told
 from rmqadmin.core.audit import audit_log
 from rmqadmin.core.contexts.context_store import ContextStore
@@ -124,6 +126,18 @@ def test_options_are_written_down_by_what_stands_for_them_in_the_help() -> None:
     assert not told(str, SECRET, typer.Option("-p", metavar="NAME"))
     assert told(int | None, typer.Option("-q"))
     assert told(bool, typer.Option("--yes"))
+
+
+@pytest.mark.parametrize("metavar", ["USER", "ACTION", "RESOURCE", "ADDRESS"])
+def test_whose_rights_were_changed_is_written_down(metavar: str) -> None:
+    """`user add` and `acl grant` were written down without the user, the action and the resource."""
+    named = {
+        getattr(typing.get_args(each.annotation)[-1], "metavar", None): is_told(each)
+        for name in ("user add", "acl grant")
+        if (entry := registry.find(name)) is not None
+        for each in declared_parameters(load_function(entry))
+    }
+    assert named[metavar]
 
 
 def test_a_log_that_cannot_be_written_is_said_and_stops_nothing(
