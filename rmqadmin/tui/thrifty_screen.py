@@ -10,13 +10,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from itertools import groupby
+from typing import Self
 
 from textual import events
 from textual._compositor import Compositor
 from textual.geometry import Region, Size
+from textual.reactive import Reactive
 from textual.screen import Screen, ScreenResultType
 from textual.strip import Strip
-from textual.widget import AwaitMount
+from textual.widget import AwaitMount, Widget
 
 
 class ThriftyScreen(Screen[ScreenResultType]):
@@ -24,6 +26,10 @@ class ThriftyScreen(Screen[ScreenResultType]):
 
     BLANK = True
     """The screen itself draws nothing, so all its lines are one. Textual made fifty equal lines, in 3 ms."""
+
+    focused: Reactive[Widget | None] = Reactive(None, repaint=False)
+    """As Textual's, which draws the whole screen again whenever the focus moves. Widgets that look different with the
+    focus draw themselves."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,6 +55,21 @@ class ThriftyScreen(Screen[ScreenResultType]):
         self._compositor_refresh()
         self._repaint_required = False
 
+    def _on_timer_update(self) -> None:
+        """Draws a changed layout in the next turn of the loop, for the same reason. Textual draws it in the same turn,
+        and then widgets that have changed otherwise."""
+        self._is_laid_out_only = self._layout_required
+        try:
+            super()._on_timer_update()
+        finally:
+            if self._is_laid_out_only:
+                self._is_laid_out_only = False
+                self.call_next(self._draw_laid_out)
+
+    def _draw_laid_out(self) -> None:
+        if self.is_current:
+            self._compositor_refresh()
+
     def _compositor_refresh(self) -> None:
         if not self._is_laid_out_only:
             super()._compositor_refresh()
@@ -59,6 +80,11 @@ class ThriftyScreen(Screen[ScreenResultType]):
         self._repaint_required = False
         self._dirty_regions.clear()
         self._repaint_regions.clear()
+
+    def refresh(self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False) -> Self:
+        """Only lays out if that is asked for, because a new layout draws what has moved. Textual draws the whole
+        screen, too, whenever it gets another widget."""
+        return super().refresh(*regions, repaint=repaint and not layout, layout=layout, recompose=recompose)
 
     def _refresh_layout(self, size: Size | None = None, scroll: bool = False) -> None:
         """Drops earlier layout requests: the whole screen has just been laid out."""

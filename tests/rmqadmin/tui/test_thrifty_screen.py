@@ -292,6 +292,41 @@ def test_a_key_can_be_read_between_the_layout_of_a_new_screen_and_its_drawing(
     drive(FixedClient, test, now_ms=NOW_MS, size=(170, 40))
 
 
+def test_a_new_layout_is_drawn_once_in_the_turn_after_it_and_only_where_it_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Textual drew it in the same turn. It also drew the whole screen again because the focus moved, and because a
+    widget was mounted."""
+    turns: list[str] = []
+    lay_out, draw = vars(Screen)["_refresh_layout"], vars(Screen)["_compositor_refresh"]
+
+    def laid_out(screen: Screen[Any], size: Any = None, scroll: bool = False) -> None:
+        turns.append("layout")
+        asyncio.get_running_loop().call_soon(turns.append, "turn")
+        lay_out(screen, size, scroll)
+
+    def drawn(screen: Screen[Any]) -> None:
+        is_whole = screen.size.region in screen._compositor._dirty_regions
+        turns.append("whole screen" if is_whole else "drawing")
+        draw(screen)
+
+    async def test(driver: Driver) -> None:
+        await driver.press("t")
+        await put_cursor(driver, "flights")
+        await driver.press("space")
+        await driver.until_shown("paused")
+        monkeypatch.setattr(Screen, "_refresh_layout", laid_out)
+        monkeypatch.setattr(Screen, "_compositor_refresh", drawn)
+        await driver.press("slash", "f")
+        await driver.until_shown("filter f")
+        await driver.press("escape")
+        await driver.until(lambda: driver.app.screen.query_one(RowTable).has_focus and turns.count("layout") >= 2)
+        assert turns[:3] == ["layout", "turn", "drawing"]
+        assert "whole screen" not in turns
+
+    drive(FixedClient, test, now_ms=NOW_MS, size=(170, 40))
+
+
 def test_the_screen_below_a_new_dialog_is_composed_once_for_its_first_drawing(monkeypatch: pytest.MonkeyPatch) -> None:
     steps: list[str] = []
     of, display = DimmedLines.of, vars(DashboardApp.__mro__[1])["_display"]
