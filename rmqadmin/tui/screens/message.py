@@ -39,7 +39,8 @@ from rmqadmin.tui.screens.message_history import history_text
 from rmqadmin.tui.sources import traces
 from rmqadmin.tui.until_closed import until_closed
 from rmqadmin.tui.widgets.columns import MINOR, VITAL, Column
-from rmqadmin.tui.widgets.json_tree import BranchLine, JsonTree, parse_json_untrusted
+from rmqadmin.tui.widgets.json_lines import BranchLine, parse_json_untrusted
+from rmqadmin.tui.widgets.json_tree import JsonTree
 from rmqadmin.tui.widgets.lines import Text, TextLines, WrappedLines, hex_lines
 from rmqadmin.tui.widgets.row_table import RowTable
 from rmqproto.bodies.routes import BrokerData
@@ -161,7 +162,6 @@ class MessageScreen(DashboardScreen):
         tree: Widget = TextLines(Text.of(["The body is not a JSON object or array."]))
         if contents.parsed is not None:
             tree = JsonTree(contents.parsed)
-            await tree.fill()
         self.contents = contents
         self.query_one("#facts", Static).update(self._facts())
         self.refresh_bindings()
@@ -342,7 +342,7 @@ class MessageScreen(DashboardScreen):
         self._focus_tab()
 
     def _focus_tab(self) -> None:
-        for widget in self.query_one(f"#{self.open_tab}").query("Lines, Tree, RowTable"):
+        for widget in self.query_one(f"#{self.open_tab}").query("Lines, JsonTree, RowTable"):
             widget.focus()
 
     def action_wrap(self) -> None:

@@ -1,229 +1,219 @@
-"""Shows a JSON body as a tree, exactly as written: numbers keep their digits, members their order, and duplicate
-members stay."""
+"""Shows the lines of a JSON body as a tree whose branches open and close.
+
+Textual's Tree renders each line through Rich, at 1 ms a line, and builds a node and a path for each value. This one
+keeps lines as data and draws the visible ones as a few pieces of text."""
 
 from __future__ import annotations
 
-import asyncio
-import gc
-import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, NamedTuple
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar
 
-from rich.cells import cell_len
-from rich.style import Style
-from rich.text import Text, TextType
+from rich.segment import Segment
 from textual import events
-from textual.widgets import Tree
-from textual.widgets.tree import TreeNode
+from textual.binding import Binding, BindingType
+from textual.geometry import Region, Size
+from textual.strip import Strip
 
-from rmqadmin.core.terminal_text import printable
+from rmqadmin.tui.widgets.json_lines import GUIDE_WIDTH, MORE, NAME, NUMBER, OTHER, STRING, BranchLine
+from rmqadmin.tui.widgets.plain_view import PlainView
 
-NODES_MAX = 1000
-"""How many values below the root are shown. The tree says how many it leaves out."""
+_OPEN, _CLOSED = "▼ ", "▶ "
+_ICON_WIDTH = len(_OPEN)
 
-DEPTH_MAX = 100
-"""How many levels below the root are shown. Textual recurses once a level, Python allows a thousand calls, and each
-line is drawn with all levels above it."""
-
-_ADDED_AT_ONCE = 100
-"""Nodes added in one turn of the loop: 2 ms."""
-
-SIZE_MAX_BYTES = 1024 * 1024
-"""Larger bodies are shown as text and hex only: parsing them would delay keys."""
-
-_LENGTH_MAX = 500
-"""The most characters of a name or value that are shown."""
-
-_NUMBER, _STRING, _OTHER = "not bold cyan", "not bold green", "not bold magenta"
-"""Styles in the terminal's own colours."""
-_ROLES = {_NUMBER: "text-accent", _STRING: "text-success", _OTHER: "text-warning"}
-"""The theme's colours that replace them."""
+_GUIDE, _GUIDE_BELOW_CURSOR = "guide", "guide below the cursor"
+_CURSOR, _CURSOR_BLURRED = "cursor", "cursor without the focus"
 
 
-class _Number(str):
-    """A number's digits as in the body."""
+class JsonTree(PlainView, can_focus=True):
+    """All branches are open at first."""
 
-    __slots__ = ()
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("shift+left", "cursor_parent", "Cursor to parent", show=False),
+        Binding("shift+right", "cursor_parent_next_sibling", "Cursor to next ancestor", show=False),
+        Binding("shift+up", "cursor_previous_sibling", "Cursor to previous sibling", show=False),
+        Binding("shift+down", "cursor_next_sibling", "Cursor to next sibling", show=False),
+        Binding("enter", "toggle_branch", "Select", show=False),
+        Binding("space", "toggle_branch", "Toggle", show=False),
+        Binding("shift+space", "toggle_siblings", "Expand or collapse all", show=False),
+        Binding("up", "cursor(-1)", "Cursor Up", show=False),
+        Binding("down", "cursor(1)", "Cursor Down", show=False),
+    ]
 
-
-def _number(digits: str) -> _Number:
-    """A Python function, so that other threads can run. With the class itself, the parser made half a million objects
-    without a break."""
-    return _Number(digits)
-
-
-class _Member(NamedTuple):
-    name: str
-    value: Any
-
-
-class _Object(list[_Member]):
-    """The members of an object, in order."""
-
-
-class BranchLine(NamedTuple):
-    """One value with its name, or how many are left out. ``depth``: levels below the root. ``width``: cells of the
-    label, counted once because each layout of the tree looks for the widest."""
-
-    depth: int
-    label: Text
-    width: int
-    has_members: bool
-
-
-def parse_json_untrusted(body: bytes) -> Sequence[BranchLine] | None:
-    """Parses a JSON object or array: the first NODES_MAX values in it, in the body's order. None if the body is
-    neither, or too large. Takes some tenths of a second: call it in a thread."""
-    if len(body) > SIZE_MAX_BYTES or body.lstrip()[:1] not in (b"{", b"["):
-        return None
-    with _without_collection():
-        try:
-            root = json.loads(
-                body.decode(),
-                parse_int=_number,
-                parse_float=_number,
-                object_pairs_hook=lambda pairs: _Object(_Member(*pair) for pair in pairs),
-            )
-        except (ValueError, RecursionError):
-            return None
-        lines = _Pruner().lines(root)
-        root = None  # frees half a million objects before a garbage collection can begin
-        return lines
-
-
-@contextmanager
-def _without_collection() -> Iterator[None]:
-    """Suspends garbage collection. Parsed JSON has no cycles, but a collection over a large body takes 0.3 s and blocks
-    all keys."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
-class _Pruner:
-    """Keeps the first NODES_MAX values, and adds lines where others are left out."""
-
-    def __init__(self) -> None:
-        self._left_count = NODES_MAX
-        self._lines: list[BranchLine] = []
-
-    def lines(self, root: Any) -> Sequence[BranchLine]:
-        self._add(0, "", root)
-        return self._lines
-
-    def _add(self, depth: int, name: str, value: Any) -> None:
-        """Adds a value, and as many values inside it as there is room for."""
-        member_count = len(value) if isinstance(value, list) else 0
-        self._add_line(depth, _label(name, value), has_members=member_count > 0)
-        for at, member in enumerate(_members(value)):
-            if self._left_count <= 0 or depth >= DEPTH_MAX:
-                self._add_line(depth + 1, Text(f"… {member_count - at} more", "italic"))
-                break
-            self._left_count -= 1
-            self._add(depth + 1, *member)
-
-    def _add_line(self, depth: int, label: Text, *, has_members: bool = False) -> None:
-        self._lines.append(BranchLine(depth, label, cell_len(label.plain), has_members))
-
-
-def _members(value: Any) -> Iterator[_Member]:
-    """Yields members one by one, because of half a million only a thousand are shown."""
-    if isinstance(value, _Object):
-        yield from value
-    elif isinstance(value, list):
-        yield from (_Member(f"[{at}]", one) for at, one in enumerate(value))
-
-
-class JsonTree(Tree[int]):
-    """A tree with all nodes open. Call ``fill`` before it is shown: Textual rebuilds all visible lines for each new
-    node. A node's data is the width of its label."""
+    STYLES: ClassVar[Mapping[str, str]] = {
+        _GUIDE: "$surface-lighten-3",
+        _GUIDE_BELOW_CURSOR: "$block-cursor-background",
+        _CURSOR: "bold $block-cursor-foreground on $block-cursor-background",
+        _CURSOR_BLURRED: "on $primary-muted",
+        NAME: "bold",
+        NUMBER: "not bold $text-accent",
+        STRING: "not bold $text-success",
+        OTHER: "not bold $text-warning",
+        MORE: "italic",
+    }
+    _STYLES_LIGHT: ClassVar[Mapping[str, str]] = {_GUIDE: "$surface-darken-1"}
+    _STYLES_ANSI: ClassVar[Mapping[str, str]] = {
+        _GUIDE: "ansi_bright_black",
+        NUMBER: "not bold ansi_cyan",
+        STRING: "not bold ansi_green",
+        OTHER: "not bold ansi_magenta",
+    }
+    """In the terminal's own colours, of which a theme names too few."""
 
     def __init__(self, lines: Sequence[BranchLine]):
+        super().__init__()
         self._lines = lines
-        self._style: Style | None = None
-        super().__init__(lines[0].label, lines[0].width)
+        self._folded: set[int] = set()
+        self._cursor = 0
+        """The line with the cursor, by its number among all lines."""
+        self._below_cursor = range(1, len(lines))
+        """The lines in its branch."""
+        self._arrange()
 
-    def on_mount(self) -> None:
-        self.root.expand()
+    def _arrange(self) -> None:
+        """Finds the lines that are in no folded branch."""
+        self._shown: list[int] = []
+        folded_depth: int | None = None
+        for number, line in enumerate(self._lines):
+            if folded_depth is None or line.depth <= folded_depth:
+                self._shown.append(number)
+                folded_depth = line.depth if number in self._folded else None
+        shown = [self._lines[number] for number in self._shown]
+        width = max(len(line.guides) + _ICON_WIDTH * line.has_members + line.width for line in shown)
+        self.virtual_size = Size(width, len(shown))
 
-    async def fill(self) -> None:
-        """Adds the nodes in small batches, so that no key waits for all of them."""
-        path = [self.root]
-        for at in range(1, len(self._lines), _ADDED_AT_ONCE):
-            for line in self._lines[at : at + _ADDED_AT_ONCE]:
-                del path[line.depth :]
-                is_open = line.has_members
-                path.append(path[-1].add(line.label, line.width, expand=is_open, allow_expand=is_open))
-            await asyncio.sleep(0)
+    # --- relatives ---------------------------------------------------------------------------------------------------
 
-    def on_resize(self, event: events.Resize) -> None:
-        """Keeps the lines, which are the same at every width. Textual made all of them anew, and drew them twice when a
-        tab opened."""
-        event.prevent_default()
-        self._line_cache.grow(event.size.height)
+    def _parent_of(self, number: int) -> int | None:
+        """The line of the branch that a line is in; None for the root."""
+        depth = self._lines[number].depth
+        return next((at for at in range(number - 1, -1, -1) if self._lines[at].depth < depth), None)
+
+    def _end_of(self, number: int) -> int:
+        """The number of the first line after a branch."""
+        depth, count = self._lines[number].depth, len(self._lines)
+        return next((at for at in range(number + 1, count) if self._lines[at].depth <= depth), count)
+
+    def _next_sibling_of(self, number: int | None) -> int | None:
+        if number is None:
+            return None
+        end = self._end_of(number)
+        return end if end < len(self._lines) and self._lines[end].depth == self._lines[number].depth else None
+
+    def _previous_sibling_of(self, number: int) -> int | None:
+        depth = self._lines[number].depth
+        before = next((at for at in range(number - 1, -1, -1) if self._lines[at].depth <= depth), None)
+        return before if before is not None and self._lines[before].depth == depth else None
+
+    # --- the cursor --------------------------------------------------------------------------------------------------
 
     @property
-    def rich_style(self) -> Style:
-        """Cached: Textual builds it again for each line, a third of the line's cost."""
-        self._style = self._style or super().rich_style
-        return self._style
+    def _at(self) -> int:
+        """The place of the cursor among the shown lines."""
+        return bisect_left(self._shown, self._cursor)
 
-    def notify_style_update(self) -> None:
-        super().notify_style_update()
-        self._style = None
+    def _move_to(self, number: int | None) -> None:
+        """Moves the cursor, unless there is no such line."""
+        if number is None:
+            return
+        before, self._cursor = self._cursor, number
+        self._below_cursor = range(number + 1, self._end_of(number))
+        self._redraw_branch(before)
+        self._redraw_branch(number)
+        top, height = self.scroll_offset.y, self.scrollable_content_region.height
+        if not top <= self._at < top + height:
+            self.scroll_to(
+                y=self._at if self._at < top else self._at - height + 1, animate=False, immediate=True, force=True
+            )
 
-    def process_label(self, label: TextType) -> Text:
-        """Labels are one line here. Textual searches each for a line end, a fifth of a node's cost."""
-        return label if isinstance(label, Text) else super().process_label(label)
+    def _redraw_branch(self, number: int) -> None:
+        """Draws a line again, and those below it, whose guides show where the cursor is."""
+        first, end = (bisect_left(self._shown, one) for one in (number, self._end_of(number)))
+        self.refresh(Region(0, first - self.scroll_offset.y, self.outer_size.width, end - first))
 
-    def render_label(self, node: TreeNode[int], base_style: Style, style: Style) -> Text:
-        """Draws values in the theme's colours, because the theme may change while the tree exists."""
-        label, variables = super().render_label(node, base_style, style), self.app.theme_variables
-        styles = {kind: f"not bold {variables[role]}" for kind, role in _ROLES.items() if "ansi" not in variables[role]}
-        label.spans = [span._replace(style=styles.get(str(span.style), span.style)) for span in label.spans]
-        return label
+    def action_cursor(self, lines: int) -> None:
+        self._move_to(self._shown[max(0, min(self._at + lines, len(self._shown) - 1))])
 
-    def get_label_width(self, node: TreeNode[int]) -> int:
-        """The stored width. Textual renders the label of every node at each layout to measure it: 25 ms for 2,000.
-        Counting the cells of long labels took as long."""
-        assert node.data is not None
-        return node.data + (cell_len(self.ICON_NODE) if node.allow_expand else 0)
+    def action_page_up(self) -> None:
+        self.action_cursor(1 - self.scrollable_content_region.height)
 
+    def action_page_down(self) -> None:
+        self.action_cursor(self.scrollable_content_region.height - 1)
 
-def _label(name: str, value: Any) -> Text:
-    """The label of a node. It is Text, because a tree parses ``str`` as markup."""
-    text = Text()
-    _append(text, printable(name), "bold")
-    if name:
-        text.append(" ", "not bold")
-    _append(text, _value(value), _style(value))
-    return text
+    def action_scroll_home(self) -> None:
+        self._move_to(self._shown[0])
 
+    def action_scroll_end(self) -> None:
+        self._move_to(self._shown[-1])
 
-def _append(text: Text, shown: str, style: str) -> None:
-    """Appends a text, shortened if it is long. The length is appended separately, because Rich does not cache the width
-    of 512 characters or more."""
-    text.append(shown[:_LENGTH_MAX], style)
-    if len(shown) > _LENGTH_MAX:
-        text.append(f"… ({len(shown)} characters)", style)
+    def action_cursor_parent(self) -> None:
+        self._move_to(self._parent_of(self._cursor))
 
+    def action_cursor_parent_next_sibling(self) -> None:
+        self._move_to(self._next_sibling_of(self._parent_of(self._cursor)))
 
-def _value(value: Any) -> str:
-    if isinstance(value, _Object):
-        return "{}" if not value else f"{{{len(value)}}}"
-    if isinstance(value, list):
-        return "[]" if not value else f"[{len(value)}]"
-    if isinstance(value, _Number):
-        return str(value)
-    return printable(json.dumps(value, ensure_ascii=False))
+    def action_cursor_previous_sibling(self) -> None:
+        """Or to the parent from the first of them."""
+        before = self._previous_sibling_of(self._cursor)
+        self._move_to(self._parent_of(self._cursor) if before is None else before)
 
+    def action_cursor_next_sibling(self) -> None:
+        """Or to the parent's next sibling from the last of them."""
+        after = self._next_sibling_of(self._cursor)
+        self._move_to(self._next_sibling_of(self._parent_of(self._cursor)) if after is None else after)
 
-def _style(value: Any) -> str:
-    if isinstance(value, _Number):
-        return _NUMBER
-    return _STRING if isinstance(value, str) else _OTHER
+    # --- opening and closing -----------------------------------------------------------------------------------------
+
+    def action_toggle_branch(self) -> None:
+        if self._lines[self._cursor].has_members:
+            self._fold(self._folded ^ {self._cursor})
+
+    def action_toggle_siblings(self) -> None:
+        """Closes all siblings of the cursor's line and itself, or opens them if none is open."""
+        parent = self._parent_of(self._cursor)
+        if parent is None:
+            return
+        depth = self._lines[parent].depth + 1
+        inside = range(parent + 1, self._end_of(parent))
+        siblings = {at for at in inside if self._lines[at].depth == depth and self._lines[at].has_members}
+        self._fold(self._folded - siblings if siblings <= self._folded else self._folded | siblings)
+
+    def _fold(self, folded: set[int]) -> None:
+        self._folded = folded
+        self._arrange()
+        self.refresh()
+        self._move_to(self._cursor)
+
+    async def on_click(self, event: events.Click) -> None:
+        """Moves the cursor, and opens or closes the branch."""
+        at = self.scroll_offset.y + event.y
+        if at < len(self._shown):
+            self._move_to(self._shown[at])
+            self.action_toggle_branch()
+
+    # --- drawing -----------------------------------------------------------------------------------------------------
+
+    def described_style(self, name: str) -> str:
+        if self.app.theme_variables["text-accent"].startswith("ansi"):
+            return self._STYLES_ANSI.get(name, self.STYLES[name])
+        return self.STYLES[name] if self.app.current_theme.dark else self._STYLES_LIGHT.get(name, self.STYLES[name])
+
+    def render_line(self, y: int) -> Strip:
+        at, left, width = self.scroll_offset.y + y, self.scroll_offset.x, self.size.width
+        style = self.style_over("", "")
+        line = Strip(self._segments(self._shown[at])) if at < len(self._shown) else Strip([])
+        return self.padded(line.crop_extend(left, left + width, style))
+
+    def _segments(self, number: int) -> Iterable[Segment]:
+        line, split = self._lines[number], None
+        if number in self._below_cursor and self.has_focus:
+            split = GUIDE_WIDTH * self._lines[self._cursor].depth
+        if line.guides[:split]:
+            yield Segment(line.guides[:split], self.style_over("", _GUIDE))
+        if split is not None:
+            yield Segment(line.guides[split:], self.style_over("", _GUIDE_BELOW_CURSOR))
+        if line.has_members:
+            yield Segment(_CLOSED if number in self._folded else _OPEN, self.style_over("", ""))
+        cursor = _CURSOR if self.has_focus else _CURSOR_BLURRED
+        for text, name in line.label:
+            yield Segment(text, self.style_over("", cursor if number == self._cursor else name))

@@ -12,8 +12,8 @@ from textual.strip import Strip
 
 
 class PlainLines(StylesCache):
-    """For widgets without border, padding and effects, and with whole lines. Textual looks for each of these in every
-    line: a third of what it takes to draw a table."""
+    """For widgets without border and effects that draw whole lines. Textual looks for each of these in every line: a
+    third of what it takes to draw a table."""
 
     def render_line(
         self,

@@ -18,18 +18,15 @@ from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.binding import Binding, BindingType
-from textual.filter import ANSIToTruecolor, LineFilter
 from textual.geometry import Region, Size
 from textual.message import Message
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
-from textual.style import Style as VisualStyle
 
 from rmqadmin.core.results import Shape
 from rmqadmin.tui.remembered import SavedOrder
 from rmqadmin.tui.widgets.cells import Cells, CutCell
 from rmqadmin.tui.widgets.columns import BASE, Column
-from rmqadmin.tui.widgets.plain_lines import PlainLines
+from rmqadmin.tui.widgets.plain_view import PlainView
 from rmqadmin.tui.widgets.row_line import AGE_WIDTH, INDENT_WIDTH, header_line, row_line
 from rmqadmin.tui.widgets.rows import Line, Order, Rows
 
@@ -43,21 +40,6 @@ _PREPARED_AT_ONCE = 200
 
 _STRIPS_MAX = 300
 """How many drawn rows are kept: several screens of them."""
-
-_STYLES = {
-    "header": "bold $text-accent on $surface",
-    "cursor": "$foreground on $primary-muted",
-    "stale": "$text-disabled",
-    "good": "$text-success",
-    "warn": "$text-warning",
-    "bad": "bold $text-error",
-    "dim": "$text-muted",
-    "line": "$line",
-    "new": "bold $text-accent",
-}
-"""Styles of whole lines, and what a mark adds to its line's. As component classes they cost 2 ms whenever the style of
-a table is found: Textual matches all rules for each, and most are never drawn."""
-
 
 _MOVES = (
     Binding("up,k", "move(-1)", "Up", show=False),
@@ -74,7 +56,7 @@ def _wall_ms() -> int:
     return time_ns() // 1_000_000
 
 
-class RowTable(ScrollView, can_focus=True):
+class RowTable(PlainView, can_focus=True):
     """A table of ``columns``. Fill it with ``set_rows`` and ``put``; both keep the cursor on its row and the row on its
     line. Rows are in the order of ``set_rows`` unless the user sorts them. Posts ``Chosen`` for Enter and for a click
     on the cursor's row, ``Moved`` when other rows come into view, and ``Sorted``."""
@@ -87,6 +69,19 @@ class RowTable(ScrollView, can_focus=True):
         Binding("y", "copy", "Copy", show=False, id="table.copy"),
         Binding("o", "reverse", "Other order", show=False, id="table.reverse"),
     ]
+
+    STYLES: ClassVar[Mapping[str, str]] = {
+        "header": "bold $text-accent on $surface",
+        "cursor": "$foreground on $primary-muted",
+        "stale": "$text-disabled",
+        "good": "$text-success",
+        "warn": "$text-warning",
+        "bad": "bold $text-error",
+        "dim": "$text-muted",
+        "line": "$line",
+        "new": "bold $text-accent",
+    }
+    """Styles of whole lines, and what a mark adds to its line's."""
 
     @dataclass
     class Chosen(Message):
@@ -140,8 +135,6 @@ class RowTable(ScrollView, can_focus=True):
         """The row whose name was copied last, while the cursor stays on it."""
         self._has_ages = False
         self._drawn_width: int | None = None
-        self._styles_cache = PlainLines()
-        self._styles: dict[tuple[str, str], Style] = {}
         self._strips: dict[str, tuple[object, Strip]] = {}
         """Drawn rows, by key, each with what its look depends on apart from ``_strips_layout``."""
         self._strips_layout: object = None
@@ -473,33 +466,15 @@ class RowTable(ScrollView, can_focus=True):
 
     def notify_style_update(self) -> None:
         super().notify_style_update()
-        self._styles.clear()
         self._strips.clear()
 
     def _style(self, name: str) -> Style:
-        """The style of a cell in a usual line. ``name`` is one of ``_STYLES``; empty for the table's own."""
-        return self._style_over("", name)
+        """The style of a cell in a usual line. ``name`` is one of ``STYLES``; empty for the table's own."""
+        return self.style_over("", name)
 
     def _style_at_cursor(self, name: str) -> Style:
         """As ``_style``, in the cursor's line."""
-        return self._style_over("cursor", name)
-
-    def _style_over(self, below: str, name: str) -> Style:
-        style = self._styles.get((below, name))
-        if style is None:
-            style = self.rich_style
-            for one in filter(None, (below, name)):
-                style += VisualStyle.parse(_STYLES[one]).rich_style
-            _, background = self.background_colors
-            for colors in super().get_line_filters():
-                if isinstance(colors, ANSIToTruecolor):
-                    style = colors.truecolor_style(style, background.rich_color)
-            self._styles[below, name] = style
-        return style
-
-    def get_line_filters(self) -> Sequence[LineFilter]:
-        """Without the filter of colours, which has been applied to each style. Textual applies it to each cell."""
-        return [one for one in super().get_line_filters() if not isinstance(one, ANSIToTruecolor)]
+        return self.style_over("cursor", name)
 
     def _why_empty(self) -> str:
         if self.row_count:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import re
-from itertools import pairwise
 from pathlib import Path
 from random import Random
 from types import ModuleType
@@ -15,11 +13,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.cells import cell_len, chop_cells
 from rich.segment import Segment
-from textual.app import App, ComposeResult
 from textual.binding import Binding
 from textual.content import Content
 from textual.strip import Strip
-from textual.widgets.tree import TreeNode
 
 from rmqadmin.core.messages.body_text import one_line, text_lines, text_portions
 from rmqadmin.core.terminal_text import printable
@@ -28,7 +24,7 @@ from rmqadmin.tui.filters import parse_filter
 from rmqadmin.tui.settings import read_keys
 from rmqadmin.tui.widgets.cut_line import in_lines
 from rmqadmin.tui.widgets.head_line import fitted
-from rmqadmin.tui.widgets.json_tree import DEPTH_MAX, NODES_MAX, JsonTree, parse_json_untrusted
+from rmqadmin.tui.widgets.json_lines import DEPTH_MAX, GUIDE_WIDTH, NODES_MAX, parse_json_untrusted
 from rmqadmin.tui.widgets.key_line import GO_GROUP, KEPT_GROUP, ShownKey, fitted_keys
 from rmqadmin.tui.widgets.lines import Text, TextLines, hex_lines
 from rmqadmin.tui.widgets.packed_lines import PackedLines
@@ -141,27 +137,33 @@ def test_of_a_long_array_only_what_is_shown_gets_a_name(monkeypatch: pytest.Monk
         named.append(name)
         return name, value
 
-    monkeypatch.setattr("rmqadmin.tui.widgets.json_tree._Member", member)
+    monkeypatch.setattr("rmqadmin.tui.widgets.json_lines._Member", member)
     lines = parse_json_untrusted(b"[" + b"1," * (5 * NODES_MAX) + b"1]")
     assert lines is not None
     assert len(lines) == 1 + NODES_MAX + 1
-    assert lines[-1].label.plain == f"… {4 * NODES_MAX + 1} more"
+    assert lines[-1].text == f"… {4 * NODES_MAX + 1} more"
     assert NODES_MAX <= len(named) <= NODES_MAX + 1
 
 
-def tree_of(body: bytes) -> JsonTree:
+def outline(body: bytes) -> list[str]:
+    """The lines of a body's tree, with their guides."""
     lines = parse_json_untrusted(body)
     assert lines is not None
-    tree = JsonTree(lines)
-    asyncio.run(tree.fill())
-    return tree
+    assert all(len(line.guides) == GUIDE_WIDTH * line.depth for line in lines)
+    return [line.guides + line.text for line in lines]
 
 
 def test_json_keeps_digits_order_and_doubles() -> None:
-    tree = tree_of(b'{"b": 1.10, "a": [true, null, ""], "b": {"[/red]": 1e999}}')
-    labels = [str(node.label) for node in tree.root.children]
-    assert labels == ["b 1.10", "a [3]", "b {1}"]
-    assert [str(node.label) for node in tree.root.children[2].children] == ["[/red] 1e999"]
+    assert outline(b'{"b": 1.10, "a": [true, null, ""], "b": {"[/red]": 1e999}}') == [
+        "{3}",
+        "├── b 1.10",
+        "├── a [3]",
+        "│   ├── [0] true",
+        "│   ├── [1] null",
+        '│   └── [2] ""',
+        "└── b {1}",
+        "    └── [/red] 1e999",
+    ]
 
 
 @pytest.mark.parametrize("body", [b"", b"text", b"12", b"{", b'{"a": \xff}', b"[" * 100_000], ids=repr)
@@ -170,85 +172,39 @@ def test_what_is_no_json_has_no_tree(body: bytes) -> None:
 
 
 def test_a_huge_body_makes_a_tree_that_says_what_is_left_out() -> None:
-    tree = tree_of(b"[" + b",".join(b"1" for _ in range(NODES_MAX + 10)) + b"]")
-    assert len(tree.root.children) == NODES_MAX + 1
-    assert str(tree.root.children[-1].label) == "… 10 more"
+    lines = outline(b"[" + b",".join(b"1" for _ in range(NODES_MAX + 10)) + b"]")
+    assert len(lines) == 1 + NODES_MAX + 1
+    assert lines[-2:] == [f"├── [{NODES_MAX - 1}] 1", "└── … 10 more"]
 
 
 def test_a_tree_has_the_branches_of_its_body() -> None:
     """This includes branches that are cut off before the end of the body."""
     rows = ",".join('{"a": [1, [], {"飞": "x"}], "b": {}}' for _ in range(NODES_MAX))
-    tree = tree_of(f"[{rows}]".encode())
-    first, last, more = (tree.root.children[at] for at in (0, -2, -1))
-    assert outline(first) == ("[0] {2}", ["a [3]", "[0] 1", "[1] []", "[2] {1}", '飞 "x"', "b {}"])
-    assert outline(last) == ("[142] {2}", ["a [3]", "[0] 1", "[1] []", "[2] {1}", '飞 "x"', "… 1 more"])
-    assert str(more.label) == f"… {NODES_MAX - 143} more"
-
-
-def outline(node: TreeNode[int]) -> tuple[str, list[str]]:
-    def below(node: TreeNode[int]) -> list[str]:
-        return [label for child in node.children for label in (str(child.label), *below(child))]
-
-    return str(node.label), below(node)
+    lines = outline(f"[{rows}]".encode())
+    whole = ["{2}", "├── a [3]", "│   ├── [0] 1", "│   ├── [1] []", "│   └── [2] {1}", '│       └── 飞 "x"']
+    assert lines[1:8] == ["├── [0] {2}", *(f"│   {line}" for line in [*whole[1:], "└── b {}"])]
+    cut = ["├── [142] {2}", *(f"│   {line}" for line in [*whole[1:], "└── … 1 more"])]
+    assert lines[-8:] == [*cut, f"└── … {NODES_MAX - 143} more"]
 
 
 @pytest.mark.parametrize("body", ['{"é%s": 1}', '["é%s"]', "[1%s]"], ids=["name", "text", "number"])
 def test_of_a_long_name_or_value_the_beginning_is_shown(body: str) -> None:
-    (node,) = tree_of((body % ("1" * 600)).encode()).root.children
-    assert re.search("1{498,500}… \\(60[13] characters\\)", str(node.label))
-    assert len(str(node.label)) < 540
-
-
-def test_nodes_are_added_a_few_at_a_time_so_that_no_key_waits_for_all() -> None:
-    """Adding a thousand at once took 40 ms."""
-    tree = JsonTree(parse_json_untrusted(b"[" + b"1," * (2 * NODES_MAX) + b"1]") or [])
-    counts = []
-
-    async def count() -> None:
-        filling = asyncio.create_task(tree.fill())
-        while not filling.done():
-            counts.append(len(tree.root.children))
-            await asyncio.sleep(0)
-
-    asyncio.run(count())
-    steps = [after - before for before, after in pairwise([*counts, len(tree.root.children)])]
-    assert sum(steps) == NODES_MAX + 1
-    assert max(steps) <= NODES_MAX / 5
-
-
-def test_a_tree_keeps_its_lines_at_another_size() -> None:
-    """Textual rebuilds all lines, and draws them twice when a tab is shown."""
-    tree = tree_of(b"[" + b"1," * 9 + b"1]")
-
-    class TreeApp(App[None]):
-        def compose(self) -> ComposeResult:
-            yield tree
-
-    async def run() -> None:
-        app = TreeApp()
-        async with app.run_test(size=(40, 20)) as pilot:
-            await pilot.pause()
-            made = tree._updates
-            await pilot.resize_terminal(60, 12)
-            await pilot.pause()
-            assert (tree.size.height, tree._updates) == (12, made)
-            assert "[9] 1" in tree.render_line(10).text
-
-    asyncio.run(run())
+    _, line = outline((body % ("1" * 600)).encode())
+    assert re.search("1{498,500}… \\(60[13] characters\\)", line)
+    assert len(line) < 550
 
 
 @pytest.mark.parametrize(("begin", "end"), [("[", "]"), ('{"a":', "}")], ids=["arrays", "objects"])
 def test_a_body_of_very_many_levels_ends_in_what_is_left_out(begin: str, end: str) -> None:
-    """A body of 985 levels used to kill the dashboard, because Textual recurses once for each level."""
-    node = tree_of((begin * 400 + "1" + end * 400).encode()).root
-    for _ in range(DEPTH_MAX):
-        (node,) = node.children
-    assert outline(node)[1] == ["… 1 more"]
+    lines = outline((begin * 400 + "1" + end * 400).encode())
+    assert len(lines) == 1 + DEPTH_MAX + 1
+    assert lines[-1].strip() == "└── … 1 more"
 
 
 def test_widths_of_labels_are_counted_before_they_are_shown() -> None:
-    tree = tree_of('{"飞": "飞x", "a": []}'.encode())
-    assert [tree.get_label_width(node) for node in (tree.root, *tree.root.children)] == [5, 8, 4]
+    lines = parse_json_untrusted('{"飞": "飞x", "a": []}'.encode())
+    assert lines is not None
+    assert [line.width for line in lines] == [3, 8, 4]
 
 
 def test_hex() -> None:

@@ -1,0 +1,173 @@
+"""Parses a JSON body into the lines of a tree, exactly as written: numbers keep their digits, members their order, and
+duplicate members stay."""
+
+from __future__ import annotations
+
+import gc
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import msgspec
+from rich.cells import cell_len
+
+from rmqadmin.core.terminal_text import printable
+
+NODES_MAX = 1000
+"""How many values below the root are shown. The tree says how many it leaves out."""
+
+DEPTH_MAX = 100
+"""How many levels below the root are shown. Python allows a thousand calls, and each line begins with the guides of all
+levels above it."""
+
+SIZE_MAX_BYTES = 1024 * 1024
+"""Larger bodies are shown as text and hex only: parsing them would delay keys."""
+
+_LENGTH_MAX = 500
+"""The most characters of a name or value that are shown."""
+
+NAME, NUMBER, STRING, OTHER, MORE = "name", "number", "string", "other", "more"
+"""The styles of pieces of a label."""
+
+_BLANK, _VERTICAL, _CROSS, _CORNER = "    ", "│   ", "├── ", "└── "
+GUIDE_WIDTH = len(_BLANK)
+
+
+class _Number(str):
+    """A number's digits as in the body."""
+
+    __slots__ = ()
+
+
+def _number(digits: str) -> _Number:
+    """A Python function, so that other threads can run. With the class itself, the parser made half a million objects
+    without a break."""
+    return _Number(digits)
+
+
+class _Member(NamedTuple):
+    name: str
+    value: Any
+
+
+class _Object(list[_Member]):
+    """The members of an object, in order."""
+
+
+class BranchLine(msgspec.Struct, frozen=True, gc=False):
+    """One value with its name, or how many are left out. ``depth``: levels below the root. ``guides`` lead from them to
+    the label, GUIDE_WIDTH cells a level. ``label``: texts, each with the name of its style. ``width``: its cells."""
+
+    depth: int
+    guides: str
+    label: tuple[tuple[str, str], ...]
+    width: int
+    has_members: bool
+
+    @property
+    def text(self) -> str:
+        return "".join(text for text, _ in self.label)
+
+
+def parse_json_untrusted(body: bytes) -> Sequence[BranchLine] | None:
+    """Parses a JSON object or array: the first NODES_MAX values in it, in the body's order. None if the body is
+    neither, or too large. Takes some tenths of a second: call it in a thread."""
+    if len(body) > SIZE_MAX_BYTES or body.lstrip()[:1] not in (b"{", b"["):
+        return None
+    with _without_collection():
+        try:
+            root = json.loads(
+                body.decode(),
+                parse_int=_number,
+                parse_float=_number,
+                object_pairs_hook=lambda pairs: _Object(_Member(*pair) for pair in pairs),
+            )
+        except (ValueError, RecursionError):
+            return None
+        lines = _Pruner().lines(root)
+        root = None  # frees half a million objects before a garbage collection can begin
+        return lines
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """Suspends garbage collection. Parsed JSON has no cycles, but a collection over a large body takes 0.3 s and blocks
+    all keys."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+class _Pruner:
+    """Keeps the first NODES_MAX values, and adds lines where others are left out."""
+
+    def __init__(self) -> None:
+        self._left_count = NODES_MAX
+        self._lines: list[BranchLine] = []
+
+    def lines(self, root: Any) -> Sequence[BranchLine]:
+        self._add_line(0, "", _label("", root), has_members=isinstance(root, list) and bool(root))
+        self._add_members(0, "", root)
+        return self._lines
+
+    def _add_members(self, depth: int, guides: str, value: Any) -> None:
+        """Adds the values inside a value, and those inside them, as many as there is room for. ``guides`` are those
+        above its members."""
+        member_count = len(value) if isinstance(value, list) else 0
+        for at, (name, member) in enumerate(_members(value), 1):
+            if self._left_count <= 0 or depth >= DEPTH_MAX:
+                label = ((f"… {member_count - at + 1} more", MORE),)
+                self._add_line(depth + 1, guides + _CORNER, label, has_members=False)
+                break
+            self._left_count -= 1
+            is_last = at == member_count
+            has_members = isinstance(member, list) and bool(member)
+            own_guides = guides + (_CORNER if is_last else _CROSS)
+            self._add_line(depth + 1, own_guides, _label(name, member), has_members=has_members)
+            self._add_members(depth + 1, guides + (_BLANK if is_last else _VERTICAL), member)
+
+    def _add_line(self, depth: int, guides: str, label: tuple[tuple[str, str], ...], *, has_members: bool) -> None:
+        width = sum(cell_len(text) for text, _ in label)
+        self._lines.append(BranchLine(depth, guides, label, width, has_members))
+
+
+def _members(value: Any) -> Iterator[_Member]:
+    """Yields members one by one, because of half a million only a thousand are shown."""
+    if isinstance(value, _Object):
+        yield from value
+    elif isinstance(value, list):
+        yield from (_Member(f"[{at}]", one) for at, one in enumerate(value))
+
+
+def _label(name: str, value: Any) -> tuple[tuple[str, str], ...]:
+    named = [*_shortened(printable(name), NAME), (" ", "")] if name else []
+    return *named, *_shortened(_value(value), _style(value))
+
+
+def _shortened(shown: str, style: str) -> list[tuple[str, str]]:
+    """A text, shortened if it is long. The length is a text of its own, because Rich does not cache the width of 512
+    characters or more."""
+    if len(shown) <= _LENGTH_MAX:
+        return [(shown, style)]
+    return [(shown[:_LENGTH_MAX], style), (f"… ({len(shown)} characters)", style)]
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, _Object):
+        return "{}" if not value else f"{{{len(value)}}}"
+    if isinstance(value, list):
+        return "[]" if not value else f"[{len(value)}]"
+    if isinstance(value, _Number):
+        return str(value)
+    return printable(json.dumps(value, ensure_ascii=False))
+
+
+def _style(value: Any) -> str:
+    if isinstance(value, _Number):
+        return NUMBER
+    return STRING if isinstance(value, str) else OTHER
