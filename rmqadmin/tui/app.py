@@ -246,6 +246,7 @@ class DashboardApp(App[None]):
         sheet has not been read at this point."""
         from rmqadmin.tui.themes import read_themes, themes_dir
 
+        initial = self.theme
         themes, problems = read_themes(themes_dir())
         for theme in themes:
             self.register_theme(theme)
@@ -254,7 +255,8 @@ class DashboardApp(App[None]):
         elif wanted is not None:
             problems.append(f"the theme {wanted} no longer exists")
         self._theme_read = self.theme
-        self.stylesheet.set_variables(self.get_css_variables())
+        if themes or self.theme != initial:  # Textual has made the variables of the initial one
+            self.stylesheet.set_variables(self.get_css_variables())
         return problems
 
     def get_default_screen(self) -> Screen[Any]:

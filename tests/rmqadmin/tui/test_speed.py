@@ -20,10 +20,12 @@ from textual.screen import Screen
 from textual.strip import Strip
 from textual.widgets import Input
 
+from rmqadmin.tui.app import DashboardApp
 from rmqadmin.tui.dialogs.dialog import Dialog, dimmed_style
 from rmqadmin.tui.memory.cluster import ClusterMemory
 from rmqadmin.tui.remembered import remember
 from rmqadmin.tui.screens.base import SORT_ASKED_AGAIN_MAX
+from rmqadmin.tui.settings import DashboardSettings
 from rmqadmin.tui.sources.topics import GROUPS_YOUNG_MS, read_numbers, read_topics
 from rmqadmin.tui.widgets.row_table import RowTable
 from rmqproto.bodies.routes import TopicConfig, TopicConfigs
@@ -61,6 +63,28 @@ def test_no_screen_waits_for_the_style_sheet_to_be_read_again(reads: list[int], 
         assert reads == []
 
     drive(FixedClient, test, now_ms=NOW_MS)
+
+
+@pytest.mark.parametrize(("theme", "count"), [(None, 1), ("textual-dark", 1), ("solarized-light", 2)])
+def test_colours_are_made_readable_once_unless_another_theme_was_chosen(
+    monkeypatch: pytest.MonkeyPatch, theme: str | None, count: int
+) -> None:
+    made: list[str] = []
+    make = DashboardApp.get_css_variables
+
+    def counted(app: DashboardApp) -> dict[str, str]:
+        made.append(app.theme)
+        return make(app)
+
+    monkeypatch.setattr(DashboardApp, "get_css_variables", counted)
+    remember(lambda remembered: setattr(remembered, "theme", theme))
+    app = DashboardApp(DashboardSettings("127.0.0.1:1", no_client, lambda: NOW_MS))
+    assert (len(made), made[-1]) == (count, theme or "textual-dark")
+    assert app.stylesheet._variables == make(app)
+
+
+def no_client(*, read_only: bool) -> Any:
+    raise AssertionError("nothing is asked")
 
 
 def test_a_new_screen_is_styled_by_its_mounting_alone(monkeypatch: pytest.MonkeyPatch) -> None:
