@@ -38,7 +38,7 @@ class ThriftyScreen(Screen[ScreenResultType]):
 
     async def resume(self, event: events.ScreenResume) -> None:
         """Replaces Textual's handler, and calls it without a search for styles: ``App.refresh_css`` tells all screens
-        when the theme changes. A new screen is mounted, laid out and drawn in three turns of the loop, so that three
+        when the theme changes. A new screen is mounted, laid out and drawn in turns of the loop of their own, so that
         short waits for a key do not become a long one."""
         event.prevent_default()
         event.refresh_styles = False
@@ -51,6 +51,7 @@ class ThriftyScreen(Screen[ScreenResultType]):
             Screen._on_screen_resume(self, event)
         finally:
             self._is_laid_out_only = False
+        await asyncio.sleep(0)  # all widgets hear of their sizes, which takes as long as the drawing
         await asyncio.sleep(0)
         self._compositor_refresh()
         self._repaint_required = False

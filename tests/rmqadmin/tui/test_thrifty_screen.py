@@ -23,6 +23,7 @@ from rmqadmin.tui.app import DashboardApp
 from rmqadmin.tui.dialogs.dialog import Dialog, DimmedLines
 from rmqadmin.tui.thrifty_screen import LineCompositor
 from rmqadmin.tui.widgets import row_table
+from rmqadmin.tui.widgets.key_line import KeyLine
 from rmqadmin.tui.widgets.row_table import RowTable
 from rmqadmin.tui.widgets.rows import Line, Rows
 from rmqadmin.tui.widgets.scroll_bar import DirectBar
@@ -262,9 +263,10 @@ def test_rows_that_look_as_before_are_not_drawn_again(monkeypatch: pytest.Monkey
 def test_a_key_can_be_read_between_the_layout_of_a_new_screen_and_its_drawing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """They are the two longest steps of opening a screen."""
+    """They are the longest steps of opening a screen, with the widgets' work at their new sizes between them."""
     turns: dict[str, list[str]] = {}
     lay_out, display = vars(Screen)["_refresh_layout"], vars(DashboardApp.__mro__[1])["_display"]
+    hear_of_size = KeyLine.on_resize
 
     def laid_out(screen: Screen[Any], size: Any = None, scroll: bool = False) -> None:
         steps = turns.setdefault(type(screen).__name__, [])
@@ -273,12 +275,19 @@ def test_a_key_can_be_read_between_the_layout_of_a_new_screen_and_its_drawing(
             asyncio.get_running_loop().call_soon(steps.append, "turn")
         lay_out(screen, size, scroll)
 
+    def heard(line: KeyLine) -> None:
+        steps = turns.setdefault(type(line.screen).__name__, [])
+        steps.append("size")
+        asyncio.get_running_loop().call_soon(steps.append, "turn")
+        hear_of_size(line)
+
     def displayed(app: DashboardApp, screen: Screen[Any], renderable: Any) -> None:
         if renderable is not None:
             turns.setdefault(type(screen).__name__, []).append("drawing")
         display(app, screen, renderable)
 
     monkeypatch.setattr(Screen, "_refresh_layout", laid_out)
+    monkeypatch.setattr(KeyLine, "on_resize", heard)
     monkeypatch.setattr(DashboardApp, "_display", displayed)
 
     async def test(driver: Driver) -> None:
@@ -287,7 +296,9 @@ def test_a_key_can_be_read_between_the_layout_of_a_new_screen_and_its_drawing(
         await driver.press("question_mark")
         await driver.until_shown("on this screen")
         for name in ("TopicsScreen", "KeysScreen"):
-            assert turns[name][:3] == ["layout", "turn", "drawing"], turns[name]
+            steps = turns[name]
+            before = steps[: steps.index("drawing")]
+            assert (before[0], sorted(before[1:])) == ("layout", ["size", "turn", "turn"]), steps
 
     drive(FixedClient, test, now_ms=NOW_MS, size=(170, 40))
 
