@@ -265,6 +265,8 @@ class Controller(Service):
                     f"BrokerId: {beat.broker_id} of broker-set: {beat.broker_name} is now the broker at {address}",
                 )
             self.live.heard(beat.broker_id, beat, connection, has_lease=not request.is_oneway)
+            if self._handovers.heard(found, beat.broker_id):
+                self._notices.tell(found, [found.master_address or ""])  # else its next heartbeat would learn of it
         if not request.is_oneway:  # our broker asks: it may act as master while the leader says that it is
             if not self.is_leading or self._decider.is_electing(beat.broker_name):
                 raise not_leading()  # so that no lease is renewed while an election is pending
@@ -286,7 +288,7 @@ class Controller(Service):
                 text = "Failed to elect a new master: another handover of this set is under way"
                 raise Refused(ResponseCode.CONTROLLER_ELECT_MASTER_FAILED, text)
             self._handovers.begin(found, header, self._answering(request, connection))
-            self._notices.tell(found, [found.master_address or ""])  # else its next heartbeat would learn of it
+            self._notices.tell(found, [found.replicas[header.broker_id].broker_address])  # ours sends a heartbeat then
         else:
             self._decided(request, connection, lambda now: elections.elect_master(now, header))
 
@@ -319,9 +321,9 @@ class Controller(Service):
         self._decider.submit(lambda now: elections.elect_successor(now, wanted, epoch), done)
 
     def _with_handover(self, found: BrokerSet, answer: ReplicaInfoAnswer) -> ReplicaInfoAnswer:
-        """While a handover is under way the answer confirms only a lease that the master has not given back."""
+        """While the lease is wanted the answer confirms only one that the master has not given back."""
         handover = self._handovers.of(found)
-        if handover is None:
+        if handover is None or not handover.is_asked:
             return answer
         return msgspec.structs.replace(answer, handover_id=handover.handover_id, successor_id=handover.wanted.broker_id)
 

@@ -2,8 +2,9 @@
 broker is elected: it knows then that it may acknowledge nothing more alone, and has seen to it that its successor has
 its whole log. So the successor may acknowledge at once, and nothing is lost whatever the set's settings.
 
-The controller only says that it wants the lease back, in its answers to heartbeats and to questions about the master.
-A broker believes nobody who connects to it, since anyone can."""
+The controller waits for a heartbeat of the successor first: a broker that has just frozen still counts as alive, and
+has all of the log of a master that is idle. Then it only says that it wants the lease back, in its answers to
+heartbeats and to questions about the master. A broker believes nobody who connects to it, since anyone can."""
 
 from __future__ import annotations
 
@@ -17,10 +18,12 @@ from rmqserver.controller.controller_state import BrokerSet, BrokerSets
 from rmqserver.controller.decider import Done
 from rmqserver.remoting.answer import Refused
 
-HANDOVER_MAX_S = 2.0
+HANDOVER_MAX_S = 2.5
 """Apache's mqadmin waits three seconds for the answer to an election."""
 
 REPLACED = "was lost, or has started again, meanwhile"
+KEPT = f"did not give its lease back within {HANDOVER_MAX_S:g} s"
+SILENT = f"is not asked for its lease, since broker {{}} has sent no heartbeat for {HANDOVER_MAX_S:g} s"
 
 
 @dataclass
@@ -34,6 +37,8 @@ class Handover:
     master_epoch: int
     ends_s: float
     done: Done
+    is_asked: bool = False
+    """The successor has been heard since the request: the master is asked for its lease."""
     is_given_back: bool = False
 
 
@@ -64,6 +69,14 @@ class Handovers:
             self._clock_s() + HANDOVER_MAX_S, done,
         )  # fmt: skip
 
+    def heard(self, found: BrokerSet, broker_id: int) -> bool:
+        """A heartbeat has come. Whether a master has to be asked for its lease now."""
+        handover = self.of(found)
+        if handover is None or handover.is_asked or handover.wanted.broker_id != broker_id:
+            return False
+        handover.is_asked = True
+        return True
+
     def give_back(self, broker_name: str, handover_id: int) -> Handover | None:
         """The master has given its lease back for this handover. None if it is over."""
         found = self._of_name.get(broker_name)
@@ -87,7 +100,7 @@ class Handovers:
             if found is None or not is_of_master(each, found):
                 self._give_up(each, REPLACED)
             elif each.ends_s <= now_s:
-                self._give_up(each, f"did not give its lease back within {HANDOVER_MAX_S:g} s")
+                self._give_up(each, KEPT if each.is_asked else SILENT.format(each.wanted.broker_id))
 
     def give_up_all(self) -> None:
         """Another controller may have led meanwhile, and may have left a master its lease."""

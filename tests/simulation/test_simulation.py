@@ -136,7 +136,7 @@ def handovers_lose(of: Product | None) -> bool:
     """Whether a history with handovers, on a slow network, and without other faults loses a message although only the
     master was asked."""
     handed_over = 0
-    for seed in range(20):
+    for seed in range(50, 70):  # with one in which a hasty master's messages are lost
         run = Simulation(seed, of, mode="lease", kinds=[faults.hand_over, faults.slow_down])
         run.check()
         handed_over += len(run.ledger.masters) > 1

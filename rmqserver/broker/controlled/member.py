@@ -49,7 +49,7 @@ START_AGAIN_AFTER_S = 1.0
 
 ASK_MASTER_EVERY_S = 0.5
 BEAT_AGAIN_AFTER_S = 0.1
-"""How soon a heartbeat follows after a connection to a controller has ended."""
+"""How soon a heartbeat follows that is due."""
 
 
 class ServedBroker(Protocol):
@@ -112,7 +112,6 @@ class SetMember:
         self._following: trio.CancelScope | None = None
         self._nursery: trio.Nursery | None = None
         self._problem = ""
-        self._beat_is_due = trio.Event()
         self._registered_addr = ""
         self._handover_id = 0
         """The newest handover that this broker has begun, as the master."""
@@ -215,10 +214,10 @@ class SetMember:
         """Each round is a task: a controller that does not answer must not delay heartbeats to the others."""
         async with trio.open_nursery() as nursery:
             while True:
-                self._beat_is_due = trio.Event()
+                self.state.beat_is_due = trio.Event()
                 nursery.start_soon(self._beat_once)
                 with trio.move_on_after(self._config.broker_heartbeat_interval_ms / 1000):
-                    await self._beat_is_due.wait()
+                    await self.state.beat_is_due.wait()
                     await trio.sleep(BEAT_AGAIN_AFTER_S)
 
     async def _beat_once(self) -> None:
@@ -259,7 +258,7 @@ class SetMember:
 
     def _connection_closed(self) -> None:
         self.state.lease.doubt()
-        self._beat_is_due.set()
+        self.state.beat_is_due.set()
 
     def _heartbeat(self) -> BrokerHeartbeatHeader:
         assert self._host.broker is not None
@@ -386,7 +385,7 @@ class SetMember:
                 self.state.has_news.set()
             finally:
                 self._host.release_clients()
-                self._beat_is_due.set()
+                self.state.beat_is_due.set()
 
     # --- following ---------------------------------------------------------------------------------------------------
 

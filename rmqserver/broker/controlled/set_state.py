@@ -17,7 +17,8 @@ from rmqserver.store.recovery.recovery import Recovered
 
 class SetState:
     """``has_news``: the task must ask the controller who the master is, or cut the log at ``cut_offset``.
-    ``has_set_news``: the in-sync brokers may have changed. Each event is replaced when it is taken."""
+    ``has_set_news``: the in-sync brokers may have changed. ``beat_is_due``: a heartbeat must follow soon. Each event is
+    replaced when it is taken."""
 
     def __init__(self, epochs: EpochFile, clock_ms: Callable[[], int] = boot_ms):
         self.epochs = epochs
@@ -35,6 +36,7 @@ class SetState:
         self.cut_offset: int | None = None
         self.has_news = trio.Event()
         self.has_set_news = trio.Event()
+        self.beat_is_due = trio.Event()
         self._is_whole = True
         """No process was killed, and no power was cut, since this broker was a master."""
 
@@ -74,8 +76,10 @@ class SetState:
         return self.lease.is_held(self.clock_ms())
 
     def look_again(self) -> None:
-        """Someone says that the set has another master (1008). This broker believes only a controller that it asks."""
+        """Someone says that the set has another master (1008). This broker believes only a controller that it asks. A
+        controller also says so to hear whether a broker lives that will be the master."""
         self.has_news.set()
+        self.beat_is_due.set()
 
     def cut(self, log_offset: int) -> None:
         """Has the log of this slave cut off at ``log_offset``."""

@@ -103,10 +103,13 @@ class Trio:
         header = ElectMasterHeader(cluster_name="c", broker_name=NAME, broker_id=broker_id, designate_elect=designate)
         return self.client.request(R.CONTROLLER_ELECT_MASTER, header)
 
-    def want(self, broker_id: int) -> Seat:
+    def want(self, broker_id: int, *, is_frozen: bool = False) -> Seat:
         """An operator designates a master; the seat gets the answer."""
         operator = self.seated.seat()
         assert operator.exchange(self.election(broker_id)) is None
+        assert self.seated.notices.told[-1] == (self.found, [f"h:{broker_id}"]), "it is told to send a heartbeat"
+        if not is_frozen:
+            self.beat(broker_id)
         return operator
 
     def give_back(self, handover_id: int | None) -> Command:
@@ -280,6 +283,24 @@ def test_a_master_gives_its_lease_back_before_another_is_elected(trio: Trio) -> 
     assert trio.beat(1, has_lease=True).handover_id is None
 
 
+def test_nothing_is_handed_over_to_a_broker_that_is_silent(trio: Trio) -> None:
+    """A frozen broker counts as alive for some seconds. It was elected, and the set had no master until it woke up."""
+    trio.beat(1, has_lease=True)
+    operator = trio.want(2, is_frozen=True)
+    assert trio.beat(3).handover_id is None
+    assert trio.beat(1, has_lease=True).handover_id is None
+    assert trio.seated.notices.told[-1] == (trio.found, ["h:2"])
+    trio.seated.now_s += 2.5
+    trio.seated.controller.scan_handovers()
+    told = operator.take()
+    assert told is not None
+    assert told.code == NOT_ELECTED
+    assert "broker 2 has sent no heartbeat for 2.5 s" in (told.remark or "")
+    assert trio.beat(2).handover_id is None
+    assert trio.beat(1, has_lease=True).handover_id is None
+    assert trio.found.master_broker_id == 1
+
+
 def test_a_master_that_keeps_its_lease_stays(trio: Trio) -> None:
     """It may be cut off, or its successor may be behind. What it says later is void: it has its lease again."""
     trio.beat(1, has_lease=True)
@@ -289,7 +310,7 @@ def test_a_master_that_keeps_its_lease_stays(trio: Trio) -> None:
     assert (refused.code, refused.remark) == (
         NOT_ELECTED, "Failed to elect a new master: another handover of this set is under way"
     )  # fmt: skip
-    trio.seated.now_s += 2
+    trio.seated.now_s += 2.5
     trio.seated.controller.scan_handovers()
     told = operator.take()
     assert told is not None
