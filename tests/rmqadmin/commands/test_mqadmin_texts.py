@@ -9,13 +9,13 @@ from rmqadmin.commands.client.consumer_connection import ConsumerClients
 from rmqadmin.commands.cluster.cluster_list import Brokers, DayCounts
 from rmqadmin.commands.group.consumer_progress import GroupFindings, GroupProgress, GroupsProgress
 from rmqadmin.commands.message.query_msg_by_key import KeyMatches
-from rmqadmin.commands.message.send_message import Sent
 from rmqadmin.commands.topic.topic_list import TopicGroup, TopicGroups, Topics
 from rmqadmin.commands.topic.topic_route import Route
 from rmqadmin.core.groups.consumption import GroupClients, GroupOffsets
 from rmqadmin.core.groups.group_config import group_config_text
 from rmqadmin.core.messages.lookup import FoundMessage, KeyType, Track
 from rmqadmin.core.messages.message_results import Messages, Shown
+from rmqadmin.core.messages.sending import Sent
 from rmqadmin.core.mqadmin_text import copied_capacity, hash_order, java_map
 from rmqadmin.core.offsets.reset import QueueReset
 from rmqadmin.core.offsets.reset_plan import Resets
