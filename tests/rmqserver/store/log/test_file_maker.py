@@ -1,7 +1,10 @@
-"""Space is reserved ahead of the log, but never the last space of the disk."""
+"""Space and pages are prepared ahead of the log, but never the last space of the disk."""
 
 from __future__ import annotations
 
+import ctypes
+import mmap
+import os
 from pathlib import Path
 
 import pytest
@@ -26,6 +29,17 @@ def allocated_bytes(file: File) -> int:
     return Path(file.path).stat().st_blocks * 512
 
 
+def bytes_in_memory(file: File) -> int:
+    libc = ctypes.CDLL(None, use_errno=True)
+    pages = ctypes.create_string_buffer(FILE_BYTES // mmap.PAGESIZE)
+    with open(file.path, "r+b") as opened, mmap.mmap(opened.fileno(), FILE_BYTES) as mapped:
+        start = ctypes.c_char.from_buffer(mapped)
+        failed = libc.mincore(ctypes.byref(start), ctypes.c_size_t(FILE_BYTES), pages)
+        del start  # the mapping cannot be closed before
+        assert not failed, os.strerror(ctypes.get_errno())
+    return sum(page & 1 for page in pages.raw) * mmap.PAGESIZE
+
+
 @pytest.mark.parametrize(("free_bytes", "is_reserved"), [(2 * FILE_BYTES, True), (2 * FILE_BYTES - 1, False)])
 def test_the_last_of_a_disk_is_left_to_those_who_write(tmp_path: Path, free_bytes: int, is_reserved: bool) -> None:
     """On a disk of 24 MiB the call for the next 16 MiB used to take the last 8 for a moment, fail and give them back. A
@@ -40,3 +54,4 @@ def test_the_last_of_a_disk_is_left_to_those_who_write(tmp_path: Path, free_byte
     following = log.segments.make_durable(FILE_BYTES)
     for each in (file, following):
         assert (allocated_bytes(each) >= FILE_BYTES) == is_reserved
+        assert bytes_in_memory(each) == (FILE_BYTES if is_reserved else 0)
