@@ -72,8 +72,8 @@ def dump_compaction_log(
 
 
 def _records(data: bytes) -> tuple[list[StoredMessage], str | None]:
-    """The messages up to the first bytes that are none, and what is wrong with those. Zeros, which are not written
-    yet, and a blank record are right there."""
+    """The messages up to the first bytes that are not a message, and what is wrong with these bytes: nothing if they
+    are a blank record, or zeros, which means that the rest is not written yet."""
     at = 0
     found: list[StoredMessage] = []
     while at < len(data):
