@@ -19,7 +19,7 @@ import typer
 from typer.models import OptionInfo
 
 from rmqadmin.options.common_options import SERVER_OPTIONS, WATCH_INTERVAL_DEFAULT_S, CommonOptions, OptionGroup
-from rmqadmin.options.context_words import SECRET, Confirm, ContextName
+from rmqadmin.options.context_words import SECRET, Confirm, ContextName, Yes
 from rmqadmin.registry import Effect, Entry
 from rmqproto.errors import UsageError
 from rmqproto.wire.frames import FRAME_SIZE_MAX_BYTES
@@ -185,7 +185,7 @@ def spellings_of(parameter: inspect.Parameter) -> tuple[str, ...]:
     return (str(option.default).partition("/")[0], *(option.param_decls or ()))
 
 
-_COMMON_NAMES = {"typer": typer, "SECRET": SECRET, "ContextName": ContextName, "Confirm": Confirm}
+_COMMON_NAMES = {"typer": typer, "SECRET": SECRET, "ContextName": ContextName, "Confirm": Confirm, "Yes": Yes}
 """Names that the annotations of ``CommonOptions`` use but its file does not load."""
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import typer
 
     from rmqadmin.core.contexts.settings import EffectiveSettings
-    from rmqadmin.options.context_words import SECRET, Confirm, ContextName
+    from rmqadmin.options.context_words import SECRET, Confirm, ContextName, Yes
 
 WATCH_INTERVAL_DEFAULT_S = 2.0
 WATCH_INTERVAL_MIN_S = 0.1
@@ -115,7 +115,7 @@ class CommonOptions(OptionGroup, frozen=True):
         typer.Option("--until", metavar="EXPR", help="With --watch: end as soon as EXPR holds, e.g. 'lag_count == 0'."),
     ] = None
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change; change nothing.")] = False
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False
+    yes: Yes = False
     unlock: Annotated[bool, typer.Option("--unlock", help="Allow the change although the context is read-only.")] = (
         False
     )

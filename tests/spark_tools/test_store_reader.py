@@ -23,7 +23,6 @@ from spark_tools.offset_ranges import OffsetRange
 from spark_tools.part_reader import read_any
 from spark_tools.ranges import DataLossError
 from spark_tools.record_scan import record_starts
-from spark_tools.replay.engines.sink import originals
 from spark_tools.replay.engines.wave_spec import WaveSpec
 from spark_tools.replay.engines.wave_task import WaveTask
 from spark_tools.replay.plans.plan import TargetRule, Transform
@@ -245,6 +244,9 @@ def test_a_damaged_record_is_named_by_its_place_and_not_by_what_it_says(tmp_path
     rows = read(tmp_path, mode="index", subscribe="T", onCorrupt="column", columns=columns)
     assert [row["queueOffset"] for row in rows if row["corrupt"]] == [50]
     queue = MessageQueue("T", "broker-a", 0)
+    pytest.importorskip("pyspark")
+    from spark_tools.replay.engines.sink import originals
+
     target = TargetRule(kind="topic", name="U", topics=["U"])
     spec = WaveSpec(job="j", wave=0, wanted=[OffsetRange(queue, 0, 100)], target=target, transform=Transform())
     task = WaveTask(spec)

@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Annotated, ClassVar
 
-import typer
-
 from rmqadmin.call import Call
 from rmqadmin.core.contexts.context import NO_CONTEXT
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.contexts.permission import ChangePermission
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.options.context_options import OneContext
-from rmqadmin.options.context_words import Confirm
+from rmqadmin.options.context_words import Confirm, Yes
 from rmqproto.errors import UsageError
 
 
@@ -33,12 +31,7 @@ class RemovedContext(Result, frozen=True):
         return [self.removed]
 
 
-def context_rm(
-    call: Call,
-    name: OneContext,
-    confirm: Confirm = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-) -> RemovedContext:
+def context_rm(call: Call, name: OneContext, confirm: Confirm = None, yes: Yes = False) -> RemovedContext:
     """Removes its file; nothing happens to its cluster. If it was in use, no context is in use afterwards. On a
     terminal its name must be typed; that of a protected context also with --yes, or given with --confirm.
 

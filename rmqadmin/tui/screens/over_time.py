@@ -94,10 +94,6 @@ class OverTimeScreen(DashboardScreen):
     def sampled(self) -> None:
         self.show_plots()
 
-    def on_resize(self) -> None:
-        super().on_resize()
-        self.call_after_refresh(self.show_plots)
-
     def show_plots(self) -> None:
         sampler = self.dashboard.sampler
         if sampler is None or not self.is_mounted or self._suspended:

@@ -4,6 +4,7 @@ library textual-plotext takes another 45 ms to load. Two labels and a line of ti
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from textual.content import Content
 from textual.widgets import Static
@@ -18,14 +19,27 @@ _LINES_AROUND = 2
 
 
 class TimePlot(Static):
-    """Call ``show`` for a new sample or size."""
+    """Draws itself again when its size changes."""
 
-    _shown: list[str] | None = None
+    def __init__(self, *, id: str):
+        super().__init__(id=id)
+        self._draw: Callable[[], None] | None = None
+        self._shown: list[str] | None = None
 
     def show(
         self, title: str, samples: Sequence[NumberAt], between_ms: tuple[int, int], form: Callable[[float | None], str]
     ) -> None:
         """``form`` formats a value."""
+        self._draw = partial(self._draw_bars, title, samples, between_ms, form)
+        self._draw()
+
+    def on_resize(self) -> None:
+        if self._draw is not None:
+            self._draw()
+
+    def _draw_bars(
+        self, title: str, samples: Sequence[NumberAt], between_ms: tuple[int, int], form: Callable[[float | None], str]
+    ) -> None:
         width, height = max(1, self.size.width - LABEL_WIDTH - 1), max(1, self.size.height - _LINES_AROUND)
         columns = per_column(samples, *between_ms, width)
         known = [value for value in columns if value is not None]

@@ -13,7 +13,7 @@ from rmqadmin.tui.contrast import CONTRAST_MIN, contrast
 from rmqadmin.tui.widgets.row_table import RowTable
 from tests.rmqadmin.tui.opened import Driver
 
-_BORDER = re.compile("[\u2500-\u257f]+")
+_BORDER = re.compile("[\u2500-\u257f ]+")
 
 Painted = tuple[str, Color, Color]
 """A text, its colour, and its background."""

@@ -8,6 +8,7 @@ import pytest
 
 from rmqadmin.tui.screens.over_time import OverTimeScreen
 from rmqadmin.tui.widgets.row_table import RowTable
+from rmqadmin.tui.widgets.time_plot import TimePlot
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.statistics import TopicStats
 from tests.rmqadmin.tui.conftest import BROKER, World
@@ -47,6 +48,22 @@ def test_the_plot_of_brokers_and_topics(key: str, row: str, title: str) -> None:
         await driver.until_shown("1,520.5")
         await driver.press("l")
         await driver.until_shown(f"{row} over time", "in/s  1,520.5  least 1,520.5", title)
+
+    drive(FixedClient, test, size=WIDE, now_ms=NOW_MS)
+
+
+def test_a_plot_fits_its_own_size() -> None:
+    """It was drawn when the screen changed its size. Sometimes the plot got its own new size later, and kept the old
+    bars until the next sample."""
+
+    async def test(driver: Driver) -> None:
+        await driver.press("t")
+        await put_cursor(driver, TOPIC)
+        await driver.press("l")
+        await driver.until_shown(f"{TOPIC} over time", "in/s  1,520.5")
+        plot = driver.app.screen.query(TimePlot).first()
+        plot.styles.width = 60
+        await driver.until(lambda: max(map(len, str(plot.content).splitlines())) == plot.size.width <= 60)
 
     drive(FixedClient, test, size=WIDE, now_ms=NOW_MS)
 
