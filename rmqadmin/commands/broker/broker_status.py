@@ -8,18 +8,21 @@ from typing import ClassVar
 from rmqadmin.call import Call
 from rmqadmin.core import targets
 from rmqadmin.core.results import Result, Row
+from rmqadmin.core.servers.broker_answers import BrokerAnswer, ask_addrs, problem_of
 from rmqadmin.core.servers.broker_state import StatusRow, status_rows
 from rmqadmin.options.command_options import BrokerAddr, EveryReplicaToo
-from rmqproto.errors import RocketMQError
 
 
 class BrokerStatus(Result, frozen=True):
     """What brokers say about their state, key by key."""
 
     row_type: ClassVar[type[Row]] = StatusRow
-    info_by_addr: dict[str, dict[str, str]]
+    answers: list[BrokerAnswer[dict[str, str]]]
     with_addr: bool
-    errors: list[str]
+
+    @property
+    def info_by_addr(self) -> dict[str, dict[str, str]]:
+        return {answer.name: answer.body for answer in self.answers if answer.body is not None}
 
     def rows(self) -> Sequence[StatusRow]:
         return [row for addr, info in self.info_by_addr.items() for row in status_rows(addr, info)]
@@ -32,7 +35,7 @@ class BrokerStatus(Result, frozen=True):
         )
 
     def problem(self) -> str | None:
-        return "; ".join(self.errors) or None
+        return problem_of(self.answers)
 
 
 def broker_status(call: Call, broker_addr: BrokerAddr = None, cluster_name: EveryReplicaToo = None) -> BrokerStatus:
@@ -44,19 +47,5 @@ def broker_status(call: Call, broker_addr: BrokerAddr = None, cluster_name: Ever
       rmqadmin -o json brokerStatus -b 127.0.0.1:10911
     """
     addrs = targets.replicas(call.admin, broker_addr, cluster_name)
-    if cluster_name is None:
-        return BrokerStatus({addrs[0]: call.admin.broker_runtime_info(addrs[0])}, with_addr=False, errors=[])
-    found, errors = {}, []
-    for addr, answer in zip(addrs, targets.ask_each(lambda addr: _ask(call, addr), addrs), strict=True):
-        if isinstance(answer, RocketMQError):
-            errors.append(str(answer))
-        else:
-            found[addr] = answer
-    return BrokerStatus(found, with_addr=True, errors=errors)
-
-
-def _ask(call: Call, addr: str) -> dict[str, str] | RocketMQError:
-    try:
-        return call.admin.broker_runtime_info(addr)
-    except RocketMQError as error:
-        return error
+    answers = ask_addrs({addr: addr for addr in addrs}, call.admin.broker_runtime_info)
+    return BrokerStatus(answers, with_addr=cluster_name is not None)

@@ -82,6 +82,7 @@ def dead(cluster: Cluster, run: Rmqadmin, monkeypatch: pytest.MonkeyPatch) -> It
         f"printMsg -t {TOPIC}", f"msg cat {TOPIC}", f"haStatus -c {CLUSTER}", f"getColdDataFlowCtrInfo -c {CLUSTER}",
         f"listUser -c {CLUSTER}", f"user ls -c {CLUSTER}", f"listAcl -c {CLUSTER}", f"acl ls -c {CLUSTER}",
         "statsAll", "dlq ls", "consumerProgress", f"checkRocksdbCqWriteProgress -c {CLUSTER} -t {TOPIC}",
+        f"brokerStatus -c {CLUSTER}",
     ],
 )  # fmt: skip
 @pytest.mark.usefixtures("dead")
@@ -90,6 +91,13 @@ def test_what_the_others_say_is_shown(run: Rmqadmin, command: str) -> None:
     assert ran.status == 1
     assert isinstance(ran.items, list)
     assert DEAD in ran.err
+
+
+def test_where_nobody_answers_there_is_no_part_of_an_answer(run: Rmqadmin, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`brokerStatus -c` showed an empty table, and the exit status was that for partial success."""
+    monkeypatch.setattr("rmqadmin.commands.broker.broker_status.targets.replicas", lambda *args: [DEAD])
+    ran = run("brokerStatus", "-c", CLUSTER, "-n", "127.0.0.1:2")
+    assert (ran.status, ran.out) == (3, "")
 
 
 @pytest.mark.usefixtures("dead")
