@@ -390,7 +390,7 @@ class Appender:
             raise failed from None
         self.end_offset = self._parts_offset = self._log.written_offset = log_offset + len(data)
         if self.end_offset > self._maker.allocate_when_past:
-            self._maker.request(self.end_offset)
+            self._maker.request(self.end_offset, with_pages=True)
 
     # -- files
 

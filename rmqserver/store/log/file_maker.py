@@ -1,6 +1,7 @@
 """Makes commit log files ahead of need, reserves their space, and removes old ones, all in a thread. In the loop,
 making a 1 GiB file would be a stall of 20 ms and removing one a stall of 100 ms; writing a page that has no block yet
-costs twice as much, and a page for which the host of a virtual machine has no memory yet costs ten times as much."""
+costs twice as much. A page for which the host of a virtual machine has no memory yet costs ten times as much; only the
+copy of a log is fast enough to have its pages made here, too. For messages, the extra work costs more than it saves."""
 
 from __future__ import annotations
 
@@ -65,15 +66,16 @@ class FileMaker:
         self._allocated_to = base
         self.request(max(base, self._log.written_offset))
 
-    def request(self, end_offset: int) -> None:
-        """Asks for space behind ``end_offset`` in the current file, or, once it is all reserved, for the next file."""
+    def request(self, end_offset: int, *, with_pages: bool = False) -> None:
+        """Asks for space behind ``end_offset`` in the current file, or, once it is all reserved, for the next file.
+        ``with_pages``: also for its pages in memory."""
         file_end = self._base + self._log.file_size_bytes
         start = max(self._allocated_to, end_offset)
         stop = min(start + ALLOCATE_AHEAD_BYTES, file_end)
         file = self._file
         if file is not None and start < stop:
             at, size = start - self._base, stop - start
-            self._submit(lambda: self._allocate(file, at, size))
+            self._submit(lambda: self._allocate(file, at, size, with_pages=with_pages))
         if stop == file_end and self._allocated_to < file_end:
             self._submit(lambda: self._make(file_end))
         self._allocated_to = stop
@@ -90,12 +92,12 @@ class FileMaker:
         self._made = base
         self._allocate(file, 0, min(ALLOCATE_AHEAD_BYTES, self._log.file_size_bytes))
 
-    def _allocate(self, file: File, at: int, size_bytes: int) -> None:
+    def _allocate(self, file: File, at: int, size_bytes: int, *, with_pages: bool = False) -> None:
         """Reserves nothing when the disk is nearly full. A call that cannot get all the space holds what there is until
         it fails, and meanwhile a write of the loop would find the disk full too early."""
         if self._disk.usage(self._log.segments.directory).usable_bytes >= 2 * size_bytes:
             file.allocate(at, size_bytes)
-            for place in range(at, at + size_bytes, READ_BYTES):
+            for place in range(at, at + size_bytes, READ_BYTES) if with_pages else ():
                 file.pread(READ_BYTES, place)  # gives it pages in memory, without the device
 
     def _submit(self, task: Callable[[], None]) -> bool:
