@@ -32,7 +32,8 @@ from rmqproto.wire.command import Command
 from rmqproto.wire.frames import BODY_SIZE_MAX_BYTES
 
 BUSY_CODES = frozenset({ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE})
-"""Codes of a send that was refused before anything was appended. A later attempt may succeed."""
+"""Codes of a broker that is busy, or is not the master of its set at the moment. It has changed nothing, and a later
+attempt may succeed."""
 
 NEVER_CODES = frozenset({ResponseCode.MESSAGE_ILLEGAL})
 """Codes of a send that is refused because of the message itself."""

@@ -22,8 +22,6 @@ HANDOVER_MAX_S = 2.5
 """Apache's mqadmin waits three seconds for the answer to an election."""
 
 REPLACED = "was lost, or has started again, meanwhile"
-KEPT = f"did not give its lease back within {HANDOVER_MAX_S:g} s"
-SILENT = f"is not asked for its lease, since broker {{}} has sent no heartbeat for {HANDOVER_MAX_S:g} s"
 
 
 @dataclass
@@ -45,6 +43,13 @@ class Handover:
 def is_of_master(handover: Handover, found: BrokerSet) -> bool:
     """Whether the present master is the one that has to give its lease back."""
     return handover.master_epoch == found.master_epoch
+
+
+def _overdue(handover: Handover) -> str:
+    if handover.is_asked:
+        return f"did not give its lease back within {HANDOVER_MAX_S:g} s"
+    broker_id = handover.wanted.broker_id
+    return f"is not asked for its lease, since broker {broker_id} has sent no heartbeat for {HANDOVER_MAX_S:g} s"
 
 
 class Handovers:
@@ -100,7 +105,7 @@ class Handovers:
             if found is None or not is_of_master(each, found):
                 self._give_up(each, REPLACED)
             elif each.ends_s <= now_s:
-                self._give_up(each, KEPT if each.is_asked else SILENT.format(each.wanted.broker_id))
+                self._give_up(each, _overdue(each))
 
     def give_up_all(self) -> None:
         """Another controller may have led meanwhile, and may have left a master its lease."""

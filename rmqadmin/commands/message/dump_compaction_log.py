@@ -18,7 +18,7 @@ from rmqproto.message.record import MAGIC_BLANK, StoredMessage, decode_record_un
 FILE_SIZE_MAX_BYTES = 2 << 30
 """Apache maps the file, which cannot be larger than this."""
 
-BLANK = MAGIC_BLANK.to_bytes(4, "big", signed=True)
+_BLANK_MAGIC = MAGIC_BLANK.to_bytes(4, "big", signed=True)
 """Stands behind its size, where a full file of a commit log has no room for another message."""
 
 
@@ -80,7 +80,7 @@ def _records(data: bytes) -> tuple[list[StoredMessage], str | None]:
         try:
             message = decode_record_untrusted(data, at)
         except ProtocolError as error:
-            is_end = data.startswith(BLANK, at + 4) or data.count(0, at) == len(data) - at
+            is_end = data.startswith(_BLANK_MAGIC, at + 4) or data.count(0, at) == len(data) - at
             return found, None if is_end else str(error)
         found.append(message)
         at += message.size_bytes

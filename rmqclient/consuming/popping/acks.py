@@ -10,6 +10,7 @@ import trio
 
 from rmqclient.pop import PoppedMessage, ack_header, batch_of, is_for_batch
 from rmqclient.remoting.client_instance import ClientInstance
+from rmqclient.sending import BUSY_CODES
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import ConnectError, RefusedError, RequestTimeoutError, RocketMQError
@@ -22,9 +23,6 @@ BATCH_MAX = 256
 
 AGAIN_AFTER_S = 0.5
 """The pause after a broker could not be reached, or is not the master."""
-
-PASSING_CODES = frozenset({ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE})
-"""Refusals of a broker that is busy, or is not the master of its set at the moment."""
 
 
 async def acknowledge(client: ClientInstance, group: str, messages: list[PoppedMessage]) -> None:
@@ -120,5 +118,5 @@ class OutgoingAcks:
 def _may_pass(error: RocketMQError) -> bool:
     """Whether the acknowledgement may succeed a moment later."""
     return isinstance(error, (ConnectError, RequestTimeoutError)) or (
-        isinstance(error, RefusedError) and error.code in PASSING_CODES
+        isinstance(error, RefusedError) and error.code in BUSY_CODES
     )

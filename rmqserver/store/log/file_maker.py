@@ -97,8 +97,9 @@ class FileMaker:
         it fails, and meanwhile a write of the loop would find the disk full too early."""
         if self._disk.usage(self._log.segments.directory).usable_bytes >= 2 * size_bytes:
             file.allocate(at, size_bytes)
-            for place in range(at, at + size_bytes, READ_BYTES) if with_pages else ():
-                file.pread(READ_BYTES, place)  # gives it pages in memory, without the device
+            if with_pages:
+                for place in range(at, at + size_bytes, READ_BYTES):
+                    file.pread(READ_BYTES, place)  # gives it pages in memory, without the device
 
     def _submit(self, task: Callable[[], None]) -> bool:
         if self._thread is None or self._tasks.full():
