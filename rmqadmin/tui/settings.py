@@ -14,6 +14,7 @@ import msgspec
 
 from rmqadmin.core.contexts.context import ContextColor
 from rmqadmin.core.own_files import config_dir
+from rmqadmin.core.toml_text import parse_toml
 from rmqadmin.tui.refresh import INTERVAL_DEFAULT_S
 from rmqproto.errors import UsageError
 
@@ -78,16 +79,14 @@ def read_keys(path: Path) -> dict[str, str]:
     """Keys by action id; empty without a file. UsageError for an invalid key. Ids are checked later, when all screens
     are loaded: ``key_ids``."""
     try:
-        text = path.read_text()
+        text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: {error}") from None
-    import tomllib  # 3 ms before the first frame, only for users with keys of their own
-
     try:
-        written = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        written = parse_toml(text)
+    except UsageError as error:
         raise UsageError(f"{path}: {error}") from None
     for name in written:
         if name != _KEYS:

@@ -11,6 +11,7 @@ from textual.color import Color, ColorParseError
 from textual.theme import Theme
 
 from rmqadmin.core.own_files import config_dir
+from rmqadmin.core.toml_text import parse_toml
 from rmqproto.errors import UsageError
 
 COLORS = (
@@ -36,11 +37,9 @@ def read_themes(folder: Path) -> tuple[list[Theme], list[str]]:
 
 
 def _theme(path: Path) -> Theme:
-    import tomllib  # only for users with themes of their own
-
     try:
-        values = tomllib.loads(path.read_text())
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        values = parse_toml(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, UsageError) as error:
         raise UsageError(f"{path}: {error}") from None
     for key in values:
         if key not in (*COLORS, _DARK):

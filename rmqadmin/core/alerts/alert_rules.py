@@ -15,6 +15,7 @@ from rmqadmin.core.health.thresholds import Quantity, parse_thresholds
 from rmqadmin.core.near_names import did_you_mean
 from rmqadmin.core.own_files import config_dir
 from rmqadmin.core.times import parse_duration
+from rmqadmin.core.toml_text import parse_toml
 from rmqproto.errors import UsageError
 
 RULES_MAX = 100
@@ -87,12 +88,7 @@ def read_alert_rules(path: Path, *, must_exist: bool) -> tuple[AlertRule, ...]:
 
 
 def parse_alert_rules(text: str) -> tuple[AlertRule, ...]:
-    import tomllib  # 3 ms; only for users with rules
-
-    try:
-        document = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise UsageError(str(error)) from None
+    document = parse_toml(text)
     for name in document:
         if name != "alert":
             raise UsageError(f"{name} is unknown", hint="Each alert is a table [[alert]].")

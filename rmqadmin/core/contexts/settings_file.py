@@ -12,6 +12,7 @@ import msgspec
 from rmqadmin.core.contexts.defaults import SECONDS_MAX
 from rmqadmin.core.contexts.secrets import check_reference
 from rmqadmin.core.near_names import did_you_mean
+from rmqadmin.core.toml_text import parse_toml
 from rmqproto.errors import UsageError
 
 FILE_SIZE_MAX_BYTES = 256 * 1024
@@ -53,15 +54,17 @@ def read_settings(path: Path, kind: type[S]) -> SettingsText[S]:
 def parse_settings(text: str, path: Path, kind: type[S]) -> SettingsText[S]:
     """Like ``read_settings``, for a text. ``path`` appears in errors, and relative paths in the text start from its
     directory."""
-    import tomllib  # 3 ms; only for users with such a file
-
     try:
-        found = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        found = parse_toml(text)
+    except UsageError as error:
         raise UsageError(_syntax_error(str(error), text, path), hint='One setting a line: name = "value".') from None
-    lines = {name: _line_of(name, text) for name in found}
     types = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
-    values = {name: _value(f"{path}:{lines[name]}", name, value, types) for name, value in found.items()}
+    for name in found:
+        if name not in types:
+            advice = did_you_mean(name, types) or f"There are: {', '.join(types)}."
+            raise UsageError(f"{path}:{_line_of(name, text)}: there is no setting {name!r}", hint=advice)
+    lines = {name: _line_of(name, text) for name in found}
+    values = {name: _value(f"{path}:{lines[name]}", name, value, types[name]) for name, value in found.items()}
     for name in _PATHS:
         if name in values:
             values[name] = str(path.parent / Path(values[name]).expanduser())
@@ -70,7 +73,9 @@ def parse_settings(text: str, path: Path, kind: type[S]) -> SettingsText[S]:
 
 def _syntax_error(message: str, text: str, path: Path) -> str:
     place = _SYNTAX_PLACE.search(message)
-    line = int(place[1]) if place and place[1] else text.count("\n") + 1
+    if place is None:
+        return f"{path}: {message}"
+    line = int(place[1]) if place[1] else text.count("\n") + 1
     return f"{path}:{line}: {_SYNTAX_PLACE.sub('', message)}"
 
 
@@ -80,15 +85,12 @@ def _line_of(name: str, text: str) -> int:
     return text.count("\n", 0, place.start()) + 1 if place else 1
 
 
-def _value(where: str, name: str, value: Any, types: dict[str, Any]) -> Any:
-    """A checked value. UsageError for a setting that does not exist, has the wrong type, or has no possible meaning."""
-    if name not in types:
-        advice = did_you_mean(name, types) or f"There are: {', '.join(types)}."
-        raise UsageError(f"{where}: there is no setting {name!r}", hint=advice)
+def _value(where: str, name: str, value: Any, kind: Any) -> Any:
+    """A checked value. UsageError for one that has the wrong type or no possible meaning."""
     try:
-        found = msgspec.convert(value, types[name])
+        found = msgspec.convert(value, kind)
     except msgspec.ValidationError:
-        raise UsageError(f"{where}: {name} must be {_wanted(types[name])}") from None  # the value could be a secret
+        raise UsageError(f"{where}: {name} must be {_wanted(kind)}") from None  # the value could be a secret
     try:
         if name in KEYS:
             check_reference(found, name)
@@ -99,7 +101,7 @@ def _value(where: str, name: str, value: Any, types: dict[str, Any]) -> Any:
     except UsageError as error:
         raise UsageError(f"{where}: {error}", hint=error.hint) from None
     if isinstance(found, float) and not 0 < found <= SECONDS_MAX:
-        raise UsageError(f"{where}: {name} must be {_wanted(types[name])}")
+        raise UsageError(f"{where}: {name} must be {_wanted(kind)}")
     return found
 
 

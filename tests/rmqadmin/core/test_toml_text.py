@@ -1,0 +1,65 @@
+"""No file that a person wrote, however odd, ends a command with a defect or keeps it busy. Times here are relative."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from rmqadmin.core.contexts.context import ContextSettings
+from rmqadmin.core.contexts.settings_file import parse_settings
+from rmqadmin.core.toml_text import KEY_PARTS_MAX, parse_toml
+from rmqproto.errors import UsageError
+
+
+def dotted(count: int, part: str = "a") -> str:
+    return ".".join([part] * count)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{dotted(50_000)} = 1",
+        f"[{dotted(50_000)}]",
+        f"one = 1\nx = {{ {dotted(KEY_PARTS_MAX + 1)} = 1 }}",
+        f"{dotted(KEY_PARTS_MAX + 1, ' b-1 ')} = 1",
+        f"{dotted(KEY_PARTS_MAX + 1, chr(34) + 'x.' + chr(34))} = 1",
+    ],
+)
+def test_a_key_of_many_parts_is_refused_unread(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """50,000 parts took a minute."""
+    monkeypatch.setattr("tomllib.loads", lambda text: pytest.fail("read"))
+    with pytest.raises(UsageError, match=rf"more than {KEY_PARTS_MAX} parts \(at line [12], column \d+\)"):
+        parse_toml(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{dotted(KEY_PARTS_MAX)} = 1",
+        f"x = {[f'10.0.{n}.1:9876' for n in range(500)]}",
+        f"# {'. ' * 1000}\nx = '{'.' * 1000}'",
+    ],
+)
+def test_other_dots_are_not_counted(text: str) -> None:
+    assert len(parse_toml(text)) == 1
+
+
+@pytest.mark.parametrize(("text", "said"), [("x = " + "[" * 20_000, "more levels"), (f"x = {'9' * 5_000}", "digits")])
+def test_what_the_parser_cannot_take_is_a_usage_error(text: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        parse_toml(text)
+
+
+def test_unknown_settings_are_not_looked_up_one_by_one() -> None:
+    """A file of 16,000 unknown settings took 20 s: the line of each was searched for from the start of the file."""
+
+    def seconds(text: str) -> float:
+        begun = time.process_time()
+        with pytest.raises(UsageError, match=r"^/x\.toml:1: there is no setting 'k0'$"):
+            parse_settings(text, Path("/x.toml"), ContextSettings)
+        return time.process_time() - begun
+
+    few, many = ("\n".join(f"k{number} = 1" for number in range(count)) for count in (500, 4_000))
+    assert seconds(many) < 30 * min(seconds(few) for _ in range(3))
