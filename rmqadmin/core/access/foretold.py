@@ -4,7 +4,7 @@ itself is the one that brokers use: ``rmqproto.access.decision``."""
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
@@ -12,6 +12,7 @@ import msgspec
 
 from rmqadmin.core.access.acls import entry_text
 from rmqadmin.core.access.users import username_of
+from rmqadmin.core.health.finding_lines import wrapped_lines
 from rmqadmin.core.results import Result, Row, doc
 from rmqproto.access.decision import barred, judge
 from rmqproto.access.policies import Acl, PolicyEntry
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 ANY_ADDRESS = "0.0.0.0"
 """Used where no entry depends on the address."""
+
+_INDENT = 2
 
 
 class AskedAction(StrEnum):
@@ -49,8 +52,8 @@ class AccessQuestion(msgspec.Struct, frozen=True):
 
 class AccessRow(Row, frozen=True):
     allowed: Annotated[bool | None, doc("whether the user may; none where something else decides", vital=True)]
-    why: Annotated[str, doc("the reason; of a refusal, in the broker's words", vital=True)]
-    entry: Annotated[str | None, doc("what decided: decision, actions, resource and addresses of an entry", vital=True)]
+    why: Annotated[str, doc("the reason; of a refusal, in the broker's words", wide=True)]
+    entry: Annotated[str | None, doc("what decided: decision, actions, resource and addresses of an entry", wide=True)]
     username: Annotated[str, doc("the user")]
     action: Annotated[str, doc("the action")]
     resource: Annotated[str, doc("Topic:, Group: or Cluster: and a name")]
@@ -66,6 +69,17 @@ class ForetoldAccess(Result, frozen=True):
 
     def rows(self) -> Sequence[AccessRow]:
         return self.found
+
+    def lines_below(self, width: int | None) -> Iterator[str]:
+        """The reasons, whole: they are too long for a column. Brokers with the same reason share its lines."""
+        brokers: dict[tuple[str, str | None], list[str]] = {}
+        for row in self.found:
+            brokers.setdefault((row.why, row.entry), []).append(row.broker_addr)
+        for (why, entry), addrs in brokers.items():
+            yield "\n"
+            yield from wrapped_lines(why if len(brokers) == 1 else f"{', '.join(addrs)}: {why}", width, _INDENT)
+            if entry is not None:
+                yield from wrapped_lines(f"{'':{_INDENT}}entry: {entry}", width, _INDENT + len("entry: "))
 
     def exit_status(self) -> int:
         return 0 if all(row.allowed for row in self.found) else 1

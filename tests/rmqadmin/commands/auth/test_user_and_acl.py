@@ -4,12 +4,17 @@
 from __future__ import annotations
 
 import io
+import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from rmqadmin.core.access.foretold import AccessRow, ForetoldAccess
+from rmqadmin.core.tables.layout import TableView
+from rmqadmin.output.output_format import Format
+from rmqadmin.output.rendering import render
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.acl import AclEntry, AclInfo, AclPolicy, UserAccount
 from rmqproto.codes import RequestCode, ResponseCode
@@ -110,6 +115,23 @@ def test_can_says_which_entry_decides(signed: Rmqadmin, topic: str, source: tupl
 def test_a_question_that_has_no_answer_is_refused(signed: Rmqadmin, words: tuple[str, ...], said: str) -> None:
     ran = signed("acl", "can", *words)
     assert (ran.status, said in ran.err) == (2, True), ran.err
+
+
+def test_the_reason_is_whole_at_80_columns() -> None:
+    """The column was cut: "User:alice has no permission to ac…"."""
+    why = "User:alice has no permission to access Topic:OrderTopic from 10.0.0.5, no matched policies."
+    rows = [
+        AccessRow(
+            allowed=entry is not None, why=why, entry=entry, username="alice", action="Pub",
+            resource="Topic:OrderTopic", source_ip=None, broker_addr=f"127.0.0.1:{port}",
+        )
+        for port, entry in ((1, None), (2, None), (3, "Deny Pub,Sub,Create,Update, Topic:OrderTopic"))
+    ]  # fmt: skip
+    for shown, brokers in ((rows[:2], ""), (rows, "127.0.0.1:1, 127.0.0.1:2: ")):
+        text = "".join(render(ForetoldAccess(shown), "acl can", Format.TABLE, view=TableView(width=80)))
+        assert all(len(line) <= 80 for line in text.splitlines())
+        assert f"\n\n{brokers}{why}\n" in re.sub(r"(?<=\S)\n  (?=\w)", " ", text)
+    assert "  entry: Deny Pub,Sub,Create,Update, Topic:OrderTopic\n" in text
 
 
 def test_where_nobody_is_asked_everybody_may(rmqadmin: Rmqadmin) -> None:
