@@ -158,7 +158,10 @@ def some_failed(errors: Sequence[object | None], noun: str) -> str | None:
     """For ``Result.problem``: how many of how many failed, and the first error; None if none failed. ``errors`` has
     None for successes."""
     failed = [error for error in errors if error is not None]
-    return f"{len(failed)} of {counted(len(errors), noun)}: {failed[0]}" if failed else None
+    if not failed:
+        return None
+    which = f"the {noun}" if len(errors) == 1 else f"{len(failed)} of {counted(len(errors), noun)}"
+    return f"{which}: {failed[0]}"
 
 
 def line_of(row: Row, command: str) -> bytes:

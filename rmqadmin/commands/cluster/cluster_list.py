@@ -10,9 +10,8 @@ import typer
 from rmqadmin.call import Call
 from rmqadmin.core import targets
 from rmqadmin.core.mqadmin_text import java_bool
-from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.core.results import Result, Row, doc, some_failed
 from rmqadmin.core.servers.broker_state import BrokerRow, Replica, ask_replica, broker_row, replicas_of
-from rmqproto.wording import counted
 
 _MS_PER_HOUR = 3_600_000
 
@@ -27,10 +26,7 @@ class _Brokers(Result, frozen=True):
     replicas: list[Replica]
 
     def problem(self) -> str | None:
-        failed = [replica for replica in self.replicas if replica.error is not None]
-        if not failed:
-            return None
-        return f"{len(failed)} of {counted(len(self.replicas), 'broker')} did not answer: {failed[0].error}"
+        return some_failed([replica.error for replica in self.replicas], "broker")
 
 
 class Brokers(_Brokers, frozen=True):

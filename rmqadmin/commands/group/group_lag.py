@@ -108,7 +108,7 @@ class GroupLagResult(Result, frozen=True):
         if not lacking:
             return None
         name, error = next(iter(lacking.items()))
-        return f"{counted(len(lacking), 'broker')} did not answer, so the lag is larger: {name}: {error}"
+        return f"the lag at {counted(len(lacking), 'broker')} is not known and not included: {name}: {error}"
 
 
 def _problem(queue: QueueStanding, *, has_members: bool) -> str | None:

@@ -58,13 +58,22 @@ def problem_of(answers: Sequence[BrokerAnswer[Any]]) -> str | None:
 
 
 def _problem(errors: Sequence[RocketMQError | None]) -> str | None:
-    """A problem for ``Result.problem``; ``errors`` has None for each broker that answered."""
+    """A problem for ``Result.problem``; ``errors`` has None for each broker that answered. Only brokers that were
+    silent did not answer: a refusal is an answer. The error of an only broker needs no count."""
     failed = [error for error in errors if error is not None]
     if not failed:
         return None
     more = "; …" if len(failed) > ERRORS_TOLD_MAX else ""
-    told = "; ".join(map(str, failed[:ERRORS_TOLD_MAX]))
-    return f"{len(failed)} of {counted(len(errors), 'broker')} did not answer: {told}{more}"
+    told = "; ".join(map(str, failed[:ERRORS_TOLD_MAX])) + more
+    if len(errors) == 1:
+        return told
+    silent = " did not answer" if all(map(is_silence, failed)) else ""
+    return f"{len(failed)} of {counted(len(errors), 'broker')}{silent}: {told}"
+
+
+def is_silence(error: RocketMQError) -> bool:
+    """Whether the server said nothing at all."""
+    return isinstance(error, ConnectError | RequestTimeoutError)
 
 
 class Answers:
@@ -80,7 +89,7 @@ class Answers:
     def ask(self, addr: str, question: Callable[[str], T]) -> T:
         """The answer of one broker. An error is remembered and raised."""
         earlier = self._asked.get(addr)
-        if isinstance(earlier, ConnectError | RequestTimeoutError):
+        if earlier is not None and is_silence(earlier):
             raise earlier
         try:
             answer = question(addr) if self._whole is None else self._whole.ask(addr, question)

@@ -64,7 +64,7 @@ def test_cluster_rt() -> None:
 
 def test_a_broker_that_cannot_be_probed_has_a_row_that_says_why() -> None:
     times = BrokerTimes([ProbedBroker("C", "broker-b", [], "down")], 5, None, 0)
-    assert (times.rows()[0].fail_count, times.problem()) == (5, "1 of 1 broker: down")
+    assert (times.rows()[0].fail_count, times.problem()) == (5, "the broker: down")
 
 
 def test_query_msg_trace_by_id() -> None:

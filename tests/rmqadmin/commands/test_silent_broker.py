@@ -245,6 +245,19 @@ def test_one_that_refused_is_asked_the_next_question() -> None:
     assert answers.problem() is not None
 
 
+def test_a_broker_that_refused_did_answer() -> None:
+    """It said "1 of 1 broker did not answer: refused"."""
+    refused, silent = RefusedError(1, "no"), ConnectError("down", address="c")
+    answers = Answers()
+    with pytest.raises(RefusedError):
+        answers.of(Question(b=refused), ["b"])
+    assert answers.problem() == str(refused)
+    answers.of(Question(a=1), ["a"])
+    assert answers.problem() == f"1 of 2 brokers: {refused}"
+    answers.of(Question(a=1, c=silent), ["a", "c"])
+    assert answers.problem() == f"2 of 3 brokers: {refused}; {silent}"
+
+
 def test_what_all_say_is_the_answer() -> None:
     answers = Answers()
     with pytest.raises(NotFoundError):
