@@ -33,12 +33,21 @@ def main() -> None:
         line = plain_tui.read_plain_line(sys.argv[2:])
         if line is not None:
             sys.exit(plain_tui.run(line))
+    load_typer()
     from rmqadmin.cli import program
 
     gc.freeze()
     gc.enable()
     ending.status = program.run(sys.argv[1:])
     sys.exit(ending.status)
+
+
+def load_typer() -> None:
+    """Imports Typer without what only some of its functions need: 5 % of the instructions of `topicList`."""
+    from rmqadmin.cli.late_modules import late_modules
+
+    with late_modules("ipaddress", "linecache", "subprocess", "tokenize"):
+        import typer  # noqa: F401
 
 
 def write_any_name(out: object) -> None:
