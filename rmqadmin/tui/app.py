@@ -118,6 +118,9 @@ AWAY_AFTER_MS = 30_000
 
 _SERVER_LOOKED_FOR_S = 2.0
 
+_KEYS_IN_BROWSERS = {"brokers.write_perm": "ctrl+e"}
+"""Instead of ctrl+w, with which a browser closes the page. No page can keep it from doing so."""
+
 _FILES_MAX = 10_000
 _NOT_OFFERED = ("Screenshot", "Keys", "Maximize", "Minimize")
 """Textual commands to leave out: the dashboard has its own of the first two, and tables already have all the room there
@@ -275,6 +278,7 @@ class DashboardApp(App[None]):
         for problem in self._problems:
             self.say(problem, is_error=True)
         if self.is_web:
+            self.set_keymap({**_KEYS_IN_BROWSERS, **self.settings.keys})
             server = os.getppid()
             self.set_interval(_SERVER_LOOKED_FOR_S, lambda: self._end_without(server))
 

@@ -54,6 +54,13 @@ class DashboardProcess(AppService):
         self._stdin = self._process.stdin
         return self._process
 
+    async def run(self) -> None:
+        """Passes on what the dashboard sends until it ends, and then closes the page. A dashboard that was killed, or
+        that could not start, says no goodbye, and its page would show the last frame for ever."""
+        with suppress(asyncio.CancelledError):  # textual-serve's reader of standard error, if it had not begun
+            await super().run()
+        await self.remote_close()
+
     async def set_terminal_size(self, width: int, height: int) -> None:
         await super().set_terminal_size(*fitting(width, height))
 

@@ -6,6 +6,8 @@ import re
 
 import pytest
 
+from rmqadmin.tui.app import DashboardApp
+from rmqadmin.tui.dialogs.write_perm import WritePermScreen
 from rmqadmin.tui.widgets.row_table import RowTable
 from rmqproto.bodies.acl import UserInfo
 from rmqproto.bodies.routes import BrokerData, ClusterInfo
@@ -174,6 +176,19 @@ def test_a_broker_that_keeps_no_users_and_one_that_fails_to_say(monkeypatch: pyt
             await driver.until_shown("keeps no users (authenticationMetadataProvider is not set)", "User:ann")
 
     drive(FixedClient, test, interval_s=2.0)
+
+
+def test_in_a_browser_write_permission_has_a_key_that_does_not_close_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(DashboardApp, "is_web", True)
+
+    async def test(driver: Driver) -> None:
+        await driver.press("c")
+        await driver.until_shown("^e Write perm")
+        await put_cursor(driver, "broker-a/0")
+        await driver.press("ctrl+e")
+        await driver.until(lambda: isinstance(driver.app.screen, WritePermScreen))
+
+    drive(FixedClient, test)
 
 
 def test_write_permission_is_taken_from_all_routes_and_given_back(world: World) -> None:
