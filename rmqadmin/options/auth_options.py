@@ -15,7 +15,7 @@ EveryReplica = Annotated[
     OF_CONTEXT,
     typer.Option("-c", "--clusterName", metavar="CLUSTER", help="Every master and slave of this cluster."),
 ]
-Username = Annotated[str, typer.Option("-u", "--username", metavar="NAME", help="Name of the user.")]
+Username = Annotated[str, typer.Option("-u", "--username", metavar="USER", help="Name of the user.")]
 UserKind = Annotated[
     UserType | None,
     typer.Option("-t", "--userType", case_sensitive=False, help="Super users may do everything. New: Normal."),

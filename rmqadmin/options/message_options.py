@@ -22,7 +22,7 @@ Begin = Annotated[
     str | None, typer.Option("-b", "--beginTimestamp", metavar="TIME", help="Stored at or after; or a range A..B.")
 ]
 EndBefore = Annotated[str | None, typer.Option("-e", "--endTimestamp", metavar="TIME", help="Stored before.")]
-QueueId = Annotated[int, typer.Option("-i", "--queueId", min=0, help="Queue id.")]
+QueueId = Annotated[int, typer.Option("-i", "--queueId", min=0, metavar="QUEUE", help="Queue id.")]
 IndexCluster = Annotated[
     str | None,
     typer.Option("-c", "--cluster", metavar="NAME", help="Brokers of this cluster only, or an LMQ parent topic."),

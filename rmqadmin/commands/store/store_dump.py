@@ -60,7 +60,7 @@ def store_dump(
         str | None, typer.Option("--topic", metavar="TOPIC", help="With log and queue: this topic only.")
     ] = None,
     queue_id: Annotated[
-        int | None, typer.Option("--queue", metavar="ID", min=0, help="With log and queue: this queue only.")
+        int | None, typer.Option("--queue", metavar="QUEUE", min=0, help="With log and queue: this queue only.")
     ] = None,
     table: Annotated[str | None, typer.Option("--table", metavar="FILE", help="With tables: this file only.")] = None,
 ) -> DumpedLog | DumpedQueues | DumpedIndex | DumpedTimers | DumpedWheel | DumpedCheckpoints | DumpedTables:

@@ -96,7 +96,7 @@ def _unit_text(unit: ConsumeQueueItem) -> str:
 def query_cq(
     call: Call,
     topic: Topic,
-    queue: Annotated[int, typer.Option("-q", "--queue", metavar="ID", help="Queue id.")],
+    queue: Annotated[int, typer.Option("-q", "--queue", metavar="QUEUE", help="Queue id.")],
     index: Annotated[int, LONG, typer.Option("-i", "--index", metavar="OFFSET", help="Queue offset to begin at.")],
     count: Annotated[int, typer.Option("-c", "--count", min=1, help="How many units.")] = COUNT_DEFAULT,
     broker: Annotated[

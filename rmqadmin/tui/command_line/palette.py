@@ -13,7 +13,8 @@ from textual.command import Hit, Hits, Provider
 from rmqadmin.cli.command_tree import CommandInfo, OptionInfo, all_commands
 from rmqadmin.core.terminal_text import printable
 from rmqadmin.prompt.line import typed
-from rmqadmin.tui.command_line.understood import PLACES
+from rmqadmin.registry import Effect
+from rmqadmin.tui.command_line.understood import NOT_FROM_HERE, PLACES
 from rmqadmin.tui.screens.base import DashboardScreen
 
 if TYPE_CHECKING:
@@ -22,27 +23,69 @@ if TYPE_CHECKING:
 _commands = cache(all_commands)
 
 
+_OTHER_ROLES = frozenset({"--park-topic", "--to", "--target-name-server"})
+"""Options that take such a name, but not that of what the command is about."""
+
+_NEEDED_TOO = {
+    "resetOffset": ("--topic", "--to"),
+    "updateStaticTopic": ("--clusters", "--totalQueueNum"),
+    "remappingStaticTopic": ("--clusters",),
+    "dlq redrive": ("[GROUP]",),
+}
+"""Options, by their last name, and arguments that a command needs although something else may stand for them."""
+
+_NARROWING = frozenset({"CLIENT"})
+"""What optional options are given for, too, after what the command is about."""
+
+
 def line_for(command: CommandInfo, selected: Mapping[str, str], known: Mapping[str, str]) -> str | None:
     """A command's line with the selected values, by their placeholders in help texts (``TOPIC``), and with ``known``
     values where the command requires them. If more is needed, the line ends where the next value must be typed. None if
-    the command takes nothing that is selected."""
-    words, missing, is_about = [command.entry.name], "", False
-    for option in command.options:
-        value = None if option.is_shared else selected.get(option.metavar)
-        if value is not None and (option.is_required or not is_about):
-            words += [_short(option), typed(value)]
-            is_about = True
-        elif option.is_required and option.metavar in known:
-            words += [_short(option), typed(known[option.metavar])]
-        elif option.is_required and not missing:
-            missing = _short(option)
-    for name in command.arguments:
-        value = selected.get(name.strip("[].").split("|")[0])
-        if value is None:
+    the command takes nothing that is selected, or cannot run from here."""
+    if command.entry.effect in NOT_FROM_HERE:
+        return None
+    words, missing = [command.entry.name], ""
+    given: set[str] = set()
+    own = [option for option in command.options if not option.is_shared]
+    needed_too = _NEEDED_TOO.get(command.entry.name, ())
+    for option in own:
+        name = option.metavar
+        is_needed = option.is_required or option.names[-1] in needed_too
+        # A second option for the same kind of name is for another one: from which broker, to which.
+        is_free = name not in given if is_needed else not given or name in _NARROWING
+        if name in selected and is_free and option.names[-1] not in _OTHER_ROLES:
+            words += [_short(option), typed(selected[name])]
+            given.add(name)
+        elif is_needed and name in known:
+            words += [_short(option), typed(known[name])]
+        elif is_needed and not missing:
+            missing = f"{_short(option)} "
+    for argument in command.arguments:
+        name = argument.strip("[].").split("|")[0]
+        if name not in selected:
+            is_optional = argument.startswith("[") and argument not in needed_too
+            missing = missing or ("" if is_optional else " ")
             break
-        words.append(typed(value))
-        is_about = True
-    return " ".join([*words, *([f"{missing} "] if missing else [])]) if is_about else None
+        words.append(typed(selected[name]))
+        given.add(name)
+    if not given:
+        return None
+    if {option.metavar for option in own} >= {"HOST:PORT", "CLUSTER"} and given.isdisjoint({"HOST:PORT", "CLUSTER"}):
+        more = _place(selected, known)
+        words += more
+        missing = missing or ("" if more or not _changes(command) else "-c ")
+    return f"{' '.join(words)} {missing}".rstrip() + (" " if missing else "")
+
+
+def _place(selected: Mapping[str, str], known: Mapping[str, str]) -> list[str]:
+    """Where a command acts that takes a broker or a cluster: on the selected broker, or else in the known cluster."""
+    if "HOST:PORT" in selected:
+        return ["-b", typed(selected["HOST:PORT"])]
+    return ["-c", typed(known["CLUSTER"])] if "CLUSTER" in known else []
+
+
+def _changes(command: CommandInfo) -> bool:
+    return command.entry.effect in (Effect.CHANGE, Effect.DESTROY)
 
 
 def _short(option: OptionInfo) -> str:
@@ -71,7 +114,7 @@ class RowCommands(Provider):
         screen = self.screen
         selected = screen.selected() if isinstance(screen, DashboardScreen) else {}
         clusters = {broker.cluster for broker in cast("Dashboard", self.app).memory.brokers} if selected else set()
-        known = {"CLUSTER": cluster} if len(clusters) == 1 and (cluster := clusters.pop()) else {}
+        known = {"CLUSTER": cluster, "CLUSTERS": cluster} if len(clusters) == 1 and (cluster := clusters.pop()) else {}
         self._finding = asyncio.ensure_future(_lines(selected, known))
 
     async def shutdown(self) -> None:

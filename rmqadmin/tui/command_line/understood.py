@@ -22,6 +22,9 @@ from rmqproto.errors import UsageError
 
 DRY_RUN = "--dry-run"
 _RUN_AS_THEY_ARE = frozenset({Effect.LOCAL, Effect.READ, Effect.STREAM, Effect.CHECK})
+NOT_FROM_HERE = frozenset({Effect.SCREEN, Effect.SETTINGS})
+"""Commands that take over the terminal or change settings of this program."""
+
 _ASK_NO_SERVER = frozenset({Effect.LOCAL, Effect.SETTINGS})
 
 
@@ -96,7 +99,7 @@ def understand(text: str, reach: Sequence[str] | None) -> PlaceAsked | CommandAs
 def _command(words: list[str], found: LineSoFar, reach: Sequence[str] | None) -> CommandAsked:
     assert found.command is not None
     entry = found.command.entry
-    if entry.effect in (Effect.SCREEN, Effect.SETTINGS):
+    if entry.effect in NOT_FROM_HERE:
         why = "takes the terminal" if entry.effect is Effect.SCREEN else "changes settings of this program"
         raise UsageError(f"{entry.name} {why}: run it in a shell")
     is_help = not {"-h", "--help"}.isdisjoint(found.args) or words[0].lower() == "help"

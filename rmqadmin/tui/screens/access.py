@@ -11,6 +11,7 @@ from rmqadmin.core.servers.broker_state import Replica
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.screens.base import TableScreen
+from rmqadmin.tui.screens.selected import of_replica
 from rmqadmin.tui.sources import access
 from rmqadmin.tui.sources.access import Grant
 from rmqadmin.tui.sources.found import Found
@@ -81,7 +82,7 @@ class AccessScreen(TableScreen):
     def __init__(self, replica: Replica):
         super().__init__()
         self.step = f"Access to {replica.broker_name} {replica.broker_id}"
-        self._addr = replica.broker_addr
+        self._replica, self._addr = replica, replica.broker_addr
         self._enforced: dict[str, bool] = {}
 
     def read_rows(self, client: DashboardClient) -> Found[Grant]:
@@ -93,6 +94,14 @@ class AccessScreen(TableScreen):
         return ", ".join(
             [super().rows_text(), *(f"{name} {'on' if on else 'off'}" for name, on in self._enforced.items())]
         )
+
+    def selected(self) -> dict[str, str]:
+        """The broker, and the subject under the cursor, also as a user."""
+        found = of_replica(self._replica)
+        if self._chosen is not None:
+            kind, _, name = self._chosen.subject.partition(":")
+            found |= {"User:NAME": self._chosen.subject, **({"USER": name} if kind == "User" else {})}
+        return found
 
     # --- changes -----------------------------------------------------------------------------------------------------
 

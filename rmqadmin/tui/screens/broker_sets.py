@@ -12,6 +12,7 @@ from textual.widgets import Static
 
 from rmqadmin.core.health.health_finding import Grade
 from rmqadmin.core.results import Shape
+from rmqadmin.core.servers.ha_sets import HaSet
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.units import UNKNOWN, clock, duration, elapsed, size
 from rmqadmin.tui.refresh import Feed
@@ -149,7 +150,12 @@ class BrokerSetsScreen(DashboardScreen):
         if key is None:
             return {}
         row: SetRow = self.map.part(key)
-        return {"HOST:PORT": row.member.broker_addr, "BROKER": row.of_set.broker_name, "CLUSTER": row.of_set.cluster}
+        of_set, addr = row.of_set, row.member.broker_addr
+        return {"HOST:PORT": addr, "BROKER": of_set.broker_name, "CLUSTER": of_set.cluster, **self._controllers(of_set)}
+
+    @staticmethod
+    def _controllers(of_set: HaSet) -> dict[str, str]:
+        return {"HOST:PORT[;...]": of_set.controller_addrs} if of_set.controller_addrs else {}
 
 
 def _no_problem(found: ReadSets) -> Content:

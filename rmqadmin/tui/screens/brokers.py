@@ -16,6 +16,7 @@ from rmqadmin.core.tables.marks import Mark
 from rmqadmin.tui.memory.changes import Subject, SubjectKind
 from rmqadmin.tui.screens.base import PLOT_KEY, TableScreen
 from rmqadmin.tui.screens.over_time_columns import line_column, wrong_column
+from rmqadmin.tui.screens.selected import of_replica
 from rmqadmin.tui.widgets.columns import MINOR, VITAL, Column
 from rmqadmin.tui.widgets.row_table import RowTable
 
@@ -159,8 +160,7 @@ class BrokersScreen(TableScreen):
     def selected(self) -> dict[str, str]:
         if self._chosen is None:
             return {}
-        replica = self._chosen.replica
-        return {"HOST:PORT": replica.broker_addr, "BROKER": replica.broker_name, "CLUSTER": replica.cluster}
+        return of_replica(self._chosen.replica)
 
     def action_plot(self) -> None:
         """Needs no reader: the pulse reads every broker, also one that was gone and is back."""
@@ -230,17 +230,29 @@ class BrokerScreen(TableScreen):
         super().__init__()
         self.step = f"{replica.broker_name} {replica.broker_id}"
         self._addr = replica.broker_addr
+        self._replica = replica
+
+    def selected(self) -> dict[str, str]:
+        """The broker, and the property under the cursor, if it can be changed."""
+        setting, selected = self._chosen, of_replica(self._replica)
+        if setting is not None and setting.kind == "config":
+            selected["PROPERTY"] = setting.row.name
+        return selected
 
     def read_rows(self, client: DashboardClient) -> Found[Setting]:
         from rmqadmin.tui.sources import brokers
 
         return brokers.read_settings(client, self._addr)
 
+    @property
+    def _chosen(self) -> Setting | None:
+        key = self.table.cursor_key
+        return None if key is None else self.table.part(key)
+
     def action_edit(self) -> None:
         from rmqadmin.tui.dialogs.broker_property import PropertyScreen
 
-        key = self.table.cursor_key
-        setting: Setting | None = None if key is None else self.table.part(key)
+        setting = self._chosen
         if setting is None or setting.kind != "config":
             self.dashboard.say("only properties of the configuration can be changed", is_error=True)
             return

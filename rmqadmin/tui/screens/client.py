@@ -42,6 +42,9 @@ class ClientScreen(TableScreen):
         self.step = self._client_id = client_id
         self._facts = facts
 
+    def selected(self) -> dict[str, str]:
+        return {"GROUP": self._facts.group, "CLIENT": self._client_id}
+
     def make_feeds(self) -> Sequence[Feed]:
         return [self.feed(self._refresh, answer_wait_max_s=MEMBER_WAIT_MAX_S)]
 

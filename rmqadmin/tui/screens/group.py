@@ -29,6 +29,7 @@ from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.screens.base import PLOT_KEY, STALE_AFTER_MIN_S, DashboardScreen
 from rmqadmin.tui.screens.group_state import MEMBER_WAIT_MAX_S, STATE, group_reading, read_group_row, state_mark
 from rmqadmin.tui.screens.over_time_columns import OVER_TIME, line_column, wrong_column
+from rmqadmin.tui.screens.selected import of_queue
 from rmqadmin.tui.sources import groups
 from rmqadmin.tui.sources.found import lacks_text
 from rmqadmin.tui.sources.groups import GroupFacts, GroupNumbers, GroupState, QueueKept, QueueOffsets
@@ -330,8 +331,11 @@ class GroupScreen(DashboardScreen):
         return owners is not None and member.client_id in owners.unequal
 
     def selected(self) -> dict[str, str]:
-        key = self.offsets.cursor_key
-        return {"GROUP": self.facts.group, **({} if key is None else {"TOPIC": self.offsets.part(key).topic})}
+        """The group, and the queue or member under the cursor of the focused table."""
+        found, key, client_id = {"GROUP": self.facts.group}, self.offsets.cursor_key, self.members.cursor_key
+        if self.members.has_focus and client_id is not None:
+            return found | {"CLIENT": client_id}
+        return found if key is None else found | of_queue(self.offsets.part(key))
 
     # --- the rest ----------------------------------------------------------------------------------------------------
 

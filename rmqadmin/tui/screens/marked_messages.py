@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
+from rmqadmin.core.messages.retry_history import failed_group
 from rmqadmin.tui.screens.base import TableScreen
 from rmqadmin.tui.screens.list_walk import ListWalk
 from rmqadmin.tui.widgets.marked_table import MarkedTable
@@ -34,6 +35,17 @@ class MarkedMessagesScreen(TableScreen):
     @property
     def is_of_dead_letters(self) -> bool:
         return self.topic.startswith(DLQ_PREFIX)
+
+    def selected(self) -> dict[str, str]:
+        if not self.topic:
+            return {}
+        key = self.table.cursor_key
+        group = failed_group(self.topic)
+        return {
+            "TOPIC": self.topic,
+            **({} if key is None else {"ID": self.table.part(key).message_id}),
+            **({} if group is None else {"GROUP": group}),
+        }
 
     def on_marked_table_marks_changed(self, event: MarkedTable.MarksChanged) -> None:
         self.show_status()

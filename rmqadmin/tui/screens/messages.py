@@ -18,7 +18,6 @@ from textual.widget import Widget
 from rmqadmin.core.messages.body_text import one_line
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.messages.redriving import place_of, redriven_before
-from rmqadmin.core.messages.retry_history import failed_group
 from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.times import TimeRange
@@ -259,15 +258,6 @@ class MessagesScreen(MarkedMessagesScreen):
     def action_newer(self) -> None:
         self._window_number = max(0, self._window_number - 1)
         self.action_refresh_now()
-
-    def selected(self) -> dict[str, str]:
-        key = self.table.cursor_key
-        group = failed_group(self._topic)
-        return {
-            "TOPIC": self._topic,
-            **({} if key is None else {"ID": self.table.part(key).message_id}),
-            **({} if group is None else {"GROUP": group}),
-        }
 
     # --- the other pane ----------------------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from rmqadmin.tui.memory.history import Series
 from rmqadmin.tui.memory.readings import RowReading
 from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.screens.base import DashboardScreen
+from rmqadmin.tui.screens.selected import of_subject
 from rmqadmin.tui.widgets.time_plot import TimePlot
 
 if TYPE_CHECKING:
@@ -64,6 +65,9 @@ class OverTimeScreen(DashboardScreen):
 
     def on_mount(self) -> None:
         self.call_after_refresh(self.show_plots)
+
+    def selected(self) -> dict[str, str]:
+        return of_subject(self._subject, self.dashboard.memory.seen)
 
     def make_feeds(self) -> Sequence[Feed]:
         return [] if self._read is None else [self.feed(self._refresh)]

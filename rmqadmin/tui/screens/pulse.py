@@ -21,6 +21,7 @@ from rmqadmin.tui.memory.changes import Subject, SubjectKind
 from rmqadmin.tui.memory.verdict import Verdict
 from rmqadmin.tui.screens import pulse_columns
 from rmqadmin.tui.screens.base import PLOT_KEY, STALE_AFTER_MIN_S, DashboardScreen
+from rmqadmin.tui.screens.selected import of_subject
 from rmqadmin.tui.widgets.columns import NUMBERS, Column
 from rmqadmin.tui.widgets.row_table import HEADER_HEIGHT, RowTable
 from rmqadmin.tui.widgets.stacked_table import StackedTable
@@ -234,11 +235,19 @@ class PulseScreen(DashboardScreen):
         )
         return found
 
-    def action_plot(self) -> None:
-        """Plots the subject of the line under the cursor."""
+    def _chosen(self) -> Subject | None:
+        """The subject of the line under the cursor."""
         table = self.focused
         key = table.cursor_key if isinstance(table, RowTable) else None
-        subject = self._subject(table, key) if isinstance(table, RowTable) and key is not None else None
+        return self._subject(table, key) if isinstance(table, RowTable) and key is not None else None
+
+    def selected(self) -> dict[str, str]:
+        subject = self._chosen()
+        return {} if subject is None else of_subject(subject, self.dashboard.memory.seen)
+
+    def action_plot(self) -> None:
+        """Plots the subject of the line under the cursor."""
+        subject = self._chosen()
         if subject is None:
             self.dashboard.say("this line has no numbers to plot")
         else:

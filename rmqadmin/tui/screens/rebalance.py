@@ -20,6 +20,7 @@ from rmqadmin.core.units import UNKNOWN, age, clock, elapsed
 from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.screens.base import DashboardScreen
 from rmqadmin.tui.screens.group_state import MEMBER_WAIT_MAX_S
+from rmqadmin.tui.screens.selected import of_queue
 from rmqadmin.tui.sources import groups
 from rmqadmin.tui.sources.found import lacks_text
 from rmqadmin.tui.sources.groups import GroupFacts, GroupState
@@ -133,6 +134,10 @@ class RebalanceScreen(DashboardScreen):
         if not lines and owners is not None:
             lines.append(Content("every queue has its member" if owners.members else state.nobody_text()))
         return lines
+
+    def selected(self) -> dict[str, str]:
+        key = self.map.cursor_key
+        return {"GROUP": self._facts.group, **({} if key is None else of_queue(self.map.part(key).queue))}
 
     def rows_text(self) -> str:
         is_known = self.map.row_count > 0 or self.has_answer

@@ -39,6 +39,9 @@ class StackScreen(DashboardScreen):
         with Vertical(id="stack"):
             yield Static("asking …")
 
+    def selected(self) -> dict[str, str]:
+        return {"GROUP": self._facts.group, "CLIENT": self._client_id}
+
     def make_feeds(self) -> Sequence[Feed]:
         return [self.feed(self._refresh, every=_NEVER)]
 

@@ -15,6 +15,7 @@ from rmqadmin.tui.memory.changes import SubjectKind
 from rmqadmin.tui.memory.readings import RowReading
 from rmqadmin.tui.screens.base import PLOT_KEY, SYSTEM_KEY, TableScreen
 from rmqadmin.tui.screens.over_time_columns import line_column, wrong_column
+from rmqadmin.tui.screens.selected import of_queue
 from rmqadmin.tui.sources import topics
 from rmqadmin.tui.sources.found import Found
 from rmqadmin.tui.sources.topics import MADE_BY_BROKERS, TopicFacts, TopicNumbers
@@ -186,7 +187,11 @@ class QueuesScreen(TableScreen):
         self._in_tps: float | None = None
 
     def selected(self) -> dict[str, str]:
-        return {"TOPIC": self._topic}
+        key = self.table.cursor_key
+        if key is None:
+            return {"TOPIC": self._topic}
+        row: QueueRow = self.table.part(key)
+        return of_queue(MessageQueue(self._topic, row.broker_name, row.queue_id))
 
     def read_rows(self, client: DashboardClient) -> Found[QueueRow]:
         queues = topics.read_queues(client, self.dashboard.memory, self._topic)

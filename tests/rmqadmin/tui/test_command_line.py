@@ -23,6 +23,7 @@ from rmqadmin.tui.command_line.line_screen import CommandLineScreen
 from rmqadmin.tui.command_line.output_screen import CommandOutputScreen
 from rmqadmin.tui.command_line.palette import line_for
 from rmqadmin.tui.command_line.understood import CommandAsked, PlaceAsked, understand
+from rmqadmin.tui.screens.base import DashboardScreen
 from rmqadmin.tui.screens.topics import TopicsScreen
 from rmqadmin.tui.settings import Reach
 from rmqadmin.tui.until_closed import until_closed
@@ -115,6 +116,93 @@ def test_lines_for_what_is_selected() -> None:
     assert line_for(info("dlq show"), {"GROUP": "g"}, known) == "dlq show g"
     assert line_for(info("resetOffsetByTime"), {"GROUP": "g", "TOPIC": "t"}, known) == "resetOffsetByTime -g g -t t -s "
     assert line_for(info("clusterList"), topic, known) is None
+
+
+def test_lines_that_need_more_than_what_is_selected() -> None:
+    """Where a value is missing the line ends with a blank, to type it. No value stands where another kind belongs."""
+    queue = {"GROUP": "g", "TOPIC": "t", "BROKER": "b", "QUEUE": "3"}
+    letter = {"TOPIC": "%DLQ%g", "GROUP": "g", "ID": "I"}
+    broker = {"HOST:PORT": "h:1", "BROKER": "b", "CLUSTER": "C"}
+    user = {**broker, "USER": "ann", "User:NAME": "User:ann"}
+    member, known = {"GROUP": "g", "CLIENT": "c"}, {"CLUSTER": "C", "CLUSTERS": "C"}
+    for name, selected, line in (
+        ("queryCq", queue, "queryCq -t t -q 3 -i "),
+        ("queryCq", letter, "queryCq -t %DLQ%g -q "),
+        ("queryMsgByOffset", queue, "queryMsgByOffset -t t -b b -i 3 -o "),
+        ("resetOffset", queue, "resetOffset -g g -t t --to "),
+        ("cloneGroupOffset", queue, "cloneGroupOffset -s g -t t -d "),
+        ("updateTopic", queue, "updateTopic -t t -c C"),
+        ("updateStaticTopic", queue, "updateStaticTopic -t t -c C -qn "),
+        ("msg import", queue, None),
+        ("dlq redrive", queue, "dlq redrive g"),
+        ("dlq redrive", {"TOPIC": "t", "ID": "I"}, "dlq redrive --id I "),
+        ("dlq redrive", letter, "dlq redrive --id I g"),
+        ("consumerStatus", member, "consumerStatus -g g -i c"),
+        ("copyUser", broker, "copyUser -f h:1 -t "),
+        ("spark-replay", broker, None),
+        ("context add", broker, None),
+        ("user edit", broker, "user edit -b h:1 "),
+        ("user edit", user, "user edit -b h:1 ann"),
+        ("acl can", user, "acl can -b h:1 ann "),
+        ("getUser", user, "getUser -u ann -b h:1"),
+        ("getAcl", user, "getAcl -s User:ann -b h:1"),
+        ("updateBrokerConfig", {**broker, "PROPERTY": "k"}, "updateBrokerConfig -k k -b h:1 -v "),
+    ):
+        assert line_for(info(name), selected, known) == line, name
+    assert line_for(info("updateTopic"), queue, {}) == "updateTopic -t t -c "
+
+
+def test_every_screen_tells_what_its_row_is_about() -> None:
+    queue = {"TOPIC": "flights", "BROKER": "broker-a", "QUEUE": "0"}
+    broker = {"HOST:PORT": "192.0.2.10:10911", "BROKER": "broker-a", "CLUSTER": "C"}
+
+    async def test(driver: Driver) -> None:
+        def selected() -> dict[str, str]:
+            screen = driver.app.screen
+            assert isinstance(screen, DashboardScreen)
+            return screen.selected()
+
+        async def opened(*keys: str) -> dict[str, str]:
+            await driver.press(*keys)
+            await driver.until(lambda: bool(selected()))
+            return selected()
+
+        await driver.until_shown(GROUP, "broker-a/0")
+        assert await opened() == broker
+        assert await opened("tab") == {"GROUP": GROUP}
+        await driver.press("g")
+        await put_cursor(driver, GROUP)
+        await driver.press("enter")
+        await driver.until_shown("192.0.2.50@1")
+        assert selected() == {"GROUP": GROUP, **queue}
+        await driver.press("l")
+        await driver.until(lambda: driver.app.way[-1].endswith("over time"))
+        assert selected() == {"GROUP": GROUP, **queue}
+        await driver.press("escape", "tab", "home")
+        assert selected() == {"GROUP": GROUP, "CLIENT": "192.0.2.50@1"}
+        await driver.press("enter")
+        await driver.until(lambda: driver.app.way[-1] == "192.0.2.50@1")
+        assert selected() == {"GROUP": GROUP, "CLIENT": "192.0.2.50@1"}
+        await driver.press("escape", "b")
+        await driver.until_shown("owner before")
+        assert {"GROUP": GROUP}.items() <= (await opened()).items()
+        await driver.press("t")
+        await put_cursor(driver, "flights")
+        assert await opened() == {"TOPIC": "flights"}
+        await driver.press("enter")
+        await driver.until(lambda: selected() == queue)
+        await driver.press("c")
+        await put_cursor(driver, "broker-a/0")
+        await driver.press("i", "home")
+        await driver.until(lambda: selected() == broker)
+        await driver.press("end")
+        await driver.until(lambda: selected().keys() == {*broker, "PROPERTY"})
+        await driver.press("escape", "a")
+        await driver.until_shown("User:ann")
+        await driver.press("home")
+        assert selected() == {**broker, "User:NAME": "User:[/red]", "USER": "[/red]"}
+
+    drive(FixedClient, test, size=(120, 40))
 
 
 async def typed_line(driver: Driver, text: str) -> None:
