@@ -126,10 +126,13 @@ def topic_problem(topic: str) -> str | None:
         return "The specified topic is blank."
     if not re.fullmatch(_LEGAL, topic):
         return f"The specified topic: {topic}, contains illegal characters, allowing only {_RULE}"
-    prefixed = topic.startswith((RETRY_PREFIX, DLQ_PREFIX))
-    length_max = RETRY_OR_DLQ_TOPIC_LENGTH_MAX if prefixed else TOPIC_LENGTH_MAX
-    if len(topic) > length_max:
-        return f"The specified topic: {topic}, is longer than topic max length: {length_max}"
+    if topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
+        if len(topic) > (longest := RETRY_OR_DLQ_TOPIC_LENGTH_MAX):
+            return (
+                f"The specified topic is DLQ or Retry topic: {topic}, and it's longer than topic max length: {longest}"
+            )
+    elif len(topic) > TOPIC_LENGTH_MAX:
+        return f"The specified topic: {topic}, is longer than topic max length: {TOPIC_LENGTH_MAX}"
     return None
 
 

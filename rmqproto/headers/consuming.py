@@ -148,7 +148,7 @@ class ViewMessageHeader(Header, kw_only=True):
 class UnregisterClientHeader(Header, kw_only=True):
     """35 UNREGISTER_CLIENT."""
 
-    client_id: str = msgspec.field(name="clientID")
+    client_id: str | None = msgspec.field(default=None, name="clientID")
     producer_group: str | None = None
     consumer_group: str | None = None
 

@@ -103,4 +103,4 @@ class PollingInfoHeader(Header, kw_only=True):
 
 
 class PollingInfoAnswer(Header, kw_only=True):
-    polling_num: Int32
+    polling_num: Int32 = 0

@@ -33,7 +33,7 @@ class CorrectionOffsetHeader(Header, kw_only=True):
     """308 QUERY_CORRECTION_OFFSET."""
 
     filter_groups: str | None = None
-    compare_group: str
+    compare_group: str | None = None
     topic: str
 
 

@@ -96,7 +96,8 @@ def test_one_property_is_found_as_among_all(text: str) -> None:
         ("T", None), ("%RETRY%g", None), ("a|b-c_d", None), ("%RETRY%" + "g" * 120, None),
         ("", "blank"), ("  ", "blank"), ("a/b", "illegal"), ("../x", "illegal"), ("a\0", "illegal"), ("T\n", "illegal"),
         ("ä", "illegal"), ("t" * 128, "longer than topic max length: 127"),
-        ("%DLQ%" + "g" * 260, "longer than topic max length: 255"),
+        ("%DLQ%" + "g" * 251, "DLQ or Retry topic: %DLQ%"),
+        ("%RETRY%" + "g" * 249, "longer than topic max length: 255"),
     ],
 )  # fmt: skip
 def test_topic_names(topic: str, problem: str | None) -> None:

@@ -29,6 +29,7 @@ UNITS_MAX = 10_000
 class MessageQuery:
     def __init__(self, parts: BrokerParts):
         self._config = parts.config
+        self._topics = parts.topics
         self._clients = parts.clients
         self._store = parts.store
         self._consumer_filters = parts.consumer_filters
@@ -68,13 +69,13 @@ class MessageQuery:
     # --- units -------------------------------------------------------------------------------------------------------
 
     def consume_queue(self, request: Request[QueryConsumeQueueHeader], connection: Connection) -> bytes:
-        """Units from ``index`` on. Past the end of the queue the answer is success without a body, as in Apache's
-        broker."""
+        """Units from ``index`` on. Where there is no such unit, the answer is success without a body, as in Apache's
+        broker; also in a queue that no message has reached."""
         header = request.header
         queue = self._store.queue(header.topic, header.queue_id)
-        if queue is None:
+        if queue is None and not self._has_queue(header.topic, header.queue_id):
             raise Refused(ResponseCode.SYSTEM_ERROR, f"{header.queue_id}@{header.topic} is not exist!")
-        if not queue.min_offset <= header.index < queue.max_offset:
+        if queue is None or not queue.min_offset <= header.index < queue.max_offset:
             where = f"{header.queue_id}@{header.topic}"
             return success(request, remark=f"Index {header.index} of {where} is not exist!")
         answer = ConsumeQueueAnswer(
@@ -86,9 +87,12 @@ class MessageQuery:
             self._add_filter(answer, header.consumer_group, header.topic)
         return success(request, body=dumps(answer), remark=UNSET_REMARK)
 
+    def _has_queue(self, topic_name: str, queue_id: int) -> bool:
+        topic = self._topics.get(topic_name)
+        return topic is not None and 0 <= queue_id < max(topic.read_queue_nums, topic.write_queue_nums)
+
     def _add_filter(self, answer: ConsumeQueueAnswer, group: str, topic: str) -> None:
-        online = self._clients.consumers.get(group)
-        answer.subscription_data = online.subscriptions.get(topic) if online is not None else None
+        answer.subscription_data = self._clients.subscription(group, topic)
         if answer.subscription_data is None:
             answer.filter_data = f"{group}@{topic} is not online!"
         else:

@@ -65,8 +65,7 @@ class OffsetAdmin:
 
     def subscription(self, request: Request[SubscriptionQueryHeader], connection: Connection) -> bytes:
         group, topic = request.header.group, request.header.topic
-        online = self._clients.consumers.get(group)
-        found = online.subscriptions.get(topic or "") if online is not None else None
+        found = self._clients.subscription(group, topic or "")
         body = SubscriptionAnswer(group=group, topic=topic, subscription_data=found)
         return success(request, body=dumps(body))
 
@@ -86,7 +85,7 @@ class OffsetAdmin:
 
     def correction(self, request: Request[CorrectionOffsetHeader], connection: Connection) -> bytes:
         """By queue: the smallest offset of any group outside ``filter_groups``, or NEVER if that is ahead of the offset
-        of ``compare_group``."""
+        of ``compare_group``, if there is one."""
         header = request.header
         left_out = set((header.filter_groups or "").split(","))
         found: dict[int, int] = {}
@@ -96,7 +95,8 @@ class OffsetAdmin:
             for queue_id, queue_offset in self._offsets.queues(group, header.topic).items():
                 if queue_offset >= self._store.min_offset(header.topic, queue_id):
                     found[queue_id] = min(found.get(queue_id, NEVER), queue_offset)
-        for queue_id, queue_offset in self._offsets.queues(header.compare_group, header.topic).items():
+        compared = self._offsets.queues(header.compare_group, header.topic) if header.compare_group is not None else {}
+        for queue_id, queue_offset in compared.items():
             if found.get(queue_id, NEVER) > queue_offset:
                 found[queue_id] = NEVER
         return success(request, body=dumps(CorrectionOffsets(correction_offsets=found)))

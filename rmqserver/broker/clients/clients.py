@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from rmqproto.bodies.groups import ConsumerData, SubscriptionData
 from rmqproto.codes import LANGUAGES
 from rmqproto.filters.message_filter import MessageFilter
+from rmqserver.broker.clients.carried_subscriptions import CarriedSubscriptions
 from rmqserver.broker.errors import NameTooLong, TooManyClients
 from rmqserver.remoting.connection import Connection
 
@@ -82,6 +83,7 @@ class Clients:
     def __init__(self, clock_ms: Callable[[], int], on_members_changed: Callable[[ConsumerGroup], None] | None = None):
         self.consumers: dict[str, ConsumerGroup] = {}
         self.producers: dict[str, dict[Connection, Client]] = {}
+        self.carried = CarriedSubscriptions(clock_ms)
         self._on_members_changed = on_members_changed
         self._clock_ms = clock_ms
         self._producers_by_id: dict[str, Client] = {}
@@ -215,6 +217,7 @@ class Clients:
             other.clear()
         self._member_count, before._member_count = before._member_count, 0
         self._subscriptions_bytes, before._subscriptions_bytes = before._subscriptions_bytes, 0
+        self.carried = before.carried
 
     # --- looking up --------------------------------------------------------------------------------------------------
 
@@ -236,6 +239,18 @@ class Clients:
             return None
         self._turn += 1
         return members[self._turn % len(members)]
+
+    def subscription(self, group: str, topic: str) -> SubscriptionData | None:
+        """The group's subscription to the topic: by its heartbeats, or else by its latest pull or pop."""
+        online = self.consumers.get(group)
+        found = online.subscriptions.get(topic) if online is not None else None
+        return found or self.carried.find(group, topic)
+
+    def note_carried(self, group: str, topic: str, kind: str | None, expression: str | None) -> None:
+        """Notes the subscription of a pull or pop, unless the group's heartbeats tell it."""
+        online = self.consumers.get(group)
+        if online is None or topic not in online.subscriptions:
+            self.carried.note(group, topic, kind, expression)
 
     def groups_subscribed_to(self, topic: str) -> list[str]:
         return [name for name, group in self.consumers.items() if topic in group.subscriptions]

@@ -77,9 +77,11 @@ class ReadChecks:
 
     def wanted(self, header: PullHeader, group: SubscriptionGroupConfig) -> MessageFilter:
         """The pull's filter: from the pull itself, or from the heartbeats of its group."""
-        if header.sys_flag & PULL_SUBSCRIPTION:
-            return self._filters.carried(header.expression_type, header.subscription)
         name, topic = header.consumer_group, header.topic
+        if header.sys_flag & PULL_SUBSCRIPTION:
+            filter_ = self._filters.carried(header.expression_type, header.subscription)
+            self._clients.note_carried(name, topic, header.expression_type, header.subscription)
+            return filter_
         online = self._clients.consumers.get(name)
         if online is None:
             text = f"the consumer's group info not exist{SEE_FAQ}"

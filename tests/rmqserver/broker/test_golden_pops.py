@@ -23,6 +23,8 @@ from tests.support import servers
 from tests.support.golden import exchange, exchanges, said
 from tests.support.wire import Wire
 
+NO_CHANGE = {"popTime": "0", "invisibleTime": "0", "reviveQid": "0"}
+
 
 @pytest.fixture
 def wire(tmp_path: Path) -> Iterator[Wire]:
@@ -97,6 +99,27 @@ def test_looks(shared: Wire) -> None:
     play(shared, "200055-POLLING_INFO/01")
     play(shared, "200056-POP_ROLLBACK/01")
     play(shared, "200056-POP_ROLLBACK/03")
+
+
+@pytest.mark.parametrize(
+    ("code", "where", "ext"),
+    [
+        (RequestCode.NOTIFICATION, {"queueId": "9"}, {"hasMsg": "false", "pollingFull": "false"}),
+        (RequestCode.NOTIFICATION, {"topic": "NoTopic"}, {"hasMsg": "false", "pollingFull": "false"}),
+        (RequestCode.POLLING_INFO, {"topic": "NoTopic"}, {"pollingNum": "0"}),
+        (RequestCode.CHANGE_MESSAGE_INVISIBLETIME, {"queueId": "-1"}, NO_CHANGE),
+        (RequestCode.CHANGE_MESSAGE_INVISIBLETIME, {"topic": "NoTopic"}, NO_CHANGE),
+    ],
+)
+def test_refusals_have_the_fields_of_an_answer(
+    shared: Wire, code: int, where: dict[str, str], ext: dict[str, str]
+) -> None:
+    """As those of Apache's broker."""
+    asked = {"consumerGroup": "PopGroup", "topic": "PopTopic", "queueId": "0", "pollTime": "0", "bornTime": "0"}
+    change = {"extraInfo": "0 1 1 0 0 broker-a 0 0", "offset": "0", "invisibleTime": "1000"}
+    answer = shared.ask(code, asked | change | where)
+    assert answer.code != 0
+    assert answer.ext == ext
 
 
 @pytest.mark.parametrize(("kind", "expression"), [("SQL92", "n >"), ("NOPE", "x"), ("TAG", "||")])

@@ -180,7 +180,7 @@ class Acks:
 
     def change(self, header: ChangeInvisibleTimeHeader, connection: Connection) -> ChangeInvisibleTimeAnswer:
         """Makes the message invisible from now on, for the header's time. Raises as ``ack``."""
-        self._checks.acked_queue(header.topic, header.queue_id, connection.peer)
+        self._checks.acked_queue(header.topic, header.queue_id, connection.peer, ChangeInvisibleTimeAnswer())
         if header.lite_topic:
             return self._lite_pops.change(header, header.lite_topic)
         low = self._store.min_offset(header.topic, header.queue_id)

@@ -77,12 +77,12 @@ class Looks:
     # --- notification ------------------------------------------------------------------------------------------------
 
     def _notify(self, request: Request[NotificationHeader], connection: Connection) -> None:
-        header = request.header
-        self._checks.peek(connection)
-        self._checks.topic_and_group(header.topic, header.queue_id, header.consumer_group, connection.peer)
+        header, none = request.header, NotificationAnswer()
+        self._checks.peek(connection, none)
+        self._checks.topic_and_group(header.topic, header.queue_id, header.consumer_group, connection.peer, none)
         wanted = EVERYTHING
         if self._config.use_message_filter_for_notification:
-            wanted = wanted_by(self._filters, header, NotificationAnswer())
+            wanted = wanted_by(self._filters, header, none)
         self._look(request, connection, wanted, header.born_time + header.poll_time - EARLY_MS)
 
     def _look(
@@ -114,9 +114,9 @@ class Looks:
     # --- the rest ----------------------------------------------------------------------------------------------------
 
     def _polling_info(self, request: Request[PollingInfoHeader], connection: Connection) -> bytes:
-        header = request.header
-        self._checks.peek(connection)
-        self._checks.topic_and_group(header.topic, header.queue_id, header.consumer_group, connection.peer)
+        header, none = request.header, PollingInfoAnswer()
+        self._checks.peek(connection, none)
+        self._checks.topic_and_group(header.topic, header.queue_id, header.consumer_group, connection.peer, none)
         count = self._waiting.pops_held_for(header.topic, header.consumer_group, header.queue_id)
         return success(request, PollingInfoAnswer(polling_num=count), remark=UNSET_REMARK)
 

@@ -49,6 +49,8 @@ class Pops:
         self._checks.pop(header, connection, none)
         self._checks.topic_and_group(header.topic, header.queue_id, header.consumer_group, connection.peer, none)
         wanted = wanted_by(self._filters, header, none)
+        kind = header.exp_type if header.exp else None
+        self._parts.clients.note_carried(header.consumer_group, header.topic, kind, header.exp)
         deadline_ms = (header.born_time or self._parts.clock_ms()) + header.poll_time - EARLY_MS
         self._try(request, connection, wanted, deadline_ms)
 

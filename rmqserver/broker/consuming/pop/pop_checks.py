@@ -82,13 +82,13 @@ class PopChecks:
             raise Refused(ResponseCode.NO_PERMISSION, text, refused_header)
         return topic
 
-    def acked_queue(self, topic_name: str, queue_id: int, peer: str) -> None:
+    def acked_queue(self, topic_name: str, queue_id: int, peer: str, refused_header: Header | None = None) -> None:
         """The checks of 200051 and 200053."""
         topic = self._topics.get(topic_name)
         if topic is None:
-            raise Refused(ResponseCode.TOPIC_NOT_EXIST, _no_topic(topic_name))
+            raise Refused(ResponseCode.TOPIC_NOT_EXIST, _no_topic(topic_name), refused_header)
         if not 0 <= queue_id < topic.read_queue_nums:
-            raise Refused(ResponseCode.MESSAGE_ILLEGAL, _bad_queue(queue_id, topic, peer))
+            raise Refused(ResponseCode.MESSAGE_ILLEGAL, _bad_queue(queue_id, topic, peer), refused_header)
 
 
 def wanted_by(filters: Filters, header: PopHeader | NotificationHeader, refused_header: Header) -> MessageFilter:

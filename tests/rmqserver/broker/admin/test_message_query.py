@@ -200,3 +200,17 @@ def test_units_outside_the_queue(admin: Wire, index: int, count: int) -> None:
 
 def test_no_units_were_asked_for(admin: Wire) -> None:
     assert loads_untrusted(units(admin, 0, -3).body, ConsumeQueueAnswer).queue_data == []
+
+
+@pytest.mark.parametrize(("queue_id", "is_there"), [(0, True), (3, True), (4, False), (-1, False)])
+def test_units_of_a_queue_without_messages(admin: Wire, queue_id: int, is_there: bool) -> None:
+    """As Apache's broker says of a queue that consumers have asked for: no unit there, or no such queue."""
+    admin.create_topic("NoMessages", 4)
+    header = QueryConsumeQueueHeader(topic="NoMessages", queue_id=queue_id, index=0, count=1)
+    answer = admin.ask(R.QUERY_CONSUME_QUEUE, header)
+    said = (
+        (0, f"Index 0 of {queue_id}@NoMessages is not exist!")
+        if is_there
+        else (1, f"{queue_id}@NoMessages is not exist!")
+    )
+    assert (answer.code, answer.remark, answer.body) == (*said, b"")

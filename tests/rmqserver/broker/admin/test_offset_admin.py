@@ -21,6 +21,7 @@ from tests.rmqserver.broker.golden_state import (
     send,
     subscription,
 )
+from tests.rmqserver.broker.messaging import pull
 from tests.support.golden import Exchange, exchange, exchanges, said
 from tests.support.servers import Server
 from tests.support.wire import Wire
@@ -79,6 +80,38 @@ def test_subscriptions_as_apache_tells_them(admin: Wire, client: Wire) -> None:
     assert ours["body"]["subscriptionData"]["tagsSet"] == ["TagA"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "expression", "shown"),
+    [
+        (
+            None,
+            " B || A ",
+            {"tagsSet": ["A", "B"], "codeSet": [65, 66], "expressionType": "TAG", "subString": " B || A "},
+        ),
+        ("TAG", "", {"tagsSet": [], "codeSet": [], "expressionType": "TAG", "subString": "*"}),
+        ("FOO", "x", {"tagsSet": [], "codeSet": [], "expressionType": "FOO", "subString": "x"}),
+    ],
+)
+def test_a_group_that_only_pulls_has_the_subscription_of_its_last_pull(
+    admin: Wire, kind: str | None, expression: str, shown: dict[str, object]
+) -> None:
+    """As Apache's broker showed it, with enablePropertyFilter=true, of the same pulls."""
+    ok(admin.ask(R.UPDATE_BROKER_CONFIG, body=b"enablePropertyFilter=true"))
+    pull(admin, "NormalTopic", group="OnlyPulls", expression=expression, expression_type=kind)
+    answer = ok(admin.ask(R.QUERY_SUBSCRIPTION_BY_CONSUMER, {"group": "OnlyPulls", "topic": "NormalTopic"}))
+    ours = said(answer)["body"]["subscriptionData"]
+    assert ours.pop("subVersion") > 1_700_000_000_000
+    assert ours == {"classFilterMode": False, "topic": "NormalTopic", **shown}
+
+
+def test_a_heartbeat_tells_more_than_a_pull(admin: Wire, client: Wire) -> None:
+    pull(admin, "NormalTopic", group="PullsFirst", expression="TagA")
+    consume(client, "PullsFirst", subscription("NormalTopic", ["TagB"]))
+    pull(admin, "NormalTopic", group="PullsFirst", expression="TagC")
+    answer = ok(admin.ask(R.QUERY_SUBSCRIPTION_BY_CONSUMER, {"group": "PullsFirst", "topic": "NormalTopic"}))
+    assert said(answer)["body"]["subscriptionData"]["tagsSet"] == ["TagB"]
+
+
 # --- cloning and correcting ------------------------------------------------------------------------------------------
 
 
@@ -125,6 +158,8 @@ def test_correction_leaves_out_the_groups_that_are_named(admin: Wire) -> None:
     assert correction(admin, "Compared", "Fast") == {0: 1, 1: 1}
     assert correction(admin, "Compared", "Fast", "Slow,Between") == {0: 8, 1: 9}
     assert correction(admin, "Compared", "Slow", "Slow,Between") == {0: NEVER, 1: NEVER}
+    ext = ok(admin.ask(R.QUERY_CORRECTION_OFFSET, {"topic": "Compared"})).body
+    assert loads_untrusted(ext, CorrectionOffsets).correction_offsets == {0: 1, 1: 1}, "no group is compared"
     assert "Compared@Slow" in offsets(admin).offset_table, "Apache's broker forgets the groups that it leaves out"
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from rmqproto.bodies.groups import ConsumerData
+from rmqserver.broker.clients.carried_subscriptions import EXPRESSION_KEPT_CHARS, KEPT_MAX, KEPT_MS
 from rmqserver.broker.clients.clients import CONSUME_TYPES, MESSAGE_MODELS, Clients, enum_name, language_name
 from tests.support.clock import Clock
 
@@ -148,3 +149,18 @@ def test_enums_come_as_names_or_numbers(value: str | int | None, name: str) -> N
 )
 def test_languages_come_as_names_or_numbers(language: str | int | None, name: str) -> None:
     assert language_name(language) == name
+
+
+def test_what_pulls_carried_is_kept_for_a_while_and_in_bounds() -> None:
+    clock = Clock()
+    clients = Clients(clock)
+    for number in range(KEPT_MAX + 1):
+        clients.note_carried("G", f"T{number}", None, "A")
+    assert clients.subscription("G", "T0") is None
+    kept = clients.subscription("G", "T1")
+    assert kept is not None
+    assert (kept.tags_set, kept.sub_version) == (["A"], clock.now_ms)
+    clients.note_carried("G", "T1", None, "A" * (EXPRESSION_KEPT_CHARS + 1))
+    assert clients.subscription("G", "T1") is None
+    clock.now_ms += KEPT_MS + 1
+    assert clients.subscription("G", "T2") is None

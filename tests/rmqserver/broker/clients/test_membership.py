@@ -275,3 +275,10 @@ def test_subscriptions_are_judged_when_a_consumer_starts(wire: Wire, codec: Head
         assert answer.remark.startswith('Cannot invoke "org.apache.rocketmq.filter.FilterSpi.compile(String)"')
     finally:
         configure(wire, enablePropertyFilter="false")
+
+
+def test_a_client_may_leave_without_its_id(wire: Wire) -> None:
+    """Only the connection counts, as for Apache's broker."""
+    beat(wire, "Nameless", "c", "T")
+    ok(wire.ask(R.UNREGISTER_CLIENT, {"consumerGroup": "Nameless"}))
+    assert wire.ask(R.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": "Nameless"}).code != ResponseCode.SUCCESS
