@@ -62,13 +62,11 @@ class ConsumeStatsAdmin:
         return self._known_topics(group, asked)
 
     def _known_topics(self, group: str, topics: list[str]) -> Iterator[TopicConfig]:
-        """Topics that exist and that the group, if it is online, still subscribes to."""
-        online = self._clients.consumers.get(group)
+        """Topics that exist and that the group has not left."""
         for name in topics:
             topic = self._topics.get(name)
-            if topic is None or (online is not None and online.subscriptions and name not in online.subscriptions):
-                continue
-            yield topic
+            if topic is not None and not self._clients.has_left(group, name):
+                yield topic
 
     def broker_consume_stats(self, request: Request[BrokerConsumeStatsHeader], connection: Connection) -> bytes:
         answer = ConsumeStatsList(broker_addr=self._address.address(connection))

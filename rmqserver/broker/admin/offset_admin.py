@@ -73,11 +73,10 @@ class OffsetAdmin:
         """Clones the offsets of all the group's topics if the request names none; Apache's broker then copies
         nothing."""
         header = request.header
-        source = self._clients.consumers.get(header.src_group)
         for topic in [header.topic] if header.topic else self._offsets.topics_of(header.src_group):
             if self._topics.get(topic) is None:
                 continue
-            if not header.offline and source is not None and source.subscriptions and topic not in source.subscriptions:
+            if not header.offline and self._clients.has_left(header.src_group, topic):
                 continue
             for queue_id, queue_offset in self._offsets.queues(header.src_group, topic).items():
                 self._offsets.commit(header.dest_group, topic, queue_id, queue_offset)

@@ -246,6 +246,11 @@ class Clients:
         found = online.subscriptions.get(topic) if online is not None else None
         return found or self.carried.find(group, topic)
 
+    def has_left(self, group: str, topic: str) -> bool:
+        """Whether the group's heartbeats name other topics, and none of its latest pulls was of this one."""
+        online = self.consumers.get(group)
+        return online is not None and bool(online.subscriptions) and self.subscription(group, topic) is None
+
     def note_carried(self, group: str, topic: str, kind: str | None, expression: str | None) -> None:
         """Notes the subscription of a pull or pop, unless the group's heartbeats tell it."""
         online = self.consumers.get(group)

@@ -12,6 +12,7 @@ from rmqproto.wire.fastjson import loads_untrusted
 from rmqserver.broker.admin.consume_stats import time_text
 from tests.rmqserver.broker.golden_play import loosened, play
 from tests.rmqserver.broker.golden_state import commit, consume, create_group, create_topic, fill, ok, subscription
+from tests.rmqserver.broker.messaging import pull
 from tests.support.golden import Exchange, exchanges, said
 from tests.support.wire import Wire
 
@@ -61,6 +62,17 @@ def test_a_group_that_left_a_topic_does_not_show_it(admin: Wire, client: Wire) -
     assert {queue.topic for queue in stats(admin, "OrderGroup").offset_table} == {"OrderTopic", "LeftTopic"}
     consume(client, "OrderGroup", subscription("OrderTopic"))
     assert {queue.topic for queue in stats(admin, "OrderGroup").offset_table} == {"OrderTopic"}
+
+
+def test_a_group_that_still_pulls_a_topic_shows_it(admin: Wire, client: Wire) -> None:
+    """Though its heartbeats name only another one, as at Apache's broker."""
+    create_topic(admin, "PulledTopic", 1)
+    create_group(admin, "AlsoPulls")
+    commit(admin, "AlsoPulls", "PulledTopic", [0])
+    consume(client, "AlsoPulls", subscription("NormalTopic"))
+    assert not stats(admin, "AlsoPulls").offset_table
+    pull(admin, "PulledTopic", group="AlsoPulls")
+    assert [queue.topic for queue in stats(admin, "AlsoPulls").offset_table] == ["PulledTopic"]
 
 
 def test_topics_can_be_listed(admin: Wire) -> None:
