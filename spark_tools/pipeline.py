@@ -3,11 +3,11 @@ nothing is connected, queued or sent after a permit has ended, and a doubtful co
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import selectors
 import socket
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 CONNECT_TIMEOUT_S = 3.0
 _RECEIVE_SIZE_BYTES = 256 * 1024
+_SLICE_SIZE_BYTES = 256 * 1024
+"""Bytes given to the socket at a time. TLS would wait for all of a larger piece, past the permit's end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,43 +79,78 @@ class Pipeline:
             raise
         return secured
 
-    def put(self, tag: object, code: int, header: Fields, body: bytes, *, not_after: float, timeout_s: float) -> bool:
+    def put(
+        self,
+        tag: object,
+        code: int,
+        header: Fields,
+        body: bytes,
+        *,
+        not_after: float,
+        timeout_s: float,
+        extend: Callable[[], float] | None = None,
+    ) -> bool:
         """Sends a request. Returns False and sends nothing if the monotonic clock has passed ``not_after`` when the
-        request is ready. The pipeline must be connected. A send that fails shows in the next ``answers``."""
+        request is ready. A request that is still being sent then asks ``extend`` for a later ``not_after``.
+        ``timeout_s`` limits each wait: for the peer to take more bytes, and then for the answer. The pipeline must be
+        connected. A send that fails shows in the next ``answers``."""
         assert self._socket is not None
         opaque = next(self._opaques) & OPAQUE_MASK
         frame = memoryview(encode_request(code, opaque, header, body, credentials=self._credentials))
-        now = time.monotonic()
-        if now >= not_after:
+        if time.monotonic() >= not_after:
             return False
-        self._under_way[opaque] = _UnderWay(tag, now + timeout_s)
-        with contextlib.suppress(OSError):  # the next ``answers`` reports the broken connection
-            self._socket.settimeout(timeout_s)
-            while frame:
-                frame = frame[self._socket.send(frame) :]
-                if frame and time.monotonic() >= not_after:
-                    # The rest would arrive after the permit's end. The broker drops an incomplete request.
-                    self._drop()
-                    break
+        entry = self._under_way[opaque] = _UnderWay(tag, 0.0)
+        is_sent = False
+        try:
+            is_sent = self._send(self._socket, frame, not_after, timeout_s, extend)
+        finally:
+            if not is_sent:
+                self._drop()  # the broker drops an incomplete request; nothing may follow it on this connection
+        entry.deadline = time.monotonic() + timeout_s
+        return True
+
+    @staticmethod
+    def _send(
+        to: socket.socket, frame: memoryview, not_after: float, timeout_s: float, extend: Callable[[], float] | None
+    ) -> bool:
+        """Whether all bytes went out. False if the permit ended without being extended, the peer took nothing for
+        ``timeout_s``, or the connection broke."""
+        stalled_at = time.monotonic() + timeout_s
+        while frame:
+            now = time.monotonic()
+            if now >= not_after and extend is not None:
+                not_after = extend()
+                now = time.monotonic()
+            if now >= min(not_after, stalled_at):
+                return False
+            to.settimeout(min(not_after, stalled_at) - now)
+            try:
+                frame = frame[to.send(frame[:_SLICE_SIZE_BYTES]) :]
+            except TimeoutError:
+                continue
+            except OSError:
+                return False
+            stalled_at = time.monotonic() + timeout_s
         return True
 
     def answers(self) -> list[Answered]:
-        """Waits until at least one request under way is answered or times out; [] if nothing is under way. After a
+        """Waits until at least one request under way is answered or times out; [] if nothing is under way. An answer
+        that has arrived counts even if its time is up: it may have come while a long request was being sent. After a
         time-out or a broken connection, all requests under way are given up and the connection is closed."""
         while self._under_way:
             if self._socket is None:
                 return self._give_up()
-            left_s = min(each.deadline for each in self._under_way.values()) - time.monotonic()
-            if left_s <= 0:
-                return self._give_up()
+            left_s = self.next_deadline - time.monotonic()
             try:
-                self._socket.settimeout(left_s)
+                self._socket.settimeout(max(0.0, left_s))  # 0 takes what is there, and does not wait
                 data = self._socket.recv(_RECEIVE_SIZE_BYTES)  # TLS holds nothing back, since its records are smaller
                 found = self._take_in(self._reader.feed(data)) if data else self._give_up()
             except (OSError, ProtocolError):
                 return self._give_up()
             if found:
                 return found
+            if left_s <= 0:
+                return self._give_up()
         return []
 
     @property

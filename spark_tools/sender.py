@@ -53,7 +53,7 @@ class BatchSender:
         self._pipelines: dict[str, Pipeline] = {}
         self._unsent: list[BatchOutcome] = []
 
-    def put(self, batch: Batch, not_after: float) -> bool:
+    def put(self, batch: Batch, not_after: float, extend: Callable[[], float]) -> bool:
         queue = batch.messages[0].target or self._choose(batch)
         pipeline = self._pipeline(self._addresses[queue.broker_name])
         try:
@@ -62,7 +62,9 @@ class BatchSender:
             self._unsent.append(BatchOutcome(batch, Answer.BUSY, 0, str(error)))  # certainly not appended
             return True
         code, header, body = send_request(batch, queue, self._group)
-        return pipeline.put(batch, code, header, body, not_after=not_after, timeout_s=self._timeout_s)
+        return pipeline.put(
+            batch, code, header, body, not_after=not_after, timeout_s=self._timeout_s, extend=extend
+        )
 
     def outcomes(self) -> list[BatchOutcome]:
         if self._unsent:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -231,8 +231,11 @@ class WriteTask:
         assert not isinstance(answer, Entered)
         return answer if isinstance(answer, Wait) else Granted(getattr(answer, "count", count), _NO_END)
 
-    def put(self, batch: Batch, not_after: float) -> bool:
-        return self._sender.put(batch, not_after)
+    def extend(self) -> Granted:
+        return Granted(0, _NO_END)
+
+    def put(self, batch: Batch, not_after: float, extend: Callable[[], float]) -> bool:
+        return self._sender.put(batch, not_after, extend)
 
     def outcomes(self) -> list[BatchOutcome]:
         return self._sender.outcomes()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import socket
 import struct
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -105,6 +107,68 @@ def test_an_answer_counts_even_if_the_connection_breaks_at_the_request_behind_it
         assert [(each.tag, each.command) for each in pipeline.answers()] == [("b", None)]
 
 
+LONG = bytes(14 << 20)
+"""More than the buffers of a connection hold, so that it is only sent while the peer reads."""
+
+
+@pytest.fixture
+def ticks(monkeypatch):
+    """A clock for the pipeline that moves on by 10 ms whenever it is read, so that no busy machine ends a permit."""
+    count = itertools.count()
+    monkeypatch.setattr("spark_tools.pipeline.time", SimpleNamespace(monotonic=lambda: next(count) / 100))
+
+
+def test_a_request_that_takes_longer_to_send_than_its_permit_lasts_asks_for_more_time(peer, ticks):
+    """A letter larger than two seconds of bandwidth was given up again and again, and ended its redrive."""
+    arrived: list[Command] = []
+    reading = threading.Thread(target=lambda: arrived.extend(peer.commands(1)))
+
+    def extend() -> float:
+        reading.start()
+        return FAR
+
+    with Pipeline(peer.address) as pipeline:
+        pipeline.connect()
+        peer.accept()
+        assert pipeline.put("a", RequestCode.SEND_MESSAGE_V2, HEADER, LONG, not_after=0.05, timeout_s=30, extend=extend)
+        reading.join()
+        peer.answer(arrived[0])
+        (answered,) = pipeline.answers()
+        assert answered.command is not None
+    assert len(arrived[0].body) == len(LONG)
+
+
+@pytest.mark.parametrize(("permit_s", "timeout_s"), [(0.05, 30.0), (30.0, 0.05)])
+def test_what_is_sent_in_part_is_the_last_on_its_connection(peer, ticks, permit_s, timeout_s):
+    """A permit that is not extended, and a peer that takes no more bytes. After the latter, the next request was sent
+    on the same connection, where a broker would have read it as the rest of the first one's body."""
+    with Pipeline(peer.address) as pipeline:
+        pipeline.connect()
+        peer.accept()
+        assert pipeline.put(
+            "a",
+            RequestCode.SEND_MESSAGE_V2,
+            HEADER,
+            LONG,
+            not_after=permit_s,
+            timeout_s=timeout_s,
+            extend=lambda: permit_s,
+        )
+        assert pipeline.fileno() == -1
+        assert [(each.tag, each.command) for each in pipeline.answers()] == [("a", None)]
+
+
+def test_an_answer_that_came_while_another_request_was_being_sent_counts(peer):
+    with Pipeline(peer.address) as pipeline:
+        pipeline.connect()
+        peer.accept()
+        pipeline.put("a", RequestCode.GET_MAX_OFFSET, HEADER, b"", not_after=FAR, timeout_s=0.01)
+        peer.answer(peer.commands(1)[0])
+        while time.monotonic() < pipeline.next_deadline:
+            pass
+        assert [(each.tag, each.command.code) for each in pipeline.answers()] == [("a", 0)]
+
+
 def test_a_broken_connection_is_noticed_among_several(peer):
     other = Peer()
     with Pipeline(peer.address) as one, Pipeline(other.address) as two:
@@ -161,5 +225,5 @@ def test_a_broker_that_cannot_be_reached_has_surely_stored_nothing(peer):
     peer.listener.close()
     queue = MessageQueue("T", "b", 0)
     sender = BatchSender({"b": peer.address}, round_robin([queue]), producer_group="g", send_timeout_s=1)
-    assert sender.put(a_batch(2), FAR)
+    assert sender.put(a_batch(2), FAR, lambda: FAR)
     assert [each.answer for each in sender.outcomes()] == [Answer.BUSY]

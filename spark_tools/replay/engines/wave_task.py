@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from rmqproto.message import properties as props
@@ -123,8 +123,11 @@ class _Unprotected:
     def ask(self, count: int, size_bytes: int) -> Granted:
         return Granted(count, UNPROTECTED_TTL_S)
 
-    def put(self, batch: Batch, not_after: float) -> bool:
-        return self._target.put(batch, not_after)
+    def extend(self) -> Granted:
+        return Granted(0, UNPROTECTED_TTL_S)
+
+    def put(self, batch: Batch, not_after: float, extend: Callable[[], float]) -> bool:
+        return self._target.put(batch, not_after, extend)
 
     def outcomes(self) -> list[BatchOutcome]:
         return self._target.outcomes()

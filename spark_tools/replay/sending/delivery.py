@@ -84,8 +84,10 @@ class BatchOutcome:
 class DeliveryTarget(Protocol):
     """The target cluster, as far as a task needs it."""
 
-    def put(self, batch: Batch, not_after: float) -> bool:
+    def put(self, batch: Batch, not_after: float, extend: Callable[[], float]) -> bool:
         """Puts the batch on the wire. Returns False and sends nothing if the clock has passed ``not_after`` by then.
+        ``extend`` returns a later ``not_after`` for a batch that takes longer to send; if it is not later, the rest is
+        not sent.
 
         A failure to connect is an outcome (in doubt), not an error.
         """
@@ -106,6 +108,8 @@ class Permits(Protocol):
     def enter(self) -> Entered | Wait | Denied: ...
 
     def ask(self, count: int, size_bytes: int) -> Granted | Wait | Denied: ...
+
+    def extend(self) -> Granted | Denied: ...
 
 
 Place = tuple[MessageQueue, int]
@@ -216,7 +220,7 @@ class TaskDelivery:
         if allowed < len(batch.messages):
             self._to_send.appendleft(Batch(batch.messages[allowed:], batch.tries))
             batch = Batch(batch.messages[:allowed], batch.tries)
-        if self._target.put(batch, self._not_after):
+        if self._target.put(batch, self._not_after, self._extend):
             batch.tries += 1
             self._granted_count -= allowed
             self._on_wire_count += 1
@@ -236,6 +240,14 @@ class TaskDelivery:
                 continue
             self._granted_count, self._not_after = answer.count, asked_at + answer.ttl_s
         return min(self._granted_count, len(batch.messages))
+
+    def _extend(self) -> float:
+        """Asks for more time for the batch that is being sent. Returns the time until which its bytes may go out."""
+        asked_at = self._clock()
+        answer = self._permits.extend()
+        if isinstance(answer, Granted):
+            self._not_after = asked_at + answer.ttl_s
+        return self._not_after
 
     def _collect(self) -> None:
         """Processes answers. If a batch is in doubt, it waits for all others, lets the target settle, and looks at it

@@ -23,7 +23,8 @@ CONNECT_TRIES = 3
 
 
 class Question(msgspec.Struct, frozen=True):
-    """With ``count`` 0 the attempt enters. Otherwise it asks to send this many messages."""
+    """The attempt asks to send ``count`` messages; for more time for those granted before (``extends``); or, with
+    neither, to enter."""
 
     secret: str
     wave: int
@@ -31,6 +32,7 @@ class Question(msgspec.Struct, frozen=True):
     attempt: int
     count: int = 0
     size_bytes: int = 0
+    extends: bool = False
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -67,6 +69,8 @@ class PermitService:
             return Reply("denied", reason="wrong secret")
         task = (question.wave, question.partition, question.attempt)
         with self.lock:
+            if question.extends:
+                return _reply(self.book.extend(*task))
             if question.count:
                 return _reply(self.book.ask(*task, question.count, question.size_bytes))
             return _reply(self.book.enter(*task))
@@ -142,6 +146,10 @@ class PermitClient:
         if reply.kind == "granted":
             return Granted(reply.count, reply.seconds)
         return Wait(reply.seconds) if reply.kind == "wait" else Denied(reply.reason)
+
+    def extend(self) -> Granted | Denied:
+        reply = self._exchange(Question(**self._task, extends=True))
+        return Granted(0, reply.seconds) if reply.kind == "granted" else Denied(reply.reason)
 
     def _exchange(self, question: Question) -> Reply:
         line = msgspec.json.encode(question) + b"\n"

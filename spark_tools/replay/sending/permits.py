@@ -172,3 +172,12 @@ class PermitBook:
         task.valid_until = now + self._ttl_s
         self.granted_count += allowed
         return Granted(allowed, self._ttl_s)
+
+    def extend(self, wave: int, partition: int, attempt: int) -> Granted | Denied:
+        """More time for a message granted before, whose bytes take longer to send than a permit lasts. The rate has
+        counted it already."""
+        task = self._tasks.get(partition) if wave == self._wave else None
+        if task is None or attempt != task.attempt or task.valid_until is None:
+            return Denied(f"attempt {attempt} of wave {wave} holds no permit")
+        task.valid_until = self._clock() + self._ttl_s
+        return Granted(0, self._ttl_s)

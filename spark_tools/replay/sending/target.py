@@ -71,8 +71,8 @@ class ReplayTarget:
             tls=tls,
         )
 
-    def put(self, batch: Batch, not_after: float) -> bool:
-        went_out = self._sender.put(batch, not_after)
+    def put(self, batch: Batch, not_after: float, extend: Callable[[], float]) -> bool:
+        went_out = self._sender.put(batch, not_after, extend)
         self._settled_at = time.monotonic() + settle_s(self._timeout_s)
         return went_out
 

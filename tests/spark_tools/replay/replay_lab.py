@@ -192,7 +192,7 @@ class Lab:
                 Outgoing("", queues[0], number, dlq, b"x" * 50, text)
                 for number in range(start, min(count, start + SEED_BATCH))
             ]
-            assert sender.put(Batch(batch), float("inf"))
+            assert sender.put(Batch(batch), float("inf"), lambda: float("inf"))
             assert [each.answer.value for each in sender.outcomes()] == ["stored"]
         sender.close()
 

@@ -1,9 +1,10 @@
 """A cluster, a network, tasks and drivers in virtual time: the fault model of the replay design.
 
 These faults may happen. A request is appended late (within the settle time) or never. Its answer is lost, or says busy.
-A task is killed. A task is declared lost but goes on sending, however slowly. A driver dies between any two steps, even
-in the middle of a ledger line, and its tasks go on until their permits end. Two things may not happen: the target loses
-an appended message, or appends a request after the settle time.
+A request takes longer to send than a permit lasts. A task is killed. A task is declared lost but goes on sending,
+however slowly. A driver dies between any two steps, even in the middle of a ledger line, and its tasks go on until
+their permits end. Two things may not happen: the target loses an appended message, or appends a request after the
+settle time.
 
 Every task attempt is a thread that runs the real ``TaskDelivery``. A baton lets one thread move at a time. A seeded
 generator chooses which, so a run is a function of its seed.
@@ -151,11 +152,24 @@ class Actor:
         self._pause()  # the permit is under way
         return answer
 
-    def put(self, batch: Batch, not_after: float) -> bool:
+    def extend(self) -> Granted | Denied:
+        self._pause()
+        if not self.world.protected:
+            return Granted(0, 1e9)
+        book = self.book()
+        answer = book.extend(self.wave, self.partition, self.attempt) if book else Denied("driver is gone")
+        self._pause()
+        return answer
+
+    def put(self, batch: Batch, not_after: float, extend: Callable[[], float]) -> bool:
         self._pause()
         world, rng = self.world, self.world.rng
         if world.now >= not_after:
             return False
+        if rng.random() < 0.1 and not self._send_slowly(not_after, extend):
+            self._settled_at = world.now + SETTLE_S
+            self._on_wire.append((world.now, BatchOutcome(batch, Answer.IN_DOUBT)))
+            return True
         fate = rng.random()
         ids = [each.replay_id for each in batch.messages]
         append_at = world.now + (rng.random() * SETTLE_S if fate < 0.3 else 0.001)
@@ -171,6 +185,16 @@ class Actor:
             answer = Answer.IN_DOUBT if late or fate > 0.85 else Answer.STORED
             answer_at = answer_at if answer is Answer.IN_DOUBT else append_at
         self._on_wire.append((answer_at, BatchOutcome(batch, answer)))
+        return True
+
+    def _send_slowly(self, not_after: float, extend: Callable[[], float]) -> bool:
+        """Whether all bytes of a long request went out before the permit's end, which may be put off meanwhile."""
+        for _ in range(self.world.rng.randrange(1, 6)):
+            self.sleep(self.world.rng.random() * TTL_S)
+            if self.world.now >= not_after:
+                not_after = extend()
+            if self.world.now >= not_after:
+                return False
         return True
 
     def outcomes(self) -> list[BatchOutcome]:

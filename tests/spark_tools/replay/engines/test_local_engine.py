@@ -154,7 +154,9 @@ def test_compressed_bodies_are_looked_into_and_sent_as_they_are(dead: DeadLetter
         {"broker-a": dead.server.broker_addr}, round_robin([queue]), producer_group="p", send_timeout_s=60
     )
     text = f"RETRY_TOPIC\x01{dead.target}\x02"
-    sender.put(Batch([Outgoing("", queue, 0, dead.dlq, packed, text, sys_flag=COMPRESSED)]), float("inf"))
+    sender.put(
+        Batch([Outgoing("", queue, 0, dead.dlq, packed, text, sys_flag=COMPRESSED)]), float("inf"), lambda: float("inf")
+    )
     assert [each.answer.value for each in sender.outcomes()] == ["stored"]
     sender.close()
     run(replace(dead.request, selection=Selection(json_values={"$.type": "packed"})), execute=True)

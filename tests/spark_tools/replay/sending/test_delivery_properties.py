@@ -12,9 +12,9 @@ from rmqproto.bodies.base import MessageQueue
 from spark_tools.offset_ranges import OffsetRange, OffsetSet, queue_text
 from spark_tools.replay.plans.plan import Plan, Source, TargetRule
 from spark_tools.replay.sending.ledger import read_ledger
-from spark_tools.replay.sending.permits import Entered, PermitBook
+from spark_tools.replay.sending.permits import Entered, Granted, PermitBook
 from spark_tools.replay.sending.replay_ids import replay_id
-from tests.spark_tools.replay.replay_simulation import Simulation
+from tests.spark_tools.replay.replay_simulation import TTL_S, Simulation
 
 
 @pytest.fixture(autouse=True)
@@ -106,8 +106,15 @@ def _new_driver_forgets(monkeypatch):
     )
 
 
+def _more_time_for_anybody(monkeypatch):
+    monkeypatch.setattr(PermitBook, "extend", lambda self, *task: Granted(0, TTL_S))
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("broken", [_never_look, _never_settle, _new_driver_does_not_wait, _new_driver_forgets])
+@pytest.mark.parametrize(
+    "broken",
+    [_never_look, _never_settle, _new_driver_does_not_wait, _new_driver_forgets, _more_time_for_anybody],
+)
 def test_each_rule_of_the_permit_book_is_needed(tmp_path, monkeypatch, broken):
     """If any one of the rules is missing, the simulation finds doubled messages."""
     broken(monkeypatch)

@@ -22,10 +22,12 @@ def test_an_attempt_enters_asks_and_is_overtaken(service):
     first, second = (PermitClient(service.address, 3, 0, attempt) for attempt in (1, 2))
     assert first.enter() == Entered(must_look=False)
     assert first.ask(10, 1000) == Granted(10, 2.0)
+    assert first.extend() == Granted(0, 2.0)
     answer = second.enter()
     assert isinstance(answer, Wait)
     assert answer.seconds > 50
     assert isinstance(first.ask(1, 1), Denied)
+    assert isinstance(first.extend(), Denied)
     service.close_wave()
     assert isinstance(second.enter(), Denied)
     first.close()

@@ -32,6 +32,20 @@ def test_a_second_attempt_waits_for_the_permits_of_the_first_and_must_look():
     assert isinstance(book.enter(0, 0, 7), Denied)
 
 
+def test_more_time_is_for_the_attempt_that_holds_the_permit_and_puts_off_the_next_one():
+    clock = Seconds()
+    book = a_book(clock, rate=1.0)
+    book.enter(0, 0, 7)
+    assert isinstance(book.extend(0, 0, 7), Denied), "nothing was granted"
+    book.ask(0, 0, 7, 1, 100)
+    clock.now += 5
+    assert book.extend(0, 0, 7) == Granted(0, 2.0), "no matter what the rate has left"
+    assert book.enter(0, 0, 8) == Wait(5.0)
+    assert isinstance(book.extend(0, 0, 7), Denied)
+    assert isinstance(book.extend(0, 1, 1), Denied)
+    assert isinstance(book.extend(1, 0, 8), Denied)
+
+
 def test_an_attempt_after_one_that_never_held_a_permit_need_not_look():
     book = a_book(Seconds())
     book.enter(0, 0, 7)
