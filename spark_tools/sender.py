@@ -62,9 +62,7 @@ class BatchSender:
             self._unsent.append(BatchOutcome(batch, Answer.BUSY, 0, str(error)))  # certainly not appended
             return True
         code, header, body = send_request(batch, queue, self._group)
-        return pipeline.put(
-            batch, code, header, body, not_after=not_after, timeout_s=self._timeout_s, extend=extend
-        )
+        return pipeline.put(batch, code, header, body, not_after=not_after, timeout_s=self._timeout_s, extend=extend)
 
     def outcomes(self) -> list[BatchOutcome]:
         if self._unsent:

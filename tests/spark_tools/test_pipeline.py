@@ -78,8 +78,9 @@ def test_nothing_goes_out_after_the_permit(peer):
         assert peer.connection.recv(1) == b""
 
 
-def test_a_time_out_puts_everything_under_way_in_doubt_and_closes(peer):
-    """A late answer must not reach another request, and unsent bytes must not be sent later."""
+def test_a_time_out_puts_everything_under_way_in_doubt_and_throws_away_unsent_bytes(peer):
+    """A late answer must not reach another request. Bytes that the operating system sent later, after a look at the
+    target, made a redrive over a slow line send a letter twice."""
     with Pipeline(peer.address) as pipeline:
         pipeline.connect()
         peer.accept()
@@ -87,7 +88,8 @@ def test_a_time_out_puts_everything_under_way_in_doubt_and_closes(peer):
         pipeline.put("b", RequestCode.GET_MAX_OFFSET, HEADER, b"", not_after=FAR, timeout_s=30)
         assert [(each.tag, each.command) for each in pipeline.answers()] == [("a", None), ("b", None)]
         peer.commands(2)
-        assert peer.connection.recv(1) == b""
+        with pytest.raises(ConnectionResetError):
+            peer.connection.recv(1)
 
 
 def test_an_answer_counts_even_if_the_connection_breaks_at_the_request_behind_it(peer):
