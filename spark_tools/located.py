@@ -163,6 +163,15 @@ def locate_untrusted(data: Bytes, starts: Offsets) -> Located:
     return _place(data, starts, wide, body_at)
 
 
+def nothing_located(log_offset: int, why: str) -> Located:
+    """One damaged row for a place in the log where nothing could be located. It has no topic and no times."""
+    heads = np.zeros(1, _layout(False, False))
+    heads["logOffset"] = log_offset
+    heads["bornTimestamp"] = heads["storeTimestamp"] = np.iinfo(np.int64).min
+    nowhere = Spans(np.zeros(1, np.int64), np.zeros(1, np.int64))
+    return Located(np.zeros(1, np.uint8), heads, nowhere, nowhere, nowhere, {0: why})
+
+
 def _heads(data: Bytes, starts: Offsets, layout: np.dtype[Any]) -> npt.NDArray[Any]:
     if len(starts) and int(starts[-1]) + layout.itemsize > len(data):
         data = np.concatenate([data, np.zeros(layout.itemsize, np.uint8)])  # the last record gives a wrong size

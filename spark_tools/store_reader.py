@@ -27,7 +27,7 @@ from rmqproto.names import is_system_topic
 from rmqserver.store.fate import BATCH_QUEUED, FATE_MASK, QUEUED, fates
 from rmqserver.store.queues.consume_queue import PRE_BLANK_SIZE
 from spark_tools.arrow_records import BatchMaker
-from spark_tools.located import Ints, Located, Mask, is_one_of, locate_untrusted
+from spark_tools.located import Ints, Located, Mask, is_one_of, locate_untrusted, nothing_located
 from spark_tools.offset_ranges import OffsetRange
 from spark_tools.record_scan import Bytes, PlaceState, first_certified, record_starts, state_at
 from spark_tools.row_filter import RowFilter
@@ -126,34 +126,51 @@ def _scan(part: ScanPart, rules: ReadRules) -> Iterator[pa.RecordBatch]:
             starts, end = record_starts(data, part.end - at)
             if len(starts):
                 located, end = _until_damage(data, starts, at, end)
+                following = at + end
+                if not end:
+                    bad_at = at + int(starts[len(located) - 1])
+                    following = _next_record(file, part, bad_at + 1)
+                    _say_where(located, part, bad_at, following)
                 yield from _wanted(located, part, rules)
-                at = at + end if end else _next_record(file, part, at + int(starts[len(located) - 1]) + 1)
-                needed = 0
+                at, needed = following, 0
                 continue
             state, needed = state_at(data, 0)
             if state is PlaceState.FILE_END:
                 return
             if state is PlaceState.INCOMPLETE and len(data) == size < needed:
                 continue
-            _note_damage(part, at, rules)
-            at, needed = _next_record(file, part, at + 1), 0
+            following = _next_record(file, part, at + 1)
+            lost = nothing_located(at, "no record starts here, where one should")
+            _say_where(lost, part, at, following)
+            yield from _wanted(lost, part, rules)
+            at, needed = following, 0
     finally:
         os.close(file)
 
 
 def _until_damage(data: Bytes, starts: npt.NDArray[np.int64], at: int, end: int) -> tuple[Located, int]:
-    """The records up to the first damaged one, which is included. The place to continue at is then 0, because its size
-    cannot be trusted."""
+    """The records up to the first damaged one, which is included and has no topic. The place to continue at is then 0,
+    because its size cannot be trusted."""
     located = locate_untrusted(data, starts)
     own = located.heads["logOffset"]
     for row in np.flatnonzero(own != starts + at).tolist():
         located.reasons.setdefault(row, f"it says that it lies at log offset {own[row]}")
+        located.known_topics[row] = ""
         own[row] = starts[row] + at
     if not located.reasons:
         return located, end
     mask = np.zeros(len(located), np.bool_)
     mask[: min(located.reasons) + 1] = True
     return located.select(mask), 0
+
+
+def _say_where(located: Located, part: ScanPart, at: int, until: int) -> None:
+    """Adds to the reason of the last row, which is damaged, the file and the bytes up to the next record. A scan knows
+    no other name for it."""
+    row = len(located) - 1
+    file = f"{part.root}/commitlog/{part.base:020d}"
+    located.reasons[row] += f" (bytes {at - part.base} to {until - part.base} of {file})"
+    located.heads["size"][row] = until - at
 
 
 def _wanted(located: Located, part: ScanPart, rules: ReadRules) -> Iterator[pa.RecordBatch]:
@@ -200,15 +217,6 @@ def _next_record(file: int, part: ScanPart, at: int) -> int:
             break
         at += len(data) - RECORD_SIZE_MIN_BYTES  # the chunk's end may cut off a record's head
     return part.end
-
-
-def _note_damage(part: ScanPart, at: int, rules: ReadRules) -> None:
-    if rules.on_corrupt == "fail":
-        raise StorageError(
-            f"{part.root}: no record starts at log offset {at}, where one should",
-            hint="onCorrupt=skip goes on at the next record",
-        )
-    rules.skipped.append(f"{at}: no record starts here")
 
 
 # -- index

@@ -117,7 +117,7 @@ def run_replay(
         is_resumed = ledger.state.begin is not None
         _begin(plan, ledger, engine, options)
         if plan.target.kind == "file":
-            _run_file_waves(plan, ledger, engine, result, hooks)
+            _run_file_waves(plan, ledger, engine, options, result, hooks)
         else:
             if ledger.state.open_wave is not None:
                 hooks.on_stage("looking for what an earlier run has sent, once it cannot send any more")
@@ -258,6 +258,9 @@ def _failures_allowed(plan: Plan, options: RunOptions) -> int | None:
 
 def _finish(wave: int, report: TaskReport, ledger: Ledger, result: ReplayResult, failures_max: int | None) -> None:
     """Writes failures first, then the done line: after a crash in between some are listed twice, but none is lost."""
+    if any(not each.queue for each in report.failures):  # every wave that scans the place finds it
+        listed = ledger.remarks_without_queue()
+        report.failures = [each for each in report.failures if each.queue or each.remark not in listed]
     ledger.reject([{"wave": wave, **msgspec.to_builtins(each)} for each in report.failures])
     counts = {
         "stored": report.stored, "found": report.found, "excluded": report.excluded, "skipped": report.skipped,
@@ -274,7 +277,9 @@ def _finish(wave: int, report: TaskReport, ledger: Ledger, result: ReplayResult,
         )
 
 
-def _run_file_waves(plan: Plan, ledger: Ledger, engine: Engine, result: ReplayResult, hooks: Hooks) -> None:
+def _run_file_waves(
+    plan: Plan, ledger: Ledger, engine: Engine, options: RunOptions, result: ReplayResult, hooks: Hooks
+) -> None:
     """Writes waves to files. A wave's directory is replaced as a whole, so that a broken attempt leaves nothing
     behind."""
     while (wave := ledger.state.next_wave(plan.wave_count)) is not None:
@@ -283,10 +288,9 @@ def _run_file_waves(plan: Plan, ledger: Ledger, engine: Engine, result: ReplayRe
         if ledger.state.open_wave != wave:
             ledger.append(FenceLine(wave, []))
         directory = os.path.join(plan.target.name, f"wave={wave:05d}")
-        count = engine.write_files(plan, ranges, excluded, directory) if ranges else 0
-        ledger.append(DoneLine(wave, {}, {"stored": count, "excluded": excluded.count}))
-        result.stored += count
-        result.waves += 1
+        report = engine.write_files(plan, ranges, excluded, directory) if ranges else TaskReport()
+        report.excluded = excluded.count
+        _finish(wave, report, ledger, result, _failures_allowed(plan, options))
         hooks.on_progress(ReplayProgress(wave + 1, plan.wave_count, delivered=result.stored))
 
 

@@ -25,7 +25,10 @@ from spark_tools.ranges import DataLossError
 from spark_tools.record_scan import record_starts
 from spark_tools.replay.engines.wave_spec import WaveSpec
 from spark_tools.replay.engines.wave_task import WaveTask
+from spark_tools.replay.job import ReplayResult, _finish
 from spark_tools.replay.plans.plan import TargetRule, Transform
+from spark_tools.replay.sending.delivery import Outgoing
+from spark_tools.replay.sending.ledger import Begin, FenceLine, Ledger
 from spark_tools.source_options import parse_read_options
 from spark_tools.store_files import IndexPart, ScanPart, StoreView
 from spark_tools.store_reader import CHUNK_BYTES, OVERHANG_BYTES, ReadRules, read_part
@@ -243,19 +246,56 @@ def test_a_damaged_record_is_named_by_its_place_and_not_by_what_it_says(tmp_path
     columns = [*COLUMNS, "brokerName", "storeTimestamp", "originTopic", "offsetMsgId", "sysFlag", "flag", "corrupt"]
     rows = read(tmp_path, mode="index", subscribe="T", onCorrupt="column", columns=columns)
     assert [row["queueOffset"] for row in rows if row["corrupt"]] == [50]
-    queue = MessageQueue("T", "broker-a", 0)
     pytest.importorskip("pyspark")
+    task, made = sent_from(rows, columns)
+    assert len(made) == 99
+    (failure,) = task.finished().failures
+    assert (failure.queue, failure.queue_offset) == ("T/broker-a/0", 50)
+    assert "damaged at its origin" in failure.remark
+
+
+@pytest.mark.parametrize(("at", "size", "reason"), [(0, 60, "no record starts here"), (8, 60, "length does not fit")])
+def test_a_scan_names_damage_by_its_file_and_bytes(tmp_path, at, size, reason):
+    """Only the consume queue knows which message it was, so a replay that scans cannot name it; it left it out without
+    a word. The damage is rejected now, once, however many waves find it."""
+    a_log(tmp_path)
+    victim, following = read(tmp_path, subscribe="T")[50:52]
+    file_path = next((tmp_path / "commitlog").iterdir())
+    with open(file_path, "r+b") as file:
+        file.seek(victim["logOffset"] + at)
+        file.write(b"\x7f" * size)
+    columns = [*COLUMNS, "brokerName", "storeTimestamp", "originTopic", "offsetMsgId", "sysFlag", "flag", "corrupt"]
+    rows = read(tmp_path, mode="scan", subscribe="T", onCorrupt="column", columns=columns)
+    place = f"(bytes {victim['logOffset']} to {following['logOffset']} of {file_path})"
+    (damaged,) = [row for row in rows if row["corrupt"]]
+    assert (damaged["topic"], damaged["logOffset"]) == ("", victim["logOffset"])
+    assert reason in damaged["corrupt"]
+    assert damaged["corrupt"].endswith(place)
+    pytest.importorskip("pyspark")
+    task, made = sent_from(rows, columns)
+    assert len(made) == 99
+    (failure,) = task.finished().failures
+    assert (failure.queue, failure.queue_offset) == ("", -1)
+    assert place in failure.remark
+    with Ledger(str(tmp_path / "job")) as ledger:
+        ledger.append(Begin("plan", 0))
+        for wave in range(2):
+            ledger.append(FenceLine(wave, []))
+            _finish(wave, task.finished(), ledger, ReplayResult("j"), None)
+    assert len((tmp_path / "job" / "failures.jsonl").read_bytes().splitlines()) == 1
+
+
+def sent_from(rows: list[dict], columns: list[str]) -> tuple[WaveTask, list[Outgoing]]:
+    """The task of a replay of queue 0 of T, and the messages that it sends of the rows."""
     from spark_tools.replay.engines.sink import originals
 
+    queue = MessageQueue("T", "broker-a", 0)
     target = TargetRule(kind="topic", name="U", topics=["U"])
     spec = WaveSpec(job="j", wave=0, wanted=[OffsetRange(queue, 0, 100)], target=target, transform=Transform())
     task = WaveTask(spec)
     schema = BatchMaker(BatchOptions(columns=columns)).schema
     batch = pa.RecordBatch.from_pylist([row | {"properties": list(row["properties"].items())} for row in rows], schema)
-    assert len(list(task.messages(originals(iter([batch]), spec, task)))) == 99
-    (failure,) = task.finished().failures
-    assert (failure.queue, failure.queue_offset) == ("T/broker-a/0", 50)
-    assert "damaged at its origin" in failure.remark
+    return task, list(task.messages(originals(iter([batch]), spec, task)))
 
 
 def test_a_log_whose_last_record_is_damaged_too_is_not_taken_for_a_short_one(tmp_path):

@@ -36,5 +36,6 @@ class Engine(Protocol):
     def duplicates(self, plan: Plan) -> OffsetSet:
         """The selected messages that ``plan.dedup`` leaves out: all but the first or the last of equal ones."""
 
-    def write_files(self, plan: Plan, ranges: Sequence[OffsetRange], excluded: OffsetSet, directory: str) -> int:
-        """Writes one wave to Parquet, replacing the files of a broken attempt. Returns the number of messages."""
+    def write_files(self, plan: Plan, ranges: Sequence[OffsetRange], excluded: OffsetSet, directory: str) -> TaskReport:
+        """Writes one wave to Parquet, replacing the files of a broken attempt. Damaged messages are written with their
+        reason, and count as rejected."""

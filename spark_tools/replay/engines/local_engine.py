@@ -116,7 +116,7 @@ class LocalEngine:
             kept[key] = best
         return OffsetSet.of_offsets(map(_place, losers))
 
-    def write_files(self, plan: Plan, ranges: Sequence[OffsetRange], excluded: OffsetSet, directory: str) -> int:
+    def write_files(self, plan: Plan, ranges: Sequence[OffsetRange], excluded: OffsetSet, directory: str) -> TaskReport:
         raise UsageError("--to file needs Spark", hint="rmqadmin spark-replay takes it")
 
     def read(self, plan: Plan, ranges: Sequence[OffsetRange]) -> Iterator[SelectedMessage]:

@@ -68,7 +68,9 @@ def originals(batches: Iterator[pa.RecordBatch], spec: WaveSpec, task: WaveTask)
     for batch in batches:
         rows, kept = [], []
         for index, row in enumerate(batch.to_pylist(maps_as_pydicts="lossy")):
-            if task.takes(_place(row)):
+            if row["corrupt"] and not row["topic"]:
+                task.reject_unnamed(row["corrupt"])
+            elif task.takes(_place(row)):
                 rows.append(row)
                 kept.append(index)
         if transform is not None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rmqclient.tls_files import TlsFiles
+from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import RocketMQError, UsageError
 from rmqproto.filters.json_path import has_texts, parse_values
 from rmqproto.filters.message_conditions import compile_pattern, has_pattern
@@ -23,20 +24,24 @@ from spark_tools.offset_ranges import OffsetRange, OffsetSet, hulls
 from spark_tools.part_reader import PartReader
 from spark_tools.replay.engines.arrow_stage import mapped
 from spark_tools.replay.engines.sink import COLUMNS, REPORT_SCHEMA, WaveSink
-from spark_tools.replay.engines.wave_spec import TaskReport, WaveSpec, merge_reports
+from spark_tools.replay.engines.wave_spec import Failure, TaskReport, WaveSpec, failure, merge_reports
 from spark_tools.replay.plans.plan import Plan, Selection
-from spark_tools.replay.sending.delivery import IN_FLIGHT_DEFAULT
+from spark_tools.replay.sending.delivery import IN_FLIGHT_DEFAULT, Place, Rejected
+from spark_tools.replay.sending.redrive import damaged_at_origin
 from spark_tools.row_filter import RowFilter
 from spark_tools.schema import columns, ddl
 from spark_tools.source import plan_read
 from spark_tools.source_options import OffsetTable, ReadOptions, parse_read_options, tls_options
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, Row, SparkSession
 
 
 _PYTHON_ERROR = re.compile(r"[A-Za-z]\w*(Error|Exception|Interrupt|Iteration)(: |$)")
 """The last line of a Python traceback: its class has no package, while a Java class has one."""
+
+
+_PLACE = ("topic", "brokerName", "queueId", "queueOffset")
 
 
 class SparkJobError(RocketMQError):
@@ -66,8 +71,10 @@ class SparkEngine:
     def read(self, plan: Plan, ranges: Sequence[OffsetRange]) -> DataFrame:
         """The selected messages of the ranges' hull; offsets between two ranges of a queue are dropped by the sink.
 
-        The read is planned here and done in a step of the query. The data source is used only with SQL of the user:
-        Spark pushes the SQL's conditions on topics, tags, times and numbers down to it, so that fewer rows are made."""
+        The read is planned here and done in a step of the query. The data source is used only with SQL of the user on a
+        live cluster: Spark pushes the SQL's conditions on topics, tags, times and numbers down to it, so that fewer
+        rows are made. On store files the SQL must not drop damaged rows, and Spark pushes down no condition that lets
+        these pass."""
         options: dict[str, str] = {
             **plan.source.options(), **range_options(ranges), "minPartitions": str(self._partitions),
             "decompress": "true" if needs_plain_body(plan) else "false", "tags": plan.selection.tags,
@@ -83,7 +90,7 @@ class SparkEngine:
             options |= {"accessKey": self._credentials.access_key, "secretKey": self._credentials.secret_key}
         if self._tls is not None and plan.source.name_server is not None:
             options |= tls_options(self._tls)
-        if plan.selection.where is not None:
+        if plan.selection.where is not None and plan.source.path is None:
             frame = self._spark.read.format("rocketmq").options(**options).load()
         else:
             frame = self._read_parts(parse_read_options(options), row_filters(plan.selection))
@@ -96,6 +103,11 @@ class SparkEngine:
         numbers = self._spark.range(0, len(parts), 1, max(len(parts), 1))  # one partition for each part
         return mapped(numbers, PartReader(parts, options, names, filters), ddl(corrupt=has_corrupt))
 
+    def _whole(self, plan: Plan) -> DataFrame:
+        """The selected messages of the plan that are not damaged."""
+        frame = self.read(plan, plan.ranges)
+        return frame.where("corrupt is null") if "corrupt" in frame.columns else frame
+
     def run(self, plan: Plan, ranges: Sequence[OffsetRange], spec: WaveSpec) -> TaskReport:
         """Runs one wave. Returns when every task has succeeded; SparkJobError otherwise."""
         if not ranges:
@@ -107,54 +119,57 @@ class SparkEngine:
         reported = run_spark(mapped(rows, WaveSink(spec, secret_key), REPORT_SCHEMA).collect)
         return merge_reports([msgspec.json.decode(row["report"], type=TaskReport) for row in reported])
 
-    def write_files(self, plan: Plan, ranges: Sequence[OffsetRange], excluded: OffsetSet, directory: str) -> int:
-        """Writes one wave to Parquet, replacing the files of a broken attempt. Returns the number of messages."""
+    def write_files(self, plan: Plan, ranges: Sequence[OffsetRange], excluded: OffsetSet, directory: str) -> TaskReport:
         frame = _told_plain(self.read(plan, ranges), plan)
         _refuse_chance(frame)
-        frame = frame.where(places_condition(ranges))
+        unnamed = " or (corrupt is not null and topic = '')" if "corrupt" in frame.columns else ""
+        frame = frame.where(places_condition(ranges) + unnamed)
         if excluded.count:
             frame = frame.where(f"not ({places_condition(list(excluded))})")
         run_spark(lambda: frame.write.mode("overwrite").parquet(directory))
-        count: int = run_spark(lambda: self._spark.read.parquet(directory).count())
-        return count
+        written = self._spark.read.parquet(directory)
+        if not unnamed:
+            return TaskReport(stored=run_spark(written.count))
+        stored = run_spark(written.where("corrupt is null").count)
+        damaged = run_spark(written.where("corrupt is not null").select(*_PLACE, "corrupt").collect)
+        return TaskReport(stored=stored, failures=[_damage(row) for row in damaged])
 
     def first_places(self, plan: Plan, limit: int, excluded: OffsetSet | None = None) -> OffsetSet:
         """The first ``limit`` selected messages by store time, of those that are not ``excluded``."""
-        from rmqproto.bodies.base import MessageQueue
-
-        frame = self.read(plan, plan.ranges).select("storeTimestamp", "topic", "brokerName", "queueId", "queueOffset")
+        frame = self._whole(plan).select("storeTimestamp", *_PLACE)
         if excluded is not None and excluded.count:
             frame = frame.where(f"not ({places_condition(list(excluded))})")
-        rows = run_spark(
-            lambda: (
-                frame.orderBy("storeTimestamp", "topic", "brokerName", "queueId", "queueOffset").limit(limit).collect()
-            )
-        )
-        return OffsetSet.of_offsets(
-            (MessageQueue(row["topic"], row["brokerName"], row["queueId"]), row["queueOffset"]) for row in rows
-        )
+        rows = run_spark(lambda: frame.orderBy("storeTimestamp", *_PLACE).limit(limit).collect())
+        return OffsetSet.of_offsets(map(_place, rows))
 
     def duplicates(self, plan: Plan) -> OffsetSet:
         """The selected messages that ``plan.dedup`` leaves out: all but the first or the last of equal ones."""
         from pyspark.sql import Window
         from pyspark.sql import functions as f
 
-        from rmqproto.bodies.base import MessageQueue
-
         keys = {
             "id": "msgId", "key": "keys", "body": "sha2(body, 256)",
             "origin-id": "coalesce(properties['ORIGIN_MESSAGE_ID'], offsetMsgId)",
         }  # fmt: skip
-        order = ["storeTimestamp", "topic", "brokerName", "queueId", "queueOffset"]
+        order = ["storeTimestamp", *_PLACE]
         by = [f.col(name).desc() if plan.dedup_keep == "last" else f.col(name).asc() for name in order]
-        frame = self.read(plan, plan.ranges).withColumn("_key", f.expr(keys[plan.dedup or "id"]))
+        frame = self._whole(plan).withColumn("_key", f.expr(keys[plan.dedup or "id"]))
         ranked = frame.where("_key is not null").select(*order, "_key").withColumn(
             "_rank", f.row_number().over(Window.partitionBy("_key").orderBy(*by))
         )  # fmt: skip
         rows = run_spark(lambda: ranked.where("_rank > 1").select(*order[1:]).collect())
-        return OffsetSet.of_offsets(
-            (MessageQueue(row["topic"], row["brokerName"], row["queueId"]), row["queueOffset"]) for row in rows
-        )
+        return OffsetSet.of_offsets(map(_place, rows))
+
+
+def _place(row: Row) -> Place:
+    return MessageQueue(row["topic"], row["brokerName"], row["queueId"]), row["queueOffset"]
+
+
+def _damage(row: Row) -> Failure:
+    reason = damaged_at_origin(row["corrupt"])
+    if not row["topic"]:
+        return Failure("", -1, "", 0, reason)
+    return failure(Rejected(_place(row), "", 0, reason))
 
 
 def row_filters(selection: Selection) -> list[RowFilter]:
@@ -191,32 +206,40 @@ def needs_plain_body(plan: Plan) -> bool:
 
 
 def _filtered(frame: DataFrame, selection: Selection) -> DataFrame:
+    """The rows that hold, and every damaged one: no filter can tell whether it matters, so the sink rejects it."""
+    from pyspark.sql import functions as f
+
+    damaged = f.col("corrupt").isNotNull() if "corrupt" in frame.columns else None
+    for holds in _conditions(selection):
+        frame = frame.where(holds if damaged is None else holds | damaged)
+    if selection.where is not None:
+        with _sql_of("--where"):
+            holds = f.expr(selection.where)
+            frame = frame.where(holds if damaged is None else holds | damaged)
+    return frame
+
+
+def _conditions(selection: Selection) -> Iterator[Column]:
     from pyspark.sql import functions as f
 
     if selection.start_time_ms is not None:
-        frame = frame.where(f.col("storeTimestamp") >= f.timestamp_millis(f.lit(selection.start_time_ms)))
+        yield f.col("storeTimestamp") >= f.timestamp_millis(f.lit(selection.start_time_ms))
     if selection.end_time_ms is not None:
-        frame = frame.where(f.col("storeTimestamp") < f.timestamp_millis(f.lit(selection.end_time_ms)))
+        yield f.col("storeTimestamp") < f.timestamp_millis(f.lit(selection.end_time_ms))
     for key in selection.keys:
-        frame = frame.where(f.array_contains(f.split("keys", " "), key))
+        yield f.array_contains(f.split("keys", " "), key)
     for name, value in selection.properties.items():
-        frame = frame.where(f.col("properties")[name] == value)
+        yield f.col("properties")[name] == value
     if selection.reconsume_times_min:
-        frame = frame.where(f.col("reconsumeTimes") >= selection.reconsume_times_min)
+        yield f.col("reconsumeTimes") >= selection.reconsume_times_min
     if selection.ids:
         ids = [*selection.ids]
-        frame = frame.where(f.col("msgId").isin(ids) | f.col("offsetMsgId").isin(ids))
+        yield f.col("msgId").isin(ids) | f.col("offsetMsgId").isin(ids)
     if selection.json_values:
         # Spark's get_json_object treats numbers, duplicate names and text behind the end differently.
-        holds = f.udf(partial(has_texts, parse_values(selection.json_values)), "boolean", useArrow=False)
-        frame = frame.where(holds("body"))
+        yield f.udf(partial(has_texts, parse_values(selection.json_values)), "boolean", useArrow=False)("body")
     if selection.body_pattern:
-        found = f.udf(partial(has_pattern, compile_pattern(selection.body_pattern)), "boolean", useArrow=False)
-        frame = frame.where(found("body"))
-    if selection.where is not None:
-        with _sql_of("--where"):
-            frame = frame.where(selection.where)
-    return frame
+        yield f.udf(partial(has_pattern, compile_pattern(selection.body_pattern)), "boolean", useArrow=False)("body")
 
 
 @contextmanager

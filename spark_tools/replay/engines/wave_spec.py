@@ -46,7 +46,8 @@ class WaveSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """A rejected message; ``code`` is 0 if the broker was not asked."""
+    """A rejected message; ``code`` is 0 if the broker was not asked. ``queue`` is empty for damage in a log of which
+    nobody can tell which message it was; then ``remark`` names its file and bytes."""
 
     queue: str
     queue_offset: int

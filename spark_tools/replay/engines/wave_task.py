@@ -12,7 +12,7 @@ from rmqproto.message import properties as props
 from rmqproto.wire.credentials import Credentials
 from spark_tools.live import OpenCluster
 from spark_tools.offset_ranges import OffsetSet
-from spark_tools.replay.engines.wave_spec import SAMPLE_BODY_MAX_BYTES, TaskReport, WaveSpec, failure
+from spark_tools.replay.engines.wave_spec import SAMPLE_BODY_MAX_BYTES, Failure, TaskReport, WaveSpec, failure
 from spark_tools.replay.sending.delivery import (
     Batch,
     BatchOutcome,
@@ -25,7 +25,7 @@ from spark_tools.replay.sending.delivery import (
 )
 from spark_tools.replay.sending.permit_service import PermitClient
 from spark_tools.replay.sending.permits import Entered, Granted
-from spark_tools.replay.sending.redrive import Original, Redrive
+from spark_tools.replay.sending.redrive import Original, Redrive, damaged_at_origin
 from spark_tools.replay.sending.target import ReplayTarget
 
 UNPROTECTED_TTL_S = 3600.0
@@ -51,6 +51,12 @@ class WaveTask:
             self.report.excluded += 1
             return False
         return True
+
+    def reject_unnamed(self, reason: str) -> None:
+        """Rejects what a scan of store files found instead of a record. It may have been one of the wanted messages.
+        The reason names its file and bytes."""
+        self.report.selected += 1
+        self.report.failures.append(Failure("", -1, "", 0, damaged_at_origin(reason)))
 
     def messages(self, originals: Iterable[Original]) -> Iterator[Outgoing]:
         """The messages to send. Rejected ones go into the report."""

@@ -258,6 +258,15 @@ class Ledger:
         except OSError as error:
             raise storage_error(error, "write", self.failures_path) from None
 
+    def remarks_without_queue(self) -> set[str]:
+        """The remarks of listed failures that name no queue."""
+        try:
+            with open(self.failures_path, "rb") as file:
+                listed = [msgspec.json.decode(line) for line in file if line.endswith(b"\n")]
+        except FileNotFoundError:
+            return set()
+        return {each["remark"] for each in listed if not each["queue"]}
+
     @property
     def failures_path(self) -> str:
         return os.path.join(self.directory, FAILURES_FILE)

@@ -60,7 +60,7 @@ class Redrive:
         place = (original.queue, original.queue_offset)
         topic = target_topic(self._target, original.origin_topic)
         if original.corrupt:
-            return Rejected(place, topic, 0, f"damaged at its origin: {original.corrupt}")
+            return Rejected(place, topic, 0, damaged_at_origin(original.corrupt))
         redrives = round_of(original.properties)
         limit, park_topic = self._transform.redrives_max, self._transform.park_topic
         is_parked = limit is not None and redrives >= limit
@@ -109,6 +109,10 @@ class Redrive:
         kept[REPLAY_ID] = replay_id(self._job, original.queue, original.queue_offset)
         kept[REPLAY_ROUND] = str(redrives if is_parked else redrives + 1)
         return kept
+
+
+def damaged_at_origin(reason: str) -> str:
+    return f"damaged at its origin: {reason}"
 
 
 def target_topic(target: TargetRule, origin_topic: str) -> str:

@@ -18,6 +18,9 @@ from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import UsageError
+from rmqproto.message.record import host_bytes
+from rmqserver.store.message_store import MessageStore
+from rmqserver.store.options import StoreOptions
 from spark_tools.replay.engines.local_engine import LocalEngine
 from spark_tools.replay.engines.spark_engine import SparkEngine, first_cause
 from spark_tools.replay.job import run_replay
@@ -125,6 +128,31 @@ def test_a_file_gets_what_was_selected(engine, request_of_store, tmp_path) -> No
     result = run_replay(plan, ledger, engine)
     assert result.stored == plan.shown["selected"] > 0
     assert sorted(os.listdir(target)) == [f"wave={wave:05d}" for wave in range(plan.wave_count)]
+
+
+@pytest.mark.parametrize("selection", [Selection(properties={"KEYS": "k7"}), Selection(where="keys = 'k7'")])
+def test_no_filter_drops_a_damaged_message_and_a_file_names_it(engine, request_of_store, tmp_path, selection) -> None:
+    """Its properties cannot be read, so it may be one of those that are meant."""
+    log = MessageStore(str(tmp_path / "store"), StoreOptions(index_enabled=False))
+    log.open()
+    host = host_bytes("127.0.0.1", 10911)
+    for number in range(100):
+        log.append("T", 0, 0, 0, number + 1, host, host, 0, b"x", f"KEYS\x01k{number}\x02".encode())
+    log.commit()
+    log.close()
+    with open(next((tmp_path / "store" / "commitlog").iterdir()), "r+b") as file:
+        size = int.from_bytes(file.read(4), "big")
+        file.seek(size * 50 + 8)
+        file.write(b"\x7f" * 60)
+    request = ReplayRequest(
+        path=str(tmp_path / "store"), broker_name="b", topics=["T"], to=f"file:{tmp_path / 'out'}", selection=selection
+    )
+    plan = plan_replay(freeze(request), engine, str(tmp_path / "job"), wave_messages=1000)
+    assert (plan.shown["selected"], plan.shown["would_reject"]) == (2, 1)
+    result = run_replay(plan, str(tmp_path / "job"), engine)
+    assert (result.stored, result.rejected) == (1, 1)
+    (listed,) = (tmp_path / "job" / "failures.jsonl").read_text().splitlines()
+    assert "damaged at its origin" in listed
 
 
 @pytest.mark.parametrize("where", ["rand() > 0.5", "storeTimestamp < current_timestamp()", "nosuchcolumn = 1", "a ("])
