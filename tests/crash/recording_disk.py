@@ -221,6 +221,9 @@ class RecordingFile:
     def allocate(self, at: int, size_bytes: int) -> None:
         self._disk.call("allocate", self.path)
 
+    def forget_cached(self, at: int, size_bytes: int) -> None:
+        pass
+
     def truncate(self, size_bytes: int) -> None:
         self._disk.call("truncate", self.path)
         self.inode.truncate(size_bytes)

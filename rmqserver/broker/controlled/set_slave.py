@@ -78,6 +78,7 @@ class SetSlave(HaSlave):
                 f"this log, {own.entries} up to {end}, has no epoch in common with its master's, {theirs.entries} up "
                 f"to {their_end}; empty this broker's store"
             )
+        copy.master_ends_at(their_end)
         copy.show_until(0)  # until the master says how far readers may see
         if point < end:
             log.warning(

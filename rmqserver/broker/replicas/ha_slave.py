@@ -51,6 +51,11 @@ class MasterGone(Exception):
     """The connection to the master has ended, or another master is followed now."""
 
 
+async def _not_checked() -> int:
+    await trio.lowlevel.checkpoint()
+    return 0
+
+
 class HaSlave:
     """``run`` is a task; ``follow`` chooses the master."""
 
@@ -61,8 +66,9 @@ class HaSlave:
         self._traffic = traffic
         self.may_be_read = True
         """Whether readers may see this slave's log."""
-        self.check_log: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
-        """Awaited before the first report to a master. Raises OtherLog if nothing may be copied from it."""
+        self.check_log: Callable[[], Awaitable[int]] = _not_checked
+        """Awaited before the first report to a master. Returns where the master's log ends, 0 if that is not known.
+        Raises OtherLog if nothing may be copied from it."""
         self._master_addr: str | None = None
         self._has_other_master = trio.Event()
         self._is_linked = False
@@ -170,7 +176,7 @@ class HaSlave:
 
     async def _greet(self, stream: trio.SocketStream, copy: LogCopy) -> bytes:
         """Does what precedes the first report; returns what has come after the handshake, if there was one."""
-        await self.check_log()
+        copy.master_ends_at(await self.check_log())
         return b""
 
     async def _leave_for_another(self) -> None:

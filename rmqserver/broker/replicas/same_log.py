@@ -26,9 +26,10 @@ class OtherLog(ProtocolError):
     """The slave's log is not the beginning of the master's, and never will be."""
 
 
-async def check_same_log(link: MasterLink, store: MessageStore) -> None:
-    """Raises OtherLog if this log is longer, or the master has another record in place of its last one; ProtocolError
-    if what comes next has expired at the master; OSError if the master is gone. Nothing may be copied meanwhile."""
+async def check_same_log(link: MasterLink, store: MessageStore) -> int:
+    """Returns where the master's log ends; 0 if it does not say. Raises OtherLog if this log is longer, or the master
+    has another record in place of its last one; ProtocolError if what comes next has expired at the master; OSError if
+    the master is gone. Nothing may be copied meanwhile."""
     end, last = store.written_offset, store.last_record_offset
     try:
         status = loads_untrusted((await link.ask(RequestCode.GET_BROKER_HA_STATUS)).body, HaStatus)
@@ -36,15 +37,17 @@ async def check_same_log(link: MasterLink, store: MessageStore) -> None:
             there = status.master_commit_log_max_offset
             raise OtherLog(f"this log ends at {end}, and its master's at {there}: {WHAT_TO_DO}")
         if (record := store.get_record(last)) is None or record == await _record_of(link, last):
-            return
+            return status.master_commit_log_max_offset
         begin = await _begin_of(link)
         if begin <= last:
             raise OtherLog(f"the master has not the record that this log has at {last}: {WHAT_TO_DO}")
         if begin > end:
             raise ProtocolError(f"this log ends at {end}, and its master's begins at {begin} by now: empty this store")
         log.info("event=log-not-compared reason='its last file has expired at the master, and is whole'")
+        return status.master_commit_log_max_offset
     except RefusedError as error:  # releases before 5.0 do not know the first request
         log.warning("event=log-not-compared reason=%r", str(error))
+        return 0
 
 
 async def _begin_of(link: MasterLink) -> int:

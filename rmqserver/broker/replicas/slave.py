@@ -207,15 +207,17 @@ class Slave:
             self._take_master_addr(addr)
         self.log.follow(ha_addr)
 
-    async def _check_log(self) -> None:
-        """Raises OtherLog if the master has another log; also OSError and ProtocolError."""
+    async def _check_log(self) -> int:
+        """Returns where the master's log ends; 0 if that is not known. Raises OtherLog if the master has another log;
+        also OSError and ProtocolError."""
         if self._master_addr is None:  # this slave only knows where slaves connect
-            return
+            return 0
         link = self._make_link()
         try:
             await link.open(self._master_addr)
-            await check_same_log(link, self._store)
+            log_end = await check_same_log(link, self._store)
             self._note_in_store.compared(is_other_log=False)
+            return log_end
         except OtherLog:
             self._note_in_store.compared(is_other_log=True)
             raise

@@ -79,6 +79,9 @@ class File(Protocol):
     def allocate(self, at: int, size_bytes: int) -> None:
         """Reserves space without changing the size. OSError when the disk is full; a no-op where not supported."""
 
+    def forget_cached(self, at: int, size_bytes: int) -> None:
+        """Takes what is on the device out of memory. Never fails: it only helps the rest of the system."""
+
     def truncate(self, size_bytes: int) -> None: ...
 
     def close(self) -> None: ...
@@ -207,6 +210,10 @@ class OsFile:
 
     def allocate(self, at: int, size_bytes: int) -> None:
         _fallocate(self._fd, at, size_bytes)
+
+    def forget_cached(self, at: int, size_bytes: int) -> None:
+        with contextlib.suppress(OSError, AttributeError):  # Linux and most of the BSDs have it
+            os.posix_fadvise(self._fd, at, size_bytes, os.POSIX_FADV_DONTNEED)
 
     def truncate(self, size_bytes: int) -> None:
         os.ftruncate(self._fd, size_bytes)

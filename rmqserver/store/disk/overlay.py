@@ -99,6 +99,9 @@ class OverlayFile:
     def allocate(self, at: int, size_bytes: int) -> None:
         pass
 
+    def forget_cached(self, at: int, size_bytes: int) -> None:
+        pass
+
     def truncate(self, size_bytes: int) -> None:
         content = self._content
         content.note(*sorted((size_bytes, content.size)))

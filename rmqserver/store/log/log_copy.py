@@ -28,6 +28,9 @@ except ImportError:  # installed without a C compiler
 PORTION_BYTES = 256 << 10
 """Log bytes dispatched at a time: half a millisecond."""
 
+KEPT_BYTES = 256 << 20
+"""How much of the end of a master's past stays in memory, like all that comes after it."""
+
 FEW = 32
 """Unusual records taken at a time before the C code tries again."""
 
@@ -62,6 +65,7 @@ class LogCopy:
         self._marks = tuple(each.mark for each in (queue_feed, *self._readers) if each.mark is not None)
         self._indexed = INDEXED if index_enabled else 0
         self._visible_max = OFFSET_MAX
+        self._old_max = 0
         self._dispatched_offset = appender.end_offset
         """Where the next record starts; it may be incomplete."""
         self._damaged_offset = -1
@@ -74,6 +78,13 @@ class LogCopy:
     def behind_bytes(self) -> int:
         """Bytes that have come, may be shown, and are not dispatched: part of a record, or more."""
         return max(min(self.end_offset, self._visible_max) - self._dispatched_offset, 0)
+
+    def master_ends_at(self, log_offset: int) -> None:
+        """Called when the copy begins or goes on: what the master had long before then is not kept in memory. Nobody
+        reads it soon, it would drive out what is read, and a system that gets its memory from a host page by page takes
+        ten times as long to write into new pages as into those that were used for what came before."""
+        self._old_max = log_offset - KEPT_BYTES
+        self._log.forgotten_offset = max(self._log.forgotten_offset, self._dispatched_offset)
 
     def append(self, log_offset: int, data: bytes | memoryview) -> None:
         """Takes the bytes that belong at ``log_offset``; ``dispatch_some`` shows them. An empty store may begin at the
@@ -126,6 +137,7 @@ class LogCopy:
 
     def _show(self, end: int, last: int, store_ms: int, marks: list[Mark], items: list[IndexItem]) -> None:
         self._dispatched_offset = end
+        self._log.old_offset = min(end, self._old_max)
         self._appender.last_store_timestamp_ms = store_ms
         self._confirmation.written(Round(end, last, marks, items))
 

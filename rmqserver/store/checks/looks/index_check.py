@@ -113,6 +113,9 @@ class _Comparison:
     def allocate(self, at: int, size_bytes: int) -> None:
         pass
 
+    def forget_cached(self, at: int, size_bytes: int) -> None:
+        pass
+
     def truncate(self, size_bytes: int) -> None:
         pass
 

@@ -70,7 +70,11 @@ def test_an_old_master_cuts_off_what_nobody_else_has(tmp_path: Path) -> None:
     store = MessageStore(root, OPTIONS, background=False)
     assert store.open().end_offset == PARTING
     slave, epochs, _ = slave_of(store, root)
-    copy = store.log_copy()
+    copy, told = store.log_copy(), []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(copy, "master_ends_at", told.append)
+        trio.run(slave._cut, theirs, their_end, copy)
+    assert told == [END_OF_BOTH]
     assert slave._take(bytearray(data[size:]), copy) == len(data) - size
     assert (copy.end_offset, slave.confirmed_offset, slave.may_be_read) == (END_OF_BOTH, END_OF_BOTH, True)
     store.close()

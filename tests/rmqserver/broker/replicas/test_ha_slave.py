@@ -86,3 +86,16 @@ async def test_a_master_that_does_not_read_gets_whole_reports_and_the_newest_as_
             assert reported == sorted(reported)
             assert len(reported) <= copy.end_offset - 999
             nursery.cancel_scope.cancel()
+
+
+@pytest.mark.trio
+async def test_a_copy_is_told_where_its_master_s_log_ends() -> None:
+    """Else the memory of a fresh slave fills with a long past that nobody reads."""
+    slave, told = HaSlave(BrokerConfig(), cast(Any, None)), []
+
+    async def check() -> int:
+        return 5000
+
+    slave.check_log = check
+    await slave._greet(cast(Any, None), cast(Any, SimpleNamespace(master_ends_at=told.append)))
+    assert told == [5000]

@@ -64,22 +64,23 @@ class Master:
 async def test_the_last_record_tells_whose_log_it_is(parts: BrokerParts) -> None:
     store = parts.store
     link: Any = Master(0, b"")
-    await check_same_log(link, store)  # an empty log is the beginning of any log
+    assert await check_same_log(link, store) == 0  # an empty log is the beginning of any log
     put(store)
     last = put(store, body=b"last")
     store.commit()
     record = store.get_record(last.log_offset)
     assert record is not None
     nothing_there = (ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {last.log_offset}")
-    for master in (
-        Master(store.written_offset, record),
-        Master(store.written_offset + 1000, record),
-        Master(store.written_offset, (ResponseCode.NO_PERMISSION, "not for you")),
-        Master(0, b"", knows_ha_status=False),
-        Master(store.written_offset, nothing_there, begin_offset=store.written_offset),  # expired, at a file border
+    end = store.written_offset
+    for master, log_end in (
+        (Master(end, record), end),
+        (Master(end + 1000, record), end + 1000),
+        (Master(end, (ResponseCode.NO_PERMISSION, "not for you")), 0),
+        (Master(0, b"", knows_ha_status=False), 0),
+        (Master(end, nothing_there, begin_offset=end), end),  # expired, at a file border
     ):
         link = master
-        await check_same_log(link, store)
+        assert await check_same_log(link, store) == log_end
     for master, said in (
         (Master(store.written_offset - 1, record), f"ends at {store.written_offset}, and its master's at"),
         (Master(store.written_offset, record[:-1]), f"the record that this log has at {last.log_offset}"),
