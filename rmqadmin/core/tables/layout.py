@@ -7,7 +7,6 @@ because that would make it another number.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
@@ -40,9 +39,13 @@ class Layout:
     def __init__(self, columns: Sequence[ResultColumn], rows: Sequence[Row], view: TableView, *, is_live: bool = False):
         self.view = view
         self._number_cells = LIVE_NUMBER_CELLS if is_live else 0
-        wishes = [self._wish(column, rows) for column in columns]
+        texts = {column: [self._text(column, row) for row in rows] for column in columns}
+        wishes = [self._wish(column, texts[column]) for column in columns]
         widths = [wish.whole for wish in wishes] if view.width is None else fit(wishes, view.width)
         self.shown = [(column, width) for column, width in zip(columns, widths, strict=True) if width]
+        found = zip(*(texts[column] for column, _ in self.shown), strict=True)
+        self._measured = {id(row): (row, cells) for row, cells in zip(rows, found, strict=False)}
+        """The texts of the first rows, which are about to be shown. A row that is kept here keeps its id."""
         self.left_out = [words(column.name).upper() for column, width in zip(columns, widths, strict=True) if not width]
 
     def head(self) -> str:
@@ -50,12 +53,14 @@ class Layout:
         return self._line(cells)
 
     def line(self, row: Row) -> str:
-        cells: list[tuple[str, Mark | None]] = []
-        for column, _ in self.shown:
-            value = row.shown(column)
-            style = mark(column.name, value) if self.view.has_color else None
-            cells.append((self._text(row.column_of(column), value), style))
-        return self._line(cells)
+        _, texts = self._measured.pop(id(row), (row, None))
+        if texts is None:
+            texts = tuple(self._text(column, row) for column, _ in self.shown)
+        if self.view.has_color:
+            marks = [mark(column.name, row.shown(column)) for column, _ in self.shown]
+        else:
+            marks = [None] * len(texts)
+        return self._line(list(zip(texts, marks, strict=True)))
 
     def foot(self) -> str:
         """A line about columns that did not fit; empty if all did."""
@@ -64,13 +69,13 @@ class Layout:
         text = f"({len(self.left_out)} more with --output wide: {', '.join(self.left_out)})"
         return self._styled(shortened_at_end(text, self.view.width), Mark.DIM) + "\n"
 
-    def _wish(self, column: ResultColumn, rows: Sequence[Row]) -> Wish:
-        texts = [words(column.name), *(self._text(row.column_of(column), row.shown(column)) for row in rows)]
-        whole = max(map(len if all(map(str.isascii, texts)) else display_width, texts))
+    def _wish(self, column: ResultColumn, texts: Sequence[str]) -> Wish:
+        head = words(column.name)
+        whole = max(map(len if all(map(str.isascii, (head, *texts))) else display_width, (head, *texts)))
         return wish(column.shape, max(whole, self._number_cells) if column.is_number else whole, column.importance)
 
-    def _text(self, column: ResultColumn, value: Any) -> str:
-        return printable(person_text(value, column, self.view.now_ms))
+    def _text(self, column: ResultColumn, row: Row) -> str:
+        return printable(person_text(row.shown(column), row.column_of(column), self.view.now_ms))
 
     def _line(self, cells: Sequence[tuple[str, Mark | None]]) -> str:
         """One line. The last cell is not padded, so that no line ends with blanks. If a number exceeds its width, the
