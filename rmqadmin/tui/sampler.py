@@ -20,11 +20,11 @@ from rmqproto.errors import RocketMQError
 
 if TYPE_CHECKING:
     from rmqadmin.core.alerts.alert_rules import AlertRule
-    from rmqadmin.core.servers.ha_sets import HaSet
     from rmqadmin.tui.memory.cluster import ClusterMemory
     from rmqadmin.tui.memory.readings import MembersReading, RowReading
     from rmqadmin.tui.recording.recording_file import RecordingWriter
     from rmqadmin.tui.settings import ClientMaker
+    from rmqadmin.tui.sources.broker_sets import ReadSets
 
 UNSEEN_BROKERS_MIN_S, UNSEEN_GROUPS_MIN_S = 5.0, 30.0
 """The shortest intervals while no screen shows the results."""
@@ -50,6 +50,10 @@ MEMBERS_ASKED_MAX = 4
 """How many groups have their members asked in each round: those furthest behind, then those least recently asked."""
 
 MEMBER_WAIT_MAX_S = 3.0
+
+SETS_MIN_S, WRONG_SETS_MIN_S = 60.0, 10.0
+"""How often masters, slaves and controllers are asked about each other, and how often while one is wrong. They are
+asked at once when a broker goes or comes."""
 
 
 class Sampler:
@@ -90,13 +94,14 @@ class Sampler:
         self._groups_feed = self._feed(self._take_groups, self._groups_interval_s, "groups")
         self._members_feed = self._feed(self._take_members, self._groups_interval_s, "members")
         self._tables_feed = self._feed(self._take_tables, lambda: max(TABLES_MIN_S, self._interval_s()), "tables")
-        for feed in (self._members_feed, self._tables_feed):
+        self._sets_feed = self._feed(self._take_sets, self._sets_interval_s, "sets")
+        for feed in (self._members_feed, self._tables_feed, self._sets_feed):
             feed.client.answer_wait_max_s = MEMBER_WAIT_MAX_S
 
     @property
     def feeds(self) -> list[Feed]:
         tables = [] if self._recording is None else [self._tables_feed]
-        return [*self.shown_feeds, self._members_feed, *tables]
+        return [*self.shown_feeds, self._members_feed, self._sets_feed, *tables]
 
     @property
     def shown_feeds(self) -> list[Feed]:
@@ -151,6 +156,9 @@ class Sampler:
             busy_s = min(busy_s, UNSEEN_GROUPS_MIN_S)  # waiting for a silent broker makes no work for anybody
         return max(wanted_s, busy_s)
 
+    def _sets_interval_s(self) -> float:
+        return max(WRONG_SETS_MIN_S if self.pulse.is_set_wrong else SETS_MIN_S, self._interval_s())
+
     def take_rows(self, kind: SubjectKind, found: Mapping[str, RowReading]) -> None:
         """Takes what a screen has read of its rows as samples, like the sampler's own readings."""
         self.pulse.take_rows(kind, found)
@@ -159,9 +167,10 @@ class Sampler:
         """Takes what a screen has read of the members of a group."""
         self.pulse.take_members(group, reading)
 
-    def take_sets(self, sets: Sequence[HaSet]) -> None:
+    def take_sets(self, found: ReadSets) -> None:
         """Takes what a screen has read of masters and slaves."""
-        self.pulse.take_sets(sets)
+        self.pulse.take_sets(found.sets)
+        self.pulse.take_set_findings(found.sets, found.findings)
 
     # --- readings ----------------------------------------------------------------------------------------------------
 
@@ -177,6 +186,8 @@ class Sampler:
         answering = {key for key, reading in found.readings.items() if reading.error is None}
         if self._answering is not None and answering - self._answering:
             self._groups_feed.want()  # sums must include the broker that answers now
+        if self._answering is not None and answering != self._answering:
+            self._sets_feed.want()
         self._answering = answering
 
     async def _take_groups(self, feed: Feed) -> None:
@@ -230,6 +241,12 @@ class Sampler:
             if group in known:
                 reading = await feed.ask(pulse.read_members, self._memory, group, known[group])
                 self.pulse.take_members(group, reading)
+
+    async def _take_sets(self, feed: Feed) -> None:
+        """Asks masters, slaves and controllers about each other. They know of brokers that the name server has
+        forgotten."""
+        found = await feed.ask(broker_sets.read_sets, self._memory, self._now_ms())
+        self.pulse.take_set_findings(found.sets, found.findings)
 
     async def _take_tables(self, feed: Feed) -> None:
         """Asks what the screens that are not shown would ask, for some of their rows. Only for a recording."""

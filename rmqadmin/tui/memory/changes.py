@@ -20,6 +20,7 @@ class SubjectKind(StrEnum):
     """The kind of thing that a change, a trouble or samples are about."""
 
     BROKER = "broker"
+    BROKER_SET = "set of brokers"
     TOPIC = "topic"
     GROUP = "group"
     DEAD_LETTERS = "dead letters"
@@ -27,8 +28,8 @@ class SubjectKind(StrEnum):
 
 
 class Subject(msgspec.Struct, frozen=True):
-    """What something is about. ``name`` is ``NAME/ID`` for a broker, the group for dead letters, and ``GROUP:
-    TOPIC/BROKER/ID`` for a queue of a group."""
+    """What something is about. ``name`` is ``NAME/ID`` for a broker; the name of a set of brokers, of its member, or
+    the addresses of its controllers; the group for dead letters; ``GROUP: TOPIC/BROKER/ID`` for a queue of a group."""
 
     kind: SubjectKind
     name: str

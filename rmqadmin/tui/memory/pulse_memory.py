@@ -10,6 +10,7 @@ from rmqadmin.core.alerts.alert_rules import AlertRule, Condition
 from rmqadmin.core.alerts.alert_state import UNKNOWN_VALUE, Bounds
 from rmqadmin.core.groups.rebalances import Rebalances
 from rmqadmin.core.groups.retention import near_ms
+from rmqadmin.core.health.health_finding import Check, HealthFinding
 from rmqadmin.core.servers.ha_sets import HaSet
 from rmqadmin.core.servers.set_changes import SetChanges
 from rmqadmin.core.system_names import is_made_by_brokers
@@ -89,6 +90,8 @@ class PulseMemory:
         self._members: dict[str, MembersReading] = {}
         self._wrong = TroubleList(self.log)
         self._rebalances: dict[str, Rebalances] = {}
+        self.are_sets_known = self.is_set_wrong = False
+        """Whether sets of brokers have been read, and whether anything is wrong with one."""
         self.set_changes = SetChanges()
         """The changes of sets of brokers, as far as screens have read them."""
 
@@ -339,6 +342,20 @@ class PulseMemory:
         for change in self.set_changes.look(self._now_ms(), sets):
             self.log.add(change.at_ms, None, f"{change.broker_name} {change.text}", change.mark)
 
+    def take_set_findings(self, sets: Sequence[HaSet], findings: Sequence[HealthFinding]) -> None:
+        """Takes what is wrong with masters, slaves and controllers: also a broker that was lost before the dashboard
+        started, if its set still knows it."""
+        names = {name: one for one in sets for name in _names_of(one)}
+        subjects = dict.fromkeys([*names, *(each.subject for each in findings)])
+        self._wrong.keep(SubjectKind.BROKER_SET, subjects)
+        for name in subjects:
+            is_known = name not in names or names[name].in_sync_count is not None
+            subject = Subject(SubjectKind.BROKER_SET, name)
+            self._wrong.judge(
+                self._now_ms(), subject, troubles.of_set(name, findings), unknown=() if is_known else tuple(Check)
+            )
+        self.are_sets_known, self.is_set_wrong = True, bool(findings)
+
     def _lag_change(self, group: str) -> NumberChange | None:
         return self.history.change(_group_series(group)[0], TREND_WITHIN_MS)
 
@@ -505,7 +522,14 @@ class PulseMemory:
         unknown = sum(
             group not in self._members or self._members[group].member_ids is None for group in self._lags or ()
         )
-        return f"; members of {counted(unknown, 'group')} unknown" if unknown else ""
+        members = f"; members of {counted(unknown, 'group')} unknown" if unknown else ""
+        return members if self.are_sets_known else f"{members}; masters and slaves unknown"
+
+
+def _names_of(one: HaSet) -> list[str]:
+    """The subjects of findings about a set."""
+    controllers = [one.controller_addrs, *one.controller_addrs.split(";")] if one.has_controllers else []
+    return [one.broker_name, *map(one.name_of, one.members), *controllers]
 
 
 def _same_sum(lag: GroupLag, before: GroupLag | None) -> GroupLag | None:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable
 import msgspec
 
 from rmqadmin.core.groups.queue_owners import without_heading
+from rmqadmin.core.health.health_finding import Check
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.tui.memory.changes import ChangeLog, Subject, SubjectKind
 from rmqadmin.tui.memory.troubles import Rule, Trouble
@@ -17,6 +18,8 @@ _ENDED: dict[str, str] = {
     Rule.SLOW: "puts are quick again", Rule.OFFLINE: "is online, or has nothing to consume",
     Rule.STUCK: "consumes again, or its lag no longer grows",
     Rule.RETENTION: "what it has not consumed is safe again, or was deleted",
+    Check.IN_SYNC: "its brokers are in sync again", Check.MASTERS: "has one master again",
+    Check.REPLICA_LAG: "follows its master again", Check.CONTROLLERS: "controllers answer and agree again",
 }  # fmt: skip
 """What the log says when a trouble ends. Dead letters are logged as they come."""
 
@@ -46,7 +49,7 @@ class TroubleList:
         subject: Subject,
         troubles: Iterable[Trouble],
         *,
-        unknown: Collection[Rule] = (),
+        unknown: Collection[str] = (),
         by_members: bool = False,
         shared: str = "",
     ) -> None:

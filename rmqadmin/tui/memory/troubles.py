@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from enum import StrEnum
 
 import msgspec
 
 from rmqadmin.core.groups.lag_trend import Stuck, stuck
 from rmqadmin.core.groups.queue_owners import without_heading
+from rmqadmin.core.health.health_finding import Grade, HealthFinding
 from rmqadmin.core.tables.marks import Mark, disk_mark, sharing_mark
 from rmqadmin.core.units import at_least, count, duration, elapsed, percent
 from rmqadmin.tui.memory.changes import Subject, SubjectKind
@@ -127,6 +128,16 @@ def _lag_text(lag: GroupLag) -> str:
 def deletion_text(kept_ms: int) -> str:
     """When messages are deleted, in words. ``kept_ms`` is from ``retention.near_ms``."""
     return f"deleted in {duration(kept_ms)}" if kept_ms > 0 else "deleted at any time now"
+
+
+_OF_SETS = {Grade.ERROR: Mark.BAD, Grade.WARNING: Mark.WARN}
+
+
+def of_set(name: str, findings: Iterable[HealthFinding]) -> Iterator[Trouble]:
+    """What `doctor` finds about a set of brokers, a member or its controllers; ``findings`` are of all sets."""
+    for each in findings:
+        if each.subject == name and each.grade in _OF_SETS:
+            yield Trouble(Subject(SubjectKind.BROKER_SET, name), each.check, each.what, _OF_SETS[each.grade])
 
 
 def of_letters(group: str, reading: LettersReading, growth: NumberChange | None) -> Iterator[Trouble]:

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from rmqadmin.tui.memory.readings import RowReading
 
 
+_OWN_PARTS = ("brokers", "groups")
+"""The parts whose errors are the pulse's own."""
+
+
 class ReplaySampler(Sampler):
     """Takes the parts of the pulse when the recording says so, not on a schedule."""
 
@@ -41,16 +45,17 @@ class ReplaySampler(Sampler):
         """Takes a part of the pulse. Blocks for milliseconds only, because no server is asked."""
         takes: dict[str, Callable[[Feed], Coroutine[Any, Any, None]]] = {
             "brokers": self._take_brokers, "groups": self._take_groups, "members": self._take_members,
+            "sets": self._take_sets,
         }  # fmt: skip
         if part not in takes:
             return
         try:
             takes[part](_AtOnce(self._members_feed)).send(None)
         except StopIteration:
-            if part != "members":
+            if part in _OWN_PARTS:
                 self._error = None
         except RocketMQError as error:
-            if part != "members":
+            if part in _OWN_PARTS:
                 self._error = str(error)
 
     def take_rows(self, kind: SubjectKind, found: Mapping[str, RowReading]) -> None:

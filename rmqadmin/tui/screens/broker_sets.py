@@ -109,7 +109,7 @@ class BrokerSetsScreen(DashboardScreen):
         sampler = self.dashboard.sampler
         if sampler is None:
             return
-        sampler.take_sets(found.sets)
+        sampler.take_sets(found)
         self.map.set_rows(found.rows.items())
         changes = sampler.pulse.set_changes.newest_first()
         self.moves.say_when_empty("nothing has changed")

@@ -248,7 +248,7 @@ class PulseScreen(DashboardScreen):
     def action_plot(self) -> None:
         """Plots the subject of the line under the cursor."""
         subject = self._chosen()
-        if subject is None:
+        if subject is None or subject.kind is SubjectKind.BROKER_SET:
             self.dashboard.say("this line has no numbers to plot")
         else:
             self.dashboard.plot(subject, self._reader(subject))
@@ -275,6 +275,10 @@ class PulseScreen(DashboardScreen):
             from rmqadmin.tui.screens.brokers import BrokerScreen
 
             return BrokerScreen(seen.replica)
+        if subject.kind is SubjectKind.BROKER_SET:
+            from rmqadmin.tui.screens.broker_sets import BrokerSetsScreen
+
+            return BrokerSetsScreen()
         if (
             subject.kind is SubjectKind.GROUP
             and sampler is not None

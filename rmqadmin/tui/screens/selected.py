@@ -26,6 +26,9 @@ def of_subject(subject: Subject, seen: Mapping[str, SeenBroker]) -> dict[str, st
     match subject.kind:
         case SubjectKind.BROKER:
             return of_replica(seen[subject.name].replica) if subject.name in seen else {}
+        case SubjectKind.BROKER_SET:
+            of_set = [one.replica for key, one in seen.items() if subject.name in (key, one.replica.broker_name)]
+            return of_replica(of_set[0]) if of_set else {}
         case SubjectKind.TOPIC:
             return {"TOPIC": subject.name}
         case SubjectKind.QUEUE:

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from rmqadmin.tui.screens.pulse import PulseScreen
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.master import HaStatus
+from rmqproto.bodies.routes import ClusterInfo
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import RefusedError
 from tests.rmqadmin.tui.fixed import NOW_MS, FixedSetClient
@@ -86,6 +88,32 @@ def test_a_handover_as_it_happens_and_a_master_that_is_killed(two: BrokerSet) ->
         await driver.until(lambda: bool(lines_of(driver, f"{first} became its master")))
 
     drive(clients_of(two.namesrv.namesrv_addr), test, size=WIDE)
+
+
+class Forgotten(FixedSetClient):
+    """The name server has forgotten broker 3, which its controller still knows."""
+
+    def cluster_info(self) -> ClusterInfo:
+        found = super().cluster_info()
+        del found.broker_addr_table["broker-a"].broker_addrs[3]
+        return found
+
+
+def test_the_pulse_tells_of_a_slave_that_was_lost_before_it_began() -> None:
+    async def test(driver: Driver) -> None:
+        await driver.until(lambda: bool(lines_of(driver, "broker-a", "2 of 3 are in sync, without broker-a/3")))
+        assert "all is well" not in driver.text
+        pulse = driver.app.screen
+        assert isinstance(pulse, PulseScreen)
+        pulse.troubles.focus()
+        pulse.troubles.move_to("set of brokers/broker-a/in-sync")
+        assert pulse.selected()["BROKER"] == "broker-a"
+        await driver.press("l")
+        await driver.until_shown("no numbers to plot")
+        await driver.press("enter")
+        await driver.until_shown("Pulse › Masters", "not in sync")
+
+    drive(Forgotten, test, size=WIDE, now_ms=NOW_MS)
 
 
 class Deaf(FixedSetClient):

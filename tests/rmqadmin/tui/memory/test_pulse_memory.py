@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from rmqadmin.core.alerts.alert_rules import Condition, parse_alert_rules
+from rmqadmin.core.health.health_finding import Check, Grade, HealthFinding
 from rmqadmin.core.servers.broker_state import Replica
+from rmqadmin.core.servers.ha_sets import HaMember, HaSet
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.tui.memory.changes import Subject, SubjectKind
 from rmqadmin.tui.memory.cluster import SeenBroker
@@ -21,6 +24,8 @@ from rmqadmin.tui.memory.readings import (
     RowReading,
     WorstGroup,
 )
+from rmqadmin.tui.memory.verdict import Verdict
+from rmqproto.bodies.replication import ReplicaSet
 
 A, B = "broker-a/0", "broker-b/0"
 WELL = BrokerReading(in_tps=10.0, out_tps=5.0, disk_ratio=0.3, put_ms=1.0, active=True, boot_ms=1)
@@ -214,6 +219,10 @@ def test_all_is_well_is_said_of_what_was_looked_at(pulse: PulseMemory) -> None:
     pulse.take_letters(["billing", "mailer"], {"billing": LettersReading(0)})
     assert pulse.verdict().mark is Mark.GOOD
     well = "all is well: 1 broker, 2 groups, "
+    assert pulse.verdict().text == (
+        f"{well}dead letters unknown; members of 2 groups unknown; masters and slaves unknown"
+    )
+    pulse.take_set_findings([], [])
     assert pulse.verdict().text == f"{well}dead letters unknown; members of 2 groups unknown"
     pulse.take_letters(["billing", "mailer"], {"mailer": LettersReading(2)})
     pulse.take_members("billing", MembersReading("offline", frozenset()))
@@ -225,6 +234,27 @@ def test_all_is_well_is_said_of_what_was_looked_at(pulse: PulseMemory) -> None:
     pulse.take_lags(GroupLags({}, {"broker-a": "no permission"}))
     assert pulse.verdict().text == "unknown how groups are on broker-a: no permission"
     assert pulse.verdict().mark is Mark.WARN
+
+
+def test_what_a_set_knows_of_a_slave_that_was_lost_before(pulse: PulseMemory) -> None:
+    """The name server forgets a dead broker, and the pulse said that all is well."""
+    of_set = HaSet(
+        cluster="C", broker_name="broker-a", members=[HaMember(broker_id=2, broker_addr="a:2")], has_controllers=True,
+        known=ReplicaSet(), controller_addrs="c:1",
+    )  # fmt: skip
+    lost = HealthFinding(grade=Grade.WARNING, check=Check.IN_SYNC, subject="broker-a", what="1 of 2 are in sync")
+    pulse.take_brokers(seen(A), {A: WELL})
+    pulse.take_lags(GroupLags({}, {}))
+    pulse.take_letters([], {})
+    pulse.take_set_findings([of_set], [lost])
+    assert pulse.verdict() == Verdict("broker-a: 1 of 2 are in sync", Mark.WARN)
+    assert changes(pulse) == [], "what was so at the start is no change"
+    pulse.take_set_findings([of_set], [])
+    assert changes(pulse) == ["broker-a: its brokers are in sync again"]
+    assert pulse.verdict().mark is Mark.GOOD
+    pulse.take_set_findings([of_set], [lost])
+    pulse.take_set_findings([msgspec.structs.replace(of_set, known=None)], [])
+    assert changes(pulse)[1:] == ["broker-a: 1 of 2 are in sync"], "nobody says that it is over"
 
 
 def test_without_any_broker_nothing_is_well(pulse: PulseMemory) -> None:
