@@ -79,6 +79,7 @@ class Popping:
         self._config = parts.config
         self._store = parts.store
         self._topics = parts.topics
+        self._groups = parts.groups
         self._offsets = parts.offsets
         self._stats = parts.stats
         self._clock_ms = parts.clock_ms
@@ -100,22 +101,21 @@ class Popping:
     def sources(self, group: str, topic: str, queue_id: int, *, with_retries: bool = True) -> list[tuple[str, int]]:
         """Topic and queue id of everything that a pop of the queue (-1: of all) looks at, in order. Queues take turns
         at being the first. In some pops, retries come first (popFromRetryProbability). Of a topic with priorities, the
-        queue of the highest comes first in ``priority.factor`` percent of the pops. A pop in order has no retries and
-        no priorities."""
+        queue of the highest comes first in the group's ``priority.factor`` percent of the pops. A pop in order has no
+        retries and no priorities."""
         turn, config = self._turn, self._topics.get(topic)
         self._turn += 1
         retry_topics = self.retry_topics(group, topic) if with_retries else []
         if queue_id >= 0 and not retry_topics:
             return [(topic, queue_id)] if config is not None else []
-        percent, factor_percent = self._config.pop_from_retry_probability, 0
-        if config is not None and config.attributes.get(MESSAGE_TYPE) == TopicMessageType.PRIORITY:
+        percent = self._config.pop_from_retry_probability
+        queues = self._queues_of(topic, queue_id, turn)
+        is_priority = config is not None and config.attributes.get(MESSAGE_TYPE) == TopicMessageType.PRIORITY
+        if with_retries and is_priority and _is_turn(turn, self._priority_percent(group)):
             percent = self._config.pop_from_retry_probability_for_priority
-            factor_percent = _percent(config.attributes.get("priority.factor", ""))
+            if queue_id < 0 and config is not None:
+                queues = self._by_priority(topic, config.read_queue_nums)
         retries = [source for name in retry_topics for source in self._queues_of(name, -1, turn)]
-        if with_retries and queue_id < 0 and config is not None and _is_turn(turn, factor_percent):
-            queues = self._by_priority(topic, config.read_queue_nums)
-        else:
-            queues = self._queues_of(topic, queue_id, turn)
         return [*retries, *queues] if _is_turn(turn, percent) else [*queues, *retries]
 
     def _queues_of(self, topic: str, queue_id: int, turn: int) -> list[tuple[str, int]]:
@@ -126,6 +126,10 @@ class Popping:
             return [(topic, queue_id)]
         queue_nums = config.read_queue_nums
         return [(topic, (turn + number) % queue_nums) for number in range(queue_nums)]
+
+    def _priority_percent(self, group_name: str) -> int:
+        group = self._groups.get(group_name)
+        return _percent(group.attributes.get("priority.factor", "") if group is not None else "")
 
     def _by_priority(self, topic: str, queue_nums: int) -> list[tuple[str, int]]:
         queue_ids = range(queue_nums)

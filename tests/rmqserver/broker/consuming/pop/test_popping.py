@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.popping import CheckPoint
 from rmqproto.filters.message_filter import MessageFilter
 from rmqproto.message.record import StoredMessage
@@ -432,5 +433,5 @@ def test_the_factor_says_how_many_pops_go_by_priority(tmp_path: Path) -> None:
 def with_priorities(bench: Bench, factor: str) -> None:
     topic = bench.parts.topics.get(TOPIC)
     assert topic is not None
-    attributes = {"message.type": "PRIORITY", "priority.factor": factor}
-    bench.parts.topics.put(msgspec.structs.replace(topic, attributes=attributes))
+    bench.parts.topics.put(msgspec.structs.replace(topic, attributes={"message.type": "PRIORITY"}))
+    bench.parts.groups.put(SubscriptionGroupConfig(group_name=GROUP, attributes={"priority.factor": factor}))
