@@ -27,14 +27,10 @@ class Sql92:
 @dataclass(frozen=True, slots=True)
 class TagFilter:
     """``tags`` is None if everything matches. Empty ``tags`` (from an expression of separators only) match nothing.
-    ``codes`` are the hashes of ``tags``."""
+    ``codes`` are the hashes of ``tags``, by which a broker filters: some other tags have them, too."""
 
     tags: frozenset[str] | None
     codes: frozenset[int]
-
-    def matches_code(self, tags_code: int) -> bool:
-        """For brokers, by the code of a consume queue unit. True for every matching message and for some others."""
-        return self.tags is None or tags_code in self.codes
 
     def matches(self, tags: str | None) -> bool:
         """For clients, by the message's TAGS."""
