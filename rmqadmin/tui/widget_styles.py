@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from textual.widget import Widget
 
 _KINDS: tuple[type[Widget], ...] = (
-    widgets.Input, widgets.TabbedContent, widgets.Tabs, widgets.TabPane, widgets.Tab,
-    ModalScreen, containers.Horizontal, containers.Vertical, containers.VerticalScroll,
+    widgets.Input, ModalScreen, containers.Horizontal, containers.Vertical, containers.VerticalScroll,
 )  # fmt: skip
 """The widget classes of screens and dialogs that the first frame does not use. Not all loaded classes: every extra rule
 is checked for each widget shown."""

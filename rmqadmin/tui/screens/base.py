@@ -20,7 +20,7 @@ from rmqadmin.tui.breakpoints import meet_breakpoints
 from rmqadmin.tui.filters import parse_filter
 from rmqadmin.tui.memory.changes import Subject, SubjectKind
 from rmqadmin.tui.refresh import REFRESH_DEADLINE_S, Feed
-from rmqadmin.tui.remembered import read_remembered, remember_filter, remember_order
+from rmqadmin.tui.remembered import Remembered, read_remembered, remember_filter, remember_order
 from rmqadmin.tui.screens.over_time_columns import OVER_TIME
 from rmqadmin.tui.thrifty_screen import ThriftyScreen
 from rmqadmin.tui.widgets.columns import BASE, NUMBERS, Column
@@ -135,14 +135,19 @@ class DashboardScreen(ThriftyScreen[None]):
     def on_mount(self) -> None:
         remembered = read_remembered()
         for table in self.query(RowTable):
-            name = self._remembered_name(table)
-            if (saved := remembered.orders.get(name)) is not None:
-                table.restore_order(saved)
-            if (text := remembered.filters.get(name)) is not None and self.REMEMBERS_FILTER:
-                with contextlib.suppress(UsageError):  # the file may have been edited
-                    table.set_filter(parse_filter(text), text)
+            self.restore(table, remembered)
         self.set_interval(1.0, self._tick)
         self.call_after_refresh(lambda: self.run_worker(self._start_feeds()))
+
+    def restore(self, table: RowTable, remembered: Remembered) -> None:
+        """Sorts and filters a table as the user did before. Called for each table that the screen has when it is
+        mounted."""
+        name = self._remembered_name(table)
+        if (saved := remembered.orders.get(name)) is not None:
+            table.restore_order(saved)
+        if (text := remembered.filters.get(name)) is not None and self.REMEMBERS_FILTER:
+            with contextlib.suppress(UsageError):  # the file may have been edited
+                table.set_filter(parse_filter(text), text)
 
     def _remembered_name(self, table: RowTable) -> str:
         return f"{self.file_name}/{table.id}" if table.id else self.file_name

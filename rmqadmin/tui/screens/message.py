@@ -19,7 +19,7 @@ from textual.containers import Horizontal
 from textual.content import Content
 from textual.message import Message
 from textual.widget import Widget
-from textual.widgets import Static, TabbedContent, TabPane
+from textual.widgets import Static
 
 from rmqadmin.core.contexts.settings import EffectiveSettings
 from rmqadmin.core.messages.body_text import text_portions
@@ -33,6 +33,7 @@ from rmqadmin.core.times import TIMESTAMP_MAX_MS, iso_local
 from rmqadmin.core.units import size
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.refresh import Feed
+from rmqadmin.tui.remembered import read_remembered
 from rmqadmin.tui.screens.base import STALE_AFTER_MIN_S, DashboardScreen
 from rmqadmin.tui.screens.list_walk import ListWalk
 from rmqadmin.tui.screens.message_history import history_text
@@ -43,6 +44,7 @@ from rmqadmin.tui.widgets.json_lines import BranchLine, parse_json_untrusted
 from rmqadmin.tui.widgets.json_tree import JsonTree
 from rmqadmin.tui.widgets.lines import Text, TextLines, WrappedLines, hex_lines
 from rmqadmin.tui.widgets.row_table import RowTable
+from rmqadmin.tui.widgets.tabbed_view import TabbedView, TabLine
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.errors import ProtocolError
 from rmqproto.message import properties as props
@@ -58,7 +60,6 @@ _NAME_WIDTH = 20
 _FACT_WIDTH_MAX = 60
 
 
-_BODY_TAB_COUNT = 3
 _BODY_ACTIONS = ("wrap", "copy", "save_body", "pager")
 
 
@@ -92,11 +93,11 @@ class GroupAsked(Message):
 
 class MessageScreen(DashboardScreen):
     """Keys ``1`` to ``8`` open the tabs. Only a message that failed has the last one, which stands beside the others
-    from 160 columns on. Tabs of the body are filled when it has been parsed. ``[`` and ``]`` walk along the list that
-    the message was opened from."""
+    from 160 columns on. A tab is made when it is opened, those of the body only when that has been parsed. ``[`` and
+    ``]`` walk along the list that the message was opened from."""
 
     file_name = "message"
-    AUTO_FOCUS = "TabPane.-active > *"
+    AUTO_FOCUS = "TabbedView > Lines, TabbedView > RowTable"
     HORIZONTAL_BREAKPOINTS = [(0, "-one"), (160, "-two")]
     BINDINGS: ClassVar[list[BindingType]] = [
         *(
@@ -124,28 +125,34 @@ class MessageScreen(DashboardScreen):
         self.trace = RowTable(self._trace_columns(), id="steps", stale_after_s=STALE_AFTER_MIN_S)
         self._brokers: list[BrokerData] = []
         self.contents: Contents | None = None
+        titles = {title.lower(): title for title in (_TABS if self._has_failed else _TABS[:-1])}
+        self.tabs = TabbedView(titles, self._contents, open_tab=tab or "json")
 
     def body(self) -> Iterable[Widget]:
         yield Static(self._facts(), id="facts", classes="facts")
         with Horizontal(classes="panes"):
-            with TabbedContent(initial=self._chosen_tab or "json"):
-                for title in _TABS[:_BODY_TAB_COUNT]:
-                    yield TabPane(title, id=title.lower())
-                with TabPane("Properties", id="properties"):
-                    yield TextLines(Text.of(self._properties()))
-                with TabPane("Record", id="record"):
-                    yield TextLines(Text.of(self._record()))
-                with TabPane("Groups", id="groups"):
-                    yield Static("asking …", id="no-groups", classes="caption")
-                    yield self.tracks
-                with TabPane("Trace", id="trace"):
-                    yield Static("asking …", id="no-trace", classes="caption")
-                    yield self.trace
-                if self._has_failed:
-                    with TabPane("History", id="history"):
-                        yield TextLines(Text.of([]), id="copies")
+            yield self.tabs
             if self._has_failed:
                 yield self.side
+
+    def _contents(self, tab: str) -> Sequence[Widget]:
+        """The widgets of a tab; none for a tab of the body that has not been parsed yet."""
+        match tab:
+            case "properties":
+                return [TextLines(Text.of(self._properties()))]
+            case "record":
+                return [TextLines(Text.of(self._record()))]
+            case "groups":
+                return self._asking_contents("no-groups", self.tracks)
+            case "trace":
+                return self._asking_contents("no-trace", self.trace)
+            case "history":
+                return [TextLines(history_text(self.message, self._copies), id="copies")]
+        return [] if self.contents is None else [_body_lines(self.contents, tab)]
+
+    def _asking_contents(self, caption: str, table: RowTable) -> list[Widget]:
+        self.restore(table, read_remembered())
+        return [Static("asking …", id=caption, classes="caption"), table]
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -158,21 +165,14 @@ class MessageScreen(DashboardScreen):
     async def _fill(self) -> None:
         """Fills the tabs of the body and opens the one that shows it best, unless the user has chosen another
         meanwhile."""
-        contents = await asyncio.to_thread(read_contents, self.message)
-        tree: Widget = TextLines(Text.of(["The body is not a JSON object or array."]))
-        if contents.parsed is not None:
-            tree = JsonTree(contents.parsed)
-        self.contents = contents
+        self.contents = await asyncio.to_thread(read_contents, self.message)
         self.query_one("#facts", Static).update(self._facts())
         self.refresh_bindings()
-        text = TextLines(contents.text, id="body-text")
-        tabs = {"#json": tree, "#text": text, "#hex": hex_lines(contents.body)}
-        for mounting in [self.query_one(tab).mount(lines) for tab, lines in tabs.items()]:
-            await mounting
-        if contents.parsed is None and self.open_tab == "json":
-            self.query_one(TabbedContent).active = "text"
+        if self.contents.parsed is None and self.open_tab == "json":
+            self._open("text")
         else:
-            self._focus_tab()
+            self.tabs.fill()
+        self.tabs.focus_contents()
 
     # --- what is shown -----------------------------------------------------------------------------------------------
 
@@ -261,7 +261,7 @@ class MessageScreen(DashboardScreen):
 
     @property
     def open_tab(self) -> str:
-        return self.query_one(TabbedContent).active
+        return self.tabs.open_tab
 
     def interval_s(self) -> float | None:
         return super().interval_s() if self.open_tab in _ASKING_TABS else None
@@ -301,7 +301,8 @@ class MessageScreen(DashboardScreen):
         if not self._has_failed or not self.is_mounted:
             return
         text = history_text(self.message, self._copies)
-        self.query_one("#copies", TextLines).show(text)
+        for lines in self.query("#copies").results(TextLines):
+            lines.show(text)
         self.side.show_whole(text)
 
     def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
@@ -318,8 +319,22 @@ class MessageScreen(DashboardScreen):
     # --- keys --------------------------------------------------------------------------------------------------------
 
     def action_tab(self, tab: str) -> None:
-        self._chosen_tab = self.query_one(TabbedContent).active = tab
-        self._focus_tab()  # before it is drawn, or it would be drawn twice
+        self._chosen_tab = tab
+        self._open(tab)
+        self.tabs.focus_contents()  # before they are drawn, or they would be drawn twice
+
+    def on_tab_line_chosen(self, event: TabLine.Chosen) -> None:
+        """As a key of the tab, but arrows leave the focus on the line, for the next arrow."""
+        self._chosen_tab = event.tab
+        self._open(event.tab)
+        if not self.tabs.line.has_focus:
+            self.tabs.focus_contents()
+
+    def _open(self, tab: str) -> None:
+        self.tabs.open(tab)
+        self.set_class(tab == "history", "-history")  # or it would be shown twice
+        self._pause_feeds()
+        self.show_status()
 
     async def action_step(self, rows: int) -> None:
         """Shows another message of the list, on the tab that the user has chosen."""
@@ -335,23 +350,14 @@ class MessageScreen(DashboardScreen):
     def rows_text(self) -> str:
         return "" if self._walk is None else f"message {self._walk.place()}"
 
-    def on_tabbed_content_tab_activated(self, event: TabbedContent.TabActivated) -> None:
-        self.set_class(self.open_tab == "history", "-history")  # or it would be shown twice
-        self._pause_feeds()
-        self.show_status()
-        self._focus_tab()
-
-    def _focus_tab(self) -> None:
-        for widget in self.query_one(f"#{self.open_tab}").query("Lines, JsonTree, RowTable"):
-            widget.focus()
-
     def action_wrap(self) -> None:
         """Wraps the text of the tab, if it has any."""
         self.run_worker(until_closed(self, self._wrap), group="wrap", exclusive=True)
 
     async def _wrap(self) -> None:
-        for lines in self.query_one(f"#{self.open_tab}").query(TextLines):
-            await lines.wrap(not lines.is_wrapped)
+        for lines in self.tabs.contents:
+            if isinstance(lines, TextLines):
+                await lines.wrap(not lines.is_wrapped)
 
     def action_copy(self) -> None:
         """Copies the body to the terminal's clipboard, if programs may write to it."""
@@ -402,6 +408,18 @@ class MessageScreen(DashboardScreen):
         if action == "tab" and parameters == ("history",):
             return self._has_failed
         return super().check_action(action, parameters)
+
+
+def _body_lines(contents: Contents, tab: str) -> Widget:
+    """The widget of one of the tabs of the body."""
+    match tab:
+        case "text":
+            return TextLines(contents.text, id="body-text")
+        case "hex":
+            return hex_lines(contents.body)
+    if contents.parsed is None:
+        return TextLines(Text.of(["The body is not a JSON object or array."]))
+    return JsonTree(contents.parsed)
 
 
 def _outcome_mark(step: TraceStep) -> Mark | None:
