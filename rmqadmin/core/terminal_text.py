@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import textwrap
 import unicodedata
+from collections.abc import Iterator
 
 ELLIPSIS = "…"
+_WRAPPED_WIDTH_MIN = 20
 
 
 def printable(text: str) -> str:
@@ -50,3 +53,19 @@ def _beginning(text: str, width: int) -> str:
         if taken > width:
             return text[:at]
     return text
+
+
+def wrapped_lines(line: str, width: int | None, indent: int) -> Iterator[str]:
+    """Whole lines; all but the first are indented. Words are not split, so that names and options can be copied."""
+    text = printable(line)
+    if width is None:
+        yield text + "\n"
+        return
+    lines = textwrap.wrap(
+        text,
+        max(width, indent + _WRAPPED_WIDTH_MIN),
+        subsequent_indent=" " * indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    yield from (one + "\n" for one in lines)

@@ -204,6 +204,7 @@ def _table(result: Result, format: Format, view: TableView) -> Iterator[str]:
     if layout is None:
         layout = Layout(shown_columns(result, [], format), [], view)
         yield layout.head()
+    yield from layout.reasons()
     summary = result.summary()
     if summary is not None:
         told = [column for column in columns(summary.__class__) if format is Format.WIDE or not column.is_wide]

@@ -12,8 +12,8 @@ import msgspec
 
 from rmqadmin.core.access.acls import entry_text
 from rmqadmin.core.access.users import username_of
-from rmqadmin.core.health.finding_lines import wrapped_lines
 from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.core.terminal_text import wrapped_lines
 from rmqproto.access.decision import barred, judge
 from rmqproto.access.policies import Acl, PolicyEntry
 from rmqproto.access.resources import Action, Resource, ResourcePattern, ResourceType, group_resource, topic_resource

@@ -38,11 +38,10 @@ class ContextChecks(Result, frozen=True):
 
     def problem(self) -> str | None:
         bad = [row for row in self.found if not row.ok]
-        return (
-            f"{len(bad)} of {counted(len(self.found), 'check')} failed: {bad[0].context}: {bad[0].detail}"
-            if bad
-            else None
-        )
+        if not bad:
+            return None
+        count = "" if len(self.found) == 1 else f"{len(bad)} of {counted(len(self.found), 'check')} failed: "
+        return f"{count}{bad[0].context}: {bad[0].detail}"
 
 
 def check_context(store: ContextStore, name: str, *, connect: bool) -> Iterator[ContextCheckRow]:

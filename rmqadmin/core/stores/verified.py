@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from rmqadmin.core import units
-from rmqadmin.core.health.finding_lines import wrapped_lines
 from rmqadmin.core.results import TIME, Result, Row, doc
+from rmqadmin.core.terminal_text import wrapped_lines
 from rmqproto.wording import counted
 
 if TYPE_CHECKING:

@@ -6,17 +6,18 @@ because that would make it another number.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from rmqadmin.core.results import ResultColumn, Row
+from rmqadmin.core.results import columns as type_columns
 from rmqadmin.core.tables.headings import words
 from rmqadmin.core.tables.marks import Mark, mark, styled
 from rmqadmin.core.tables.shapes import shortened, wish
 from rmqadmin.core.tables.values import person_text
 from rmqadmin.core.tables.widths import GAP, Wish, fit
-from rmqadmin.core.terminal_text import display_width, printable, shortened_at_end
+from rmqadmin.core.terminal_text import display_width, printable, shortened_at_end, wrapped_lines
 
 
 class TableView(msgspec.Struct, frozen=True):
@@ -27,6 +28,11 @@ class TableView(msgspec.Struct, frozen=True):
     now_ms: int | None = None
     has_color: bool = False
 
+
+REASONS = frozenset({"error", "problem", "hint"})
+"""Fields that say what is wrong and what to do. Their ends matter."""
+
+_INDENT = 2
 
 LIVE_NUMBER_CELLS = 6
 """Minimum width of numbers that arrive over time: ``9.9 ms`` may be followed by ``277 ms``."""
@@ -46,6 +52,8 @@ class Layout:
         found = zip(*(texts[column] for column, _ in self.shown), strict=True)
         self._measured = {id(row): (row, cells) for row, cells in zip(rows, found, strict=False)}
         """The texts of the first rows, which are about to be shown. A row that is kept here keeps its id."""
+        self._reasons = [] if view.width is None or is_live else [one for one in columns if one.name in REASONS]
+        self._cut: list[str] = []
         self.left_out = [words(column.name).upper() for column, width in zip(columns, widths, strict=True) if not width]
 
     def head(self) -> str:
@@ -60,7 +68,25 @@ class Layout:
             marks = [mark(column.name, row.shown(column)) for column, _ in self.shown]
         else:
             marks = [None] * len(texts)
+        for column in self._reasons:
+            self._note_cut(column, row)
         return self._line(list(zip(texts, marks, strict=True)))
+
+    def _note_cut(self, column: ResultColumn, row: Row) -> None:
+        """Keeps the text of a reason for which its column has no room."""
+        text = self._text(column, row)
+        room = next((width for shown, width in self.shown if shown is column), 0)
+        if getattr(row, column.name) is not None and display_width(text) > room:
+            names = [str(getattr(row, one.name)) for one in type_columns(row.__class__) if one.is_key]
+            label = ", hint" if column.name == "hint" else ""
+            self._cut.append(f"{'/'.join(names)}{label}: {text}")
+
+    def reasons(self) -> Iterator[str]:
+        """Lines below the table: the reasons that were cut in it, whole and each with its row's name."""
+        if self._cut:
+            yield "\n"
+        for text in self._cut:
+            yield from wrapped_lines(text, self.view.width, _INDENT)
 
     def foot(self) -> str:
         """A line about columns that did not fit; empty if all did."""
