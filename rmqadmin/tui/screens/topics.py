@@ -56,7 +56,7 @@ class TopicsScreen(TableScreen):
     REMEMBERS_FILTER = True
     SAMPLED, LINES = SubjectKind.TOPIC, ("in_tps", "out_tps")
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("p", "perm", "Permissions", id="topics.perm"),
+        Binding("p", "perm", "Perm", id="topics.perm"),
         Binding("n", "new", "New", id="topics.new"),
         Binding("e", "edit", "Edit", id="topics.edit"),
         Binding("w", "send", "Send", id="topics.send"),

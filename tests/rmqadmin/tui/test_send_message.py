@@ -36,6 +36,11 @@ def test_a_message_is_sent_to_the_queue_that_the_preview_shows(world: World, tmp
         await driver.until_shown(f"queue: {BROKER}/x must be BROKER or BROKER/QUEUE_ID")
         await set_field(driver, "tag", "paid")
         await set_field(driver, "keys", "K-1 K-2")
+        await fill(driver, "properties", "trace")
+        await driver.until_shown("properties: trace must be NAME=VALUE")
+        await fill(driver, "properties", "trace=on 'note=two words =")
+        await driver.until_shown("the quote ' is not closed")
+        await set_field(driver, "properties", "trace=on 'note=two words ='")
         await fill(driver, "queue", f"{BROKER}/2")
         await driver.until_shown("would send 27 bytes", "Enter here does it")
         assert counts(world) == [1, 1, 1, 1]
@@ -45,6 +50,7 @@ def test_a_message_is_sent_to_the_queue_that_the_preview_shows(world: World, tmp
         (sent,) = world.admin.pull_message(world.server.broker_addr, MessageQueue(world.topic, BROKER, 2), 1).messages
         assert sent.body == BODY.encode()
         assert (sent.properties["TAGS"], sent.properties["KEYS"]) == ("paid", "K-1 K-2")
+        assert (sent.properties["trace"], sent.properties["note"]) == ("on", "two words =")
         assert not name_line(driver).display, "one enter more sends nothing"
         await close(driver)
 
@@ -60,6 +66,23 @@ def test_a_message_is_sent_to_the_queue_that_the_preview_shows(world: World, tmp
         assert [then - now for then, now in zip(counts(world), before, strict=True)] == [
             int(queue_id == shown) for queue_id in range(QUEUE_COUNT)
         ]
+
+    drive(world.make_client, test)
+
+
+def test_a_message_is_delayed(world: World) -> None:
+    async def test(driver: Driver) -> None:
+        await driver.press("t")
+        await put_cursor(driver, world.topic)
+        await driver.press("w")
+        await set_field(driver, "body", "later")
+        await fill(driver, "delay", "soon")
+        await driver.until_shown("delay: soon must be a duration")
+        await fill(driver, "delay", "2h")
+        await driver.until_shown("would send 5 bytes", "delivered in 2h")
+        await confirm(driver, "")
+        await driver.until_shown("SEND_OK")
+        assert counts(world) == [1, 1, 1, 1], "in no queue of the topic yet"
 
     drive(world.make_client, test)
 
