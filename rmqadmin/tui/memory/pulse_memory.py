@@ -11,7 +11,7 @@ from rmqadmin.core.alerts.alert_state import UNKNOWN_VALUE, Bounds
 from rmqadmin.core.groups.rebalances import Rebalances
 from rmqadmin.core.groups.retention import near_ms
 from rmqadmin.core.health.health_finding import Check, HealthFinding
-from rmqadmin.core.servers.ha_sets import HaSet
+from rmqadmin.core.servers.ha_sets import MASTER_ID, HaSet
 from rmqadmin.core.servers.set_changes import SetChanges
 from rmqadmin.core.system_names import is_made_by_brokers
 from rmqadmin.core.tables.marks import Mark
@@ -111,7 +111,9 @@ class PulseMemory:
             for field in _BROKER_FIELDS:
                 self.history.add(Series(SubjectKind.BROKER, key, field), at_ms, getattr(reading, field, None))
         for field in ("in_tps", "out_tps"):
-            values = {key: getattr(readings.get(key), field, None) for key in seen}
+            values = {
+                key: getattr(readings.get(key), field, None) for key in (seen if field == "out_tps" else _masters(seen))
+            }
             known = [value for value in values.values() if value is not None]
             lacking = [key for key, value in values.items() if value is None]
             self.history.add(_cluster_series(field), at_ms, sum(known) if known else None, lacking)
@@ -524,6 +526,14 @@ class PulseMemory:
         )
         members = f"; members of {counted(unknown, 'group')} unknown" if unknown else ""
         return members if self.are_sets_known else f"{members}; masters and slaves unknown"
+
+
+def _masters(seen: Mapping[str, SeenBroker]) -> list[str]:
+    """The brokers that take messages. A slave counts as incoming what its master has counted already. A master whose id
+    another has taken is missed by nobody."""
+    masters = {key: one for key, one in seen.items() if one.replica.broker_id == MASTER_ID}
+    here = {one.replica.broker_name for one in masters.values() if one.gone_since_ms is None}
+    return [key for key, one in masters.items() if one.gone_since_ms is None or one.replica.broker_name not in here]
 
 
 def _names_of(one: HaSet) -> list[str]:

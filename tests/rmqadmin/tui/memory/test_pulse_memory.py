@@ -236,6 +236,19 @@ def test_all_is_well_is_said_of_what_was_looked_at(pulse: PulseMemory) -> None:
     assert pulse.verdict().mark is Mark.WARN
 
 
+def test_a_slave_does_not_count_what_its_master_takes_once_more(pulse: PulseMemory, clock: Clock) -> None:
+    """Apache's slaves report what they copy as incoming, so a cluster with slaves seemed to take twice as much."""
+    slave, old = "broker-a/1", "broker-a/0 at a:9"
+    of_slave = SeenBroker(Replica("C", "broker-a", 1, "a:2", {}))
+    pulse.take_brokers({**seen(A), slave: of_slave}, {A: WELL, slave: WELL})
+    assert pulse.cluster_values("in_tps", 1) == [10.0]
+    assert pulse.cluster_values("out_tps", 1) == [10.0], "but messages are read from it, too"
+    clock.now_ms += 1000
+    pulse.take_brokers({**seen(A, old, gone={old: 1_000_000}), slave: of_slave}, {A: WELL, slave: BrokerReading()})
+    assert pulse.cluster_values("in_tps", 1) == [10.0]
+    assert not pulse.is_part("in_tps"), "neither slaves nor the master before are missed"
+
+
 def test_what_a_set_knows_of_a_slave_that_was_lost_before(pulse: PulseMemory) -> None:
     """The name server forgets a dead broker, and the pulse said that all is well."""
     of_set = HaSet(
