@@ -196,6 +196,7 @@ class BrokerConfig(Settings):
     pop_response_return_actual_retry_topic: bool = setting("popResponseReturnActualRetryTopic")
     pop_revive_skip_if_group_absent: bool = setting("popReviveSkipIfGroupAbsent")
     enable_retry_topic_v2: bool = setting("enableRetryTopicV2")
+    use_separate_retry_queue: bool = setting("useSeparateRetryQueue")
     retrieve_message_from_pop_retry_topic_v1: bool = setting("retrieveMessageFromPopRetryTopicV1")
     notify_consumer_ids_changed_enable: bool = setting("notifyConsumerIdsChangedEnable")
     flush_consumer_offset_interval_ms: int = setting("flushConsumerOffsetInterval", parse_period_ms)

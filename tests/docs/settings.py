@@ -131,7 +131,7 @@ FAMILIES = (
         r"""
         popCk.* popRevive.* popLongPolling.* popPollingMapExpire.* enablePop(Batch|Buffer|Log|Metrics).*
         append(Ack|Ck)Async revive(AckWait|Interval|Max|Scan).* skipWhenCK.* enableSkipLongAwaitingAck
-        enableNotify.* initPopOffsetByCheckMsgInMem useSeparateRetryQueue enableLitePopLog
+        enableNotify.* initPopOffsetByCheckMsgInMem enableLitePopLog
         """,
     ),
     Family(

@@ -108,14 +108,12 @@ class Popping:
         retry_topics = self.retry_topics(group, topic) if with_retries else []
         if queue_id >= 0 and not retry_topics:
             return [(topic, queue_id)] if config is not None else []
-        percent = self._config.pop_from_retry_probability
-        queues = self._queues_of(topic, queue_id, turn)
+        percent, queues_of = self._config.pop_from_retry_probability, self._queues_of
         is_priority = config is not None and config.attributes.get(MESSAGE_TYPE) == TopicMessageType.PRIORITY
         if with_retries and is_priority and _is_turn(turn, self._priority_percent(group)):
-            percent = self._config.pop_from_retry_probability_for_priority
-            if queue_id < 0 and config is not None:
-                queues = self._by_priority(topic, config.read_queue_nums)
-        retries = [source for name in retry_topics for source in self._queues_of(name, -1, turn)]
+            percent, queues_of = self._config.pop_from_retry_probability_for_priority, self._by_priority
+        queues = queues_of(topic, queue_id, turn)
+        retries = [source for name in retry_topics for source in queues_of(name, -1, turn)]
         return [*retries, *queues] if _is_turn(turn, percent) else [*queues, *retries]
 
     def _queues_of(self, topic: str, queue_id: int, turn: int) -> list[tuple[str, int]]:
@@ -131,9 +129,10 @@ class Popping:
         group = self._groups.get(group_name)
         return _percent(group.attributes.get("priority.factor", "") if group is not None else "")
 
-    def _by_priority(self, topic: str, queue_nums: int) -> list[tuple[str, int]]:
-        queue_ids = range(queue_nums)
-        return [(topic, each) for each in (reversed(queue_ids) if self._config.priority_order_asc else queue_ids)]
+    def _by_priority(self, topic: str, queue_id: int, turn: int) -> list[tuple[str, int]]:
+        """As ``_queues_of``, but the queue of the highest priority comes first."""
+        queues = sorted(self._queues_of(topic, queue_id, turn))
+        return queues[::-1] if self._config.priority_order_asc else queues
 
     # --- taking ------------------------------------------------------------------------------------------------------
 

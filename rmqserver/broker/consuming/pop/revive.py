@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+import msgspec
 import trio
 
 from rmqproto.bodies.popping import AckMessage, CheckPoint
@@ -282,15 +283,28 @@ class Reviver:
         else:
             if check_point.topic == topic:
                 again.topic = pop_retry_topic(group, topic, is_v2=self._config.enable_retry_topic_v2)
-            self._make_retry_topic(again.topic, group)
+            queue_nums = self._make_retry_topic(again.topic, group, topic)
+            if self._config.use_separate_retry_queue and message.queue_id < queue_nums:
+                again.queue_id = message.queue_id
         return again
 
-    def _make_retry_topic(self, topic: str, group: str) -> None:
-        """Creates the retry topic if it is missing. The group begins at its first message."""
-        if self._topics.get(topic) is None:
-            self._topics.create_system(topic, RETRY_QUEUE_NUMS)
-            if self._offsets.committed(group, topic, 0) is None:
-                self._offsets.commit(group, topic, 0, 0)
+    def _make_retry_topic(self, retry_topic: str, group: str, topic: str) -> int:
+        """Creates the retry topic if it is missing, and returns how many queues it has. The group begins at the first
+        message of each. With useSeparateRetryQueue it has the queues of the topic, and follows when those change."""
+        found, origin = self._topics.get(retry_topic), self._topics.get(topic)
+        queue_nums = RETRY_QUEUE_NUMS if found is None else found.write_queue_nums
+        if self._config.use_separate_retry_queue and origin is not None:
+            queue_nums = origin.write_queue_nums
+        if found is None:
+            self._topics.create_system(retry_topic, queue_nums)
+        elif found.write_queue_nums != queue_nums:
+            self._topics.put(msgspec.structs.replace(found, read_queue_nums=queue_nums, write_queue_nums=queue_nums))
+        else:
+            return queue_nums
+        for queue_id in range(queue_nums):
+            if self._offsets.committed(group, retry_topic, queue_id) is None:
+                self._offsets.commit(group, retry_topic, queue_id, 0)
+        return queue_nums
 
     # --- progress ----------------------------------------------------------------------------------------------------
 

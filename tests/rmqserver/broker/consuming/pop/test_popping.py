@@ -284,6 +284,35 @@ def test_retry_topics_of_both_versions_are_popped(tmp_path: Path) -> None:
     bench.close()
 
 
+def test_each_queue_may_have_a_retry_queue_of_its_own(tmp_path: Path) -> None:
+    """With useSeparateRetryQueue. The retry topic follows when its topic gets more queues."""
+    bench = Bench(tmp_path, "useSeparateRetryQueue=true", queue_nums=2)
+    bench.send(b"first", 1)
+    bench.take()
+    bench.wait(DUE_MS)
+    assert [bench.store.max_offset(RETRY, queue_id) for queue_id in range(2)] == [0, 1]
+    topic = bench.parts.topics.get(TOPIC)
+    assert topic is not None
+    bench.parts.topics.put(msgspec.structs.replace(topic, read_queue_nums=3, write_queue_nums=3))
+    bench.send(b"second", 2)
+    assert sorted(each.body for each in bench.take()) == [b"first", b"second"]
+    bench.wait(DUE_MS)
+    assert [bench.store.max_offset(RETRY, queue_id) for queue_id in range(3)] == [0, 2, 1]
+    assert sorted(each.body for each in bench.take()) == [b"first", b"second"]
+    bench.close()
+
+
+def test_retries_come_by_priority_too(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, "useSeparateRetryQueue=true", queue_nums=3)
+    with_priorities(bench, "100")
+    for queue_id in (1, 0, 2):
+        bench.send(b"%d" % queue_id, queue_id)
+    for _ in range(4):  # whichever queue's turn it is
+        assert [each.body for each in bench.take()] == [b"2", b"1", b"0"]
+        bench.wait(DUE_MS)
+    bench.close()
+
+
 def test_offsets_say_how_far_the_group_has_come(bench: Bench) -> None:
     for number in range(4):
         bench.send(b"%d" % number, number % 2)
