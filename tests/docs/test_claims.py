@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from rmqadmin.cli.command_tree import describe
 from rmqadmin.registry import find, group_members
 from rmqadmin.testing.rocketmq import RocketMQ
 from rmqserver.config.broker_config import BrokerConfig
@@ -55,6 +56,26 @@ def test_every_command_of_a_page_is_one(page: Path) -> None:
         for words in re.findall(r"^`rmqadmin ([a-z][\w-]*(?: [a-z][\w-]*)?)", code):
             first, _, _ = words.partition(" ")
             assert find(words) or find(first) or (words == first and group_members(first)), words
+
+
+def command_lines(page: Path) -> list[str]:
+    """The command lines of ``rmqadmin`` that stand on lines of their own, each up to a comment, a pipe or another
+    command. Quoted words are ``VALUE``."""
+    joined = re.sub(r"\\\n\s*", "", page.read_text())
+    found = re.findall(r"^ *(?:\$ )?(rmqadmin .*)", joined, re.MULTILINE)
+    return [re.split(r"[#|;&>]", re.sub(r"'[^']*'|\"[^\"]*\"", "VALUE", line))[0] for line in found]
+
+
+@of_each_page
+def test_every_option_of_a_command_line_belongs_to_its_command(page: Path) -> None:
+    for line in command_lines(page):
+        words = re.sub(r"--context \S+", "", line).split()[1:]
+        at = next((at for at, word in enumerate(words) if find(word) or group_members(word)), len(words))
+        entry = find(" ".join(words[at : at + 2])) or find(" ".join(words[at : at + 1]))
+        if entry is not None:
+            taken = {name for option in describe(entry).options for name in option.names} | {"-h", "--help"}
+            given = {word.partition("=")[0] for word in words[at + 1 :] if re.match(r"--?[a-zA-Z]", word)}
+            assert given <= taken, line
 
 
 @of_each_page
