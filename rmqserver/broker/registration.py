@@ -9,33 +9,23 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
-from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Collection
 
-import msgspec
 import trio
 
-from rmqproto.bodies.base import DataVersion
-from rmqproto.bodies.routes import QueueData, RegisterBrokerBody, TopicConfig, TopicConfigs, TopicRoute
-from rmqproto.bodies.static_topics import TopicQueueMappingInfo
+from rmqproto.bodies.routes import TopicConfig, TopicRoute
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import ProtocolError
 from rmqproto.headers.base import Header, from_ext
 from rmqproto.headers.nameserver import (
-    BrokerIdentityHeader,
     RegisterBrokerAnswer,
-    RegisterBrokerHeader,
     RouteHeader,
 )
-from rmqproto.headers.tables import TopicHeader
-from rmqproto.message.crc import body_crc
-from rmqproto.perm import PERM_READ_WRITE
 from rmqproto.wire import fastjson
 from rmqproto.wire.command import Command
 from rmqproto.wire.credentials import Credentials
+from rmqserver.broker.announcement import Announcement, RegisteredMappings, RegisteredTopics
 from rmqserver.config.broker_config import BrokerConfig
-from rmqserver.config.setting_values import BrokerRole
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.loop import Loop
 from rmqserver.remoting.outward import ask, connect, signed
@@ -46,9 +36,6 @@ log = logging.getLogger(__name__)
 
 PERIOD_MIN_MS, PERIOD_MAX_MS = 10_000, 60_000
 """Apache keeps ``registerNameServerPeriod`` within these bounds."""
-
-ZONE_VARIABLE = "ROCKETMQ_ZONE"
-"""The environment's name for the zone of this machine. Apache's brokers and clients read it, too."""
 
 RECONNECT_AFTER_S = 1.0
 FIRST_ROUND_MAX_S = 3.0
@@ -72,20 +59,6 @@ MASTER_SEARCH_PERIOD_S = 2.0
 OnMaster = Callable[[str, str], None]
 
 
-class RegisteredTopics(Protocol):
-    """What registration reads of the topic table."""
-
-    data_version: DataVersion
-
-    def all(self) -> Mapping[str, TopicConfig]: ...
-
-
-class RegisteredMappings(Protocol):
-    """What registration reads of the table of static topics. A change of it comes with a change of the topic table."""
-
-    def infos(self) -> Mapping[str, TopicQueueMappingInfo]: ...
-
-
 class Registration:
     """Registers the broker. ``run`` is a task of its nursery; ``changed`` may be called as often as topics change."""
 
@@ -101,6 +74,7 @@ class Registration:
         """``advertise`` turns the local address that reaches a nameserver into the address to be registered;
         ``make_pump`` makes the pump of each connection; ``credentials`` sign our requests."""
         self._config = config
+        self.announcement = Announcement(config)
         self._links = [_Link(self, loop, addr, make_pump) for addr in namesrv_addrs]
         self._advertise = advertise
         self.credentials = credentials
@@ -214,75 +188,8 @@ class Registration:
         return min(max(self._config.register_name_server_period_ms, PERIOD_MIN_MS), PERIOD_MAX_MS) / 1000
 
     @property
-    def may_act(self) -> bool:
-        """Whether slaves of this broker name act for a master that is away."""
-        return self._config.enable_slave_acting_master
-
-    @property
-    def tells_singles(self) -> bool:
-        """Whether topics are registered one by one. A nameserver takes the permissions of a single topic as they are,
-        so clients could write to a slave that acts for its master."""
-        return not (self.may_act and self._config.broker_role is BrokerRole.SLAVE)
-
-    @property
     def timeout_s(self) -> float:
         return self._config.register_broker_timeout_ms / 1000
-
-    def identity(self, addr: str) -> BrokerIdentityHeader:
-        config = self._config
-        return BrokerIdentityHeader(
-            broker_name=config.broker_name,
-            broker_addr=addr,
-            cluster_name=config.broker_cluster_name,
-            broker_id=config.broker_id,
-        )
-
-    def registration(
-        self, addr: str, topics: RegisteredTopics, mappings: RegisteredMappings
-    ) -> tuple[RegisterBrokerHeader, bytes]:
-        """Header and body of 103, with all topics."""
-        config = self._config
-        host = addr.rpartition(":")[0]
-        wrapper = TopicConfigs(
-            data_version=topics.data_version,
-            mapping_data_version=DataVersion(),
-            topic_config_table={name: self._permitted(topic) for name, topic in topics.all().items()},
-            topic_queue_mapping_detail_map={},
-            topic_queue_mapping_info_map=msgspec.to_builtins(mappings.infos()),
-        )
-        body = fastjson.dumps(RegisterBrokerBody(topic_config_serialize_wrapper=wrapper))
-        header = RegisterBrokerHeader(
-            broker_name=config.broker_name,
-            broker_addr=addr,
-            cluster_name=config.broker_cluster_name,
-            ha_server_addr=config.ha_addr(host),
-            broker_id=config.broker_id,
-            heartbeat_timeout_millis=config.broker_not_active_timeout_ms if self.may_act else None,
-            enable_acting_master=self.may_act,
-            zone_name=os.environ.get(ZONE_VARIABLE, "").strip() or None,
-            body_crc32=body_crc(body),
-        )
-        return header, body
-
-    def single(self, topic: TopicConfig) -> tuple[TopicHeader, bytes]:
-        """Header and body of 217, with one topic."""
-        permitted = self._permitted(topic)
-        queue_data = QueueData(
-            broker_name=self._config.broker_name,
-            perm=permitted.perm,
-            read_queue_nums=topic.read_queue_nums,
-            topic_sys_flag=topic.topic_sys_flag,
-            write_queue_nums=topic.write_queue_nums,
-        )
-        return TopicHeader(topic=topic.topic_name), fastjson.dumps(TopicRoute(queue_datas=[queue_data]))
-
-    def _permitted(self, topic: TopicConfig) -> TopicConfig:
-        """The topic with its permission bounded by the broker's own."""
-        perm = self._config.broker_permission
-        if perm & PERM_READ_WRITE == PERM_READ_WRITE:
-            return topic
-        permitted: TopicConfig = msgspec.structs.replace(topic, perm=topic.perm & perm)
-        return permitted
 
 
 def _route_in_untrusted(answer: Command | None) -> TopicRoute | None:
@@ -372,7 +279,11 @@ class _Link(Service):
         self, topics: RegisteredTopics, mappings: RegisteredMappings, changed_names: Collection[str] | None
     ) -> bool:
         """Tells the nameserver of these topics, or of all if None. Returns False if it does not know them then."""
-        if changed_names is None or self._connection is None or not (self._takes_singles and self._owner.tells_singles):
+        if (
+            changed_names is None
+            or self._connection is None
+            or not (self._takes_singles and self._owner.announcement.tells_singles)
+        ):
             return await self._register(topics, mappings)
         if not mappings.infos().keys().isdisjoint(changed_names):  # 217 has no room for the queues of static topics
             return await self._register(topics, mappings)
@@ -386,7 +297,7 @@ class _Link(Service):
         answers: list[Command | None] = []
 
         async def tell(config: TopicConfig) -> None:
-            header, body = self._owner.single(config)
+            header, body = self._owner.announcement.one_topic(config)
             code = RequestCode.REGISTER_TOPIC_IN_NAMESRV
             answers.append(await self._ask(connection, code, header, body, self._owner.timeout_s))
 
@@ -403,7 +314,7 @@ class _Link(Service):
         except OSError as error:
             self._note(str(error) or type(error).__name__)
             return False
-        header, body = self._owner.registration(self._broker_addr(connection), topics, mappings)
+        header, body = self._owner.announcement.all_topics(self._broker_addr(connection), topics, mappings)
         self._registered_at = trio.current_time()
         answer = await self._ask(connection, RequestCode.REGISTER_BROKER, header, body, self._owner.timeout_s)
         if answer is None:
@@ -432,7 +343,7 @@ class _Link(Service):
 
     async def unregister(self) -> None:
         if self._connection is not None:
-            header = self._owner.identity(self._broker_addr(self._connection))
+            header = self._owner.announcement.identity(self._broker_addr(self._connection))
             await self._ask(self._connection, RequestCode.UNREGISTER_BROKER, header, b"", UNREGISTER_MAX_S)
 
     async def _connect(self) -> Connection:

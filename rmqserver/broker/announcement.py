@@ -1,0 +1,112 @@
+"""What a broker tells its nameservers of itself and its topics: headers and bodies, for ``registration``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Protocol
+
+import msgspec
+
+from rmqproto.bodies.base import DataVersion
+from rmqproto.bodies.routes import QueueData, RegisterBrokerBody, TopicConfig, TopicConfigs, TopicRoute
+from rmqproto.bodies.static_topics import TopicQueueMappingInfo
+from rmqproto.headers.nameserver import BrokerIdentityHeader, RegisterBrokerHeader
+from rmqproto.headers.tables import TopicHeader
+from rmqproto.message.crc import body_crc
+from rmqproto.perm import PERM_READ_WRITE
+from rmqproto.wire import fastjson
+from rmqserver.config.broker_config import BrokerConfig
+from rmqserver.config.setting_values import BrokerRole
+
+ZONE_VARIABLE = "ROCKETMQ_ZONE"
+"""The environment's name for the zone of this machine. Apache's brokers and clients read it, too."""
+
+
+class RegisteredTopics(Protocol):
+    """What registration reads of the topic table."""
+
+    data_version: DataVersion
+
+    def all(self) -> Mapping[str, TopicConfig]: ...
+
+
+class RegisteredMappings(Protocol):
+    """What registration reads of the table of static topics. A change of it comes with a change of the topic table."""
+
+    def infos(self) -> Mapping[str, TopicQueueMappingInfo]: ...
+
+
+class Announcement:
+    """What the broker says of itself, by its configuration as it is at each call. ``addr`` is its own address, as the
+    nameserver that is told reaches it."""
+
+    def __init__(self, config: BrokerConfig):
+        self._config = config
+
+    @property
+    def may_act(self) -> bool:
+        """Whether slaves of this broker name act for a master that is away."""
+        return self._config.enable_slave_acting_master
+
+    @property
+    def tells_singles(self) -> bool:
+        """Whether topics are registered one by one. A nameserver takes the permissions of a single topic as they are,
+        so clients could write to a slave that acts for its master."""
+        return not (self.may_act and self._config.broker_role is BrokerRole.SLAVE)
+
+    def identity(self, addr: str) -> BrokerIdentityHeader:
+        config = self._config
+        return BrokerIdentityHeader(
+            broker_name=config.broker_name,
+            broker_addr=addr,
+            cluster_name=config.broker_cluster_name,
+            broker_id=config.broker_id,
+        )
+
+    def all_topics(
+        self, addr: str, topics: RegisteredTopics, mappings: RegisteredMappings
+    ) -> tuple[RegisterBrokerHeader, bytes]:
+        """Header and body of 103, with all topics."""
+        config = self._config
+        host = addr.rpartition(":")[0]
+        wrapper = TopicConfigs(
+            data_version=topics.data_version,
+            mapping_data_version=DataVersion(),
+            topic_config_table={name: self._permitted(topic) for name, topic in topics.all().items()},
+            topic_queue_mapping_detail_map={},
+            topic_queue_mapping_info_map=msgspec.to_builtins(mappings.infos()),
+        )
+        body = fastjson.dumps(RegisterBrokerBody(topic_config_serialize_wrapper=wrapper))
+        header = RegisterBrokerHeader(
+            broker_name=config.broker_name,
+            broker_addr=addr,
+            cluster_name=config.broker_cluster_name,
+            ha_server_addr=config.ha_addr(host),
+            broker_id=config.broker_id,
+            heartbeat_timeout_millis=config.broker_not_active_timeout_ms if self.may_act else None,
+            enable_acting_master=self.may_act,
+            zone_name=os.environ.get(ZONE_VARIABLE, "").strip() or None,
+            body_crc32=body_crc(body),
+        )
+        return header, body
+
+    def one_topic(self, topic: TopicConfig) -> tuple[TopicHeader, bytes]:
+        """Header and body of 217, with one topic."""
+        permitted = self._permitted(topic)
+        queue_data = QueueData(
+            broker_name=self._config.broker_name,
+            perm=permitted.perm,
+            read_queue_nums=topic.read_queue_nums,
+            topic_sys_flag=topic.topic_sys_flag,
+            write_queue_nums=topic.write_queue_nums,
+        )
+        return TopicHeader(topic=topic.topic_name), fastjson.dumps(TopicRoute(queue_datas=[queue_data]))
+
+    def _permitted(self, topic: TopicConfig) -> TopicConfig:
+        """The topic with its permission bounded by the broker's own."""
+        perm = self._config.broker_permission
+        if perm & PERM_READ_WRITE == PERM_READ_WRITE:
+            return topic
+        permitted: TopicConfig = msgspec.structs.replace(topic, perm=topic.perm & perm)
+        return permitted
