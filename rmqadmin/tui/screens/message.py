@@ -15,7 +15,7 @@ from typing import ClassVar
 
 import msgspec
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal
+from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.message import Message
 from textual.widget import Widget
@@ -119,7 +119,7 @@ class MessageScreen(DashboardScreen):
         self._walk, self._chosen_tab = walk, tab
         self._has_failed = failed_group(message.stored.topic) is not None
         self._copies: list[StoredCopy] | None = None
-        self.side = WrappedLines(id="side")
+        self.side = WrappedLines()
         self.step = message.properties.get(props.KEYS) or message.message_id
         self.tracks = RowTable(self._track_columns(), id="tracks", stale_after_s=STALE_AFTER_MIN_S)
         self.trace = RowTable(self._trace_columns(), id="steps", stale_after_s=STALE_AFTER_MIN_S)
@@ -133,7 +133,8 @@ class MessageScreen(DashboardScreen):
         with Horizontal(classes="panes"):
             yield self.tabs
             if self._has_failed:
-                yield self.side
+                with Vertical(id="side"):
+                    yield self.side
 
     def _contents(self, tab: str) -> Sequence[Widget]:
         """The widgets of a tab; none for a tab of the body that has not been parsed yet."""

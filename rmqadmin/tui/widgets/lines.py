@@ -13,14 +13,13 @@ from typing import ClassVar
 import msgspec
 from rich.cells import cell_len, chop_cells
 from rich.segment import Segment
-from rich.style import Style
 from textual.binding import Binding, BindingType
 from textual.geometry import Size
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from rmqadmin.core.messages.body_text import HEX_BYTES_PER_LINE, hex_line, hex_line_count
 from rmqadmin.tui.widgets.packed_lines import PackedLines
+from rmqadmin.tui.widgets.plain_view import PlainView
 
 _HEX_LINE_WIDTH = 8 + 2 + 3 * HEX_BYTES_PER_LINE + 1 + 2 + HEX_BYTES_PER_LINE
 
@@ -32,9 +31,9 @@ _PIECES_DRAWN_MAX = 8
 """How many pieces are drawn at most. More are in view only if characters take no cells."""
 
 
-class Lines(ScrollView, can_focus=True):
+class Lines(PlainView, can_focus=True):
     """Shows ``line(n)`` for each n below ``line_count``. Lines are at most ``width`` cells and hold no control
-    characters."""
+    characters. A border belongs around a container: this widget draws none."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "scroll_up", "Up", show=False),
@@ -44,24 +43,16 @@ class Lines(ScrollView, can_focus=True):
     def __init__(self, line_count: int, width: int, line: Callable[[int], str], *, id: str | None = None):
         super().__init__(id=id)
         self._line = line
-        self._style: Style | None = None
-        """The style of every line, cached because Textual builds it on each access, in 0.1 ms."""
         self.virtual_size = Size(width, line_count)
 
     def on_mount(self) -> None:
         self.show_horizontal_scrollbar = False
 
-    def notify_style_update(self) -> None:
-        super().notify_style_update()
-        self._style = None
-
     def render_line(self, y: int) -> Strip:
         at, left, width = self.scroll_offset.y + y, self.scroll_offset.x, self.size.width
-        style = self._style = self._style or self.rich_style
-        if at >= self.virtual_size.height:
-            return Strip.blank(width, style)
-        text, begin = self.part(at, left, width)
-        return Strip([Segment(text, style)]).crop_extend(left - begin, left - begin + width, style)
+        style = self.style_over("", "")
+        text, begin = self.part(at, left, width) if at < self.virtual_size.height else ("", left)
+        return self.padded(Strip([Segment(text, style)]).crop_extend(left - begin, left - begin + width, style))
 
     def part(self, at: int, left: int, width: int) -> tuple[str, int]:
         """A part of a line that covers ``width`` cells from ``left`` on, and the cell where it begins. A line may be

@@ -19,15 +19,18 @@ from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets._toast import ToastRack
 
+from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.tui.app import DashboardApp
 from rmqadmin.tui.dialogs.dialog import Dialog, DimmedLines
+from rmqadmin.tui.screens.message import MessageScreen
 from rmqadmin.tui.thrifty_screen import LineCompositor
 from rmqadmin.tui.widgets import row_table
 from rmqadmin.tui.widgets.key_line import KeyLine
+from rmqadmin.tui.widgets.lines import Lines
 from rmqadmin.tui.widgets.row_table import RowTable
 from rmqadmin.tui.widgets.rows import Line, Rows
 from rmqadmin.tui.widgets.scroll_bar import DirectBar
-from tests.rmqadmin.tui.fixed import NOW_MS, FixedClient
+from tests.rmqadmin.tui.fixed import ADDRS, NOW_MS, FixedClient, dead_letter
 from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
 from tests.rmqadmin.tui.test_speed import ManyTopics
 
@@ -204,8 +207,42 @@ def test_a_table_looks_as_if_textual_had_drawn_it(monkeypatch: pytest.MonkeyPatc
     drive(FixedClient, test, now_ms=NOW_MS, size=(170, 40))
 
 
+@pytest.mark.parametrize("tab", ["text", "hex", "properties"])
+def test_lines_of_text_look_as_if_textual_had_drawn_them(monkeypatch: pytest.MonkeyPatch, tab: str) -> None:
+    """It looks for borders and effects in each of fifty lines, which took half of the drawing of a message."""
+
+    async def test(driver: Driver) -> None:
+        letter = dead_letter(0)
+        screen = MessageScreen(FoundMessage(letter, "broker-a", ADDRS["broker-a"], letter.properties), tab=tab)
+        await driver.app.push_screen(screen)
+        await driver.until(lambda: isinstance(driver.app.focused, Lines) and driver.app.focused.size.height > 1)
+        lines = screen.tabs.contents[0]
+        assert isinstance(lines, Lines)
+        whole = Region(0, 0, *lines.outer_size)
+        ours = seen(lines.render_lines(whole))
+        monkeypatch.setattr(lines, "_styles_cache", StylesCache())
+        monkeypatch.setattr(Lines, "padded", lambda lines, line: line)
+        monkeypatch.setattr(Lines, "get_line_filters", Widget.get_line_filters)
+        assert seen(lines.render_lines(whole)) == ours
+        assert len(ours) == lines.outer_size.height > lines.virtual_size.height >= 1
+
+    drive(FixedClient, test, now_ms=NOW_MS, size=(170, 40))
+
+
 def characters(strips: list[Strip]) -> list[list[tuple[str, object]]]:
     return [[(character, style) for text, style, _ in strip for character in text] for strip in strips]
+
+
+def seen(strips: list[Strip]) -> list[list[tuple[str, object]]]:
+    """The characters and their styles; of a blank only the background."""
+    return [
+        [
+            (character, style.bgcolor if character == " " and style else style)
+            for text, style, _ in strip
+            for character in text
+        ]
+        for strip in strips
+    ]
 
 
 def test_what_a_table_covers_is_not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
