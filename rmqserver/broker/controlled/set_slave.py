@@ -123,10 +123,8 @@ class SetSlave(HaSlave):
 
     def _take_epoch(self, entry: Epoch) -> None:
         """Saves a new epoch, so that it is on the device before the data that was written in it."""
-        epochs = self._epochs.epochs
-        if entry.epoch > epochs.last_epoch:
-            epochs.begin(*entry)
-            self._epochs.save()
+        if entry.epoch > self._epochs.epochs.last_epoch:
+            self._epochs.begin(*entry)
 
     def _confirm(self, log_offset: int, copy: LogCopy) -> None:
         self.confirmed_offset = max(self.confirmed_offset, log_offset)

@@ -32,6 +32,9 @@ BEHIND_MAX_BYTES = 64 << 20
 """How much of the log may be written and reported but not yet dispatched: a third of a second's work. A slave with more
 dispatches before it reads on; otherwise it would have all that work left when it takes its master's place."""
 
+NO_ROOM = "no-room"
+"""The event of a disk that is nearly full."""
+
 ROOM_AGAIN_AFTER_S = 1.0
 """How often a slave without room for its master's log looks whether there is some."""
 
@@ -82,6 +85,8 @@ class HaSlave:
         """How far the master's log is on its device, as an operator or the master has said; only shown."""
         self.problem = ""
         """Why no master is followed; empty if one is."""
+        self._noted = ""
+        """What was logged last."""
         self._last_read_ms = self._last_write_ms = 0
         self._reported_s = 0.0
         """When the last report was sent, by trio's clock: ``_last_write_ms`` may go back when the wall clock is set."""
@@ -124,7 +129,7 @@ class HaSlave:
                 self._check_store()
                 await self._follow(self._master_addr, copy)
             except* NoRoom as errors:
-                self._note(str(errors.exceptions[0]), "no-room")
+                self._note(str(errors.exceptions[0]), NO_ROOM)
                 again_after_s = ROOM_AGAIN_AFTER_S
             except* StoreFailed as errors:
                 self._note(str(errors.exceptions[0]), "store-failed")
@@ -279,8 +284,9 @@ class HaSlave:
         self._read_bytes += size
 
     def _note(self, problem: str, event: str = "master-lost") -> None:
-        """Logs a problem when it changes, not each time it recurs."""
-        if problem != self.problem or not problem:
+        """Logs a problem when it changes, not each time it recurs. How much room is left changes all the time."""
+        was_logged, self._noted = self._noted, event if event == NO_ROOM else problem
+        if self._noted != was_logged or not problem:
             if problem:
                 log.warning("event=%s ha_addr=%s reason=%r", event, self._master_addr, problem)
             else:

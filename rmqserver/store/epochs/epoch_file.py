@@ -31,6 +31,17 @@ class EpochFile:
         if problem:
             raise StorageError(problem, hint="put back a copy of the file, or start this broker on an empty store")
 
+    def begin(self, epoch: int, start_offset: int) -> None:
+        """Starts an epoch, and saves it. ProtocolError if it cannot follow the last one, StorageError if the disk
+        refuses; nothing is changed then, so the same epoch can begin later."""
+        before = list(self.epochs.entries)
+        self.epochs.begin(epoch, start_offset)
+        try:
+            self.save()
+        except StorageError:
+            self.epochs.entries[:] = before
+            raise
+
     def save(self) -> None:
         """Removes the file if the list has become empty; an Apache broker would leave it. StorageError if the disk
         refuses."""

@@ -3,13 +3,15 @@ stores of it and cuts where Apache's did, and our master answers as Apache's."""
 
 from __future__ import annotations
 
+import errno
+import os
 import random
 from pathlib import Path
 
 import pytest
 import trio
 
-from rmqproto.errors import ProtocolError
+from rmqproto.errors import ProtocolError, StorageError
 from rmqproto.ha import (
     EPOCH,
     HANDSHAKE,
@@ -24,6 +26,7 @@ from rmqserver.broker.controlled.set_slave import SetSlave, _answer_untrusted
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.remoting.traffic import ByTask
 from rmqserver.store.disk.disk import OsDisk
+from rmqserver.store.epochs import epoch_file
 from rmqserver.store.epochs.epoch_file import EpochFile
 from rmqserver.store.epochs.epoch_list import Epoch, EpochList
 from rmqserver.store.message_store import MessageStore
@@ -104,6 +107,29 @@ def test_a_new_slave_makes_the_same_log_of_it_and_shows_what_is_confirmed(tmp_pa
     store.close()
     real = unpacked("unclean-master", tmp_path / "real")
     assert log_of(tmp_path / "ours", 0, end) == log_of(real, 0, end)
+
+
+def test_a_slave_takes_no_log_of_an_epoch_that_it_cannot_save(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a full disk had refused the epoch, its log was stored all the same when the master came back to it."""
+    data = said_by_master("unclean-01")
+    store = MessageStore(tmp_path / "ours", OPTIONS, background=False)
+    store.open()
+    slave, epochs, _ = slave_of(store, tmp_path)
+    copy = store.log_copy()
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(epoch_file, "replace_with_backup", refuse)
+        for _again in range(2):
+            with pytest.raises(StorageError, match="No space left"):
+                slave._take(bytearray(data), copy)
+            assert (copy.end_offset, epochs.epochs.entries) == (0, [])
+    assert slave._take(bytearray(data), copy) == len(data)
+    epochs.load()
+    assert epochs.epochs.entries == EPOCHS[:1]
+    assert store.close()
 
 
 @pytest.mark.parametrize(

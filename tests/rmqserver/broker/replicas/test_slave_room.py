@@ -136,6 +136,28 @@ def test_a_disk_that_fills_up_is_noticed_before_a_write_fails(
     assert copy.end_offset == 0
 
 
+@pytest.mark.trio
+async def test_a_full_disk_is_logged_once(
+    slave: MessageStore, disk: FillingDisk, caplog: pytest.LogCaptureFixture, autojump_clock: object
+) -> None:
+    """It used to be logged each second while other programs wrote and removed files there. The status has the newest
+    text."""
+    follower = HaSlave(BrokerConfig(), slave)
+    follower.follow("127.0.0.1:1")  # it looks at its disk before it connects
+
+    async def problems(room_mib: int) -> str:
+        disk.usable_bytes = room_mib << 20
+        await trio.sleep(10 * ha_slave.ROOM_AGAIN_AFTER_S)
+        return follower.problem
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(follower.run)
+        assert "has 7 MiB left" in await problems(7)
+        assert "has 5 MiB left" in await problems(5)
+        nursery.cancel_scope.cancel()
+    assert [record.message.split()[0] for record in caplog.records] == ["event=no-room"]
+
+
 async def until_not_followed(follower: HaSlave, slave: MessageStore, parts: list[bytes]) -> int:
     """Counts the connections that the slave makes, one before its flush fails. It is asked to follow again."""
     count = 0
