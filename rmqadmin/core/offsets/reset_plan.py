@@ -44,7 +44,7 @@ class ResetRow(Row, frozen=True):
 class ResetTotals(Row, frozen=True):
     group: Annotated[str, doc("consumer group")]
     topic: Annotated[str, doc("topic name")]
-    old_lag_count: Annotated[int, doc("messages to consume before, where that is known")]
+    old_lag_count: Annotated[int | None, doc("messages to consume before, in queues where that is known")]
     new_lag_count: Annotated[int, doc("messages to consume after the reset")]
     unchanged_count: Annotated[
         int | None,
@@ -83,10 +83,11 @@ class Resets(Result, frozen=True):
 
     def summary(self) -> ResetTotals:
         rows = self.rows()
+        known = [row.old_lag_count for row in rows if row.old_lag_count is not None]
         return ResetTotals(
             group=self.group,
             topic=self.topic,
-            old_lag_count=sum(row.old_lag_count or 0 for row in rows),
+            old_lag_count=sum(known) if known else None,
             new_lag_count=sum(row.new_lag_count or 0 for row in rows),
             unchanged_count=sum(row.new_offset is None for row in rows) or None,
             undo_file=self.undo_file,
