@@ -120,7 +120,10 @@ class Changes(Result, frozen=True):
 
     def problem(self) -> str | None:
         failed = [row for row in self.found if row.error is not None]
-        return f"{len(failed)} of {len(self.found)} failed: {failed[0].error}" if failed else None
+        if not failed:
+            return None
+        count = "" if len(self.found) == 1 else f"{len(failed)} of {len(self.found)} failed: "
+        return f"{count}{failed[0].error}"
 
 
 _DONE_WIDTH, _GAP = len("DONE"), 2

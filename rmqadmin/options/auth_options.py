@@ -65,3 +65,4 @@ MeantMasters = Annotated[
 ]
 IsSuper = Annotated[bool, typer.Option("--super", help="Make it a super user, which may do everything.")]
 IfExists = Annotated[bool, typer.Option("--if-exists", help="Do not fail if there is nothing to remove.")]
+IfNoUser = Annotated[bool, typer.Option("--if-not-exists", help="Keep a user that exists, with its password.")]

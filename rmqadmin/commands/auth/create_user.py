@@ -10,7 +10,7 @@ from rmqadmin.call import Call
 from rmqadmin.core import targets
 from rmqadmin.core.access.user_changes import plan_new_user
 from rmqadmin.core.changes import Changes, plan_each
-from rmqadmin.options.auth_options import EveryReplica, PasswordStdin, UserKind, Username
+from rmqadmin.options.auth_options import EveryReplica, IfNoUser, PasswordStdin, UserKind, Username
 from rmqadmin.options.command_options import BrokerAddr
 from rmqadmin.options.context_words import SECRET
 from rmqadmin.shared.changing import change
@@ -28,6 +28,7 @@ def create_user(
     ] = None,
     password_stdin: PasswordStdin = False,
     user_type: UserKind = None,
+    if_not_exists: IfNoUser = False,
 ) -> Changes:
     """Each broker keeps its own users. If one of several brokers fails, the others still get the user. A password given
     with -p is visible in the process list and the shell's history; one that is asked for or read is not.
@@ -42,5 +43,5 @@ def create_user(
         user_type=user_type,
     )
     addrs = targets.replicas(call.admin, broker_addr, cluster_name)
-    steps = plan_each(addrs, lambda addr: plan_new_user(call.admin, addr, account))
+    steps = plan_each(addrs, lambda addr: plan_new_user(call.admin, addr, account, may_exist=if_not_exists))
     return change(call, steps, lambda done: "".join(f"create user to {addr} success.\n" for addr in done))

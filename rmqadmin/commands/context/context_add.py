@@ -18,6 +18,7 @@ def context_add(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Letters, digits, _ . and -.")],
     options: ContextOptions,
     use: Annotated[bool, typer.Option("--use", help="Use it at once.")] = False,
+    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="Keep a context of that name.")] = False,
 ) -> Contexts:
     """Each context has its own file. It holds no keys, only where they are.
 
@@ -31,7 +32,8 @@ def context_add(
             "Missing required option: -n/--namesrvAddr", hint="The name servers of the cluster: -n 127.0.0.1:9876."
         )
     store = ContextStore()
-    added = store.add(name, options.values())
+    is_there = if_not_exists and name in store.names()
+    added = store.load(name) if is_there else store.add(name, options.values())
     if use:
         store.use(name)
         call.context_chosen(name)

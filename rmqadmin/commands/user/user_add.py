@@ -6,7 +6,7 @@ from rmqadmin.call import Call
 from rmqadmin.core import targets
 from rmqadmin.core.access.user_changes import plan_new_user
 from rmqadmin.core.changes import Changes, plan_each
-from rmqadmin.options.auth_options import IsSuper, MeantReplicas, PasswordStdin, UserName
+from rmqadmin.options.auth_options import IfNoUser, IsSuper, MeantReplicas, PasswordStdin, UserName
 from rmqadmin.options.command_options import BrokerAddr
 from rmqadmin.shared.changing import undoable
 from rmqadmin.shared.passwords import given_password
@@ -21,12 +21,14 @@ def user_add(
     cluster_name: MeantReplicas = None,
     is_super: IsSuper = False,
     password_stdin: PasswordStdin = False,
+    if_not_exists: IfNoUser = False,
 ) -> Changes:
     """Asks for the password, or reads it from standard input. No option takes it, so it is in no process list and no
     history. A new user may do nothing before `acl grant`.
 
     Examples:
       rmqadmin user add alice --password-stdin < secret
+      rmqadmin user add alice --if-not-exists --password-stdin < secret
       rmqadmin user add carol -c DefaultCluster --super --password-stdin --dry-run < secret
     """
     name = name.strip()
@@ -36,4 +38,6 @@ def user_add(
         user_type=UserType.SUPER if is_super else UserType.NORMAL,
     )
     addrs = targets.meant_replicas(call.admin, broker_addr, cluster_name)
-    return undoable(call, plan_each(addrs, lambda addr: plan_new_user(call.admin, addr, account)))
+    return undoable(
+        call, plan_each(addrs, lambda addr: plan_new_user(call.admin, addr, account, may_exist=if_not_exists))
+    )

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from rmqadmin.core.access.users import account_changes
-from rmqadmin.core.changes import FieldChange, Step
+from rmqadmin.core.changes import KEEP, FieldChange, Step
 from rmqproto.bodies.acl import UserAccount
 from rmqproto.errors import NotFoundError, RocketMQError
 
@@ -18,10 +18,15 @@ class UserExistsError(RocketMQError):
     """A user of this name already exists."""
 
 
-def plan_new_user(admin: AdminClient, addr: str, account: UserAccount) -> Step:
+def plan_new_user(admin: AdminClient, addr: str, account: UserAccount, *, may_exist: bool = False) -> Step:
+    """Plans a new user. UserExistsError if there is one of that name, unless it ``may_exist``: then it is kept as it
+    is."""
     if admin.account(addr, account.username) is not None:
+        if may_exist:
+            return Step(addr, KEEP, [], lambda: None)
         raise UserExistsError(
-            f"the broker {addr} already has a user {account.username}", hint="`rmqadmin updateUser` changes a user."
+            f"the broker {addr} already has a user {account.username}",
+            hint="`rmqadmin updateUser` changes a user. With --if-not-exists this is not an error.",
         )
     undo = user_away(addr, account.username)
     return Step(addr, "create", account_changes(None, account), partial(admin.create_user, addr, account), undo)

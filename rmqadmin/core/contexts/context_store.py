@@ -177,7 +177,8 @@ class ContextStore:
             _write(path, text, is_new=is_new)
         except FileExistsError:
             raise UsageError(
-                f"there is a context {name} already", hint=f"`rmqadmin context edit {name}` changes it."
+                f"there is a context {name} already",
+                hint=f"`rmqadmin context edit {name}` changes it. With --if-not-exists this is not an error.",
             ) from None
         return changed
 

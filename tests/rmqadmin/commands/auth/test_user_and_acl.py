@@ -157,6 +157,13 @@ def test_a_user_is_added_changed_shut_out_and_removed(
     assert (ran.status, "to undo this: rmqadmin deleteUser" in ran.err) == (0, True)
     assert "first" not in ran.out + ran.err
     assert "check signature" not in (served("first") or "")
+    for again in (("user", "add", "carl"), ("createUser", "-b", guarded.broker_addr, "-u", "carl")):
+        with_stdin(monkeypatch, "other\n")
+        assert "With --if-not-exists" in signed(*again, "--password-stdin").err
+        with_stdin(monkeypatch, "other\n")
+        ran = signed("-o", "json", *again, "--password-stdin", "--if-not-exists")
+        assert (ran.status, [row["action"] for row in ran.items]) == (0, ["keep"])
+        assert "check signature" not in (served("first") or "")
     with_stdin(monkeypatch, "second\n")
     assert signed("user", "edit", "carl", "--type", "super", "--password-stdin", "--dry-run").status == 0
     with_stdin(monkeypatch, "second\n")

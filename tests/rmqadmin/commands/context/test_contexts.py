@@ -70,6 +70,15 @@ def test_contexts_are_listed_with_the_one_in_use(both: Rmqadmin, server: Server)
     assert both("-o", "name", "context", "ls").out == "here\nthere\n"
 
 
+def test_a_script_may_add_a_context_again(both: Rmqadmin, server: Server) -> None:
+    again = ("context", "add", "here", "-n", "127.0.0.1:1")
+    assert "With --if-not-exists" in both(*again).err
+    ran = both("-o", "json", *again, "--if-not-exists", "--use")
+    assert (ran.status, ran.items[0]["namesrv_addr"]) == (0, server.namesrv_addr)
+    assert both(*again[:2], "new", *again[3:], "--if-not-exists").status == 0
+    assert ContextStore().names() == ["here", "new", "there"]
+
+
 def test_one_that_is_broken_is_mended_by_name_of_line(both: Rmqadmin) -> None:
     path = ContextStore().path("here")
     path.write_text(path.read_text() + "protectd = true\n")
