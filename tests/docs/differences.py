@@ -368,6 +368,10 @@ NOT_RECORDED = {
         "Apache's broker also puts it into the light queues, where its group gets it again, and it becomes a dead "
         "letter again",
     ),
+    "11: the commit of the pull that is told of a reset": Difference(
+        "does not count",
+        "Apache's broker takes it: the group's offset is the former one again, until a client commits past the reset",
+    ),
     "11: a held pull whose time is up": Difference("answered within a second", "Apache looks every five seconds"),
     "34: heartbeats without subscriptions of an unknown group": Difference(
         "IS_SUB_CHANGE true", "Apache says false, and the client never sends them again to a restarted broker"
@@ -375,6 +379,9 @@ NOT_RECORDED = {
     "200050: the revive log": Difference(
         "check points and acknowledgements are appended to it at once, without the timer wheel",
         "POP then needs no timers; each broker continues the other's log, which has the same form",
+    ),
+    "200051, 200053: a handle with a revive queue that does not exist": Difference(
+        "refused with 13", "Apache's broker answers success, and puts the acknowledgement where nobody reads it"
     ),
     "200050: a message that was popped too often": Difference(
         "after the group's retryMaxTimes it goes to the dead letters",
