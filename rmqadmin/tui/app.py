@@ -184,7 +184,6 @@ class DashboardApp(App[None]):
     def __init__(self, settings: DashboardSettings, replay: Replay | None = None):
         """``replay``: a recording to show instead of servers. The client and the clock of the settings are then the
         recording's."""
-        self._was_themed = False
         super().__init__()
         self._replay = replay
         self.settings = settings
@@ -217,11 +216,22 @@ class DashboardApp(App[None]):
         self.screen.call_after_refresh(lambda: self.run_worker(self._load()))
 
     def refresh_css(self, animate: bool = True) -> None:
-        """Only when the theme has changed. Textual rereads the style sheet twice for each mode that is opened for the
-        first time, though only another theme changes the styles: 25 of the 85 ms that the first screen takes."""
-        self._was_themed = self._was_themed or self.theme != self._theme_read
-        if self._was_themed:
+        """Reads the style sheet again only for another theme. Textual reads it twice for each mode that is opened for
+        the first time: 25 of the 85 ms that the first screen takes. Screens of other modes keep the old theme until
+        they are shown."""
+        if self.theme != self._theme_read:
+            self._theme_read = self.theme
             super().refresh_css(animate)
+            return
+        for screen in self.screen_stack:
+            if screen._css_update_count != self._css_update_count:
+                self.stylesheet.update(screen)
+                screen._css_update_count = self._css_update_count
+
+    def _as_styled_now(self, screen: Screen[Any]) -> Screen[Any]:
+        """Notes that a new screen gets its styles by the current theme when it is mounted."""
+        screen._css_update_count = self._css_update_count
+        return screen
 
     def delay_update(self, delay: float = 0.05) -> None:
         """No delay. Textual draws nothing for that long after it opens a mode, including at the start, because a screen
@@ -229,7 +239,7 @@ class DashboardApp(App[None]):
 
     def _get_screen(self, screen: Screen[Any] | str) -> tuple[Screen[Any], AwaitMount]:
         found = self.get_screen(screen)
-        mounting = AwaitScreen(found, [] if found.is_running else self._register(self, found))
+        mounting = AwaitScreen(found, [] if found.is_running else self._register(self, self._as_styled_now(found)))
         self.call_next(mounting)
         return found, mounting
 
@@ -266,7 +276,7 @@ class DashboardApp(App[None]):
         """The first noun, which Textual opens as the only screen of a program without modes. As a mode, from Python
         3.12 on, it would be composed before it is on its stack, and an input in it would end the program (Textual issue
         6444). Opened later, it would follow another screen and be drawn twice."""
-        return self._first_noun()
+        return self._as_styled_now(self._first_noun())
 
     def on_unmount(self) -> None:
         self._garbage.end()

@@ -65,6 +65,22 @@ def test_no_screen_waits_for_the_style_sheet_to_be_read_again(reads: list[int], 
     drive(FixedClient, test, now_ms=NOW_MS)
 
 
+def test_another_theme_is_read_once_and_not_for_each_noun_after_it(reads: list[int]) -> None:
+    """Each key of a noun read the style sheet again, and waited 80 to 100 ms."""
+
+    async def test(driver: Driver) -> None:
+        await driver.press("c")
+        await driver.until_shown("V5_5_0")
+        driver.app.theme = "solarized-light"
+        await driver.until(lambda: reads == [1])
+        for key, shown in (("t", "flights"), ("g", "arrivals"), ("c", "V5_5_0"), ("d", "1h ago"), ("h", "brokers")):
+            await driver.press(key)
+            await driver.until_shown(shown)
+        assert reads == [1]
+
+    drive(FixedClient, test, now_ms=NOW_MS)
+
+
 @pytest.mark.parametrize(("theme", "count"), [(None, 1), ("textual-dark", 1), ("solarized-light", 2)])
 def test_colours_are_made_readable_once_unless_another_theme_was_chosen(
     monkeypatch: pytest.MonkeyPatch, theme: str | None, count: int
