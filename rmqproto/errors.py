@@ -67,3 +67,6 @@ class DamageError(RocketMQError):
 
 class StorageError(RocketMQError):
     """A store directory, or a file in it, that cannot be used; the message names file and offset."""
+
+    lacks_room = False
+    """Whether only the disk was full."""

@@ -281,6 +281,12 @@ class BrokerConfig(Settings):
         )
 
     @property
+    def opens_store_again(self) -> bool:
+        """Whether the broker opens its store again by itself once its full disk has room. A member of a set would have
+        to tell its controller, and a master with slaves that act for it to ask them first."""
+        return not self.enable_controller_mode and not self.enable_slave_acting_master
+
+    @property
     def has_light_queues(self) -> bool:
         """Whether messages may name light queues. With only one of the two settings, Apache's broker does half of it,
         which is of no use."""

@@ -38,6 +38,9 @@ ANNOUNCED_MAX_S = 4.0
 """How long to wait for the nameservers to know the broker before it is announced as ready. Their own timeouts are
 shorter."""
 
+ROOM_AGAIN_AFTER_S = 1.0
+"""How often a broker whose disk is full looks whether there is room again."""
+
 _PROMISES = {
     FlushMode.SYNC: "an acknowledged message survives kill -9 and a power cut",
     FlushMode.ASYNC: "an acknowledged message survives kill -9; a power cut may take the last {} ms",
@@ -65,6 +68,7 @@ class BrokerHost:
         self._is_registering = False
         self._is_all_kept = True
         """Whether the brokers closed so far kept everything."""
+        self._reopening = trio.Lock()
         self._ended = trio.Event()
         """Set when the tasks of the previous broker have ended."""
         self.on_broker: list[Callable[[Broker], None]] = []
@@ -178,6 +182,8 @@ class BrokerHost:
         if self._member is not None:
             self._nursery.start_soon(self._member.run)
             return
+        if self._config.opens_store_again:
+            self._nursery.start_soon(self._reopen_when_there_is_room)
         told = trio.Event()
         self._nursery.start_soon(self._register_when_online, told)
         with trio.move_on_after(ANNOUNCED_MAX_S):
@@ -244,20 +250,31 @@ class BrokerHost:
         if failure is not None:
             raise failure
 
-    async def reopen(self, asker: Connection, change: Callable[[], None], *, sow: bool) -> None:
+    async def _reopen_when_there_is_room(self) -> None:
+        """Once a write has failed, only the opening of the store finds out what the device holds. If only room was
+        missing, nobody has to start the broker for that."""
+        while True:
+            await trio.sleep(ROOM_AGAIN_AFTER_S)
+            store = self.broker.store
+            if store.has_only_lacked_room and not store.lack_of_room():
+                log.warning("event=store-opens-again reason=%r", store.unwriteable_reason)
+                await self.reopen(None, lambda: None, sow=False)
+
+    async def reopen(self, asker: Connection | None, change: Callable[[], None], *, sow: bool) -> None:
         """See ``Reopen``. Clients see the restart of a broker on the same ports."""
-        before = self.broker
-        self._loop.pause(before, lambda each: each is asker)
-        await self._registration.unregister()
-        await self._end_tasks()
-        failure = await self._change_files(change)
-        after = await self._replace(sow=sow)
-        self._loop.hand_over(before, after)
-        await self._nursery.start(self._run, after)
-        await self._sow()
-        self._registration.changed(None)
-        self._register()
-        await self._registration.told()
+        async with self._reopening:
+            before = self.broker
+            self._loop.pause(before, lambda each: each is asker)
+            await self._registration.unregister()
+            await self._end_tasks()
+            failure = await self._change_files(change)
+            after = await self._replace(sow=sow)
+            self._loop.hand_over(before, after)
+            await self._nursery.start(self._run, after)
+            await self._sow()
+            self._registration.changed(None)
+            self._register()
+            await self._registration.told()
         if failure is not None:
             raise failure
 

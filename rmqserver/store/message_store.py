@@ -371,7 +371,7 @@ class MessageStore:
 
     def _note_flushed(self) -> None:
         if self._flusher.error is not None:
-            self.flags.set(NOT_WRITEABLE, str(self._flusher.error))
+            self.flags.fail(NOT_WRITEABLE, self._flusher.error)
         self._confirmation.flushed(self._flusher.flushed_offset)
 
     def _prepare_checkpoint(self) -> None:
@@ -424,6 +424,11 @@ class MessageStore:
     def has_write_failed(self) -> bool:
         """Whether a write or flush has failed: only the next start knows what the device holds."""
         return self.flags.has_write_failed
+
+    @property
+    def has_only_lacked_room(self) -> bool:
+        """Whether a write or flush has failed, but only because the disk was full."""
+        return self.flags.has_only_lacked_room
 
     @property
     def unwriteable_reason(self) -> str:

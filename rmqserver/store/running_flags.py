@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 
+from rmqproto.errors import StorageError
+
 _log = logging.getLogger(__name__)
 
 NOT_READABLE = 1
@@ -14,6 +16,7 @@ DISK_FULL = 16
 FENCED = 32
 CONSUME_QUEUE_DISK_FULL = 64
 
+_FAILED = NOT_WRITEABLE | CONSUME_QUEUE_ERROR | INDEX_ERROR
 _STOPS_WRITING = NOT_WRITEABLE | CONSUME_QUEUE_ERROR | INDEX_ERROR | DISK_FULL | FENCED | CONSUME_QUEUE_DISK_FULL
 
 
@@ -24,6 +27,8 @@ class RunningFlags:
         self.bits = 0
         self.refuses_writes = False
         self._reasons: dict[int, str] = {}
+        self._lacking_room = 0
+        """Bits that were set because the disk was full."""
 
     def set(self, bit: int, reason: str) -> None:
         """Keeps the first reason of a bit: later ones are consequences of it."""
@@ -33,6 +38,12 @@ class RunningFlags:
         self._reasons.setdefault(bit, reason)
         self.refuses_writes = bool(self.bits & _STOPS_WRITING)
 
+    def fail(self, bit: int, error: StorageError) -> None:
+        """A write or flush has failed."""
+        if error.lacks_room and bit not in self._reasons:
+            self._lacking_room |= bit
+        self.set(bit, str(error))
+
     def clear(self, bit: int) -> None:
         self.bits &= ~bit
         self._reasons.pop(bit, None)
@@ -41,7 +52,12 @@ class RunningFlags:
     @property
     def has_write_failed(self) -> bool:
         """A write or flush failed: the state of the disk is unknown until the next start has recovered it."""
-        return bool(self.bits & (NOT_WRITEABLE | CONSUME_QUEUE_ERROR | INDEX_ERROR))
+        return bool(self.bits & _FAILED)
+
+    @property
+    def has_only_lacked_room(self) -> bool:
+        """A write or flush failed, and only because the disk was full."""
+        return bool(self.bits & _FAILED) and not self.bits & _FAILED & ~self._lacking_room
 
     @property
     def reason(self) -> str:

@@ -385,7 +385,9 @@ def storage_error(error: OSError, doing: str, path: str) -> StorageError:
         errno.EIO: "the device reports errors: look at the kernel's log before writing to it again",
     }
     text = f"{doing} {path}: {error.strerror or error}"
-    return StorageError(text, hint=hints.get(error.errno or 0))
+    found = StorageError(text, hint=hints.get(error.errno or 0))
+    found.lacks_room = error.errno in NO_ROOM
+    return found
 
 
 def _fallocate(fd: int, at: int, size_bytes: int) -> None:

@@ -112,7 +112,7 @@ class IndexFeed:
             self._index.put(self._read_some() if self._read_offset is not None else self._take_some(portion))
         except OSError as error:
             path = error.filename or self._index.directory
-            self._flags.set(INDEX_ERROR, str(storage_error(error, "the index cannot go on:", path)))
+            self._flags.fail(INDEX_ERROR, storage_error(error, "the index cannot go on:", path))
 
     def _take_some(self, portion: int) -> list[IndexItem]:
         items = self._backlog.popleft() if self._backlog else []

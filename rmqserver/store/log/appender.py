@@ -386,7 +386,7 @@ class Appender:
             failed = storage_error(error, "cannot write commit log file", path) if isinstance(error, OSError) else error
             if not isinstance(error, OSError) or error.errno not in NO_ROOM:
                 self._round_failed = failed
-                self._flags.set(NOT_WRITEABLE, str(failed))
+                self._flags.fail(NOT_WRITEABLE, failed)
             raise failed from None
         self.end_offset = self._parts_offset = self._log.written_offset = log_offset + len(data)
         if self.end_offset > self._maker.allocate_when_past:
@@ -410,7 +410,7 @@ class Appender:
             self._write()
             if self._round_failed is None and (problem := self._keep_first_file()) is not None:
                 self._round_failed = problem
-                self._flags.set(NOT_WRITEABLE, str(problem))
+                self._flags.fail(NOT_WRITEABLE, problem)
         self.end_offset = self._parts_offset = base
         self._use_file(base)
         if self._round_failed is not None:
@@ -433,7 +433,7 @@ class Appender:
             self._file.pwrite(data, self._parts_offset - self._file_base)
         except OSError as error:
             self._round_failed = storage_error(error, "cannot write commit log file", self._file.path)
-            self._flags.set(NOT_WRITEABLE, str(self._round_failed))
+            self._flags.fail(NOT_WRITEABLE, self._round_failed)
             return
         self._log.last_write = self._parts_offset, data
         self._parts_offset += len(data)

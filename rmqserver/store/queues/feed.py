@@ -240,7 +240,7 @@ class QueueFeed:
             self._queues.write_queue(queue)
         except OSError as error:
             reason = storage_error(error, "cannot write consume queue", queue.segments.directory)
-            self._flags.set(CONSUME_QUEUE_ERROR, str(reason))
+            self._flags.fail(CONSUME_QUEUE_ERROR, reason)
 
     @property
     def wants_sync(self) -> bool:

@@ -267,6 +267,7 @@ def test_after_a_failed_write_nothing_is_acknowledged_or_taken_and_reads_go_on(m
     disk.fail.clear()
     assert not store.is_writeable
     assert "device error" in store.unwriteable_reason
+    assert not store.has_only_lacked_room
     with pytest.raises(MessageRefused) as refused:
         put(store)
     assert refused.value.status is PutStatus.SERVICE_NOT_AVAILABLE

@@ -16,9 +16,9 @@ from rmqproto.ha import REPORT
 from rmqserver.broker.replicas import ha_slave
 from rmqserver.broker.replicas.ha_slave import HaSlave
 from rmqserver.config.broker_config import BrokerConfig
-from rmqserver.store.disk.disk import DiskUsage, OsDisk, OsFile
+from rmqserver.store.disk.disk import DiskUsage, OsDisk, OsFile, storage_error
 from rmqserver.store.message_store import MessageStore
-from rmqserver.store.running_flags import NOT_WRITEABLE
+from rmqserver.store.running_flags import DISK_FULL, INDEX_ERROR, NOT_WRITEABLE
 from tests.rmqserver.broker.replicas.test_dispatch_behind import TIMEOUT_S, TRANSFER_BYTES, parts, reported, seen
 from tests.rmqserver.store.conftest import TINY
 
@@ -193,3 +193,16 @@ def test_a_slave_whose_flush_failed_follows_nobody(slave: MessageStore, parts: l
     assert trio.run(until_not_followed, follower, slave, parts) == 1
     assert follower.problem == "cannot flush the log; start this broker again when its disk is well"
     assert not follower.link_number
+
+
+@pytest.mark.parametrize("is_of_a_set", [False, True])
+def test_a_slave_whose_flush_failed_on_a_full_disk_says_who_has_to_act(slave: MessageStore, is_of_a_set: bool) -> None:
+    config = BrokerConfig()
+    config.enable_controller_mode = is_of_a_set
+    slave.flags.fail(NOT_WRITEABLE, storage_error(OSError(errno.ENOSPC, "full"), "cannot flush", "it"))
+    slave.flags.set(DISK_FULL, "95% full")
+    with pytest.raises(ha_slave.StoreFailed, match="start this broker again" if is_of_a_set else "goes on when there"):
+        HaSlave(config, slave)._check_store()
+    slave.flags.fail(INDEX_ERROR, storage_error(OSError(errno.EIO, "broken"), "the index cannot go on:", "it"))
+    with pytest.raises(ha_slave.StoreFailed, match="start this broker again"):
+        HaSlave(config, slave)._check_store()

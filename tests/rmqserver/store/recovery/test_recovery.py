@@ -348,6 +348,7 @@ def test_a_log_that_cannot_be_read_for_the_index_is_a_reason_to_refuse_writes(ma
     while store.dispatch_some():
         pass
     assert "the index cannot go on: /store/commitlog/" in store.unwriteable_reason
+    assert not store.has_only_lacked_room
     store.disk.on_call = None  # type: ignore[attr-defined]
 
 

@@ -1,0 +1,82 @@
+"""A broker whose disk was full goes on by itself once there is room."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rmqclient.admin import AdminClient
+from rmqclient.message import Message
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.errors import RocketMQError
+from tests.support.processes import end
+from tests.support.servers import SMALL, until
+
+FILLING_SERVER = """
+import errno, os, runpy, sys
+from rmqserver.store.disk.disk import OsFile
+
+def filling(act, part, full):
+    def acts(file, *arguments):
+        if os.path.exists(full) and part in file.path:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), file.path)
+        return act(file, *arguments)
+    return acts
+
+name, part, full = sys.argv[1:4]
+setattr(OsFile, name, filling(getattr(OsFile, name), part, full))
+sys.argv[1:] = sys.argv[4:]
+runpy.run_module("rmqserver", run_name="__main__", alter_sys=True)
+"""
+"""``rmqserver`` with a disk that is full for this call on these files while a file exists."""
+
+QUEUE = MessageQueue("Room", "broker-a", 0)
+
+
+@pytest.fixture(
+    params=[("fdatasync", "commitlog/"), ("pwrite", "consumequeue/")],
+    ids=lambda at: "-".join(at).strip("/"),
+)
+def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The address of a broker whose disk is full while ``tmp_path / "full"`` exists."""
+    with (tmp_path / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-c", FILLING_SERVER, *request.param, tmp_path / "full", "standalone", "--port", "0",
+             "--namesrv-port", "0", "--data", tmp_path / "store", *SMALL],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
+        )  # fmt: skip
+    assert process.stdout is not None
+    with process.stdout:
+        yield json.loads(process.stdout.readline())["broker_addr"]
+        assert end(process) == 1, "it says at the end that a write has failed"
+
+
+def test_what_was_acknowledged_is_there_and_messages_are_taken_again(server: str, tmp_path: Path) -> None:
+    """It used to refuse messages until somebody had started it again."""
+    sent: dict[int, bytes] = {}
+
+    def send() -> bool:
+        body = b"%d" % len(sent)
+        try:
+            found = admin.send_message(server, QUEUE, Message("Room", body, keys=("k",)))
+        except RocketMQError:
+            return False
+        sent[found.queue_offset] = body
+        return True
+
+    with AdminClient("127.0.0.1:1") as admin:
+        until(send)
+        (tmp_path / "full").touch()
+        until(lambda: not send())
+        (tmp_path / "full").unlink()
+        until(send)
+        found: dict[int, bytes] = {}
+        while batch := admin.pull_message(server, QUEUE, len(found)).messages:
+            found |= {each.queue_offset: each.body for each in batch}
+        assert sent.items() <= found.items()
+    assert (tmp_path / "log").read_text().count("event=store-opens-again") == 1
