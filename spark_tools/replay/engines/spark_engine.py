@@ -19,6 +19,7 @@ from rmqproto.filters.json_path import has_texts, parse_values
 from rmqproto.filters.message_conditions import compile_pattern, has_pattern
 from rmqproto.message.sys_flag import COMPRESSED, COMPRESSION_TYPE_MASK
 from rmqproto.wire.credentials import Credentials
+from rmqproto.wire.whole_types import whole
 from spark_tools.live import LiveCluster, OpenCluster
 from spark_tools.offset_ranges import OffsetRange, OffsetSet, hulls
 from spark_tools.part_reader import PartReader
@@ -117,7 +118,7 @@ class SparkEngine:
         rows = _sink_rows(frame, plan)
         secret_key = self._credentials.secret_key if self._credentials is not None else ""
         reported = run_spark(mapped(rows, WaveSink(spec, secret_key), REPORT_SCHEMA).collect)
-        return merge_reports([msgspec.json.decode(row["report"], type=TaskReport) for row in reported])
+        return merge_reports([msgspec.json.decode(row["report"], type=whole(TaskReport)) for row in reported])
 
     def write_files(self, plan: Plan, ranges: Sequence[OffsetRange], excluded: OffsetSet, directory: str) -> TaskReport:
         frame = _told_plain(self.read(plan, ranges), plan)

@@ -13,6 +13,7 @@ import msgspec
 
 from rmqproto.errors import StorageError, UsageError
 from rmqproto.filters.message_conditions import MessageConditions
+from rmqproto.wire.whole_types import whole
 from rmqserver.store.disk.disk import OsDisk, storage_error
 from rmqserver.store.disk.whole_files import replace_file
 from spark_tools.offset_ranges import OffsetRange, split_ranges, wave_slice
@@ -185,7 +186,7 @@ def load_plan(directory: str) -> Plan | None:
         with open(path, "rb") as file:
             document = msgspec.json.decode(file.read(), type=dict[str, Any])
         claimed = document.pop("hash", None)
-        plan = msgspec.convert(document, Plan)
+        plan = msgspec.convert(document, whole(Plan))
     except FileNotFoundError:
         return None
     except (msgspec.MsgspecError, RecursionError) as error:
