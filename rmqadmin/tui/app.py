@@ -180,6 +180,8 @@ class DashboardApp(App[None]):
     interval_s: reactive[float] = reactive(2.0, init=False)
     shows_system: reactive[bool] = reactive(False, init=False)
     """Whether lists also show what belongs to RocketMQ itself."""
+    _theme_read: str
+    """The theme for which the style sheet was read last."""
 
     def __init__(self, settings: DashboardSettings, replay: Replay | None = None):
         """``replay``: a recording to show instead of servers. The client and the clock of the settings are then the
