@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import Any
 
@@ -24,6 +24,11 @@ from rmqadmin.tui.widgets.row_table import MOVING_KEYS, RowTable
 HELD_MAX_S = 2.0
 """How long keys wait for a screen to open. After that they go to whatever has the focus, so that the user can still
 leave."""
+
+TURNS_MORE = 500
+"""How many turns of the loop they wait beyond that. On a very busy machine two seconds may pass within a few turns:
+then ``tab`` had not moved the focus yet, and what was typed behind it went into the wrong line. What waits for a server
+is not done after any number of turns, which take milliseconds then."""
 
 ROWS_MAX_S = 1.0
 """How long keys wait for the first row of an opened screen. After that they are given out without it."""
@@ -87,8 +92,7 @@ class TypedAhead:
 
     async def _wait(self, receiver: DOMNode) -> None:
         try:
-            async with asyncio.timeout(HELD_MAX_S):
-                await self._until_worked_off(receiver)
+            await _finished(self._until_worked_off(receiver))
             await self._until_there_are_rows()
         except TimeoutError:
             self._openings.clear()
@@ -133,6 +137,20 @@ def _opens_nothing(typed: Typed, receiver: DOMNode) -> bool:
     if isinstance(receiver, Input):
         return isinstance(typed, events.Paste) or typed.is_printable
     return isinstance(receiver, RowTable) and isinstance(typed, events.Key) and typed.key in MOVING_KEYS
+
+
+async def _finished(work: Coroutine[Any, Any, None]) -> None:
+    """Waits until ``work`` is done. TimeoutError after HELD_MAX_S and TURNS_MORE."""
+    task = asyncio.create_task(work)
+    try:
+        await asyncio.wait([task], timeout=HELD_MAX_S)
+        for _ in range(TURNS_MORE):
+            if task.done():
+                return task.result()
+            await asyncio.sleep(0)
+        raise TimeoutError
+    finally:
+        task.cancel()
 
 
 async def _once_around(receiver: DOMNode) -> None:

@@ -104,6 +104,22 @@ def test_down_to_a_message_at_once(world: World) -> None:
     drive(world.make_client, test)
 
 
+def test_on_a_busy_machine_keys_wait_until_the_focus_has_moved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time that keys are held may pass within a single turn of the loop. They were then given out before ``tab``
+    had moved the focus, into the field before."""
+    monkeypatch.setattr(typed_ahead, "HELD_MAX_S", 0)
+
+    async def test(driver: Driver) -> None:
+        await driver.press("t", "n")
+        await driver.until(lambda: isinstance(driver.app.focused, Input))
+        first, second, *_ = driver.app.screen.query(Input)
+        at_once(driver, "returns\t12")
+        await driver.until(lambda: "12" in first.value + second.value)
+        assert (first.value, second.value) == ("returns", "12")
+
+    drive(FixedClient, test, now_ms=NOW_MS)
+
+
 class LateTopics(FixedClient):
     """Returns the topics only when the test permits it."""
 
