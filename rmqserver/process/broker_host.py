@@ -38,8 +38,9 @@ ANNOUNCED_MAX_S = 4.0
 """How long to wait for the nameservers to know the broker before it is announced as ready. Their own timeouts are
 shorter."""
 
-ROOM_AGAIN_AFTER_S = 1.0
-"""How often a broker whose disk is full looks whether there is room again."""
+ROOM_AGAIN_AFTER_S, ROOM_AGAIN_MAX_S = 1.0, 64.0
+"""How often a broker whose disk is full looks whether there is room again. Twice as late after each time that its store
+has failed again: of a quota, or of too many files, a disk does not tell."""
 
 _PROMISES = {
     FlushMode.SYNC: "an acknowledged message survives kill -9 and a power cut",
@@ -253,10 +254,14 @@ class BrokerHost:
     async def _reopen_when_there_is_room(self) -> None:
         """Once a write has failed, only the opening of the store finds out what the device holds. If only room was
         missing, nobody has to start the broker for that."""
+        again_after_s = ROOM_AGAIN_AFTER_S
         while True:
-            await trio.sleep(ROOM_AGAIN_AFTER_S)
+            await trio.sleep(again_after_s)
             store = self.broker.store
-            if store.has_only_lacked_room and not store.lack_of_room():
+            if not store.has_write_failed:
+                again_after_s = ROOM_AGAIN_AFTER_S
+            elif store.has_only_lacked_room and not store.lack_of_room():
+                again_after_s = min(2 * again_after_s, ROOM_AGAIN_MAX_S)
                 log.warning("event=store-opens-again reason=%r", store.unwriteable_reason)
                 await self.reopen(None, lambda: None, sow=False)
 

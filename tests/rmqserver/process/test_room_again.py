@@ -7,13 +7,17 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+import trio
 
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import RocketMQError
+from rmqserver.process.broker_host import BrokerHost
 from tests.support.processes import end
 from tests.support.servers import SMALL, until
 
@@ -80,3 +84,24 @@ def test_what_was_acknowledged_is_there_and_messages_are_taken_again(server: str
             found |= {each.queue_offset: each.body for each in batch}
         assert sent.items() <= found.items()
     assert (tmp_path / "log").read_text().count("event=store-opens-again") == 1
+
+
+@pytest.mark.trio
+async def test_a_store_that_fails_again_is_opened_ever_less_often(autojump_clock: object) -> None:
+    """A disk tells nothing of a quota: it seems to have room, and clients would see a restart each second."""
+    store = SimpleNamespace(has_only_lacked_room=True, has_write_failed=True, lack_of_room=str, unwriteable_reason="")
+    opened_s: list[float] = []
+
+    async def reopen(*_: object, sow: bool) -> None:
+        opened_s.append(trio.current_time() - began_s)
+        store.has_write_failed = len(opened_s) != 9
+
+    host: Any = SimpleNamespace(broker=SimpleNamespace(store=store), reopen=reopen)
+    began_s = trio.current_time()
+    with trio.move_on_after(400):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(BrokerHost._reopen_when_there_is_room, host)
+            await trio.sleep(320.5)
+            assert opened_s == pytest.approx([1, 3, 7, 15, 31, 63, 127, 191, 255])
+            store.has_write_failed = True
+    assert opened_s[9] == pytest.approx(321), "it had held: as at first"
