@@ -140,8 +140,10 @@ class DashboardScreen(ThriftyScreen[None]):
         self.call_after_refresh(lambda: self.run_worker(self._start_feeds()))
 
     def restore(self, table: RowTable, remembered: Remembered) -> None:
-        """Sorts and filters a table as the user did before. Called for each table that the screen has when it is
-        mounted."""
+        """Sorts and filters a table as the user did before, and lets it give up the user's own keys. Called for each
+        table that the screen has when it is mounted."""
+        own_keys = self.dashboard.settings.keys.values()
+        table.give_keys({key.strip() for keys in own_keys for key in keys.split(",")})
         name = self._remembered_name(table)
         if (saved := remembered.orders.get(name)) is not None:
             table.restore_order(saved)

@@ -128,6 +128,7 @@ class RowTable(PlainView, can_focus=True):
         self._letters_taken = letters_taken
         self._now_ms = now_ms
         self.rows = Rows(columns, now_ms, stale_after_s, letters_taken)
+        self._given_keys: Collection[str] = ()
         self.filter_text = ""
         self._cursor = 0
         self._when_empty = ""
@@ -138,6 +139,13 @@ class RowTable(PlainView, can_focus=True):
         self._strips: dict[str, tuple[object, Strip]] = {}
         """Drawn rows, by key, each with what its look depends on apart from ``_strips_layout``."""
         self._strips_layout: object = None
+
+    def give_keys(self, keys: Collection[str]) -> None:
+        """Gives up keys that the user wants for other actions: none of them moves the cursor or sorts any more."""
+        self._given_keys = keys
+        bindings = self._bindings.key_to_bindings
+        for key in bindings.keys() & set(keys):
+            bindings[key] = [one for one in bindings[key] if one.id]
 
     def say_when_empty(self, text: str) -> None:
         """Sets the text that an empty table shows."""
@@ -276,7 +284,7 @@ class RowTable(PlainView, can_focus=True):
 
     async def on_key(self, event: events.Key) -> None:
         """Sorts by the column whose capital letter was typed."""
-        if event.character and event.character in self.cells.letters:
+        if event.character and event.character in self.cells.letters and event.key not in self._given_keys:
             event.stop()
             self.sort_by(self.cells.letters.index(event.character))
 

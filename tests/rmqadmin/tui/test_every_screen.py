@@ -258,6 +258,20 @@ def test_keys_of_the_user_take_the_place_of_ours() -> None:
     drive(FixedClient, test, keys={"screen.filter": "ctrl+g"})
 
 
+def test_keys_of_the_user_are_not_those_of_the_table() -> None:
+    """ctrl+f, which the manual gives as an example, moved the table by a page, and a capital letter sorted it."""
+
+    async def test(driver: Driver) -> None:
+        await driver.press("g")
+        await put_cursor(driver, GROUP)
+        await driver.press("ctrl+f")
+        await driver.until(lambda: isinstance(driver.app.focused, FilterInput))
+        await driver.press("escape", "G")
+        await driver.until(lambda: driver.app.current_mode == "topics")
+
+    drive(FixedClient, test, keys={"screen.filter": "slash,ctrl+f", "app.topics": "G"})
+
+
 def test_a_key_of_the_user_for_an_action_that_is_not_there_is_told(said: list[str]) -> None:
     """Textual ignores such a key, so the user pressed a key that did nothing."""
 
