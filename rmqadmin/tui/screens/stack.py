@@ -21,6 +21,9 @@ from rmqproto.wording import counted
 _LISTENER = "ConsumeMessageThread"
 """How the Java client names the threads of listeners, the ones that matter among 700 lines."""
 
+_STATE = "TID: "
+"""Follows the name of the thread, which the Java client fills up to 40 characters."""
+
 _NEVER = 1e9
 """The interval of automatic refreshes: never."""
 
@@ -53,7 +56,7 @@ class StackScreen(DashboardScreen):
 
     async def _refresh(self, feed: Feed) -> None:
         text = await feed.ask(clients.read_stack, self.dashboard.memory, self._facts, self._client_id)
-        lines = [printable(line.expandtabs(4)) for line in listeners_first(text or "").splitlines()]
+        lines = [printable(line.expandtabs(4)) for line in stack_lines(text or "")]
         self._line_count = len(lines)
         stack = self.query_one("#stack")
         await stack.remove_children()
@@ -69,7 +72,13 @@ class StackScreen(DashboardScreen):
         return "" if self._line_count is None else f"{counted(self._line_count, 'line')}, r asks again"
 
 
-def listeners_first(text: str) -> str:
-    """Puts the stacks of listeners first. Java lists its threads in no order, with a blank line between them."""
+def stack_lines(text: str) -> list[str]:
+    """The stacks of listeners first, each with its thread's name once. Java lists threads in no order, with a blank
+    line between them, and repeats the name before each frame, so that half a line of 80 columns said nothing."""
     stacks = text.strip("\n").split("\n\n")
-    return "\n\n".join(sorted(stacks, key=lambda stack: not stack.startswith(_LISTENER)))
+    lines: list[str] = []
+    for stack in sorted(stacks, key=lambda stack: not stack.startswith(_LISTENER)):
+        name = stack.partition(_STATE)[0]
+        head, *frames = stack.splitlines() or [""]
+        lines += [head, *(f"  {one.removeprefix(name)}" if one.startswith(name) else one for one in frames), ""]
+    return lines[:-1] if any(lines) else []

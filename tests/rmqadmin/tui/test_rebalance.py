@@ -7,6 +7,7 @@ import time
 import pytest
 
 from rmqadmin.core.units import moment
+from rmqadmin.tui.screens.stack import stack_lines
 from rmqadmin.tui.sources.clients import facts_of
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.statistics import ConsumerRunningInfo
@@ -95,6 +96,21 @@ def test_the_stacks_of_a_member_and_its_slow_queues() -> None:
         await driver.until_shown("It reports no stacks")
 
     drive(Talking, test, size=WIDE, now_ms=NOW_MS)
+
+
+def test_a_stack_as_java_writes_it_names_its_thread_once() -> None:
+    """At 80 columns half of each line was the thread's name."""
+    listener, short = "ConsumeMessageThread_a-group-with-a-long-name_12", f"{'PullService':40}"
+    pull = f"{short}TID: 4 STATE: WAITING\n{short}Pull.run(1)\n"
+    text = f"{pull}\n{listener}TID: 5 STATE: X\n{listener}Listener.consume(1)\n"
+    assert stack_lines(text) == [
+        f"{listener}TID: 5 STATE: X",
+        "  Listener.consume(1)",
+        "",
+        f"{short}TID: 4 STATE: WAITING",
+        "  Pull.run(1)",
+    ]
+    assert stack_lines("") == []
 
 
 def test_what_a_member_has_popped_is_said_in_words() -> None:
