@@ -13,6 +13,7 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Input, Static
 
+from rmqadmin.core.contexts.context_store import PREVIOUS
 from rmqadmin.core.near_names import did_you_mean
 from rmqadmin.prompt.candidates import LineSoFar, Offer
 from rmqadmin.tui.command_line.completion import KnownNames, offered
@@ -175,7 +176,7 @@ class CommandLineScreen(Dialog[PlaceAsked | CommandAsked | None]):
         kind = PLACES[asked.word].names
         assert kind is not None
         names = await asyncio.to_thread(self._names.of, kind, LineSoFar())
-        if names and asked.name not in names:
+        if names and asked.name not in names and (asked.word, asked.name) != ("ctx", PREVIOUS):
             raise UsageError(f"there is no {kind} {asked.name}", hint=did_you_mean(asked.name, names))
         return asked
 

@@ -131,14 +131,21 @@ def test_another_context_takes_its_place_and_back(
     drive(world.make_client, test, open_context=opens)
 
 
-def test_a_minus_sign_is_the_one_before(world: World, opens: Callable[[str], DashboardSettings]) -> None:
+def test_a_minus_sign_is_the_one_before(
+    world: World, opens: Callable[[str], DashboardSettings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As soon as there were contexts, the line said that there is none of this name."""
+
     async def test(driver: Driver) -> None:
         with pytest.raises(UsageError, match="no other context was shown before"):
             await driver.app.open_context("-")
         await driver.app.open_context("there")
         await driver.until_shown(" there ", "broker-o")
+        monkeypatch.setattr(ContextStore, "names", lambda self: ["here", "there"])
         for broker_name in ("broker-a", "broker-o"):
-            await open_place(driver.app, PlaceAsked("ctx", "-"))
+            await driver.press("colon")
+            await driver.type("ctx -", into="command")
+            await driver.press("enter")
             await driver.until_shown(broker_name)
         assert driver.app.read_only
 
