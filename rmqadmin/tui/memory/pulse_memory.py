@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from rmqadmin.core.alerts.alert_rules import AlertRule, Condition
 from rmqadmin.core.alerts.alert_state import UNKNOWN_VALUE, Bounds
 from rmqadmin.core.groups.rebalances import Rebalances
@@ -484,7 +486,16 @@ class PulseMemory:
         }
 
     def _wrong_lines(self) -> list[TroubleLine]:
-        return worst_first([*self._wrong.lines(), *self.alerts.lines()])
+        return worst_first([*map(self._told_now, self._wrong.lines()), *self.alerts.lines()])
+
+    def _told_now(self, line: TroubleLine) -> TroubleLine:
+        """How long a broker has been gone goes on while the name server cannot be asked."""
+        trouble = line.trouble
+        since_ms = self._seen[trouble.subject.name].gone_since_ms if self._seen and trouble.rule is Rule.GONE else None
+        if since_ms is None:
+            return line
+        told = msgspec.structs.replace(trouble, text=gone_text(since_ms, self._now_ms()))
+        return msgspec.structs.replace(line, trouble=told)
 
     def cluster_values(self, field: str, count: int) -> Line:
         """The last values of a sum over all brokers or groups: ``in_tps``, ``out_tps``, ``lag_count``."""

@@ -74,6 +74,8 @@ def test_a_broker_that_goes_and_comes_back(pulse: PulseMemory, clock: Clock) -> 
     pulse.take_brokers(seen(A, B, gone={B: 1_000_000}), {A: WELL})
     assert wrong(pulse) == [f"{B}: gone 12 s ago"]
     assert pulse.broker_lines()[B].error == "gone 12 s ago"
+    clock.now_ms += 40_000
+    assert wrong(pulse) == [f"{B}: gone 52 s ago"], "also while nobody can be asked"
     assert pulse.broker_lines()[B].in_line == [10.0, None]
     assert pulse.cluster_values("in_tps", 9) == [20.0, None, 10.0], "a gap: the sum over the rest is another sum"
     assert pulse.is_part("in_tps")
