@@ -264,6 +264,9 @@ class _Copy:
             raise ProtocolError(f"bytes at log offset {log_offset} do not go on where the log ends, {self.end_offset}")
         self._store.copy(log_offset, bytes(data))
 
+    def master_ends_at(self, log_offset: int) -> None:
+        pass
+
     def show_until(self, log_offset: int) -> None:
         self._visible_max = log_offset
 
