@@ -279,6 +279,7 @@ class _Slave:
     def __init__(self, host: SimulatedBroker, log: Any):
         self.log = log
         self.master_addr: str | None = None
+        self.topics_known_until = None  # no topics here
         self._host = host
 
     async def ask_ha_info(self, addr: str) -> HaInfoHeader:

@@ -30,6 +30,7 @@ from rmqserver.broker.controlled.set_master import SetMaster
 from rmqserver.broker.controlled.set_state import SetState, monotonic_ms
 from rmqserver.broker.controlled.set_watch import SetWatch
 from rmqserver.broker.controlled.sync_set import SyncSet
+from rmqserver.broker.replicas.unlisted_topics import list_unlisted
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.config.setting_values import BrokerRole
 from rmqserver.store.disk.disk import Disk
@@ -37,6 +38,7 @@ from rmqserver.store.epochs.epoch_file import EpochFile
 from rmqserver.store.recovery.cut_back import cut_back
 
 if TYPE_CHECKING:
+    from rmqserver.broker.parts import BrokerParts
     from rmqserver.broker.replicas.ha_master import HaMaster
     from rmqserver.broker.replicas.slave import Slave
     from rmqserver.broker.sending.pending import PendingPuts
@@ -55,6 +57,7 @@ BEAT_AGAIN_AFTER_S = 0.1
 class ServedBroker(Protocol):
     """What a ``SetMember`` uses of the broker that is open now."""
 
+    parts: BrokerParts
     store: MessageStore
     replicas: HaMaster
     pending: PendingPuts
@@ -335,11 +338,18 @@ class SetMember:
         self.state.sync_set = SyncSet(
             self.state.own_id, standing.members | {self.state.own_id}, standing.set_epoch, monotonic_ms()
         )
-        await self._host.change_role(BrokerRole.SYNC_MASTER, 0, None)
+        await self._open_as_master()
         self.state.lease.confirmed(lease_basis_ms)
         self.state.is_fenced = False
         self.state.has_set_news.set()  # slaves may have reported meanwhile
         self._set_changed()
+
+    async def _open_as_master(self) -> None:
+        before = self._host.broker.slave if self._host.broker is not None else None
+        known_until = before.topics_known_until if before is not None else None
+        await self._host.change_role(BrokerRole.SYNC_MASTER, 0, None)
+        if known_until is not None and self._host.broker is not None:
+            list_unlisted(self._host.broker.parts, known_until)
 
     async def _follow(self, master_addr: str) -> None:
         was_master, self.state.sync_set = self.state.sync_set is not None, None

@@ -77,6 +77,9 @@ class MetadataCopy:
         self._groups = parts.groups
         self._offsets = parts.offsets
         self._timer_check_path = parts.timer_store.check_path
+        self.topics_known_until: int | None = None
+        """Log offset up to which every message is of a topic that the copied table has, or of a deleted one. None until
+        the table has been copied."""
         self._waiting: _Progress | None = None
         """Progress that waits for the log. No newer one is asked for meanwhile: a log that is always a little behind
         would never reach any."""
@@ -135,11 +138,13 @@ class MetadataCopy:
         return True
 
     async def _all_topics(self, link: MasterLink) -> None:
+        known_until = self._store.written_offset
         body = fastjson.loads_untrusted((await link.ask(RequestCode.GET_ALL_TOPIC_CONFIG)).body, TopicConfigs)
         if body.data_version != self._topics.data_version:
             for name in self._topics.all().keys() - body.topic_config_table.keys():
                 self._offsets.remove_topic(name)  # a new topic of that name is read from its start
             self._topics.take_over(body.topic_config_table, body.data_version)
+        self.topics_known_until = known_until
         version = body.mapping_data_version
         if version is not None and version != self._mappings.data_version:
             details = _converted(body.topic_queue_mapping_detail_map or {}, dict[str, TopicQueueMappingDetail])

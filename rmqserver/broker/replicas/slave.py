@@ -191,6 +191,11 @@ class Slave:
     def master_addr(self) -> str | None:
         return self._master_addr
 
+    @property
+    def topics_known_until(self) -> int | None:
+        """See ``MetadataCopy``."""
+        return self._metadata.topics_known_until
+
     async def ask_ha_info(self, addr: str) -> HaInfoHeader:
         """Asks the master at ``addr`` where its slaves connect. Raises OSError or RefusedError."""
         link = self._make_link()

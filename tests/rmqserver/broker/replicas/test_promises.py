@@ -168,6 +168,22 @@ def test_what_the_elected_one_lacks_is_lost_where_the_master_alone_is_asked(two:
     until(lambda: kept(found, 1) == left)
 
 
+def test_a_topic_that_was_created_just_before_the_kill_can_be_read(two: StartSet) -> None:
+    """Its message was copied with the log, but the topic only comes with the next copy of the tables. The new master
+    used to refuse all reads of it."""
+    found = two(syncBrokerMetadataPeriod="600000")
+    addr, queue = found.brokers[2].broker_addr, MessageQueue("New", BROKER_NAME, 3)
+    until(lambda: "Kept" in found.admin.all_topics(addr).topic_config_table)  # the only copy there will be
+    assert (
+        found.admin.send_message(found.brokers[1].broker_addr, queue, Message("New", b"told")).status
+        is SendStatus.SEND_OK
+    )
+    found.brokers[1].stop(signal.SIGKILL)
+    until(lambda: found.admin.broker_config(addr)["brokerRole"] == "SYNC_MASTER")
+    assert [message.body for message in found.admin.pull_message(addr, queue, 0).messages] == [b"told"]
+    assert "event=topic-listed topic=New queues=8" in found.brokers[2].log_tail()
+
+
 def test_a_planned_handover_loses_nothing_where_the_master_alone_is_asked(two: StartSet) -> None:
     """The slave is in sync, and frozen during the sends. The master keeps its place until its successor is heard and
     has everything; the controller used to elect that one at once, and the rest was cut off."""

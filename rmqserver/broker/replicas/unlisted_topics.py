@@ -1,0 +1,51 @@
+"""Topics of which a new master has messages, but which its table lacks: they were created after it last copied the
+table of the master before."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+from rmqproto.bodies.routes import TopicConfig
+from rmqproto.errors import StorageError
+from rmqproto.names import LIGHT_QUEUE_PREFIX
+from rmqserver.broker.errors import TableFull
+from rmqserver.broker.parts import BrokerParts
+
+log = logging.getLogger(__name__)
+
+
+def list_unlisted(parts: BrokerParts, known_until: int) -> None:
+    """Lists each topic that has a message at log offset ``known_until``, where the log ended when the table was copied,
+    or behind it. Otherwise nobody could read these messages, although they are acknowledged. The topic's settings are
+    lost with its master: it gets as many queues as a first send creates, or more if more have messages. A topic without
+    such a message was deleted."""
+    found = list(_unlisted(parts, known_until))
+    if not found:
+        return
+    try:
+        parts.topics.put(*found)
+    except TableFull as error:
+        log.error("event=topics-not-listed count=%d reason=%r", len(found), str(error))
+        return
+    for topic in found:
+        log.warning(
+            "event=topic-listed topic=%s queues=%d reason='it has messages, and was created just before its master was "
+            "lost; its settings are the defaults'",
+            topic.topic_name, topic.write_queue_nums,
+        )  # fmt: skip
+
+
+def _unlisted(parts: BrokerParts, known_until: int) -> Iterator[TopicConfig]:
+    for name in parts.store.queues.names():
+        if parts.topics.get(name) is not None or name.startswith(LIGHT_QUEUE_PREFIX):
+            continue
+        try:
+            queues = parts.store.queues.of_topic(name)
+        except StorageError as error:
+            log.error("event=topic-not-listed topic=%s reason=%r", name, str(error))
+            continue
+        newest = [queue.unit(queue.max_offset - 1) for queue in queues]
+        if any(unit is not None and unit[0] >= known_until for unit in newest):
+            queue_nums = max(parts.config.default_topic_queue_nums, 1 + max(queue.queue_id for queue in queues))
+            yield TopicConfig(topic_name=name, read_queue_nums=queue_nums, write_queue_nums=queue_nums)
