@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import msgspec
 from textual.app import ComposeResult
-from textual.containers import Horizontal
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
@@ -52,23 +53,27 @@ class FormField(msgspec.Struct, frozen=True, kw_only=True):
 HINT_WIDTH_MAX = 36
 
 
-class FieldLine(Horizontal):
-    """``label_width`` and ``hint_width`` are the same for all lines of the form, so that the inputs are aligned and
-    share the rest."""
+class FieldLines(Horizontal):
+    """The lines of a form: all labels are one widget, and all hints, because each widget delays the key that opens the
+    form by 1 ms. The inputs share the rest of the width."""
 
-    def __init__(self, field: FormField, label_width: int, hint_width: int):
-        super().__init__()
-        self._field, self._label_width, self._hint_width = field, label_width, hint_width
+    def __init__(self, fields: Sequence[FormField]):
+        super().__init__(id="fields")
+        self._fields = fields
 
     def compose(self) -> ComposeResult:
-        field = self._field
-        label = Static(literal(field.label), classes="field--label")
-        label.styles.width = self._label_width
-        yield label
-        yield FieldInput(field.value, field.example, id=field.input_id, password=field.is_secret)
-        hint = Static(literal(field.hint), classes="field--hint")
-        hint.styles.width = self._hint_width
-        yield hint
+        labels, hints = ([getattr(field, name) for field in self._fields] for name in ("label", "hint"))
+        yield _column(labels, max(map(display_width, labels)) + 2, "field--labels")
+        with Vertical():
+            for field in self._fields:
+                yield FieldInput(field.value, field.example, id=field.input_id, password=field.is_secret)
+        yield _column(hints, min(HINT_WIDTH_MAX, max(map(display_width, hints)) + 1), "field--hints")
+
+
+def _column(texts: Iterable[str], width: int, kind: str) -> Static:
+    column = Static(Content("\n").join(map(literal, texts)), classes=kind)
+    column.styles.width = width
+    return column
 
 
 class FormScreen(ChangeScreen):
@@ -93,11 +98,8 @@ class FormScreen(ChangeScreen):
 
     def form(self) -> Iterable[Widget]:
         yield Static(literal(self.words()), classes="label")
-        fields = self.fields()
-        label_width = max((display_width(field.label) for field in fields), default=0) + 2
-        hint_width = min(HINT_WIDTH_MAX, max((display_width(field.hint) for field in fields), default=0) + 1)
-        for field in fields:
-            yield FieldLine(field, label_width, hint_width)
+        if fields := self.fields():
+            yield FieldLines(fields)
 
     def on_mount(self) -> None:
         if not self.fields():

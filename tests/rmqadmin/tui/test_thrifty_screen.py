@@ -22,6 +22,8 @@ from textual.widgets._toast import ToastRack
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.tui.app import DashboardApp
 from rmqadmin.tui.dialogs.dialog import Dialog, DimmedLines
+from rmqadmin.tui.dialogs.form import FormScreen
+from rmqadmin.tui.dialogs.inputs import FieldInput
 from rmqadmin.tui.screens.message import MessageScreen
 from rmqadmin.tui.thrifty_screen import LineCompositor
 from rmqadmin.tui.widgets import row_table
@@ -399,3 +401,23 @@ def test_the_screen_below_a_new_dialog_is_composed_once_for_its_first_drawing(mo
         assert steps[:2] == ["dim", "drawing"]
 
     drive(FixedClient, test, now_ms=NOW_MS, size=(170, 40))
+
+
+def test_a_form_has_a_widget_for_each_field_besides_those_of_all_fields() -> None:
+    """A field used to be four widgets, so the key that opened a form waited for all of them."""
+
+    async def test(driver: Driver) -> None:
+        await driver.press("t")
+        await put_cursor(driver, "flights")
+        await driver.press("n")
+        await driver.until_shown("New topic", "TRANSACTION")
+        form = driver.app.screen
+        assert isinstance(form, FormScreen)
+        inputs = form.query(FieldInput)
+        assert len(inputs) == len(form.fields()) == 8
+        assert len(form.query("#form *")) <= len(inputs) + 5
+        lines = driver.text.splitlines()
+        for field, line in zip(form.fields(), inputs, strict=True):
+            assert re.search(rf" {field.label} .* {re.escape(field.hint)} ", lines[line.region.y]), field
+
+    drive(FixedClient, test, now_ms=NOW_MS, size=(120, 40))
