@@ -55,7 +55,7 @@ class ProgressRow(Row, frozen=True):
 
 class ProgressTotals(Row, frozen=True):
     consume_tps: Annotated[float, doc("messages consumed a second")]
-    lag_count: Annotated[int, doc("lag of all queues, retry topics included")]
+    lag_count: Annotated[int | None, doc("lag of all queues, retry topics included")]
     inflight_count: Annotated[int, doc("messages pulled and not committed")]
 
 
@@ -144,7 +144,10 @@ class GroupRow(Row, frozen=True):
     type: Annotated[str | None, doc("PUSH or PULL", minor=True)]
     model: Annotated[str | None, doc("CLUSTERING or BROADCASTING", minor=True)]
     consume_tps: Annotated[float | None, doc("messages consumed a second")]
-    lag_count: Annotated[int | None, doc("messages not consumed yet, retry topics included", vital=True)]
+    lag_count: Annotated[
+        int | None,
+        doc("messages not consumed yet, retry topics included; unknown if the group has no offset", vital=True),
+    ]
     error: Annotated[str | None, doc("why something about it is not known", sparse=True)]
     client_count_min: Annotated[int | None, doc("clients of the brokers that answer, where some do not", **_MIN)]
     lag_count_min: Annotated[int | None, doc("lag on the brokers that answer, where some do not", **_MIN)]

@@ -24,7 +24,9 @@ from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX
 class StatsRow(Row, frozen=True):
     topic: Annotated[str, doc("topic name", key=True)]
     group: Annotated[str | None, doc("consumer group; none if nobody consumes", key=True)]
-    lag_count: Annotated[int | None, doc("messages that the group has to consume", vital=True)]
+    lag_count: Annotated[
+        int | None, doc("messages that the group has to consume; unknown if it has no offset", vital=True)
+    ]
     in_tps: Annotated[float | None, doc("messages stored a second, over the last minute")]
     out_tps: Annotated[float | None, doc("messages handed to the group a second, over the last minute")]
     in_day: Annotated[int | None, doc("messages stored in the last 24 hours, or since the broker counts", minor=True)]

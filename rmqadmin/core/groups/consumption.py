@@ -60,8 +60,9 @@ class GroupOffsets(msgspec.Struct, frozen=True):
         return self
 
     @property
-    def lag_count(self) -> int:
-        return sum(map(lag_of, self.offsets.values()))
+    def lag_count(self) -> int | None:
+        """None for a group without offsets: what it has to consume is not known."""
+        return sum(map(lag_of, self.offsets.values())) if self.offsets else None
 
     @property
     def diff_count(self) -> int:

@@ -180,7 +180,7 @@ def _numbers(admin: AdminClient, memory: ClusterMemory, facts: GroupFacts) -> Gr
         return GroupNumbers(error=str(error))
     without_offsets = may_lack(memory, facts.group, dict.fromkeys([*facts.lacking, *lacks]))
     return GroupNumbers(
-        lag_count=offsets.lag_count if offsets.offsets else None,
+        lag_count=offsets.lag_count,
         oldest_waiting_ms=oldest_waiting_ms(admin, addrs_of(facts.brokers), offsets, memory.heads),
         consume_tps=offsets.consume_tps,
         client_count=clients.count,

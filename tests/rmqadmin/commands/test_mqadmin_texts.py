@@ -165,6 +165,15 @@ def test_what_is_not_known_of_a_group_is_no_lag_of_0() -> None:
     assert (row.lag_count, row.client_count, row.consume_tps) == (None, None, None)
 
 
+def test_the_lag_of_a_group_without_offsets_is_not_known() -> None:
+    nobody = GroupClients({}, {}, {}, None, None, None)
+    young = GroupFindings("G", GroupOffsets({}, 0.0), nobody, is_group=True, has_retry_topic=True)
+    progress = GroupsProgress([young])
+    (row,) = progress.rows()
+    assert (row.lag_count, row.client_count) == (None, 0)
+    assert progress.mqadmin_text().split()[-1] == "0"
+
+
 @pytest.mark.parametrize("backwards", [False, True])
 def test_consumer_connection(backwards: bool) -> None:
     """mqadmin keeps the subscriptions in a map, so the broker's order does not show."""
