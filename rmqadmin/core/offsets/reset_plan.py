@@ -17,8 +17,10 @@ from rmqadmin.core.offsets import reset, undo
 from rmqadmin.core.offsets.reset import BEGIN, END, Goal, QueueReset
 from rmqadmin.core.results import Notice, Result, Row, doc, some_failed
 from rmqadmin.core.times import parse_time, understood
+from rmqadmin.core.units import at_least, count
 from rmqproto.bodies.routes import TopicRoute
 from rmqproto.errors import NotFoundError, RocketMQError
+from rmqproto.wording import counted
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
@@ -45,7 +47,7 @@ class ResetTotals(Row, frozen=True):
     group: Annotated[str, doc("consumer group")]
     topic: Annotated[str, doc("topic name")]
     old_lag_count: Annotated[int | None, doc("messages to consume before, in queues where that is known")]
-    new_lag_count: Annotated[int, doc("messages to consume after the reset")]
+    new_lag_count: Annotated[int | None, doc("messages to consume after the reset, in queues where that is known")]
     unchanged_count: Annotated[
         int | None,
         doc("queues left where they are, because the group had no offset to go back to", sparse=True),
@@ -83,15 +85,20 @@ class Resets(Result, frozen=True):
 
     def summary(self) -> ResetTotals:
         rows = self.rows()
-        known = [row.old_lag_count for row in rows if row.old_lag_count is not None]
         return ResetTotals(
             group=self.group,
             topic=self.topic,
-            old_lag_count=sum(known) if known else None,
-            new_lag_count=sum(row.new_lag_count or 0 for row in rows),
+            old_lag_count=_sum_of_known([row.old_lag_count for row in rows]),
+            new_lag_count=_sum_of_known(_lags_afterwards(rows)),
             unchanged_count=sum(row.new_offset is None for row in rows) or None,
             undo_file=self.undo_file,
         )
+
+    def lag_text(self) -> str:
+        """The total lag before and after, with a mark where it lacks queues."""
+        rows = self.rows()
+        before, after = _total_text([row.old_lag_count for row in rows]), _total_text(_lags_afterwards(rows))
+        return f"lag in {counted(len(rows), 'queue')}: {before} before, {after} after"
 
     def question(self, words: str) -> str:
         """What is about to happen, as the question to the user. ``words`` describe the goal."""
@@ -116,6 +123,23 @@ class Resets(Result, frozen=True):
         for queue in hash_order(moved, queue_hash, copied_capacity(first_count)):
             text += line(cut(queue.broker_name, 32), queue.queue_id, moved[queue])
         return text
+
+
+def _lags_afterwards(rows: Sequence[ResetRow]) -> list[int | None]:
+    """Each queue's lag after the reset. A queue that is not moved keeps its lag."""
+    return [row.old_lag_count if row.new_offset is None else row.new_lag_count for row in rows]
+
+
+def _sum_of_known(lag_counts: Sequence[int | None]) -> int | None:
+    known = [lag_count for lag_count in lag_counts if lag_count is not None]
+    return sum(known) if known else None
+
+
+def _total_text(lag_counts: Sequence[int | None]) -> str:
+    total = _sum_of_known(lag_counts)
+    if total is None:
+        return "unknown"
+    return at_least(count(total)) if None in lag_counts else count(total)
 
 
 R = TypeVar("R", bound=Resets)

@@ -11,12 +11,10 @@ from textual.widgets import Input, Static
 from rmqadmin.core.offsets.reset import Goal
 from rmqadmin.core.offsets.reset_plan import Resets, act, only_queue, parse_destination, plan_queues
 from rmqadmin.core.results import Result
-from rmqadmin.core.units import at_least, count
 from rmqadmin.tui.dialogs.change import ChangeScreen, Occasion
 from rmqadmin.tui.dialogs.inputs import FieldInput
 from rmqadmin.tui.literal import literal
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.wording import counted
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
@@ -53,16 +51,8 @@ class ResetScreen(ChangeScreen):
         return act(admin, planned, goal, occasion.now_ms, occasion.notice)
 
     def totals(self, result: Result) -> str:
-        """The total lag before and after. The earlier lag of queues without an offset is unknown."""
         assert isinstance(result, Resets)
-        rows = result.rows()
-        before = count(sum(row.old_lag_count or 0 for row in rows))
-        after = count(
-            sum((row.new_lag_count if row.new_offset is not None else row.old_lag_count) or 0 for row in rows)
-        )
-        if any(row.old_offset is None for row in rows):
-            before = at_least(before)
-        return f"lag in {counted(len(rows), 'queue')}: {before} before, {after} after"
+        return result.lag_text()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         if event.input.id == "to" and event.value.strip():
