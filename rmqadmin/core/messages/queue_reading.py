@@ -14,11 +14,11 @@ import msgspec
 from rmqadmin.core.messages.lookup import FoundMessage, found_message
 from rmqadmin.core.servers.broker_answers import Answers, answers_of
 from rmqadmin.core.times import TimeRange
-from rmqadmin.core.whole_numbers import whole_number
+from rmqadmin.core.topics.queue_choice import chosen_queues
 from rmqclient.pull import PullStatus
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicRoute
-from rmqproto.errors import NotFoundError, UsageError
+from rmqproto.errors import UsageError
 from rmqproto.filters.message_filter import AcceptsProperties
 from rmqproto.filters.subscription import ALL, TagFilter, parse_tags
 from rmqproto.headers.consuming import PULL_BATCH_COUNT
@@ -39,8 +39,6 @@ MQADMIN_STATUS = {
     PullStatus.OFFSET_ILLEGAL: "OFFSET_ILLEGAL",
 }
 """``PullStatus`` of Apache's client."""
-
-_NAMED_QUEUES_MAX = 16
 
 
 class QueuePlace(msgspec.Struct, frozen=True):
@@ -97,8 +95,8 @@ def places(
         hint = f"`rmqadmin updateTopicPerm -c CLUSTER -t '{topic}' -p RW` lets it be read."
         raise UsageError(f"no queue of the topic {topic} can be read", hint=hint)
     if only:
-        wanted = [_found_queues(text, queues) for text in only]
-        queues = [each for each in queues if any(each in found for found in wanted)]
+        chosen = chosen_queues(only, [queue for queue, _ in queues])
+        queues = [each for each in queues if each[0] in chosen]
     return places_of(admin, queues, between, answers)
 
 
@@ -118,18 +116,6 @@ def places_of(
         return [place(admin, queue, addr, between) for queue in by_addr[addr]]
 
     return [each for part in answers_of(ask, by_addr, answers).values() for each in part]
-
-
-def _found_queues(text: str, queues: Sequence[tuple[MessageQueue, str]]) -> list[tuple[MessageQueue, str]]:
-    broker_name, _, number = text.rpartition(":")
-    queue_id = whole_number(number)
-    if queue_id is None:
-        raise UsageError(f"--queue {text} is neither QUEUE nor BROKER:QUEUE")
-    found = [each for each in queues if each[0].queue_id == queue_id and broker_name in ("", each[0].broker_name)]
-    if not found:
-        there = ", ".join(f"{queue.broker_name}:{queue.queue_id}" for queue, _ in queues[:_NAMED_QUEUES_MAX])
-        raise NotFoundError(f"--queue {text}: there is no such queue", hint=f"Readable queues: {there}.")
-    return found
 
 
 def place(admin: AdminClient, queue: MessageQueue, broker_addr: str, between: TimeRange) -> QueuePlace:
