@@ -58,5 +58,8 @@ def reset_offset_by_time(
         head += f"force[{'false' if force is TrueFalse.FALSE else 'true'}], {times}"
     result = Resets(group, topic, planned, mqadmin_head=head, is_one_queue=one_queue)
     return call.ask_and_act(
-        result, result.question(what), group, lambda: act(call.admin, result, goal, call.now_ms(), call.notice)
+        result,
+        result.question(what),
+        group,
+        lambda: act(call.admin, result, None if one_queue else goal, call.now_ms(), call.notice),
     )

@@ -109,8 +109,9 @@ def carry_out(
     admin: AdminClient, group: str, planned: Sequence[QueueReset], goal: Goal | None, *, only_writes: bool = False
 ) -> list[QueueReset]:
     """Tells each broker its queues' new offsets and reads them back. A queue's outcome holds its error; if no queue
-    could be reset, the first error is raised. ``goal``: what the plan was made from; None for an undo. ``only_writes``:
-    resets as if no member were online; members that are online will overwrite the offsets."""
+    could be reset, the first error is raised. ``goal``: what the plan was made from; None for an undo, and if the plan
+    leaves out queues: a broker that can only reset all at once must not be asked to. ``only_writes``: resets as if no
+    member were online; members that are online will overwrite the offsets."""
     errors: dict[MessageQueue, RocketMQError] = {}
     led_by_members: set[str] = set()
     for addr in dict.fromkeys(reset.broker_addr for reset in planned):
@@ -151,8 +152,9 @@ def _way_to_reset(
     timestamp_ms = None if goal is None else goal.by_time_ms()
     if timestamp_ms is None:
         raise UsageError(
-            f"{addr} leaves resets to the consumers (useServerSideResetOffset), which move online to a time only",
-            hint="Stop the group's consumers, or reset to begin, end or a time.",
+            f"{addr} leaves resets to the consumers (useServerSideResetOffset), which move online to a time only, "
+            "in all queues at once",
+            hint="Stop the group's consumers, or reset all queues to begin, end or a time.",
         )
     if mine:
         admin.reset_offset(addr, mine[0].queue.topic, group, timestamp_ms)

@@ -296,6 +296,8 @@ def test_where_brokers_leave_resets_to_the_clients_offline_groups_are_moved_all_
         come_online(wire, "G", "T")
         refused = run("resetOffset", "-g", "G", "-t", "T", "--to", "1", *n)
         told = run("-o", "json", "resetOffset", "-g", "G", "-t", "T", "--to", "begin", *n)
+        one = run("resetOffsetByTime", "-g", "G", "-t", "T", "-s", "-1", "-b", old.broker_addr, "-q", "0", *n)
+    assert (one.status, "in all queues at once" in one.err) == (2, True), "it would move every queue"
     assert refused.status == 2
     assert "move online to a time only" in refused.err
     (row,) = told.items
