@@ -158,6 +158,7 @@ _rmqadmin() {
         "resetoffset":-g|"resetoffset":--group) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names group)" -- "$cur"); return ;;
         "resetoffset":-t|"resetoffset":--topic) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names topic)" -- "$cur"); return ;;
         "resetoffset":--to) mapfile -t COMPREPLY < <(:); return ;;
+        "resetoffset":--queue) mapfile -t COMPREPLY < <(:); return ;;
         "resetoffset":--undo) mapfile -t COMPREPLY < <(compgen -f -- "$cur"); return ;;
         "resetoffsetbytime":-g|"resetoffsetbytime":--group) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names group)" -- "$cur"); return ;;
         "resetoffsetbytime":-t|"resetoffsetbytime":--topic) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names topic)" -- "$cur"); return ;;
@@ -737,7 +738,7 @@ _rmqadmin() {
         "triggerlitedispatch") words="-p --parentTopic -g --group -c --clientId -b --brokerName -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --dry-run --yes --unlock --confirm -h --help" ;;
         "producerconnection") words="-g --producerGroup -t --topic -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --watch --until -h --help" ;;
         "producer") words="-b --broker -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --watch --until -h --help" ;;
-        "resetoffset") words="-g --group -t --topic --to --undo -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --dry-run --yes --unlock --confirm -h --help" ;;
+        "resetoffset") words="-g --group -t --topic --to --queue --undo -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --dry-run --yes --unlock --confirm -h --help" ;;
         "resetoffsetbytime") words="-g --group -t --topic -s --timestamp -f --force -b --broker -q --queue -o --offset -c --cluster -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout --output --json --jq --dry-run --yes --unlock --confirm -h --help" ;;
         "resetoffsetbytimeold") words="-g --group -t --topic -s --timestamp -f --force -c --cluster -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --dry-run --yes --unlock --confirm -h --help" ;;
         "skipaccumulatedmessage") words="-g --group -t --topic -f --force -c --cluster -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --dry-run --yes --unlock --confirm -h --help" ;;

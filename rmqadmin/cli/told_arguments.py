@@ -19,7 +19,7 @@ TOLD_METAVARS = frozenset({
     "ID,ID", "ID...", "ID;...", "ID[,ID...]", "IP,...", "K", "KEY", "KEYS", "KV_KEY", "MODULE:FUNCTION", "MS", "N",
     "NAME", "NAME,...", "NAME;...", "NAMES", "N|P%", "OFFSET", "PROPERTY", "REGEX", "RESOURCE", "RULE...",
     "R|W|RW|NUMBER", "SECONDS", "SIZE", "SQL", "TAG", "TAGS", "TIME", "TOPIC", "TYPE:NAME", "TYPE:NAME,...", "USER",
-    "User:NAME", "User:NAME,...", "[BROKER:]QUEUE", "[GROUP]", "[TOPIC]", "begin|end|OFFSET|TIME", "first|last",
+    "User:NAME", "User:NAME,...", "[BROKER:]QUEUE", "[GROUP]", "[TOPIC]", "begin|end|OFFSET|+N|-N|TIME", "first|last",
     "id|key|origin-id|body", "queue", "same|group|topic:NAME", "same|topic:NAME|group|file:PATH",
     "topics|subscriptionGroups",
 })  # fmt: skip

@@ -51,7 +51,7 @@ def clone_group_offset(
     source, target, topic = src_group.strip(), dest_group.strip(), topic.strip()
     admin = call.admin
 
-    def stands_at(addr: str, queue: MessageQueue, ends: TopicOffset) -> int | None:
+    def stands_at(addr: str, queue: MessageQueue, ends: TopicOffset, _old_offset: int | None) -> int | None:
         found = admin.consumer_offset(addr, source, topic, queue.queue_id)
         return None if found is None else min(max(found, ends.min_offset), ends.max_offset)
 

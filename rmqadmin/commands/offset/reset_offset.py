@@ -9,7 +9,8 @@ import typer
 
 from rmqadmin.call import Call
 from rmqadmin.core.offsets import reset, undo
-from rmqadmin.core.offsets.reset_plan import Resets, act, parse_destination, plan_queues
+from rmqadmin.core.offsets.reset_plan import Resets, act, parse_destination, plan_queues, remarks
+from rmqadmin.options.command_options import Texts
 from rmqproto.errors import UsageError
 from rmqproto.wording import counted
 
@@ -20,21 +21,30 @@ def reset_offset(
     topic: Annotated[str | None, typer.Option("-t", "--topic", metavar="TOPIC", help="Topic name.")] = None,
     to: Annotated[
         str | None,
-        typer.Option("--to", metavar="begin|end|OFFSET|TIME", help="New position. TIME: now, -10m, @epoch, ISO 8601."),
+        typer.Option(
+            "--to",
+            metavar="begin|end|OFFSET|+N|-N|TIME",
+            help="New position. +N, -N: messages from the old one. TIME: now, -10m, @epoch, ISO 8601.",
+        ),
+    ] = None,
+    queues: Annotated[
+        Texts, typer.Option("--queue", metavar="[BROKER:]QUEUE", help="This queue only. Repeatable: all of them.")
     ] = None,
     undo_file: Annotated[
         Path | None, typer.Option("--undo", metavar="FILE", help="Undo the reset that wrote this file.")
     ] = None,
 ) -> Resets:
-    """The group may be online or offline. An OFFSET outside a queue's limits becomes the nearest limit.
+    """The group may be online or offline. Past a queue's limits, OFFSET, +N and -N mean the nearest limit. -10 is ten
+    messages back, -10m is ten minutes ago.
 
     Examples:
       rmqadmin resetOffset -g OrderGroup -t OrderTopic --to -10m --dry-run
       rmqadmin resetOffset -g OrderGroup -t OrderTopic --to 2026-01-31T12:00:00Z --yes
       rmqadmin resetOffset -g OrderGroup -t OrderTopic --to end
+      rmqadmin resetOffset -g OrderGroup -t OrderTopic --to +1 --queue broker-a:0
     """
     if undo_file is not None:
-        if group or topic or to:
+        if group or topic or to or queues:
             raise UsageError("--undo FILE stands alone: the file names group and topic")
         return _undo(call, undo_file)
     missing = [name for name, value in (("-g", group), ("-t", topic), ("--to", to)) if value is None]
@@ -48,12 +58,16 @@ def reset_offset(
         call.notice(where.notice)
     group, topic = group.strip(), topic.strip()
     route = call.admin.topic_route(topic)
-    planned = Resets(group, topic, plan_queues(call.admin, route, group, topic, where.goal))
+    found = plan_queues(call.admin, route, group, topic, where.goal, queues or ())
+    words = f"{where.words}, only in {', '.join(queues)}" if queues else where.words
+    for remark in remarks(found, where.goal):
+        call.notice(remark)
+    planned = Resets(group, topic, found)
     return call.ask_and_act(
         planned,
-        planned.question(where.words),
+        planned.question(words),
         group,
-        lambda: act(call.admin, planned, where.goal, call.now_ms(), call.notice),
+        lambda: act(call.admin, planned, None if queues else where.goal, call.now_ms(), call.notice),
     )
 
 
@@ -61,8 +75,9 @@ def _undo(call: Call, path: Path) -> Resets:
     record = undo.read_untrusted(path)
     route = call.admin.topic_route(record.topic)
     queues = reset.plan(
-        call.admin, route, record.group, record.topic, lambda _addr, queue, _ends: record.committed_offset(queue)
+        call.admin, route, record.group, record.topic, lambda _addr, queue, *_: record.committed_offset(queue)
     )
+    queues = [one for one in queues if record.has(one.queue)]
     unknown = sum(one.new_offset is None for one in queues)
     if unknown:
         call.notice(f"the group had no offset in {counted(unknown, 'queue')}: nothing is changed there")

@@ -30,13 +30,15 @@ _SLOW_CLIENTS = "online consumers of older brokers take 10 s to follow"
 
 
 class Goal(msgspec.Struct, frozen=True):
-    """Where to reset to: ``begin``, ``end``, an offset, or a time in ms. Exactly one is given. An offset is brought
-    within each queue's limits unless it ``is_exact``; then the broker refuses one outside the queue."""
+    """Where to reset to: ``begin``, ``end``, an offset, a time in ms, or ``by_count`` messages forward, back if it is
+    negative, from where the group is in each queue. Exactly one is given. An offset is brought within each queue's
+    limits unless it ``is_exact``; then the broker refuses one outside the queue."""
 
     edge: str | None = None
     queue_offset: int | None = None
     is_exact: bool = False
     timestamp_ms: int | None = None
+    by_count: int | None = None
 
     def by_time_ms(self) -> int | None:
         """The goal as a timestamp, for brokers that accept nothing else. None if it has none."""
@@ -59,8 +61,9 @@ class QueueReset(msgspec.Struct, frozen=True):
     error: str | None = None
 
 
-OffsetFinder = Callable[[str, MessageQueue, TopicOffset], int | None]
-"""Finds a queue's new offset, given its broker's address, its name and its ends."""
+OffsetFinder = Callable[[str, MessageQueue, TopicOffset, int | None], int | None]
+"""Finds a queue's new offset, given its broker's address, its name, its ends and the group's offset, if any. None: the
+queue stays as it is."""
 
 
 def plan(admin: AdminClient, route: TopicRoute, group: str, topic: str, find_offset: OffsetFinder) -> list[QueueReset]:
@@ -70,18 +73,12 @@ def plan(admin: AdminClient, route: TopicRoute, group: str, topic: str, find_off
         addr = broker.selected_addr()
         if addr is None:
             return []
-        ends_by_queue = admin.topic_stats(addr, topic).offset_table
-        return [
-            QueueReset(
-                queue,
-                addr,
-                ends.min_offset,
-                ends.max_offset,
-                admin.consumer_offset(addr, group, topic, queue.queue_id),
-                find_offset(addr, queue, ends),
-            )
-            for queue, ends in sorted(ends_by_queue.items())
-        ]
+        return [plan_queue(addr, *each) for each in sorted(admin.topic_stats(addr, topic).offset_table.items())]
+
+    def plan_queue(addr: str, queue: MessageQueue, ends: TopicOffset) -> QueueReset:
+        old_offset = admin.consumer_offset(addr, group, topic, queue.queue_id)
+        new_offset = find_offset(addr, queue, ends, old_offset)
+        return QueueReset(queue, addr, ends.min_offset, ends.max_offset, old_offset, new_offset)
 
     planned = [reset for part in targets.ask_each(ask, route.broker_datas) for reset in part]
     return sorted(planned, key=lambda reset: reset.queue)
@@ -90,19 +87,23 @@ def plan(admin: AdminClient, route: TopicRoute, group: str, topic: str, find_off
 def offset_finder(admin: AdminClient, goal: Goal) -> OffsetFinder:
     """A finder of each queue's offset for a goal."""
 
-    def find_offset(addr: str, queue: MessageQueue, ends: TopicOffset) -> int:
+    def find_offset(addr: str, queue: MessageQueue, ends: TopicOffset, old_offset: int | None) -> int | None:
         if goal.edge is not None:
             return ends.min_offset if goal.edge == BEGIN else ends.max_offset
+        if goal.by_count is not None:
+            return None if old_offset is None else _within(ends, old_offset + goal.by_count)
         if goal.queue_offset is not None:
-            if goal.is_exact:
-                return goal.queue_offset
-            return min(max(goal.queue_offset, ends.min_offset), ends.max_offset)
+            return goal.queue_offset if goal.is_exact else _within(ends, goal.queue_offset)
         assert goal.timestamp_ms is not None
         if goal.timestamp_ms < 0:
             return ends.max_offset
         return admin.search_offset(addr, queue.topic, queue.queue_id, goal.timestamp_ms)
 
     return find_offset
+
+
+def _within(ends: TopicOffset, queue_offset: int) -> int:
+    return min(max(queue_offset, ends.min_offset), ends.max_offset)
 
 
 def carry_out(

@@ -17,6 +17,7 @@ from rmqadmin.core.offsets import reset, undo
 from rmqadmin.core.offsets.reset import BEGIN, END, Goal, QueueReset
 from rmqadmin.core.results import Notice, Result, Row, doc, some_failed
 from rmqadmin.core.times import parse_time, understood
+from rmqadmin.core.topics.queue_choice import chosen_queues
 from rmqadmin.core.units import at_least, count
 from rmqproto.bodies.routes import TopicRoute
 from rmqproto.errors import NotFoundError, RocketMQError
@@ -155,22 +156,52 @@ class Destination(msgspec.Struct, frozen=True):
 
 
 def parse_destination(text: str, now_ms: int) -> Destination:
-    """``begin``, ``end``, a queue offset, or a time. UsageError for anything else."""
+    """``begin``, ``end``, a queue offset, a time, or ``+N`` or ``-N``: messages from where the group is. A time always
+    has a unit. UsageError for anything else."""
     if text.lower() in (BEGIN, END):
         return Destination(Goal(edge=text.lower()), f"to the {text.lower()} of every queue")
     if re.fullmatch(r"\d{1,18}", text):
         return Destination(Goal(queue_offset=int(text)), f"to queue offset {text}")
+    if re.fullmatch(r"[+-]\d{1,18}", text):
+        way = "back" if text[0] == "-" else "forward"
+        return Destination(Goal(by_count=int(text)), f"{way} by {counted(abs(int(text)), 'message')} in each queue")
     timestamp_ms = parse_time(text, now_ms)
     said = understood(timestamp_ms)
     return Destination(Goal(timestamp_ms=timestamp_ms), f"to {said}", f"--to {text} is {said}")
 
 
-def plan_queues(admin: AdminClient, route: TopicRoute, group: str, topic: str, goal: Goal) -> list[QueueReset]:
-    """Each queue of the topic before and after. Changes nothing. NotFoundError for a topic without queues."""
+def plan_queues(
+    admin: AdminClient, route: TopicRoute, group: str, topic: str, goal: Goal, only: Sequence[str] = ()
+) -> list[QueueReset]:
+    """Each queue of the topic, or of those in ``only`` (``chosen_queues``), before and after. Changes nothing.
+    NotFoundError if there is none, and if the group has no offset there that ``by_count`` could count from."""
     found = reset.plan(admin, route, group, topic, reset.offset_finder(admin, goal))
     if not found:
         raise NotFoundError(f"the topic {topic} has no queues")
+    if only:
+        chosen = chosen_queues(only, [one.queue for one in found])
+        found = [one for one in found if one.queue in chosen]
+    if all(one.new_offset is None for one in found):
+        raise NotFoundError(
+            f"the group {group} has no offset in {', '.join(only) or f'the topic {topic}'} to count from",
+            hint="Reset it to begin, end, an offset or a time.",
+        )
     return found
+
+
+def remarks(planned: Sequence[QueueReset], goal: Goal) -> list[str]:
+    """What is to be known before a reset by a number of messages: the queues that it leaves as they are, and those with
+    fewer messages on that way."""
+    if goal.by_count is None:
+        return []
+    said = []
+    unknown = sum(one.old_offset is None for one in planned)
+    if unknown:
+        said.append(f"the group has no offset in {counted(unknown, 'queue')} to count from: nothing is changed there")
+    short = sum(one.old_offset is not None and one.new_offset != one.old_offset + goal.by_count for one in planned)
+    if short:
+        said.append(f"{counted(short, 'queue')} cannot go that far: the group goes to the nearest limit there")
+    return said
 
 
 def only_queue(planned: Sequence[QueueReset], broker: str, queue_id: int) -> list[QueueReset]:

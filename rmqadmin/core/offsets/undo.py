@@ -43,10 +43,18 @@ class Undo(msgspec.Struct, frozen=True, kw_only=True):
     topic: str
     queues: list[UndoQueue]
 
+    def has(self, queue: MessageQueue) -> bool:
+        """Whether the reset was about this queue."""
+        return self._entry(queue) is not None
+
     def committed_offset(self, queue: MessageQueue) -> int | None:
+        entry = self._entry(queue)
+        return None if entry is None else entry.committed_offset
+
+    def _entry(self, queue: MessageQueue) -> UndoQueue | None:
         for entry in self.queues:
             if (entry.broker_name, entry.queue_id) == (queue.broker_name, queue.queue_id):
-                return entry.committed_offset
+                return entry
         return None
 
 

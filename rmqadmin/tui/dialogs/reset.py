@@ -9,7 +9,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from rmqadmin.core.offsets.reset import Goal
-from rmqadmin.core.offsets.reset_plan import Resets, act, only_queue, parse_destination, plan_queues
+from rmqadmin.core.offsets.reset_plan import Resets, act, only_queue, parse_destination, plan_queues, remarks
 from rmqadmin.core.results import Result
 from rmqadmin.tui.dialogs.change import ChangeScreen, Occasion
 from rmqadmin.tui.dialogs.inputs import FieldInput
@@ -29,7 +29,9 @@ class ResetScreen(ChangeScreen):
         self._to = ""
 
     def form(self) -> Iterable[Widget]:
-        yield Static(literal("to: begin, end, an offset, or a time (now, -10m, @epoch, ISO 8601)"), classes="label")
+        yield Static(
+            literal("to: begin, end, an offset, +N or -N messages, a time (now, -10m, ISO 8601)"), classes="label"
+        )
         yield FieldInput(id="to")
 
     def change(self, admin: AdminClient, occasion: Occasion) -> Result:
@@ -45,6 +47,8 @@ class ResetScreen(ChangeScreen):
         if self._queue is not None:
             queues = only_queue(queues, self._queue.broker_name, self._queue.queue_id)
             goal = None  # a broker that can only reset all queues at once must not be asked to
+        for remark in remarks(queues, where.goal):
+            occasion.notice(remark)
         planned = Resets(self._group, self._topic, queues)
         if occasion.dry_run:
             return planned

@@ -145,6 +145,42 @@ def test_an_offline_group_is_moved_anywhere_and_back(rmqadmin: Rmqadmin, group: 
     assert offsets(rmqadmin, group) == [3, 3]
 
 
+def test_a_group_is_moved_by_a_number_of_messages(rmqadmin: Rmqadmin, server: Server, group: str, topic: str) -> None:
+    """From where it is in each queue, and no further than the queue's limits."""
+    command = ("-o", "json", "resetOffset", "-g", group, "-t", topic, "--to")
+    nowhere = rmqadmin(*command, "-1")
+    assert (nowhere.status, f"has no offset in the topic {topic} to count from" in nowhere.err) == (5, True)
+    with AdminClient(server.namesrv_addr) as admin:
+        admin.update_consumer_offset(server.broker_addr, group, topic, 1, 2)
+    forward = rmqadmin(*command, "+1", "--yes")
+    assert [(row["old_offset"], row["new_offset"]) for row in forward.items] == [(None, None), (2, 3)]
+    assert "the group has no offset in 1 queue to count from: nothing is changed there" in forward.err
+    assert "cannot go that far" not in forward.err
+    rmqadmin("resetOffset", "-g", group, "-t", topic, "--to", "1", "--queue", "0")
+    back = rmqadmin(*command, "-2")
+    assert [(row["old_offset"], row["new_offset"], row["done"]) for row in back.items] == [(1, 0, True), (3, 1, True)]
+    assert "1 queue cannot go that far: the group goes to the nearest limit there" in back.err
+    assert offsets(rmqadmin, group) == [0, 1]
+    assert [row["new_offset"] for row in rmqadmin(*command, "+99", "--dry-run").items] == [3, 3]
+
+
+@pytest.mark.parametrize(("chosen", "is_online"), [(["1"], False), (["broker-a:1", "1"], True)])
+def test_a_group_is_moved_in_chosen_queues_only_and_back(
+    rmqadmin: Rmqadmin, wire: Wire, group: str, topic: str, chosen: list[str], is_online: bool
+) -> None:
+    rmqadmin("resetOffset", "-g", group, "-t", topic, "--to", "1")
+    if is_online:
+        come_online(wire, group, topic)
+    only = [word for text in chosen for word in ("--queue", text)]
+    moved = rmqadmin("-o", "json", "resetOffset", "-g", group, "-t", topic, "--to", "end", *only)
+    assert [(row["queue_id"], row["new_offset"], row["done"]) for row in moved.items] == [(1, 3, True)]
+    assert offsets(rmqadmin, group) == [1, 3]
+    undone = rmqadmin("-o", "json", "resetOffset", "--undo", moved.document["summary"]["undo_file"])
+    assert [row["queue_id"] for row in undone.items] == [1]
+    assert "had no offset" not in undone.err
+    assert offsets(rmqadmin, group) == [1, 1]
+
+
 def test_an_undo_file_takes_a_reset_back(rmqadmin: Rmqadmin, group: str, topic: str) -> None:
     rmqadmin("resetOffset", "-g", group, "-t", topic, "--to", "1")
     moved = rmqadmin("-o", "json", "resetOffset", "-g", group, "-t", topic, "--to", "end").document["summary"]
@@ -296,8 +332,12 @@ def test_where_brokers_leave_resets_to_the_clients_offline_groups_are_moved_all_
         come_online(wire, "G", "T")
         refused = run("resetOffset", "-g", "G", "-t", "T", "--to", "1", *n)
         told = run("-o", "json", "resetOffset", "-g", "G", "-t", "T", "--to", "begin", *n)
-        one = run("resetOffsetByTime", "-g", "G", "-t", "T", "-s", "-1", "-b", old.broker_addr, "-q", "0", *n)
-    assert (one.status, "in all queues at once" in one.err) == (2, True), "it would move every queue"
+        for one_queue in (
+            ("resetOffset", "--to", "end", "--queue", "0"),
+            ("resetOffsetByTime", "-s", "-1", "-b", old.broker_addr, "-q", "0"),
+        ):
+            ran = run(*one_queue, "-g", "G", "-t", "T", *n)
+            assert (ran.status, "in all queues at once" in ran.err) == (2, True), "it would move every queue"
     assert refused.status == 2
     assert "move online to a time only" in refused.err
     (row,) = told.items
@@ -310,6 +350,7 @@ def test_where_brokers_leave_resets_to_the_clients_offline_groups_are_moved_all_
     [
         (["resetOffset", "-g", "G"], "Missing required options: -t, --to"),
         (["resetOffset", "--undo", "f", "-g", "G"], "--undo FILE stands alone"),
+        (["resetOffset", "--undo", "f", "--queue", "0"], "--undo FILE stands alone"),
         (["resetOffset", "-g", "G", "-t", "T", "--to", "yesterday"], "'yesterday' is not a time"),
         (["resetOffsetByTime", "-g", "G", "-t", "T", "-s", "yesterday"], "'yesterday' is not a time"),
     ],
