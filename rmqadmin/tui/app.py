@@ -32,7 +32,7 @@ from rmqadmin.core.units import moment
 from rmqadmin.tui.contrast import readable
 from rmqadmin.tui.garbage import RestfulCollector
 from rmqadmin.tui.refresh import INTERVALS_S
-from rmqadmin.tui.remembered import read_remembered, remember, remembered_path
+from rmqadmin.tui.remembered import read_remembered, remember, remembered_path, set_damaged_aside
 from rmqadmin.tui.screens.base import DashboardScreen
 from rmqadmin.tui.settings import DashboardSettings
 from rmqadmin.tui.thrifty_screen import AwaitScreen
@@ -190,11 +190,12 @@ class DashboardApp(App[None]):
         self._replay = replay
         self.settings = settings
         self.read_only = settings.read_only
+        damage = set_damaged_aside()
         remembered = read_remembered()
         self.set_reactive(DashboardApp.interval_s, settings.interval_s)
         self.set_reactive(DashboardApp.shows_system, remembered.shows_system)
         self._wanted_theme = remembered.theme
-        self._problems = self._find_theme(remembered.theme)
+        self._problems = [*([damage] if damage else []), *self._find_theme(remembered.theme)]
         self.set_keymap(settings.keys)
         self.client_loaded = asyncio.Event()
         self._garbage = RestfulCollector()
@@ -328,6 +329,8 @@ class DashboardApp(App[None]):
         )  # fmt: skip
         for feed in self.sampler.feeds:
             self.run_worker(feed.run(), group=_SAMPLER, exit_on_error=False)
+        while self._problems:  # a notification is gone after seconds
+            self.sampler.pulse.log.add(self.now_ms(), None, self._problems.pop(0), Mark.WARN)
         if isinstance(self.screen, DashboardScreen):
             self.screen.sampler_started()
 

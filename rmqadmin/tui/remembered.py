@@ -1,6 +1,6 @@
 """What the dashboard remembers from one start to the next: the order and the filter of each table, the theme, the
-interval, and whether lists show what belongs to the system. It is in ``tui.json`` under the XDG state directory. Values
-that cannot be read are forgotten.
+interval, and whether lists show what belongs to the system. It is in ``tui.json`` under the XDG state directory. A file
+that cannot be read counts as empty. A damaged one is kept beside, as ``tui.json.damaged``, before it is written anew.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ from rmqadmin.core.own_files import state_dir, write_private
 from rmqadmin.tui.refresh import INTERVALS_S
 
 _lock = Lock()
+
+_DAMAGED = (ValueError, RecursionError)
+"""What msgspec raises for bytes that are no settings: DecodeError, UnicodeDecodeError, and for deep nesting the last."""
 
 
 class SavedOrder(msgspec.Struct, frozen=True):
@@ -43,14 +46,36 @@ def remembered_path() -> Path:
 def read_remembered() -> Remembered:
     try:
         return msgspec.json.decode(remembered_path().read_bytes(), type=Remembered)
-    except (OSError, msgspec.DecodeError):
+    except (OSError, *_DAMAGED):
         return Remembered()
+
+
+def set_damaged_aside() -> str | None:
+    """Renames a damaged file to ``tui.json.damaged``, in place of an older one. Returns what to tell the user, also if
+    the file cannot be opened or renamed. None if it is whole, or not there."""
+    path = remembered_path()
+    lost = f"what the dashboard remembered is forgotten: {path}"
+    try:
+        msgspec.json.decode(path.read_bytes(), type=Remembered)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return f"{lost} cannot be read: {error.strerror}"
+    except _DAMAGED as error:
+        damaged = path.with_name(f"{path.name}.damaged")
+        try:
+            path.replace(damaged)
+        except OSError as refused:
+            return f"{lost} is damaged ({error}) and cannot be renamed: {refused.strerror}"
+        return f"{lost} is damaged ({error}), and kept as {damaged.name}"
+    return None
 
 
 def remember(change: Callable[[Remembered], None]) -> None:
     """Applies ``change`` to the file. May be called from any thread. Keeps what another dashboard has written
     meanwhile. OSError if the file cannot be written."""
     with _lock:
+        set_damaged_aside()
         remembered = read_remembered()
         change(remembered)
         text = msgspec.json.format(msgspec.json.encode(remembered), indent=2).decode()

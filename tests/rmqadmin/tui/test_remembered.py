@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rmqadmin.tui.remembered import SavedOrder, read_remembered, remember_order, remembered_path
+import pytest
+
+from rmqadmin.tui.remembered import SavedOrder, read_remembered, remember_filter, remember_order, remembered_path
 from rmqadmin.tui.widgets.row_table import RowTable
 from tests.rmqadmin.tui.fixed import FixedClient
 from tests.rmqadmin.tui.opened import Driver, drive
@@ -82,3 +84,35 @@ def test_an_interval_that_nobody_can_choose_is_forgotten() -> None:
     assert read_remembered().interval_s is None
     remembered_path().write_text('{"interval_s": 5}')
     assert read_remembered().interval_s == 5.0
+
+
+@pytest.mark.parametrize("damage", [b'{"orders": [', b'{"theme": "\xff"}', b'{"a":' + b"[" * 100_000], ids=["cut", "bytes", "deep"])
+def test_damaged_settings_are_told_of_once_and_kept_beside(damage: bytes, said: list[str]) -> None:
+    remembered_path().parent.mkdir(parents=True, exist_ok=True)
+    remembered_path().write_bytes(damage)
+    beside = remembered_path().with_name("tui.json.damaged")
+
+    async def look(driver: Driver) -> None:
+        await driver.until_shown("is forgotten")
+        assert [text for text in said if "tui.json.damaged" in text]
+        assert beside.read_bytes() == damage
+        await driver.until(lambda: driver.app.sampler is not None)
+        sampler = driver.app.sampler
+        assert sampler is not None
+        assert [change.text for change in sampler.pulse.log.newest_first() if "tui.json" in change.text] == said
+
+    async def look_again(driver: Driver) -> None:
+        await driver.until(lambda: driver.app.sampler is not None)
+        assert said == []
+
+    drive(FixedClient, look)
+    said.clear()
+    drive(FixedClient, look_again)
+
+
+def test_settings_damaged_meanwhile_are_kept_beside_before_they_are_written_anew() -> None:
+    remembered_path().parent.mkdir(parents=True, exist_ok=True)
+    remembered_path().write_text("{")
+    remember_filter("topics", "fli")
+    assert read_remembered().filters == {"topics": "fli"}
+    assert remembered_path().with_name("tui.json.damaged").read_text() == "{"
