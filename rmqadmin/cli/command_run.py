@@ -13,6 +13,7 @@ from rmqadmin.core.results import Result
 from rmqadmin.invocation import Invocation
 from rmqadmin.options.common_options import CommonOptions, color_of
 from rmqadmin.output import diagnostics
+from rmqadmin.output.asked_columns import AS_USUAL, AskedColumns, ask_columns
 from rmqadmin.output.output_format import Color, Format
 from rmqadmin.output.writing import write
 from rmqadmin.registry import Effect, Entry
@@ -41,6 +42,7 @@ def run_command(
     common = invocation.filled(common)
     format = common.format(invocation.format_option)
     picked = _fields_to_show(entry, common)
+    asked = _columns_to_show(entry, common, format)
     color = color_of(invocation.color)
     interval_s = common.watch_s or common.interval_s
     if common.until is not None and interval_s is None:
@@ -52,13 +54,21 @@ def run_command(
             return int(typing.cast(int | None, ask(call)) or ExitCode.OK)
         if interval_s is None:
             result = _asked(ask, call)
-            _show(result, entry, format, color, invocation, picked)
+            _show(result, entry, format, color, invocation, picked, asked)
         else:
             from rmqadmin.cli.watch import parse_until, watch
 
             until = parse_until(common.until) if common.until is not None else None
             result = watch(
-                lambda: _asked(ask, call), entry.name, format, color, interval_s, until, picked, call.answers_problem
+                lambda: _asked(ask, call),
+                entry.name,
+                format,
+                color,
+                interval_s,
+                until,
+                picked,
+                call.answers_problem,
+                asked,
             )
         call.end_trail(result)
     except BaseException as error:
@@ -109,11 +119,24 @@ def _fields_to_show(entry: Entry, common: CommonOptions) -> PickedFields | None:
     return pick_fields(common.json_fields, common.jq, result_types(entry))
 
 
+def _columns_to_show(entry: Entry, common: CommonOptions, format: Format) -> AskedColumns:
+    """The columns to show. UsageError before any server is asked."""
+    if common.columns is None and not common.no_header:
+        return AS_USUAL
+    return ask_columns(common.columns, format, result_types(entry), has_header=not common.no_header)
+
+
 def _show(
-    result: Result, entry: Entry, format: Format, color: Color, invocation: Invocation, picked: PickedFields | None
+    result: Result,
+    entry: Entry,
+    format: Format,
+    color: Color,
+    invocation: Invocation,
+    picked: PickedFields | None,
+    asked: AskedColumns,
 ) -> None:
     try:
-        write(result, entry.name, format, color, with_pager=invocation.with_pager, picked=picked)
+        write(result, entry.name, format, color, with_pager=invocation.with_pager, picked=picked, asked=asked)
     except (RocketMQError, BrokenPipeError, KeyboardInterrupt) as error:
         said = None if isinstance(error, UsageError) else result.stopped_by(error)
         if said is not None:

@@ -125,13 +125,17 @@ class RegistryCommand(TyperCommand):
             raise typer.Exit(0)
 
     def _check_fields_named(self, args: Sequence[str]) -> None:
-        """UsageError that lists the fields, for ``--json`` without any."""
-        asked = [at for at, word in enumerate(args) if word == "--json"]
-        if asked and all(at + 1 == len(args) or args[at + 1].startswith("-") for at in asked):
+        """UsageError that lists the fields, for ``--json`` without any, and the columns for ``--columns``."""
+        if _lacks_value("--json", args):
             from rmqadmin.output.picked_fields import fields_hint
 
             hint = fields_hint(result_types(self.entry))
             raise UsageError("--json needs names of fields, separated by commas", hint=hint)
+        if _lacks_value("--columns", args):
+            from rmqadmin.output.asked_columns import columns_hint
+
+            hint = columns_hint(result_types(self.entry))
+            raise UsageError("--columns needs names of columns, separated by commas", hint=hint)
 
     def _take_cluster(self, found: Normalised, invocation: Invocation) -> None:
         """Takes the cluster from the settings if the command line names neither a cluster nor a broker."""
@@ -163,6 +167,12 @@ class RegistryCommand(TyperCommand):
             if len(missing) == len(words) == 1:
                 hint = f"Is it {missing[0].partition('/')[0]} {words[0]}? {hint}"
             raise UsageError(f"Missing required option{plural}: {', '.join(missing)}", hint=hint)
+
+
+def _lacks_value(option: str, args: Sequence[str]) -> bool:
+    """Whether an option is there, and nowhere with a value."""
+    asked = [at for at, word in enumerate(args) if word == option]
+    return bool(asked) and all(at + 1 == len(args) or args[at + 1].startswith("-") for at in asked)
 
 
 def _asks_for_json(args: Sequence[str]) -> bool:

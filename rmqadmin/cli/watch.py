@@ -15,6 +15,7 @@ from typing import Any
 
 from rmqadmin.core.results import Result
 from rmqadmin.output import diagnostics
+from rmqadmin.output.asked_columns import AS_USUAL, AskedColumns
 from rmqadmin.output.output_format import Color, Format
 from rmqadmin.output.picked_fields import PickedFields
 from rmqadmin.output.writing import write
@@ -82,13 +83,14 @@ def watch(
     until: Until | None,
     picked: PickedFields | None = None,
     answers_problem: Callable[[], str | None] = lambda: None,
+    asked: AskedColumns = AS_USUAL,
 ) -> Result:
     """Asks and shows until ``until`` holds; the last result. Any error in the first tick ends it, as does Ctrl-C.
     ``answers_problem`` says, after each question, which brokers did not answer; as their part is unknown, no condition
     holds then."""
 
     def tick() -> Result:
-        result = _show(ask(), command, format, color, interval_s, picked)
+        result = _show(ask(), command, format, color, interval_s, picked, asked)
         problem = answers_problem()
         if problem is not None:
             diagnostics.notice(f"{problem}; asking again in {interval_s:g} s")
@@ -105,11 +107,17 @@ def watch(
 
 
 def _show(
-    result: Result, command: str, format: Format, color: Color, interval_s: float, picked: PickedFields | None
+    result: Result,
+    command: str,
+    format: Format,
+    color: Color,
+    interval_s: float,
+    picked: PickedFields | None,
+    asked: AskedColumns,
 ) -> Result:
     if sys.stdout.isatty() and format in (Format.TABLE, Format.WIDE, Format.MQADMIN):
         moment = time.strftime("%H:%M:%S")
         clear = _HOME_AND_CLEAR if diagnostics.draws_in_place(sys.stdout) else "\n"
         sys.stdout.write(f"{clear}{command}, every {interval_s:g} s, at {moment}; Ctrl-C ends it\n\n")
-    write(result, command, format, color, one_line=True, picked=picked)
+    write(result, command, format, color, one_line=True, picked=picked, asked=asked)
     return result

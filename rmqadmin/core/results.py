@@ -58,8 +58,9 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
         return column
 
     def shown(self, column: ResultColumn) -> Any:
-        """What people see of a field whose value says less than the row knows."""
-        return getattr(self, column.name)
+        """What people see of a field whose value says less than the row knows; None for a field that only rows of
+        another answer have."""
+        return getattr(self, column.name, None)
 
 
 def doc(

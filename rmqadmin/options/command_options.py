@@ -142,7 +142,7 @@ def pairs(
     return found
 
 
-_OUTPUT = ("output", "json_fields", "jq")
+_OUTPUT = ("output", "json_fields", "jq", "columns", "no_header")
 _WATCH = ("watch_s", "until")
 _PERMIT = ("unlock", "confirm")
 _CHANGE = ("dry_run", "yes", *_PERMIT)

@@ -89,6 +89,15 @@ class CommonOptions(OptionGroup, frozen=True):
     jq: Annotated[
         str | None, typer.Option("--jq", metavar="EXPR", help="With --json: filter the array with this jq program.")
     ] = None
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            "--columns", metavar="NAMES", help="With table, wide, csv and tsv: only these columns, in this order: a,b."
+        ),
+    ] = None
+    no_header: Annotated[
+        bool, typer.Option("--no-header", help="With table, wide, csv and tsv: leave out the line of headings.")
+    ] = False
     watch_s: Annotated[
         float | None,
         typer.Option(

@@ -31,6 +31,9 @@ class Color(StrEnum):
 DOCUMENTS = frozenset({Format.JSON, Format.YAML})
 """Formats that are one document, with all rows and the summary."""
 
+COLUMNED = frozenset({Format.TABLE, Format.WIDE, Format.CSV, Format.TSV})
+"""Formats with a head and a column for each field."""
+
 JSON_FORMATS = frozenset({Format.JSON, Format.JSONL})
 
 _OTHERS_NAMES = {"ndjson": "jsonl", "text": "table", "names": "name", "yml": "yaml"}

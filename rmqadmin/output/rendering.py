@@ -18,6 +18,7 @@ import msgspec
 from rmqadmin.core.results import DOCUMENT_VERSION, Result, ResultColumn, Row, columns, line_of
 from rmqadmin.core.tables.layout import Layout, TableView, summary_lines
 from rmqadmin.core.tables.values import machine_text
+from rmqadmin.output.asked_columns import AS_USUAL, AskedColumns
 from rmqadmin.output.output_format import DOCUMENTS, Format
 from rmqproto.errors import UsageError
 
@@ -55,14 +56,22 @@ def render(
     return "".join(pieces(result, command, format, view or table_view(format, False, None), one_line=one_line))
 
 
-def pieces(result: Result, command: str, format: Format, view: TableView, *, one_line: bool = False) -> Iterator[str]:
+def pieces(
+    result: Result,
+    command: str,
+    format: Format,
+    view: TableView,
+    *,
+    one_line: bool = False,
+    asked: AskedColumns = AS_USUAL,
+) -> Iterator[str]:
     """The text of ``render`` in parts of whole lines: each row as soon as it is known, if the format allows that."""
     if format in _WHOLE and result.is_endless():
         hint = f"These show each row as it comes: {', '.join(each for each in Format if each not in _WHOLE)}."
         raise UsageError(f"{format} shows all rows at once, but these have no end", hint=hint)
     match format:
         case Format.TABLE | Format.WIDE:
-            yield from _table(result, format, view)
+            yield from _table(result, format, view, asked)
         case Format.JSON:
             encoded = msgspec.json.encode(_document(result, command))
             yield (encoded if one_line else msgspec.json.format(encoded, indent=2)).decode() + "\n"
@@ -71,9 +80,9 @@ def pieces(result: Result, command: str, format: Format, view: TableView, *, one
         case Format.YAML:
             yield _yaml(_document(result, command))
         case Format.CSV:
-            yield from _csv(result)
+            yield from _csv(result, asked)
         case Format.TSV:
-            yield from _tsv(result)
+            yield from _tsv(result, asked)
         case Format.NAME:
             yield from _names(result)
         case Format.SCHEMA:
@@ -119,13 +128,14 @@ def _yaml(document: dict[str, Any]) -> str:
 # --- columns: csv, tsv, name -----------------------------------------------------------------------------------------
 
 
-def _csv(result: Result) -> Iterator[str]:
+def _csv(result: Result, asked: AskedColumns) -> Iterator[str]:
     import csv  # 0.7 ms
 
-    found = columns(result.row_type)
+    found = asked.of(result.row_type)
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([column.title for column in found])
+    if asked.has_header:
+        writer.writerow([column.title for column in found])
     for rows in result.batches():
         writer.writerows([_cell(row, column) for column in found] for row in rows)
         yield out.getvalue()
@@ -135,9 +145,10 @@ def _csv(result: Result) -> Iterator[str]:
 _TSV_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 
 
-def _tsv(result: Result) -> Iterator[str]:
-    found = columns(result.row_type)
-    yield "\t".join(column.title for column in found) + "\n"
+def _tsv(result: Result, asked: AskedColumns) -> Iterator[str]:
+    found = asked.of(result.row_type)
+    if asked.has_header:
+        yield "\t".join(column.title for column in found) + "\n"
     for rows in result.batches():
         lines = ("\t".join(_cell(row, column).translate(_TSV_ESCAPES) for column in found) for row in rows)
         yield "".join(line + "\n" for line in lines)
@@ -156,7 +167,7 @@ def _names(result: Result) -> Iterator[str]:
 
 
 def _cell(row: Row, column: ResultColumn) -> str:
-    return machine_text(getattr(row, column.name), column)
+    return machine_text(getattr(row, column.name, None), column)
 
 
 def schema(result_types: Sequence[type[Result]]) -> str:
@@ -188,22 +199,22 @@ def shown_columns(result: Result, rows: Sequence[Row], format: Format) -> list[R
     ]
 
 
-def _table(result: Result, format: Format, view: TableView) -> Iterator[str]:
+def _table(result: Result, format: Format, view: TableView, asked: AskedColumns) -> Iterator[str]:
     """The table in lines, laid out by the first rows available; later rows keep to that layout."""
-    cards = result.cards(view.width, view.now_ms)
+    cards = result.cards(view.width, view.now_ms) if asked.chosen is None else None
     if cards is not None:
         yield from cards
         return
     layout: Layout | None = None
     for rows in result.batches():
         if rows and layout is None:
-            layout = Layout(shown_columns(result, rows, format), rows, view, is_live=result.is_live())
-            yield layout.head()
+            layout = _layout(result, rows, format, view, asked)
+            yield layout.head() if asked.has_header else ""
         if layout is not None:
             yield "".join(map(layout.line, rows))
     if layout is None:
-        layout = Layout(shown_columns(result, [], format), [], view)
-        yield layout.head()
+        layout = _layout(result, [], format, view, asked)
+        yield layout.head() if asked.has_header else ""
     yield from layout.reasons()
     summary = result.summary()
     if summary is not None:
@@ -212,3 +223,10 @@ def _table(result: Result, format: Format, view: TableView) -> Iterator[str]:
     if format is not Format.WIDE:
         yield from result.lines_below(view.width)
     yield layout.foot()
+
+
+def _layout(result: Result, rows: Sequence[Row], format: Format, view: TableView, asked: AskedColumns) -> Layout:
+    is_live = result.is_live()
+    if asked.chosen is None:
+        return Layout(shown_columns(result, rows, format), rows, view, is_live=is_live)
+    return Layout(asked.of(result.row_type), rows, view, is_live=is_live, keeps_all=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from rmqadmin.core.results import Result
 from rmqadmin.core.terminal_text import printable
+from rmqadmin.output.asked_columns import AS_USUAL, AskedColumns
 from rmqadmin.output.output_format import Color, Format, wants_color
 from rmqadmin.output.rendering import pieces, table_view
 from rmqproto.errors import UsageError
@@ -27,14 +28,17 @@ def write(
     one_line: bool = False,
     with_pager: bool = False,
     picked: PickedFields | None = None,
+    asked: AskedColumns = AS_USUAL,
 ) -> None:
     """Writes a result to standard output, each part as it comes. ``one_line``: a JSON document takes one line, for
     ``--watch``. ``with_pager``: output longer than the terminal goes through a pager. ``picked``: shows these fields
-    instead of the format."""
+    instead of the format. ``asked``: the columns to show, and whether with their head."""
     on_terminal = sys.stdout.isatty()
     raw = result.raw()
     if raw is not None and picked is not None:
         raise UsageError("bytes have no fields", hint="Leave out --json, or the option that asks for the bytes.")
+    if raw is not None and asked != AS_USUAL:
+        raise UsageError("bytes have no columns", hint="Leave out --columns and --no-header, or what asks for bytes.")
     if raw is not None and not on_terminal:
         _write_bytes(raw)
         return
@@ -44,7 +48,7 @@ def write(
     elif picked is not None:
         texts = picked.texts(result, is_pretty=on_terminal and not one_line)
     else:
-        texts = pieces(result, command, format, view, one_line=one_line)
+        texts = pieces(result, command, format, view, one_line=one_line, asked=asked)
     if with_pager and on_terminal and not result.is_live():
         from rmqadmin.output.pager import page
 

@@ -40,14 +40,22 @@ LIVE_NUMBER_CELLS = 6
 
 class Layout:
     """``columns`` fitted to a view and to the first ``rows``. Lines end with a line feed. ``is_live``: more rows are
-    expected."""
+    expected. ``keeps_all``: no column is left out, even if lines then exceed the view."""
 
-    def __init__(self, columns: Sequence[ResultColumn], rows: Sequence[Row], view: TableView, *, is_live: bool = False):
+    def __init__(
+        self,
+        columns: Sequence[ResultColumn],
+        rows: Sequence[Row],
+        view: TableView,
+        *,
+        is_live: bool = False,
+        keeps_all: bool = False,
+    ):
         self.view = view
         self._number_cells = LIVE_NUMBER_CELLS if is_live else 0
         texts = {column: [self._text(column, row) for row in rows] for column in columns}
         wishes = [self._wish(column, texts[column]) for column in columns]
-        widths = [wish.whole for wish in wishes] if view.width is None else fit(wishes, view.width)
+        widths = [wish.whole for wish in wishes] if view.width is None else fit(wishes, view.width, keeps_all=keeps_all)
         self.shown = [(column, width) for column, width in zip(columns, widths, strict=True) if width]
         found = zip(*(texts[column] for column, _ in self.shown), strict=True)
         self._measured = {id(row): (row, cells) for row, cells in zip(rows, found, strict=False)}
@@ -76,7 +84,7 @@ class Layout:
         """Keeps the text of a reason for which its column has no room."""
         text = self._text(column, row)
         room = next((width for shown, width in self.shown if shown is column), 0)
-        if getattr(row, column.name) is not None and display_width(text) > room:
+        if getattr(row, column.name, None) is not None and display_width(text) > room:
             names = [str(getattr(row, one.name)) for one in type_columns(row.__class__) if one.is_key]
             label = ", hint" if column.name == "hint" else ""
             self._cut.append(f"{'/'.join(names)}{label}: {text}")

@@ -25,8 +25,12 @@ class Wish(msgspec.Struct, frozen=True):
     yields_to: int | None = None
 
 
-def fit(wishes: Sequence[Wish], room: int) -> list[int]:
-    """The width of each column; 0 for one that is left out. The first of the most important columns always stays."""
+def fit(wishes: Sequence[Wish], room: int, *, keeps_all: bool = False) -> list[int]:
+    """The width of each column; 0 for one that is left out. The first of the most important columns always stays.
+    ``keeps_all``: all stay, each at its smallest width if there is no room for more."""
+    if keeps_all:
+        vital = [msgspec.structs.replace(wish, importance=Importance.VITAL) for wish in wishes]
+        return _shortened(vital, room) or [min(wish.whole, wish.least) for wish in wishes]
     kept = list(range(len(wishes)))
     while True:
         widths = _shortened([wishes[at] for at in kept], room)
