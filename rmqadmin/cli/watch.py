@@ -1,5 +1,5 @@
 """``--watch``: repeats a question until ``--until`` holds or Ctrl-C. A terminal is redrawn in place; other output gets
-one document per tick.
+one document per tick. In place, a table shows what has changed since the last tick.
 
 A server that is briefly away does not end a watch that has begun: the reason is shown, and the next tick asks again.
 """
@@ -89,18 +89,18 @@ def watch(
     ``answers_problem`` says, after each question, which brokers did not answer; as their part is unknown, no condition
     holds then."""
 
-    def tick() -> Result:
-        result = _show(ask(), command, format, color, interval_s, picked, asked)
+    def tick(before: Result | None) -> Result:
+        result = _show(ask(), command, format, color, interval_s, picked, asked, before)
         problem = answers_problem()
         if problem is not None:
             diagnostics.notice(f"{problem}; asking again in {interval_s:g} s")
         return result
 
-    last = tick()
+    last = tick(None)
     while until is None or answers_problem() is not None or not until.holds(last):
         time.sleep(interval_s)
         try:
-            last = tick()
+            last = tick(last)
         except (ConnectError, RequestTimeoutError) as error:
             diagnostics.notice(f"{error}; asking again in {interval_s:g} s")
     return last
@@ -114,10 +114,11 @@ def _show(
     interval_s: float,
     picked: PickedFields | None,
     asked: AskedColumns,
+    before: Result | None,
 ) -> Result:
     if sys.stdout.isatty() and format in (Format.TABLE, Format.WIDE, Format.MQADMIN):
         moment = time.strftime("%H:%M:%S")
         clear = _HOME_AND_CLEAR if diagnostics.draws_in_place(sys.stdout) else "\n"
         sys.stdout.write(f"{clear}{command}, every {interval_s:g} s, at {moment}; Ctrl-C ends it\n\n")
-    write(result, command, format, color, one_line=True, picked=picked, asked=asked)
+    write(result, command, format, color, one_line=True, picked=picked, asked=asked, before=before)
     return result

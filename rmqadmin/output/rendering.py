@@ -64,14 +64,16 @@ def pieces(
     *,
     one_line: bool = False,
     asked: AskedColumns = AS_USUAL,
+    before: Result | None = None,
 ) -> Iterator[str]:
-    """The text of ``render`` in parts of whole lines: each row as soon as it is known, if the format allows that."""
+    """The text of ``render`` in parts of whole lines: each row as soon as it is known, if the format allows that.
+    ``before``: an earlier answer; a table shows what has changed since."""
     if format in _WHOLE and result.is_endless():
         hint = f"These show each row as it comes: {', '.join(each for each in Format if each not in _WHOLE)}."
         raise UsageError(f"{format} shows all rows at once, but these have no end", hint=hint)
     match format:
         case Format.TABLE | Format.WIDE:
-            yield from _table(result, format, view, asked)
+            yield from _table(result, format, view, asked, before)
         case Format.JSON:
             encoded = msgspec.json.encode(_document(result, command))
             yield (encoded if one_line else msgspec.json.format(encoded, indent=2)).decode() + "\n"
@@ -199,34 +201,45 @@ def shown_columns(result: Result, rows: Sequence[Row], format: Format) -> list[R
     ]
 
 
-def _table(result: Result, format: Format, view: TableView, asked: AskedColumns) -> Iterator[str]:
+def _table(
+    result: Result, format: Format, view: TableView, asked: AskedColumns, before: Result | None
+) -> Iterator[str]:
     """The table in lines, laid out by the first rows available; later rows keep to that layout."""
     cards = result.cards(view.width, view.now_ms) if asked.chosen is None else None
     if cards is not None:
         yield from cards
         return
+    if before is not None and before.__class__ is not result.__class__:
+        before = None  # another kind of answer: nothing in it can be compared
     layout: Layout | None = None
     for rows in result.batches():
         if rows and layout is None:
-            layout = _layout(result, rows, format, view, asked)
+            layout = _layout(result, rows, format, view, asked, before)
             yield layout.head() if asked.has_header else ""
         if layout is not None:
             yield "".join(map(layout.line, rows))
     if layout is None:
-        layout = _layout(result, [], format, view, asked)
+        layout = _layout(result, [], format, view, asked, before)
         yield layout.head() if asked.has_header else ""
     yield from layout.reasons()
     summary = result.summary()
     if summary is not None:
         told = [column for column in columns(summary.__class__) if format is Format.WIDE or not column.is_wide]
-        yield "".join(["\n", *summary_lines(told, summary, view)])
+        yield "".join(["\n", *summary_lines(told, summary, view, None if before is None else before.summary())])
     if format is not Format.WIDE:
         yield from result.lines_below(view.width)
     yield layout.foot()
 
 
-def _layout(result: Result, rows: Sequence[Row], format: Format, view: TableView, asked: AskedColumns) -> Layout:
-    is_live = result.is_live()
-    if asked.chosen is None:
-        return Layout(shown_columns(result, rows, format), rows, view, is_live=is_live)
-    return Layout(asked.of(result.row_type), rows, view, is_live=is_live, keeps_all=True)
+def _layout(
+    result: Result,
+    rows: Sequence[Row],
+    format: Format,
+    view: TableView,
+    asked: AskedColumns,
+    before: Result | None,
+) -> Layout:
+    is_chosen = asked.chosen is not None
+    found = asked.of(result.row_type) if is_chosen else shown_columns(result, rows, format)
+    earlier = None if before is None else before.rows()
+    return Layout(found, rows, view, is_live=result.is_live(), keeps_all=is_chosen, before=earlier)

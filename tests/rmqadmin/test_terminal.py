@@ -97,6 +97,19 @@ def test_a_watch_redraws_in_place_until_ctrl_c(terminal: Terminal) -> None:
     assert "Traceback" not in (child.before or "")
 
 
+def test_a_watch_reverses_what_has_changed_since_the_last_tick_also_without_colours(
+    terminal: Terminal, rmqadmin: Rmqadmin, topic: str
+) -> None:
+    child = terminal("topicStatus", "-t", topic, "--watch", "0.1")
+    for _ in range(3):
+        child.expect_exact("\x1b[H\x1b[2J")
+        assert "\x1b[7m" not in (child.before or "")
+    assert rmqadmin("msg", "send", topic, "x").status == 0
+    child.expect_exact("\x1b[7m1\x1b[0m")
+    child.sendintr()
+    assert status(child) == 130
+
+
 def test_a_dumb_terminal_gets_nothing_that_draws_in_place(terminal: Terminal) -> None:
     child = terminal("doctor", "--quick", env={"TERM": "dumb"})
     status(child)

@@ -7,11 +7,13 @@ because that would make it another number.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import msgspec
 
 from rmqadmin.core.results import ResultColumn, Row
 from rmqadmin.core.results import columns as type_columns
+from rmqadmin.core.tables.earlier_rows import EarlierRows
 from rmqadmin.core.tables.headings import words
 from rmqadmin.core.tables.marks import Mark, mark, styled
 from rmqadmin.core.tables.shapes import shortened, wish
@@ -40,7 +42,9 @@ LIVE_NUMBER_CELLS = 6
 
 class Layout:
     """``columns`` fitted to a view and to the first ``rows``. Lines end with a line feed. ``is_live``: more rows are
-    expected. ``keeps_all``: no column is left out, even if lines then exceed the view."""
+    expected. ``keeps_all``: no column is left out, even if lines then exceed the view.
+    ``before``: the rows of an earlier answer; cells that have changed since are reversed, on any terminal, and so are
+    new rows."""
 
     def __init__(
         self,
@@ -50,8 +54,10 @@ class Layout:
         *,
         is_live: bool = False,
         keeps_all: bool = False,
+        before: Sequence[Row] | None = None,
     ):
         self.view = view
+        self._before = None if before is None else EarlierRows(before)
         self._number_cells = LIVE_NUMBER_CELLS if is_live else 0
         texts = {column: [self._text(column, row) for row in rows] for column in columns}
         wishes = [self._wish(column, texts[column]) for column in columns]
@@ -65,20 +71,29 @@ class Layout:
         self.left_out = [words(column.name).upper() for column, width in zip(columns, widths, strict=True) if not width]
 
     def head(self) -> str:
-        cells = [(words(column.name).upper(), Mark.HEAD) for column, _ in self.shown]
+        styles = (Mark.HEAD,) if self.view.has_color else ()
+        cells = [(words(column.name).upper(), styles) for column, _ in self.shown]
         return self._line(cells)
 
     def line(self, row: Row) -> str:
         _, texts = self._measured.pop(id(row), (row, None))
         if texts is None:
             texts = tuple(self._text(column, row) for column, _ in self.shown)
+        styles: list[tuple[Mark, ...]] = [()] * len(texts)
         if self.view.has_color:
-            marks = [mark(column.name, row.shown(column)) for column, _ in self.shown]
-        else:
-            marks = [None] * len(texts)
+            styles = [_marks(column.name, row.shown(column)) for column, _ in self.shown]
+        if self._before is not None:
+            changed = self._changed(row, self._before.take(row))
+            styles = [
+                (*style, Mark.CHANGED) if is_new else style for style, is_new in zip(styles, changed, strict=True)
+            ]
         for column in self._reasons:
             self._note_cut(column, row)
-        return self._line(list(zip(texts, marks, strict=True)))
+        return self._line(list(zip(texts, styles, strict=True)))
+
+    def _changed(self, row: Row, earlier: Row | None) -> list[bool]:
+        """Which of the shown cells differ, for a person, from the earlier row's."""
+        return [earlier is None or has_changed(row, earlier, column, self.view) for column, _ in self.shown]
 
     def _note_cut(self, column: ResultColumn, row: Row) -> None:
         """Keeps the text of a reason for which its column has no room."""
@@ -101,7 +116,7 @@ class Layout:
         if not self.left_out or self.view.width is None:
             return ""
         text = f"({len(self.left_out)} more with --output wide: {', '.join(self.left_out)})"
-        return self._styled(shortened_at_end(text, self.view.width), Mark.DIM) + "\n"
+        return styled(shortened_at_end(text, self.view.width), *((Mark.DIM,) if self.view.has_color else ())) + "\n"
 
     def _wish(self, column: ResultColumn, texts: Sequence[str]) -> Wish:
         head = words(column.name)
@@ -109,14 +124,14 @@ class Layout:
         return wish(column.shape, max(whole, self._number_cells) if column.is_number else whole, column.importance)
 
     def _text(self, column: ResultColumn, row: Row) -> str:
-        return printable(person_text(row.shown(column), row.column_of(column), self.view.now_ms))
+        return _cell_text(column, row, self.view)
 
-    def _line(self, cells: Sequence[tuple[str, Mark | None]]) -> str:
+    def _line(self, cells: Sequence[tuple[str, tuple[Mark, ...]]]) -> str:
         """One line. The last cell is not padded, so that no line ends with blanks. If a number exceeds its width, the
         texts after it give up the room."""
         parts, surplus = [], 0
         is_cut = self.view.width is not None
-        for (text, style), (column, width) in zip(cells, self.shown, strict=True):
+        for (text, styles), (column, width) in zip(cells, self.shown, strict=True):
             room = width
             if is_cut and (not column.is_number or len(cells) == 1):
                 room = max(1, width - surplus)
@@ -125,23 +140,43 @@ class Layout:
             if surplus or cell_count > room:
                 surplus = max(0, surplus - (width - room)) + max(0, cell_count - room)
             blanks = " " * (room - cell_count)
-            shown = text if style is None else self._styled(text, style)
+            shown = styled(text, *styles)
             parts.append(blanks + shown if column.is_number else shown + blanks)
         return (" " * GAP).join(parts).rstrip() + "\n"
 
-    def _styled(self, text: str, style: Mark | None) -> str:
-        return styled(text, style) if self.view.has_color and style is not None else text
+
+def has_changed(row: Row, earlier: Row, column: ResultColumn, view: TableView) -> bool:
+    """Whether a person sees another value than in the earlier row. An age that only grew is the same value, and so is a
+    rate that is rounded to the same text."""
+    if row.shown(column) == earlier.shown(column):
+        return False
+    return _cell_text(column, row, view) != _cell_text(column, earlier, view)
 
 
-def summary_lines(columns: Sequence[ResultColumn], summary: Row, view: TableView) -> list[str]:
-    """The known fields of a summary, one per line and uncut: paths and names in it are for copying."""
+def _cell_text(column: ResultColumn, row: Row, view: TableView) -> str:
+    return printable(person_text(row.shown(column), row.column_of(column), view.now_ms))
+
+
+def _marks(field: str, value: Any) -> tuple[Mark, ...]:
+    found = mark(field, value)
+    return () if found is None else (found,)
+
+
+def summary_lines(
+    columns: Sequence[ResultColumn], summary: Row, view: TableView, before: Row | None = None
+) -> list[str]:
+    """The known fields of a summary, one per line and uncut: paths and names in it are for copying. ``before``: an
+    earlier summary; values that have changed since are reversed."""
     lines = []
     for column in columns:
         value = getattr(summary, column.name)
         if value is None:
             continue
-        text, style = printable(person_text(value, column, view.now_ms)), mark(column.name, value)
-        shown = styled(text, style) if view.has_color and style is not None else text
+        text = printable(person_text(value, column, view.now_ms))
+        styles = _marks(column.name, value) if view.has_color else ()
+        if before is not None and has_changed(summary, before, column, view):
+            styles = (*styles, Mark.CHANGED)
+        shown = styled(text, *styles)
         label = words(column.name)
         lines.append(f"{label[0].upper()}{label[1:]}: {shown}\n")
     return lines

@@ -26,6 +26,8 @@ class Mark(StrEnum):
     NEW = "36"
     DIM = "2"
     HEAD = "1"
+    CHANGED = "7"
+    """Reverse, which is no colour: it also shows under NO_COLOR."""
 
 
 def mark(field: str, value: Any) -> Mark | None:
@@ -34,8 +36,8 @@ def mark(field: str, value: Any) -> Mark | None:
     return None if rule is None or value is None else rule(value)
 
 
-def styled(text: str, style: Mark) -> str:
-    return f"\x1b[{style}m{text}\x1b[0m"
+def styled(text: str, *styles: Mark) -> str:
+    return f"\x1b[{';'.join(styles)}m{text}\x1b[0m" if styles else text
 
 
 def disk_mark(ratio: float) -> Mark | None:

@@ -101,6 +101,16 @@ def test_elsewhere_than_on_a_terminal_each_tick_is_one_line_until_the_condition_
     assert slept == [5.0, 5.0]
 
 
+def test_elsewhere_than_on_a_terminal_nothing_marks_what_has_changed(
+    slept: list[float], capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = answers([2], [0])
+    watch(lambda: next(asked), "c", Format.TABLE, Color.NEVER, 5.0, parse_until("lag_count == 0"))
+    out = capsys.readouterr().out
+    assert out.count("LAG") == 2
+    assert "\x1b" not in out
+
+
 def test_a_server_that_is_away_for_a_tick_does_not_end_a_watch_that_has_begun(
     slept: list[float], capsys: pytest.CaptureFixture[str]
 ) -> None:
