@@ -219,7 +219,7 @@ class Call:
     def in_context(self, name: str) -> Call:
         """The same call in another context. Options about servers are left behind, because they are about this
         context's."""
-        options = CommonOptions(context=name, timeout_s=self._options.timeout_s)
+        options = CommonOptions(context=name, timeout_s=self._options.timeout_s, parallel=self._options.parallel)
         return Call(self.command, options, self.format, self._color, self.invocation)
 
     @contextmanager

@@ -56,8 +56,8 @@ class Session:
 
     def filled(self, options: CommonOptions) -> CommonOptions:
         """The options of one command line, filled in with those of the shell. A line that names another context gets
-        only the time-out, because the other options are about the shell's own servers."""
-        taken = ("timeout_s",) if options.context else SERVER_OPTIONS
+        only the time-out and the limit of questions, because the other options are about the shell's own servers."""
+        taken = ("timeout_s", "parallel") if options.context else SERVER_OPTIONS
         said = {name: getattr(self.options, name) for name in taken if getattr(options, name) is None}
         unlock = options.unlock or (self.options.unlock and not options.context)
         return msgspec.structs.replace(options, **said, unlock=unlock)
@@ -68,7 +68,7 @@ class Session:
 
     def use_context(self, name: str) -> None:
         """Uses this context from now on, as if the shell had been started with ``--context``."""
-        self.options = CommonOptions(context=name, timeout_s=self.options.timeout_s)
+        self.options = CommonOptions(context=name, timeout_s=self.options.timeout_s, parallel=self.options.parallel)
         self.pin_context(name)
         self._drop_connections()
 

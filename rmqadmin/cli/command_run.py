@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 from rmqadmin.call import Call
@@ -40,6 +41,29 @@ def run_command(
     """Runs the command and shows its result; the exit status, or an error. ``names``: the topics, groups and servers
     that the command line names."""
     common = invocation.filled(common)
+    with _asking_limited(entry, common):
+        return _run(entry, ask, common, invocation, arguments, names)
+
+
+def _asking_limited(entry: Entry, common: CommonOptions) -> AbstractContextManager[None]:
+    """The limit of ``--parallel``, or of its setting, until the answer is shown: it may be read while it is shown."""
+    asks_servers = entry.effect not in (Effect.LOCAL, Effect.SETTINGS)
+    count = common.settings().setting("parallel").value if asks_servers else None
+    if count is None:
+        return nullcontext()
+    from rmqadmin.core.targets import asking_at_once  # 10 ms, which usage errors do not need
+
+    return asking_at_once(count)
+
+
+def _run(
+    entry: Entry,
+    ask: Callable[[Call], Result],
+    common: CommonOptions,
+    invocation: Invocation,
+    arguments: Callable[[], Arguments],
+    names: Callable[[], list[Given]],
+) -> int:
     format = common.format(invocation.format_option)
     picked = _fields_to_show(entry, common)
     asked = _columns_to_show(entry, common, format)

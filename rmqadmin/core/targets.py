@@ -3,9 +3,12 @@ Also asks several of them at once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
+from rmqadmin.core.contexts.defaults import ASKED_AT_ONCE_DEFAULT
 from rmqclient.addresses import split_address
 from rmqproto.bodies.routes import BrokerData, ClusterInfo, TopicRoute
 from rmqproto.codes import ResponseCode
@@ -13,9 +16,6 @@ from rmqproto.errors import NotFoundError, RefusedError, UsageError
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
-
-ASKED_AT_ONCE_MAX = 16
-"""Threads that wait for brokers; each broker has one socket."""
 
 T = TypeVar("T")
 A = TypeVar("A")
@@ -132,16 +132,44 @@ def find_route(admin: AdminClient, topic: str) -> TopicRoute | None:
         return None
 
 
+_asked_at_once: int | None = None
+"""What the user said; None for the default."""
+
+_share = threading.local()
+"""In a thread of ``ask_each``: ``count``, how many the thread may in turn ask at once, if the user said how many."""
+
+
+@contextmanager
+def asking_at_once(count: int | None) -> Iterator[None]:
+    """Limits how many servers this process asks at once; None for the default."""
+    global _asked_at_once
+    before, _asked_at_once = _asked_at_once, count
+    try:
+        yield
+    finally:
+        _asked_at_once = before
+
+
 def ask_each(
     ask: Callable[[A], T], of: Sequence[A], told: Callable[[int, int], None] | None = None
 ) -> list[T]:  # fmt: skip
     """Calls ``ask`` for all items at the same time. Results are in order. Raises the first error after all have
-    answered. ``told`` takes how many have answered, and the total."""
+    answered. ``told`` takes how many have answered, and the total.
+
+    If the user said how many may be asked at once, questions inside ``ask`` share that number. The default is for each
+    level: else one broker that is silent would hold up the questions to all others."""
     if len(of) < 2:
         return [ask(one) for one in of]
     from concurrent.futures import ThreadPoolExecutor  # 6 ms
 
-    with ThreadPoolExecutor(max_workers=min(len(of), ASKED_AT_ONCE_MAX)) as pool:
+    said: int | None = getattr(_share, "count", _asked_at_once)
+    threads = min(len(of), said or ASKED_AT_ONCE_DEFAULT)
+
+    def begin() -> None:
+        if said is not None:
+            _share.count = said // threads
+
+    with ThreadPoolExecutor(max_workers=threads, initializer=begin) as pool:
         answers = []
         for future in [pool.submit(ask, one) for one in of]:
             answers.append(future.result())

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
-from rmqadmin.core.contexts.defaults import NAMESRV_DEFAULT, SECONDS_MAX, TIMEOUT_DEFAULT_S
+from rmqadmin.core.contexts.defaults import (
+    ASKED_AT_ONCE_DEFAULT,
+    ASKED_AT_ONCE_MAX,
+    NAMESRV_DEFAULT,
+    SECONDS_MAX,
+    TIMEOUT_DEFAULT_S,
+)
 from rmqadmin.output.output_format import Color, Format, parse_format
 from rmqproto.errors import UsageError
 
@@ -78,6 +84,16 @@ class CommonOptions(OptionGroup, frozen=True):
             help=f"Longest wait for one answer. Environment: RMQADMIN_TIMEOUT. Default: {TIMEOUT_DEFAULT_S:g}.",
         ),
     ] = None
+    parallel: Annotated[
+        int | None,
+        typer.Option(
+            "--parallel",
+            metavar="N",
+            min=1,
+            max=ASKED_AT_ONCE_MAX,
+            help=f"Ask at most N servers at once. Environment: RMQADMIN_PARALLEL. Default: {ASKED_AT_ONCE_DEFAULT}.",
+        ),
+    ] = None
     output: Annotated[
         str | None,
         typer.Option("--output", metavar="FORMAT", help=f"{', '.join(Format)}. Environment: RMQADMIN_OUTPUT."),
@@ -144,6 +160,7 @@ class CommonOptions(OptionGroup, frozen=True):
             "tls_key": self.tls_key,
             "tls_insecure": self.tls_insecure,
             "timeout_s": self.timeout_s,
+            "parallel": self.parallel,
             "output": self.output,
         }
         return EffectiveSettings(flags, context_flag=self.context)
@@ -166,7 +183,7 @@ class CommonOptions(OptionGroup, frozen=True):
 
 SERVER_OPTIONS = (
     "namesrv_addr", "context", "access_key", "secret_key", "is_tls", "tls_ca", "tls_cert", "tls_key", "tls_insecure",
-    "timeout_s",
+    "timeout_s", "parallel",
 )  # fmt: skip
 """The fields of ``CommonOptions`` about how servers are reached."""
 

@@ -17,7 +17,7 @@ import msgspec
 
 from rmqadmin.core.contexts.context import NO_CONTEXT, Context, ServerSettings
 from rmqadmin.core.contexts.context_store import ContextStore
-from rmqadmin.core.contexts.defaults import NAMESRV_DEFAULT, SECONDS_MAX, TIMEOUT_DEFAULT_S
+from rmqadmin.core.contexts.defaults import ASKED_AT_ONCE_MAX, NAMESRV_DEFAULT, SECONDS_MAX, TIMEOUT_DEFAULT_S
 from rmqadmin.core.own_files import config_dir
 from rmqclient.tls_files import TlsFiles, tls_context
 from rmqproto.errors import UsageError
@@ -47,6 +47,7 @@ class FileSettings(ServerSettings, frozen=True, kw_only=True):
     color: str | None = None
     pager: str | None = None
     audit: bool | None = None
+    parallel: int | None = None
 
 
 class Level(StrEnum):
@@ -101,6 +102,12 @@ def _seconds(text: str, where: str) -> float:
     return found
 
 
+def _parallel(text: str, where: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text[:9]) <= ASKED_AT_ONCE_MAX:
+        raise UsageError(f"{where}={text}: it must be a number from 1 to {ASKED_AT_ONCE_MAX}")
+    return int(text)
+
+
 def _color(_text: str, where: str) -> str:
     return "never" if where == "NO_COLOR" else "always"
 
@@ -116,6 +123,7 @@ KINDS = (
     SettingKind("tls_key", "--tls-key", ("RMQADMIN_TLS_KEY",)),
     SettingKind("tls_insecure", "--tls-insecure", ("RMQADMIN_TLS_INSECURE",), False, _true_false),
     SettingKind("timeout_s", "--timeout", ("RMQADMIN_TIMEOUT",), TIMEOUT_DEFAULT_S, _seconds),
+    SettingKind("parallel", "--parallel", ("RMQADMIN_PARALLEL",), None, _parallel),
     SettingKind("output", "--output", ("RMQADMIN_OUTPUT",), "table"),
     SettingKind("color", "--color", ("NO_COLOR", "FORCE_COLOR"), "auto", _color),
     SettingKind("pager", "--no-pager", ("RMQADMIN_PAGER", "PAGER"), "less", may_be_empty=True),

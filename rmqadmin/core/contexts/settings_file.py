@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar, get_args
 
 import msgspec
 
-from rmqadmin.core.contexts.defaults import SECONDS_MAX
+from rmqadmin.core.contexts.defaults import ASKED_AT_ONCE_MAX, SECONDS_MAX
 from rmqadmin.core.contexts.secrets import check_reference
 from rmqadmin.core.near_names import did_you_mean
 from rmqadmin.core.toml_text import parse_toml
@@ -100,7 +100,8 @@ def _value(where: str, name: str, value: Any, kind: Any) -> Any:
             parse_addresses(found)
     except UsageError as error:
         raise UsageError(f"{where}: {error}", hint=error.hint) from None
-    if isinstance(found, float) and not 0 < found <= SECONDS_MAX:
+    is_count_out_of_range = name == "parallel" and not 1 <= found <= ASKED_AT_ONCE_MAX
+    if is_count_out_of_range or (isinstance(found, float) and not 0 < found <= SECONDS_MAX):
         raise UsageError(f"{where}: {name} must be {_wanted(kind)}")
     return found
 
@@ -110,6 +111,8 @@ def _wanted(kind: Any) -> str:
     (plain, *_) = get_args(kind) or (kind,)
     if plain is bool:
         return "true or false"
+    if plain is int:
+        return f"a number from 1 to {ASKED_AT_ONCE_MAX}"
     if plain is float:
         return f"a number above 0 and at most {SECONDS_MAX:,}"
     return "text in quotes" if plain is str else " or ".join(f'"{choice}"' for choice in plain)

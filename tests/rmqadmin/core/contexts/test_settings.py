@@ -98,6 +98,9 @@ def test_which_context_is_said_by_a_flag_then_the_environment_then_use(store: Co
         ("RMQADMIN_TIMEOUT", "soon"),
         ("RMQADMIN_TIMEOUT", "-1"),
         ("RMQADMIN_TIMEOUT", "nan"),
+        ("RMQADMIN_PARALLEL", "0"),
+        ("RMQADMIN_PARALLEL", "65"),
+        ("RMQADMIN_PARALLEL", "many"),
     ],
 )
 def test_a_variable_that_says_nothing_sensible_is_named(store: ContextStore, variable: str, text: str) -> None:
@@ -111,6 +114,16 @@ def test_a_file_of_settings_that_is_broken_says_where(store: ContextStore) -> No
     with pytest.raises(UsageError, match=r"config\.toml:2: there is no setting 'outptu'") as caught:
         EffectiveSettings({}).setting("output")
     assert caught.value.hint == "Did you mean output?"
+
+
+@pytest.mark.parametrize(("text", "is_valid"), [("4", True), ("0", False), ("65", False), ("'4'", False)])
+def test_how_many_are_asked_at_once_may_be_in_the_file(store: ContextStore, text: str, is_valid: bool) -> None:
+    put_config(f"parallel = {text}\n")
+    if is_valid:
+        assert EffectiveSettings({}, environment={}).setting("parallel").value == 4
+        return
+    with pytest.raises(UsageError, match=r"config\.toml:1: parallel must be a number from 1 to 64"):
+        EffectiveSettings({}, environment={}).setting("parallel")
 
 
 def test_only_what_is_asked_for_is_read(store: ContextStore) -> None:

@@ -1,0 +1,80 @@
+"""``--parallel``: how many servers are asked at once."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from rmqadmin.core.contexts.defaults import ASKED_AT_ONCE_DEFAULT
+from rmqadmin.core.targets import ask_each, asking_at_once
+from rmqadmin.options.common_options import CommonOptions
+from tests.rmqadmin.conftest import Rmqadmin
+
+WAIT_S = 30
+
+
+class Gauge:
+    """Counts those who ask at the same time. Each waits until ``wanted`` are there; the first group lets all pass."""
+
+    def __init__(self, wanted: int):
+        self._lock = threading.Lock()
+        self._all_there = threading.Event()
+        self._wanted = wanted
+        self._now = 0
+        self.most = 0
+
+    def ask(self, _one: int) -> None:
+        with self._lock:
+            self._now += 1
+            self.most = max(self.most, self._now)
+            if self._now == self._wanted:
+                self._all_there.set()
+        assert self._all_there.wait(WAIT_S)
+        with self._lock:
+            self._now -= 1
+
+
+@pytest.mark.parametrize(("count", "most"), [(1, 1), (3, 3), (40, 40), (None, ASKED_AT_ONCE_DEFAULT)])
+def test_as_many_are_asked_at_once_as_the_user_says(count: int | None, most: int) -> None:
+    gauge = Gauge(most)
+    with asking_at_once(count):
+        ask_each(gauge.ask, range(80))
+    assert gauge.most == most
+
+
+@pytest.mark.parametrize(("count", "most"), [(1, 1), (7, 6)])
+def test_questions_inside_a_question_share_the_number(count: int, most: int) -> None:
+    """Of 7, two groups get 3 each."""
+    gauge = Gauge(most)
+    with asking_at_once(count):
+        ask_each(lambda _group: ask_each(gauge.ask, range(6)), range(2))
+    assert gauge.most == most
+
+
+def test_the_limit_ends_with_the_command() -> None:
+    with asking_at_once(1):
+        pass
+    gauge = Gauge(2)
+    ask_each(gauge.ask, range(2))
+    assert gauge.most == 2
+
+
+def test_a_command_asks_as_its_flag_says_else_its_environment(
+    rmqadmin: Rmqadmin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[int | None] = []
+
+    def noted(count: int | None) -> object:
+        said.append(count)
+        return whole(count)
+
+    whole = asking_at_once
+    monkeypatch.setattr("rmqadmin.core.targets.asking_at_once", noted)
+    assert rmqadmin("clusterList").status == 0
+    monkeypatch.setenv("RMQADMIN_PARALLEL", "5")
+    assert rmqadmin("clusterList").status == 0
+    assert rmqadmin("clusterList", "--parallel", "2").status == 0
+    assert said == [5, 2]
+    assert rmqadmin("clusterList", "--parallel", "0").status == 2
+    assert CommonOptions(parallel=2).settings().setting("parallel").source == "--parallel"
