@@ -18,7 +18,7 @@ from rmqadmin.tui.refresh import INTERVALS_S
 _lock = Lock()
 
 _DAMAGED = (ValueError, RecursionError)
-"""What msgspec raises for bytes that are no settings: DecodeError, UnicodeDecodeError, and for deep nesting the last."""
+"""What msgspec raises for bytes that are no settings: DecodeError and UnicodeDecodeError, and the last for nesting."""
 
 
 class SavedOrder(msgspec.Struct, frozen=True):

@@ -86,7 +86,9 @@ def test_an_interval_that_nobody_can_choose_is_forgotten() -> None:
     assert read_remembered().interval_s == 5.0
 
 
-@pytest.mark.parametrize("damage", [b'{"orders": [', b'{"theme": "\xff"}', b'{"a":' + b"[" * 100_000], ids=["cut", "bytes", "deep"])
+@pytest.mark.parametrize(
+    "damage", [b'{"orders": [', b'{"theme": "\xff"}', b'{"a":' + b"[" * 100_000], ids=["cut", "bytes", "deep"]
+)
 def test_damaged_settings_are_told_of_once_and_kept_beside(damage: bytes, said: list[str]) -> None:
     remembered_path().parent.mkdir(parents=True, exist_ok=True)
     remembered_path().write_bytes(damage)
