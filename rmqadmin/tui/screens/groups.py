@@ -26,6 +26,7 @@ from rmqproto.names import is_system_group
 
 _NUMBERS = TableScreen.NUMBERS
 _LAG_LACKING = attrgetter("lag_lacking")
+_MEMBERS_UNKNOWN = attrgetter("members_are_unknown")
 
 
 class GroupsScreen(TableScreen):
@@ -52,6 +53,7 @@ class GroupsScreen(TableScreen):
                 is_number=True,
                 is_sum=True,
                 lacks=_LAG_LACKING,
+                is_unknown=attrgetter("lag_is_unknown"),
                 importance=VITAL,
             ),
             Column(
@@ -62,12 +64,20 @@ class GroupsScreen(TableScreen):
                 is_number=True,
                 is_sum=True,
                 lacks=_LAG_LACKING,
+                is_unknown=attrgetter("lag_time_is_unknown"),
                 importance=VITAL,
             ),
             line_column("lag_count"),
             trend_column(),
-            Column(name="consume_tps", part=_NUMBERS, is_number=True, is_sum=True, lacks=_LAG_LACKING),
-            Column(name="client_count", part=_NUMBERS, is_number=True, is_sum=True),
+            Column(
+                name="consume_tps",
+                part=_NUMBERS,
+                is_number=True,
+                is_sum=True,
+                lacks=_LAG_LACKING,
+                is_unknown=_MEMBERS_UNKNOWN,
+            ),
+            Column(name="client_count", part=_NUMBERS, is_number=True, is_sum=True, is_unknown=_MEMBERS_UNKNOWN),
             Column(
                 name="queues",
                 part=STATE,
@@ -79,7 +89,13 @@ class GroupsScreen(TableScreen):
                 importance=VITAL,
             ),
             wrong_column(),
-            Column(name="message_model", part=_NUMBERS, value=_model, importance=MINOR),
+            Column(
+                name="message_model",
+                part=_NUMBERS,
+                value=_model,
+                is_unknown=_MEMBERS_UNKNOWN,
+                importance=MINOR,
+            ),
             Column(name="may_consume", value=_may_consume, mark=_may_mark, importance=MINOR),
         ]
 

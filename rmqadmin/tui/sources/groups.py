@@ -54,6 +54,22 @@ class GroupNumbers(msgspec.Struct, frozen=True):
     lag_lacking: tuple[str, ...] = ()
     error: str | None = None
 
+    @property
+    def lag_is_unknown(self) -> bool:
+        """Whether a lag of None is not known. Otherwise the group has no offsets."""
+        return self.error is not None or bool(self.lag_lacking)
+
+    @property
+    def lag_time_is_unknown(self) -> bool:
+        """Whether the time of the oldest waiting message is not known. Otherwise none waits."""
+        return bool(self.lag_count) or (self.lag_count is None and self.lag_is_unknown)
+
+    @property
+    def members_are_unknown(self) -> bool:
+        """Whether brokers that are not heard may know members. Otherwise nothing known of them means that there are
+        none."""
+        return self.error is not None or bool(self.lacking)
+
 
 class GroupState(msgspec.Struct, frozen=True):
     """How a group's queues are assigned. If that could not be read, ``owners`` is None and ``error`` says why. Members
@@ -64,7 +80,9 @@ class GroupState(msgspec.Struct, frozen=True):
     error: str | None = None
 
     def summary(self) -> str:
-        return "unknown" if self.owners is None else self.owners.summary()
+        if self.owners is None or (self.lacks and not self.owners.members):
+            return "unknown"
+        return self.owners.summary()
 
     def nobody_text(self) -> str:
         """What to say if no member is known."""
@@ -208,10 +226,15 @@ def read_clients_of(admin: AdminClient, memory: ClusterMemory, facts: GroupFacts
     return consumption.joined_clients(answers), lacks
 
 
+def _silent(memory: ClusterMemory, facts: GroupFacts) -> Lacks:
+    """The group's brokers that cannot be asked, with why."""
+    return {name: memory.gone_text(name) or "does not answer" for name in facts.lacking}
+
+
 def _require_brokers(memory: ClusterMemory, facts: GroupFacts) -> None:
     """NotFoundError if no broker of the group can be asked: a sum of nothing is not 0."""
     if not facts.brokers:
-        reasons = [f"{name} {memory.gone_text(name) or 'does not answer'}" for name in facts.lacking]
+        reasons = [f"{name} {why}" for name, why in _silent(memory, facts).items()]
         raise NotFoundError(", ".join(reasons) or f"no broker knows the group {facts.group}")
 
 
@@ -223,6 +246,7 @@ def read_state(admin: AdminClient, memory: ClusterMemory, facts: GroupFacts) -> 
     """Asks every online member of a group: see ``queue_owners``."""
     try:
         clients, lacks = read_clients_of(admin, memory, facts)
+        lacks |= _silent(memory, facts)
         return GroupState(read_queue_owners(admin, facts.brokers, facts.group, clients), lacks)
     except RocketMQError as error:
         return GroupState(None, error=str(error))
@@ -249,7 +273,7 @@ class GroupQueues(msgspec.Struct, frozen=True):
 
 def read_group(admin: AdminClient, memory: ClusterMemory, facts: GroupFacts) -> GroupQueues:
     offsets, lacks = read_offsets_of(admin, memory, facts)
-    lacks |= {name: memory.gone_text(name) or "does not answer" for name in facts.lacking}
+    lacks |= _silent(memory, facts)
     lacks = {name: lacks[name] for name in may_lack(memory, facts.group, lacks)}
     addrs = addrs_of(facts.brokers)
     behind = [queue for queue, entry in offsets.offsets.items() if lag_of(entry)]

@@ -24,6 +24,9 @@ BASE, NUMBERS = "base", "numbers"
 
 CELL_WIDTH_MAX = 200
 
+UNKNOWN_WORD = "unknown"
+"""Where a dash says that there is nothing."""
+
 _LETTERS_TAKEN = frozenset("G")
 """``G`` goes to the last row, as in vi."""
 
@@ -34,10 +37,11 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
     Rows are sorted by the value. The cell is the value formatted by ``form``, by default as tables of commands show a
     field of that name: the end of the name is its unit. If the part has ``lacking`` brokers (or those of ``lacks``) and
     the column ``is_sum``, the cell says that there may be more. If values differ in kind, ``described`` gives the kind
-    for each part. ``mark`` highlights the cell, by default as commands do. A part that only every n-th refresh reads
-    (``every``) becomes stale later. A column that ``is_sparse`` is only shown once a row has a value. A narrow terminal
-    leaves out other columns before this one is narrower than ``readable_width``. The first column has the row's name,
-    unless another column ``is_name``."""
+    for each part. Where ``is_unknown`` says so of a part, a value of None is not known, rather than not there, and the
+    cell says that in a word. ``mark`` highlights the cell, by default as commands do. A part that only every n-th
+    refresh reads (``every``) becomes stale later. A column that ``is_sparse`` is only shown once a row has a value. A
+    narrow terminal leaves out other columns before this one is narrower than ``readable_width``. The first column has
+    the row's name, unless another column ``is_name``."""
 
     name: str
     value: Callable[[Any], Any] | None = None
@@ -50,6 +54,7 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
     is_time: bool = False
     is_sum: bool = False
     lacks: Callable[[Any], Collection[str]] = attrgetter("lacking")
+    is_unknown: Callable[[Any], bool] | None = None
     is_sparse: bool = False
     is_name: bool = False
     shape: Shape | None = None
@@ -73,6 +78,8 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
     def text(self, part: Any, now_ms: int) -> str:
         """The text of the cell. Ages are relative to ``now_ms``."""
         value = self.of(part)
+        if value is None and self.is_unknown is not None and self.is_unknown(part):
+            return UNKNOWN_WORD
         described = self if self.described is None else self.described(part)
         cell = person_text(value, described, now_ms) if self.form is None else self.form(value)
         return at_least(cell) if self.is_sum and self.lacks(part) else cell

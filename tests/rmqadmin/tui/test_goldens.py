@@ -176,7 +176,7 @@ async def edit_topic(driver: Driver) -> None:
 
 async def groups(driver: Driver) -> None:
     await driver.press("g")
-    await driver.until_shown("unequal subscriptions", "offline")
+    await driver.until_shown("unequal subscriptions", "≥0  unknown")
 
 
 async def group(driver: Driver) -> None:

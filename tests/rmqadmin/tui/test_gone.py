@@ -8,14 +8,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from rmqadmin.tui.memory.cluster import ClusterMemory
+from rmqadmin.tui.screens.groups import GroupsScreen
 from rmqadmin.tui.settings import ClientMaker
+from rmqadmin.tui.sources.groups import GroupNumbers, read_groups, read_state
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
+from tests.rmqadmin.tui.fixed import NOW_MS, FixedClient
 from tests.rmqadmin.tui.opened import Driver, clients_of, drive, put_cursor
 from tests.support import servers
 from tests.support.servers import Server
@@ -202,3 +207,33 @@ def test_without_anybody_to_ask_nothing_is_known(size: tuple[int, int]) -> None:
             assert not re.search(r"\b0 (topics|groups|brokers|s old)", driver.text)
 
     drive(clients_of("127.0.0.1:1"), test, size=size, interval_s=FAST_S)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "cells"),
+    [
+        (GroupNumbers(consume_tps=0.0, client_count=0), "- - 0.0 0 -"),
+        (GroupNumbers(lag_count=0, consume_tps=0.0, client_count=0), "0 - 0.0 0 -"),
+        (GroupNumbers(lag_count=3, consume_tps=0.0, client_count=0), "3 unknown 0.0 0 -"),
+        (GroupNumbers(error="no answer"), "unknown unknown unknown unknown unknown"),
+        (
+            GroupNumbers(consume_tps=0.0, client_count=0, lacking=("broker-b",), lag_lacking=("broker-b",)),
+            "unknown unknown ≥0.0 ≥0 unknown",
+        ),
+        (GroupNumbers(consume_tps=0.0, client_count=0, lacking=("broker-b",)), "- - 0.0 ≥0 unknown"),
+    ],
+)
+def test_what_a_group_has_none_of_is_a_dash_and_what_is_not_known_is_unknown(numbers: GroupNumbers, cells: str) -> None:
+    names = ("lag_count", "lag_ms", "consume_tps", "client_count", "message_model")
+    columns = {column.name: column for column in GroupsScreen().columns()}
+    assert " ".join(columns[name].text(numbers, 0) for name in names) == cells
+
+
+def test_a_group_that_may_be_online_at_a_missing_broker_is_not_called_offline() -> None:
+    client, memory = FixedClient(read_only=True), ClusterMemory(lambda: NOW_MS)
+    facts = read_groups(client, memory).rows["stopped"]
+    assert facts.lacking == ("broker-b",)
+    state = read_state(client, memory, facts)
+    assert (state.summary(), state.nobody_text()) == ("unknown", "nobody is known to be online")
+    alone = read_state(client, memory, msgspec.structs.replace(facts, lacking=()))
+    assert (alone.summary(), alone.nobody_text()) == ("offline", "nobody is online")
