@@ -11,6 +11,8 @@ import pytest
 from rich.segment import Segment
 from textual._compositor import Compositor
 from textual._styles_cache import StylesCache
+from textual.app import App
+from textual.dom import DOMNode
 from textual.filter import ANSIToTruecolor
 from textual.geometry import Region
 from textual.screen import Screen
@@ -419,5 +421,27 @@ def test_a_form_has_a_widget_for_each_field_besides_those_of_all_fields() -> Non
         lines = driver.text.splitlines()
         for field, line in zip(form.fields(), inputs, strict=True):
             assert re.search(rf" {field.label} .* {re.escape(field.hint)} ", lines[line.region.y]), field
+
+    drive(FixedClient, test, now_ms=NOW_MS, size=(120, 40))
+
+
+def test_fields_with_a_text_find_their_styles_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Textual found them again for each field that was filled when the form opened."""
+    again: Counter[str | None] = Counter()
+    update_styles = vars(App)["update_styles"]
+
+    def noted(app: App[Any], node: DOMNode, animate: bool = True) -> None:
+        if isinstance(node, FieldInput):
+            again[node.id] += 1
+        update_styles(app, node, animate)
+
+    async def test(driver: Driver) -> None:
+        await driver.press("t")
+        await put_cursor(driver, "flights")
+        monkeypatch.setattr(App, "update_styles", noted)
+        await driver.press("n")
+        await driver.until_shown("New topic", "TRANSACTION")
+        await driver.until(lambda: isinstance(driver.app.focused, FieldInput))
+        assert again == {"field-topic": 1}  # it has the focus
 
     drive(FixedClient, test, now_ms=NOW_MS, size=(120, 40))
