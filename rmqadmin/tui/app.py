@@ -23,6 +23,7 @@ from textual.binding import Binding, BindingType
 from textual.reactive import reactive
 from textual.screen import Screen
 from textual.scrollbar import ScrollBar
+from textual.theme import ThemeProvider
 from textual.widgets._toast import ToastRack
 
 from rmqadmin.core.contexts.context_store import PREVIOUS
@@ -599,6 +600,17 @@ class DashboardApp(App[None]):
                 self.say(f"saved {save_picture(self, Path.cwd())}")
             except OSError as error:
                 self.say(f"the picture was not saved: {Path.cwd()}: {error.strerror or error}", is_error=True)
+
+    def action_command_palette(self) -> None:
+        from rmqadmin.tui.command_line.palette import Palette
+
+        if not isinstance(self.screen, Palette):
+            self.push_screen(Palette())
+
+    def search_themes(self) -> None:
+        from rmqadmin.tui.command_line.palette import Palette
+
+        self.push_screen(Palette([ThemeProvider], placeholder="Search for themes…"))
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """The palette: the nouns, then Textual's commands."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Self
+from typing import Any, Self
 
 from textual import events
 from textual._compositor import Compositor
@@ -31,8 +31,9 @@ class ThriftyScreen(Screen[ScreenResultType]):
     """As Textual's, which draws the whole screen again whenever the focus moves. Widgets that look different with the
     focus draw themselves."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, **named: Any):
+        """``named``: name, id and classes, as Textual's."""
+        super().__init__(**named)
         self._compositor = LineCompositor()
         self._is_laid_out_only = False
 

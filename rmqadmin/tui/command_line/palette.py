@@ -8,13 +8,14 @@ from collections.abc import AsyncIterator, Mapping
 from functools import cache, partial
 from typing import TYPE_CHECKING, cast
 
-from textual.command import Hit, Hits, Provider
+from textual.command import CommandPalette, Hit, Hits, Provider
 
 from rmqadmin.cli.command_tree import CommandInfo, OptionInfo, all_commands
 from rmqadmin.core.terminal_text import printable
 from rmqadmin.prompt.line import typed
 from rmqadmin.registry import Effect
 from rmqadmin.tui.command_line.understood import NOT_FROM_HERE, PLACES
+from rmqadmin.tui.dialogs.dialog import Dialog
 from rmqadmin.tui.screens.base import DashboardScreen
 
 if TYPE_CHECKING:
@@ -101,6 +102,11 @@ def lines_for(selected: Mapping[str, str], known: Mapping[str, str]) -> list[tup
 
 async def _lines(selected: Mapping[str, str], known: Mapping[str, str]) -> list[tuple[str, str]]:
     return await asyncio.to_thread(lines_for, selected, known) if selected else []
+
+
+class Palette(CommandPalette, Dialog[None]):
+    """Textual's palette, laid out and drawn as our dialogs are. Textual does both in one turn of the loop, and
+    ``ctrl+p`` and each letter wait for that."""
 
 
 class RowCommands(Provider):

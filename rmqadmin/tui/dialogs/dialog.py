@@ -22,8 +22,8 @@ class Dialog(ThriftyScreen[ScreenResultType], ModalScreen[ScreenResultType]):
 
     BLANK = False
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, **named: Any):
+        super().__init__(**named)
         self._dimmed = DimmedLines()
         self._lines: list[Strip] = []
         self._is_dimmed = False

@@ -12,6 +12,7 @@ from rich.segment import Segment
 from textual._compositor import Compositor
 from textual._styles_cache import StylesCache
 from textual.app import App
+from textual.command import CommandPalette
 from textual.dom import DOMNode
 from textual.filter import ANSIToTruecolor
 from textual.geometry import Region
@@ -443,5 +444,40 @@ def test_fields_with_a_text_find_their_styles_once(monkeypatch: pytest.MonkeyPat
         await driver.until_shown("New topic", "TRANSACTION")
         await driver.until(lambda: isinstance(driver.app.focused, FieldInput))
         assert again == {"field-topic": 1}  # it has the focus
+
+    drive(FixedClient, test, now_ms=NOW_MS, size=(120, 40))
+
+
+def test_the_palette_is_laid_out_and_drawn_in_different_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Textual's was drawn as soon as it was laid out: two waits for a key in one."""
+    laying_out: list[Screen[Any]] = []
+    drawn: list[bool] = []
+    lay_out, draw = vars(Screen)["_refresh_layout"], vars(Screen)["_compositor_refresh"]
+
+    def laid_out(screen: Screen[Any], size: Any = None, scroll: bool = False) -> None:
+        laying_out.append(screen)
+        try:
+            lay_out(screen, size, scroll)
+        finally:
+            laying_out.pop()
+
+    def noted(screen: Screen[Any]) -> None:
+        if isinstance(screen, CommandPalette):
+            drawn.append(screen in laying_out)
+        draw(screen)
+
+    monkeypatch.setattr(Screen, "_refresh_layout", laid_out)
+    monkeypatch.setattr(Screen, "_compositor_refresh", noted)
+
+    async def test(driver: Driver) -> None:
+        await driver.press("ctrl+p")
+        await driver.until_shown("Search for commands")
+        await driver.press(*"keys")
+        await driver.until_shown("All that work here")
+        await driver.press("escape")
+        driver.app.search_themes()
+        await driver.until_shown("Search for themes", "dracula")
+        assert drawn
+        assert not any(drawn)
 
     drive(FixedClient, test, now_ms=NOW_MS, size=(120, 40))
