@@ -130,7 +130,12 @@ class Call:
         settings, session = self.settings, self.invocation.session
         if session is not None:
             return session.lend(settings)
-        return BlockingClient(settings.credentials(), settings.setting("timeout_s").value, tls=settings.tls())
+        return BlockingClient(
+            settings.credentials(),
+            settings.setting("timeout_s").value,
+            tls=settings.tls(),
+            address_map=settings.address_map(),
+        )
 
     def _give_back(self, client: BlockingClient) -> None:
         client.on_silence = None
@@ -294,11 +299,12 @@ class Call:
         """Checks the options before anything is shown. UsageError, as from ``new_client``."""
         self.settings.credentials()
         self.settings.tls()
+        self.settings.address_map()
 
     def reach(self) -> tuple[list[str], dict[str, str]]:
         """Options and variables with which another run of this program reaches the same servers in the same context.
         Keys do not go into a command line, and a context that is merely in use keeps its low rank."""
-        from rmqadmin.core.contexts.context import NO_CONTEXT, ServerSettings
+        from rmqadmin.core.contexts.context import NO_CONTEXT, ServerSettings, setting_text
         from rmqadmin.core.contexts.settings import CONTEXT_VARIABLE, KINDS, Level
 
         options = self._options
@@ -311,8 +317,7 @@ class Call:
         for kind in (kind for kind in KINDS if kind.key in ServerSettings.__struct_fields__ and kind.variables):
             setting = self.settings.setting(kind.key)
             if setting.level is Level.FLAG and kind.key not in ("namesrv_addr", "output"):
-                value = setting.value
-                environment[kind.variables[0]] = str(value).lower() if isinstance(value, bool) else str(value)
+                environment[kind.variables[0]] = setting_text(setting.value)
         return words, environment
 
     @property

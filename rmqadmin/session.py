@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rmqclient.blocking import BlockingClient
 
 _FILES = ("tls_ca", "tls_cert", "tls_key")
-_REACH = ("access_key", "secret_key", "tls", "tls_insecure", *_FILES)
+_REACH = ("access_key", "secret_key", "tls", "tls_insecure", *_FILES, "address_map")
 """The settings that a connection depends on."""
 
 
@@ -85,7 +85,7 @@ class Session:
             else:
                 from rmqclient.blocking import BlockingClient
 
-                client = BlockingClient(settings.credentials(), tls=settings.tls())
+                client = BlockingClient(settings.credentials(), tls=settings.tls(), address_map=settings.address_map())
             self._lent[client] = key
         return client
 

@@ -16,6 +16,7 @@ from threading import Lock, Timer
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from rmqclient.address_map import NO_MAP, AddressMap
 from rmqclient.addresses import split_address
 from rmqclient.remoting.requests import (
     CONNECT_HINT,
@@ -64,12 +65,15 @@ class BlockingClient:
         timeout_s: float = TIMEOUT_S,
         *,
         tls: ssl.SSLContext | None = None,
+        address_map: AddressMap = NO_MAP,
     ):
-        """``tls`` is used for every connection; the caller decides what it checks."""
+        """``tls`` is used for every connection; the caller decides what it checks. The name that it checks is that of
+        the address asked for, wherever ``address_map`` has the connection go."""
         self.timeout_s = timeout_s
         self.on_silence: OnSilence | None = None
         """Called about servers that have not sent anything yet."""
         self._tls = tls
+        self._address_map = address_map
         self._credentials = credentials
         self._lines: dict[str, _Line] = {}
         self._lines_lock = Lock()
@@ -150,17 +154,19 @@ class BlockingClient:
         with self._lines_lock:
             line = self._lines.get(address)
             if line is None:
-                line = self._lines[address] = _Line(address, self._tls)
+                line = self._lines[address] = _Line(address, self._tls, self._address_map)
             return line
 
 
 class _Line:
     """One address: its socket, if any, and the lock that an exchange holds."""
 
-    def __init__(self, address: str, tls: ssl.SSLContext | None):
+    def __init__(self, address: str, tls: ssl.SSLContext | None, address_map: AddressMap):
         self._tls = tls
         self._address = address
-        self._host, self._port = split_address(address)
+        self._host, _ = split_address(address)
+        self._endpoint = address_map.endpoint(address)
+        self._by_way = address_map.by_way(address)
         self._lock = Lock()
         self._opaques = itertools.count(1)
         self._interrupts = 0
@@ -252,8 +258,9 @@ class _Line:
         error: OSError = TimeoutError("timed out")
         try:
             # A host given as text is looked up through the codec "idna", whose tables take 25 ms to load.
-            host = self._host.encode() if self._host.isascii() else self._host
-            found = socket.getaddrinfo(host, self._port, type=socket.SOCK_STREAM)
+            name, port = self._endpoint
+            host = name.encode() if name.isascii() else name
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except OSError as failure:
             found, error = [], failure
         for family, kind, protocol, _, target in found:
@@ -269,7 +276,7 @@ class _Line:
                 error = failure
                 self._drop()
         raise ConnectError(
-            f"cannot connect to {self._address}: {_reason(error)}",
+            f"cannot connect to {self._address}{self._by_way}: {_reason(error)}",
             address=self._address,
             hint=CONNECT_HINT,
         )

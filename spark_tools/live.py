@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from rmqclient.address_map import NO_MAP, AddressMap
 from rmqclient.admin import AdminClient
 from rmqclient.pull import PULL_ANSWER_CODES, PullStatus, pull_header
 from rmqclient.tls_files import TlsFiles, tls_context
@@ -53,13 +54,16 @@ class LiveCluster:
         credentials: Credentials | None = None,
         *,
         tls: TlsFiles | None = None,
+        address_map: AddressMap = NO_MAP,
         client: BlockingClient | None = None,
         read_from: str = "master",
         timeout_s: float = 5.0,
     ):
-        """``client`` is used in place of a new one, has credentials and TLS of its own, and stays open."""
+        """``client`` is used in place of a new one, has credentials, TLS and a map of its own, and stays open."""
         context = tls_context(tls) if client is None else None
-        self.admin = AdminClient(name_server, credentials, timeout_s, tls=context, client=client)
+        self.admin = AdminClient(
+            name_server, credentials, timeout_s, tls=context, address_map=address_map, client=client
+        )
         self._read_from = read_from
         self._routes: dict[str, dict[str, tuple[QueueData, BrokerData]]] = {}
 

@@ -74,7 +74,8 @@ def _read_live(part: LivePart, rules: ReadRules, options: ReadOptions) -> Iterat
         expression_type="SQL92" if options.sql92 else "TAG",
         fail_on_data_loss=options.fail_on_data_loss,
     )
-    with BlockingClient(options.credentials, tls=tls_context(options.tls)) as client:
+    tls = tls_context(options.tls)
+    with BlockingClient(options.credentials, tls=tls, address_map=options.address_map) as client:
         waiting: list[bytes] = []
         count = 0
         for body in pull_range(client, part, pulling):

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rmqclient.address_map import NO_MAP, AddressMap
 from rmqclient.addresses import split_address
 from rmqclient.remoting.requests import OPAQUE_MASK, Fields, encode_not_supported, encode_request
 from rmqproto.errors import ConnectError, ProtocolError
@@ -51,11 +52,18 @@ class _UnderWay:
 class Pipeline:
     """One connection to one address. Only for one thread. Use with ``with``, or ``close`` it."""
 
-    def __init__(self, address: str, credentials: Credentials | None = None, tls: ssl.SSLContext | None = None):
-        """``tls`` is used for the connection."""
+    def __init__(
+        self,
+        address: str,
+        credentials: Credentials | None = None,
+        tls: ssl.SSLContext | None = None,
+        address_map: AddressMap = NO_MAP,
+    ):
+        """``tls`` is used for the connection, and checks the name in ``address``."""
         self.address = address
         self._credentials = credentials
         self._tls = tls
+        self._address_map = address_map
         self._opaques = itertools.count(1)
         self._socket: socket.socket | None = None
         self._reader = FrameReader()
@@ -65,16 +73,17 @@ class Pipeline:
         """Connects, unless it is connected already. ConnectError."""
         if self._socket is not None:
             return
-        host, port = split_address(self.address)
+        host, _ = split_address(self.address)
         try:
-            connected = socket.create_connection((host, port), CONNECT_TIMEOUT_S)
+            connected = socket.create_connection(self._address_map.endpoint(self.address), CONNECT_TIMEOUT_S)
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if hasattr(socket, "TCP_NOTSENT_LOWAT"):  # Linux and macOS
                 connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_SIZE_MAX_BYTES)
             if self._tls is not None:
                 connected = self._secured(connected, self._tls, host)
         except OSError as error:
-            raise ConnectError(f"cannot connect to {self.address}: {error}", address=self.address) from None
+            by_way = self._address_map.by_way(self.address)
+            raise ConnectError(f"cannot connect to {self.address}{by_way}: {error}", address=self.address) from None
         self._socket, self._reader = connected, FrameReader()
 
     def _secured(self, plain: socket.socket, tls: ssl.SSLContext, host: str) -> ssl.SSLSocket:

@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from rmqclient.address_map import NO_MAP, AddressMap
 from rmqclient.sending import BUSY_CODES, COMPRESS_LEVEL, COMPRESSED_ZLIB, NEVER_CODES, STORED_CODES
 from rmqclient.tls_files import TlsFiles, tls_context
 from rmqproto.bodies.base import MessageQueue
@@ -43,6 +44,7 @@ class BatchSender:
         send_timeout_s: float,
         credentials: Credentials | None = None,
         tls: TlsFiles | None = None,
+        address_map: AddressMap = NO_MAP,
     ):
         self._addresses = addresses
         self._choose = choose
@@ -50,6 +52,7 @@ class BatchSender:
         self._timeout_s = send_timeout_s
         self._credentials = credentials
         self._tls = tls_context(tls)
+        self._address_map = address_map
         self._pipelines: dict[str, Pipeline] = {}
         self._unsent: list[BatchOutcome] = []
 
@@ -76,7 +79,7 @@ class BatchSender:
 
     def _pipeline(self, address: str) -> Pipeline:
         if address not in self._pipelines:
-            self._pipelines[address] = Pipeline(address, self._credentials, self._tls)
+            self._pipelines[address] = Pipeline(address, self._credentials, self._tls, self._address_map)
         return self._pipelines[address]
 
 

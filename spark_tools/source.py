@@ -103,7 +103,11 @@ def plan_read(options: ReadOptions) -> Planned:
     planned = Planned()
     if options.name_server is not None:
         with LiveCluster(
-            options.name_server, options.credentials, tls=options.tls, read_from=options.read_from
+            options.name_server,
+            options.credentials,
+            tls=options.tls,
+            address_map=options.address_map,
+            read_from=options.read_from,
         ) as cluster:
             parts, planned.gaps = cluster.plan(options)
             planned.parts += parts

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from rmqclient.address_map import NO_MAP, AddressMap, parse_address_map, split_rules
 from rmqclient.tls_files import TlsFiles
 from rmqproto.errors import UsageError
 from rmqproto.filters.sql92 import Sql92Error, compile_sql92
@@ -34,12 +35,12 @@ READ_OPTIONS = (
     "startingOffsetsByTimestampStrategy", "failOnDataLoss", "minPartitions", "maxRecordsPerPartition", "splitSize",
     "mode", "tags", "sql92", "properties", "includeBody", "decompress", "verifyCrc", "includeInternalTopics",
     "transactionState", "onCorrupt", "pushFilters", "pullBatchSize", "pullTimeoutMs", "readFrom", "accessKey",
-    "secretKey", "tls", "tlsCa", "tlsCert", "tlsKey", "tlsInsecure",
+    "secretKey", "tls", "tlsCa", "tlsCert", "tlsKey", "tlsInsecure", "addressMap",
 )  # fmt: skip
 WRITE_OPTIONS = (
     "nameServer", "topic", "producerGroup", "sendTimeoutMs", "batchSize", "maxInFlight", "compressOver",
     "queueSelector", "maxRatePerSecond", "maxBytesPerSecond", "delivery", "onReject", "rejectPath", "accessKey",
-    "secretKey", "tls", "tlsCa", "tlsCert", "tlsKey", "tlsInsecure",
+    "secretKey", "tls", "tlsCa", "tlsCert", "tlsKey", "tlsInsecure", "addressMap",
 )  # fmt: skip
 STREAM_OPTIONS = frozenset({"maxoffsetspertrigger", "maxbytespertrigger"})
 
@@ -89,6 +90,7 @@ class ReadOptions:
     credentials: Credentials | None = None
     tls: TlsFiles | None = None
     """The files are read where connections are made: on each executor."""
+    address_map: AddressMap = NO_MAP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +112,7 @@ class WriteOptions:
     credentials: Credentials | None = None
     tls: TlsFiles | None = None
     """The files are read where connections are made: on each executor."""
+    address_map: AddressMap = NO_MAP
 
 
 class _Given:
@@ -180,6 +183,17 @@ class _Given:
             raise UsageError("tlsCa, tlsCert, tlsKey and tlsInsecure need tls=true")
         return None
 
+    def address_map(self) -> AddressMap:
+        try:
+            return parse_address_map(split_rules(self.text("addressMap") or ""))
+        except UsageError as error:
+            raise UsageError(f"option addressMap: {error}", hint=error.hint) from None
+
+
+def address_options(address_map: AddressMap) -> dict[str, str]:
+    """The option for this map; none for an empty map."""
+    return {"addressMap": address_map.text()} if address_map.rules else {}
+
 
 def tls_options(files: TlsFiles) -> dict[str, str]:
     """The options for these files."""
@@ -243,6 +257,7 @@ def parse_read_options(given: Mapping[str, str]) -> ReadOptions:
         read_from=options.one_of("readFrom", "master", "slave"),
         credentials=options.credentials(),
         tls=options.tls(),
+        address_map=options.address_map(),
     )
 
 
@@ -275,6 +290,7 @@ def parse_write_options(given: Mapping[str, str]) -> WriteOptions:
         reject_path=options.text("rejectPath"),
         credentials=options.credentials(),
         tls=options.tls(),
+        address_map=options.address_map(),
     )
 
 

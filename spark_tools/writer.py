@@ -7,6 +7,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -66,7 +67,8 @@ class RocketMQWriter(DataSourceArrowWriter):
         assert context is not None
         options = self._options
         source = MessageQueue("", "", context.partitionId())
-        with hints_in_text(), LiveCluster(options.name_server, options.credentials, tls=options.tls) as cluster:
+        cluster_of = partial(LiveCluster, tls=options.tls, address_map=options.address_map)
+        with hints_in_text(), cluster_of(options.name_server, options.credentials) as cluster:
             task = WriteTask(options, cluster, source)
             try:
                 done = TaskDelivery(task, task, time.monotonic, time.sleep, task.limits).run(task.messages(iterator))
@@ -134,6 +136,7 @@ class WriteTask:
         self._sender = BatchSender(
             self._addresses, self._choose, producer_group=options.producer_group,
             send_timeout_s=options.send_timeout_ms / 1000, credentials=options.credentials, tls=options.tls,
+            address_map=options.address_map,
         )  # fmt: skip
         self.limits = Limits(options.batch_size, options.in_flight_max)
         self.rejected: list[Rejected] = []

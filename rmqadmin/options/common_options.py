@@ -74,6 +74,14 @@ class CommonOptions(OptionGroup, frozen=True):
         bool | None,
         typer.Option("--tls-insecure", help="Accept any server certificate. Environment: RMQADMIN_TLS_INSECURE=true."),
     ] = None
+    address_map: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--address-map",
+            metavar="HOST[:PORT]=HOST[:PORT]",
+            help="Connect elsewhere than to an advertised address. Repeatable. Environment: RMQADMIN_ADDRESS_MAP.",
+        ),
+    ] = None
     timeout_s: Annotated[
         float | None,
         typer.Option(
@@ -159,6 +167,7 @@ class CommonOptions(OptionGroup, frozen=True):
             "tls_cert": self.tls_cert,
             "tls_key": self.tls_key,
             "tls_insecure": self.tls_insecure,
+            "address_map": tuple(self.address_map) if self.address_map else None,
             "timeout_s": self.timeout_s,
             "parallel": self.parallel,
             "output": self.output,
@@ -183,7 +192,7 @@ class CommonOptions(OptionGroup, frozen=True):
 
 SERVER_OPTIONS = (
     "namesrv_addr", "context", "access_key", "secret_key", "is_tls", "tls_ca", "tls_cert", "tls_key", "tls_insecure",
-    "timeout_s", "parallel",
+    "address_map", "timeout_s", "parallel",
 )  # fmt: skip
 """The fields of ``CommonOptions`` about how servers are reached."""
 

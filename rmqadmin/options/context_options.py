@@ -43,6 +43,14 @@ class ContextOptions(OptionGroup, frozen=True):
     tls_insecure: Annotated[
         bool | None, typer.Option("--tls-insecure/--no-tls-insecure", help="Accept any server certificate.")
     ] = None
+    address_map: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--address-map",
+            metavar="HOST[:PORT]=HOST[:PORT]",
+            help="Connect elsewhere than to an address that its servers advertise. Repeatable.",
+        ),
+    ] = None
     access_key: Annotated[
         str | None,
         typer.Option("-ak", "--access-key", metavar="REFERENCE", help="env:NAME, file:PATH or command:WORDS."),

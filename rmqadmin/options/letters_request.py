@@ -31,5 +31,6 @@ def letters_request(call: Call, group: str, letters: LetterOptions) -> ReplayReq
         command=command_line(credentials),
         credentials=credentials,
         tls=call.settings.tls_files(),
+        address_map=call.settings.address_map(),
         client=call.connections,
     )

@@ -137,6 +137,7 @@ def _settings(
         protected=next((guard.name for guard in call.guards() if guard.settings.protected), None),
         credentials=call.settings.credentials,
         tls_files=call.settings.tls_files,
+        address_map=call.settings.address_map,
         reach=Reach(*call.reach()),
         open_context=lambda name: _settings(call.in_context(name), tell, read_only=read_only),
         recording=recording,

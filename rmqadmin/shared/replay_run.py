@@ -86,6 +86,7 @@ def _limits(call: Call, pace: PaceOptions, guards: GuardOptions) -> RunOptions:
         audit=guards.audit,
         credentials=call.settings.credentials(),
         tls=call.settings.tls_files(),
+        address_map=call.settings.address_map(),
         client=call.connections,
     )
 

@@ -16,6 +16,7 @@ from rmqadmin.core.contexts.context import ContextColor
 from rmqadmin.core.own_files import config_dir
 from rmqadmin.core.toml_text import parse_toml
 from rmqadmin.tui.refresh import INTERVAL_DEFAULT_S
+from rmqclient.address_map import AddressMap
 from rmqproto.errors import UsageError
 
 if TYPE_CHECKING:
@@ -45,8 +46,8 @@ class DashboardSettings(msgspec.Struct, frozen=True):
     servers; in a read-only dashboard, it makes only read-only clients. ``now_ms`` is the clock of ages and relative
     times. ``protected`` is a context whose name must be typed before a change. ``locked_by`` is the context that makes
     the dashboard read-only until the user unlocks it: None if nothing does, or if it stays read-only. ``credentials``
-    and ``tls_files`` are for work that reaches the servers without a client. ``open_context`` gives the settings for
-    another context, and may take a while (RocketMQError if it cannot be used)."""
+    ``tls_files`` and ``address_map`` are for work that reaches the servers without a client. ``open_context`` gives the
+    settings for another context, and may take a while (RocketMQError if it cannot be used)."""
 
     namesrv_text: str
     make_client: ClientMaker
@@ -60,6 +61,7 @@ class DashboardSettings(msgspec.Struct, frozen=True):
     locked_by: str | None = None
     credentials: Callable[[], Credentials | None] = lambda: None
     tls_files: Callable[[], TlsFiles | None] = lambda: None
+    address_map: Callable[[], AddressMap] = AddressMap
     reach: Reach | None = None
     open_context: Callable[[str], DashboardSettings] | None = None
     alerts: tuple[AlertRule, ...] = ()

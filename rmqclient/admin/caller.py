@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 import msgspec
 
+from rmqclient.address_map import NO_MAP, AddressMap
 from rmqclient.addresses import parse_addresses
 from rmqclient.blocking import OUTCOME_UNKNOWN, TIMEOUT_S, BlockingClient
 from rmqclient.remoting.requests import Fields, request_label
@@ -61,16 +62,18 @@ class AdminCaller:
         before_change: Callable[[], None] = lambda: None,
         before_namesrv: Callable[[], None] = lambda: None,
         tls: ssl.SSLContext | None = None,
+        address_map: AddressMap = NO_MAP,
         client: BlockingClient | None = None,
         give_back: Callable[[BlockingClient], None] = lambda client: None,
     ):
         """``namesrv_addrs``: ``host:port[;host:port…]`` (UsageError). ``timeout_s`` is for each request. With
         ``read_only`` every call that could change something raises UsageError before anything is sent. Otherwise
         ``before_change`` is called first, in the caller's thread; its errors are raised as they are. ``before_namesrv``
-        is called before each request to a name server. ``tls`` is used for every connection.
+        is called before each request to a name server. ``tls`` and ``address_map`` are used for
+        every connection.
 
-        ``client`` is a client to use in place of a new one, with its own credentials and TLS. ``close`` leaves it open
-        and passes it to ``give_back`` once; another owner may use it from then on."""
+        ``client`` is a client to use in place of a new one, with its own credentials, TLS and map. ``close`` leaves it
+        open and passes it to ``give_back`` once; another owner may use it from then on."""
         self.namesrv_addrs = parse_addresses(namesrv_addrs)
         self.read_only = read_only
         self._before_change = before_change
@@ -80,7 +83,7 @@ class AdminCaller:
         self._give_back = give_back
         self._giving_back = Lock()
         self._is_given_back = False
-        self._client = BlockingClient(credentials, timeout_s, tls=tls) if client is None else client
+        self._client = client or BlockingClient(credentials, timeout_s, tls=tls, address_map=address_map)
         self.current_namesrv = self.namesrv_addrs[0]
         """The name server that answered last. It is asked first."""
 

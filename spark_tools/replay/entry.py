@@ -194,7 +194,8 @@ def _spark_engine(plan: Plan, runner: Runner, given: AbstractContextManager[Spar
             runner.hooks.on_stage(f"Spark is up after {time.monotonic() - started:.1f} s, and starts its first job")
         partitions = session.sparkContext.defaultParallelism * PARTITIONS_PER_CORE
         try:
-            yield SparkEngine(session, partitions, runner.run.credentials, runner.run.tls, runner.run.cluster)
+            run = runner.run
+            yield SparkEngine(session, partitions, run.credentials, run.tls, run.address_map, run.cluster)
         except RocketMQError as error:
             log = session.conf.get("spark.rmqadmin.log", None)
             if log is not None and not isinstance(error, UsageError):

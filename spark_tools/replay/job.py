@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
+from rmqclient.address_map import NO_MAP, AddressMap
 from rmqclient.blocking import BlockingClient
 from rmqclient.tls_files import TlsFiles
 from rmqproto.errors import RocketMQError, UsageError
@@ -70,11 +71,14 @@ class RunOptions:
     permit_host: str = "127.0.0.1"
     credentials: Credentials | None = None
     tls: TlsFiles | None = None
+    address_map: AddressMap = NO_MAP
     client: BlockingClient | None = None
-    """Open connections with these credentials and TLS, for everything except sending; None opens some."""
+    """Open connections with these credentials, TLS and map, for everything except sending; None opens some."""
 
     def cluster(self, name_server: str) -> LiveCluster:
-        return LiveCluster(name_server, self.credentials, tls=self.tls, client=self.client)
+        return LiveCluster(
+            name_server, self.credentials, tls=self.tls, address_map=self.address_map, client=self.client
+        )
 
 
 @dataclass(slots=True)
@@ -247,6 +251,7 @@ def _spec(
         permits=service.address, send_timeout_ms=options.send_timeout_ms, batch_messages=options.batch_messages,
         in_flight=options.in_flight or engine.in_flight, protected=options.protected,
         access_key=options.credentials.access_key if options.credentials else "", tls=options.tls,
+        address_map=options.address_map,
     )  # fmt: skip
 
 

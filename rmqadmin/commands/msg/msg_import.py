@@ -128,7 +128,8 @@ def _import(
     left_count = checked.count - checked.refused_count - progress.done_count
     call.confirm_bulk(f"This sends {counted(max(0, left_count), 'message')} to {topics}.", topics)
     stage = StageLines(counted="imported", at_once=False)
-    lanes = Lanes(call.settings.credentials(), call.settings.tls(), call.admin.timeout_s)
+    settings = call.settings
+    lanes = Lanes(settings.credentials(), settings.tls(), settings.address_map(), call.admin.timeout_s)
     importer = Importer(call.admin, queues, progress, path, lanes, rate=rate, on_done=stage.read)
     began_s = time.monotonic()
     stage(f"importing {name}")

@@ -110,6 +110,7 @@ def _request(
         command=command_line(credentials),
         credentials=credentials,
         tls=call.settings.tls_files(),
+        address_map=call.settings.address_map(),
         client=call.connections,
     )
 

@@ -93,7 +93,14 @@ def _servers(
 
     def client(addr: str) -> AdminClient:
         timeout_s = settings.setting("timeout_s").value
-        return AdminClient(addr, settings.credentials(), timeout_s, read_only=True, tls=settings.tls())
+        return AdminClient(
+            addr,
+            settings.credentials(),
+            timeout_s,
+            read_only=True,
+            tls=settings.tls(),
+            address_map=settings.address_map(),
+        )
 
     def look(addr: str) -> ContextCheckRow:
         with client(addr) as admin:

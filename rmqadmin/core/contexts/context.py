@@ -34,7 +34,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """How servers are reached, as written in a file. None means not set.
 
     ``namesrv_addr`` is ``host:port[;host:port…]``. ``access_key`` and ``secret_key`` are only references (``secrets``).
-    The ``tls_*`` are paths of PEM files; ``tls_insecure`` means that no certificate is checked.
+    The ``tls_*`` are paths of PEM files; ``tls_insecure`` means that no certificate is checked. ``address_map`` holds
+    rules for ``rmqclient.address_map``.
     """
 
     namesrv_addr: str | None = None
@@ -46,6 +47,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     tls_cert: str | None = None
     tls_key: str | None = None
     tls_insecure: bool | None = None
+    address_map: tuple[str, ...] | None = None
     timeout_s: float | None = None
 
 
@@ -76,6 +78,8 @@ def setting_text(value: Any) -> str:
     """A value as people write it."""
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, tuple):
+        return ",".join(value)
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 

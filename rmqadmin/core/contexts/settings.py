@@ -19,6 +19,7 @@ from rmqadmin.core.contexts.context import NO_CONTEXT, Context, ServerSettings
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.contexts.defaults import ASKED_AT_ONCE_MAX, NAMESRV_DEFAULT, SECONDS_MAX, TIMEOUT_DEFAULT_S
 from rmqadmin.core.own_files import config_dir
+from rmqclient.address_map import AddressMap, parse_address_map, split_rules
 from rmqclient.tls_files import TlsFiles, tls_context
 from rmqproto.errors import UsageError
 from rmqproto.wire.credentials import Credentials
@@ -108,6 +109,10 @@ def _parallel(text: str, where: str) -> int:
     return int(text)
 
 
+def _rules(text: str, _where: str) -> tuple[str, ...]:
+    return split_rules(text)
+
+
 def _color(_text: str, where: str) -> str:
     return "never" if where == "NO_COLOR" else "always"
 
@@ -122,6 +127,7 @@ KINDS = (
     SettingKind("tls_cert", "--tls-cert", ("RMQADMIN_TLS_CERT",)),
     SettingKind("tls_key", "--tls-key", ("RMQADMIN_TLS_KEY",)),
     SettingKind("tls_insecure", "--tls-insecure", ("RMQADMIN_TLS_INSECURE",), False, _true_false),
+    SettingKind("address_map", "--address-map", ("RMQADMIN_ADDRESS_MAP",), None, _rules),
     SettingKind("timeout_s", "--timeout", ("RMQADMIN_TIMEOUT",), TIMEOUT_DEFAULT_S, _seconds),
     SettingKind("parallel", "--parallel", ("RMQADMIN_PARALLEL",), None, _parallel),
     SettingKind("output", "--output", ("RMQADMIN_OUTPUT",), "table"),
@@ -277,6 +283,14 @@ class EffectiveSettings:
             key=None if overrules_key else key.value,
             insecure=bool(takes_any),
         )
+
+    def address_map(self) -> AddressMap:
+        """Where connections go instead of to the advertised addresses. UsageError, with its source, for a bad rule."""
+        setting = self.setting("address_map")
+        try:
+            return parse_address_map(setting.value or ())
+        except UsageError as error:
+            raise UsageError(f"{setting.source}: {error}", hint=error.hint) from None
 
 
 def config_path() -> Path:

@@ -98,6 +98,10 @@ def _value(where: str, name: str, value: Any, kind: Any) -> Any:
             from rmqclient.addresses import parse_addresses  # 10 ms, if nobody has done so yet
 
             parse_addresses(found)
+        if name == "address_map":
+            from rmqclient.address_map import parse_address_map
+
+            parse_address_map(found)
     except UsageError as error:
         raise UsageError(f"{where}: {error}", hint=error.hint) from None
     is_count_out_of_range = name == "parallel" and not 1 <= found <= ASKED_AT_ONCE_MAX
@@ -113,6 +117,8 @@ def _wanted(kind: Any) -> str:
         return "true or false"
     if plain is int:
         return f"a number from 1 to {ASKED_AT_ONCE_MAX}"
+    if plain == tuple[str, ...]:
+        return 'a list of rules: ["10.1.2.3=127.0.0.1"]'
     if plain is float:
         return f"a number above 0 and at most {SECONDS_MAX:,}"
     return "text in quotes" if plain is str else " or ".join(f'"{choice}"' for choice in plain)

@@ -44,7 +44,8 @@ def _reached(broker: BrokerFacts, facts: ClusterFacts) -> Iterator[HealthFinding
     far = [namesrv.addr for namesrv in facts.namesrvs if not is_loopback_addr(namesrv.addr)]
     if broker.replica.error is not None:
         fix = "Start it, or open the way to it. If clients reach it at another address, it has to register that: "
-        fix += "brokerIP1 in its settings (rmqserver: --advertise HOST:PORT)."
+        fix += "brokerIP1 in its settings (rmqserver: --advertise HOST:PORT). If only you reach it at another: "
+        fix += f"--address-map {addr}=HOST:PORT."
         yield _finding(broker, Grade.ERROR, check, f"registered {addr}, but: {broker.replica.error}", fix)
     elif broker.refusal is not None:
         fix = "Give the keys of a user that may: --access-key and --secret-key, or a context."

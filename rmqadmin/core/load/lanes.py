@@ -178,7 +178,7 @@ class Lane:
 
 
 def _connected(plan: LoadPlan, lane: LanePlan, tls: ssl.SSLContext | None) -> socket.socket | SecureSocket:
-    plain = socket.create_connection((lane.host, lane.port), timeout=plan.timeout_s)
+    plain = socket.create_connection(plan.address_map.target(lane.host, lane.port), timeout=plan.timeout_s)
     plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if tls is None:
         return plain

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from rmqclient.address_map import NO_MAP, AddressMap
 from rmqclient.tls_files import TlsFiles
 from rmqproto.wire.credentials import Credentials
 
@@ -53,6 +54,7 @@ class LoadPlan(msgspec.Struct, frozen=True, kw_only=True):
     has_keys: bool = False
     credentials: Credentials | None = None
     tls: TlsFiles | None = None
+    address_map: AddressMap = NO_MAP
 
 
 class ReadyReport(msgspec.Struct, frozen=True, tag="ready"):

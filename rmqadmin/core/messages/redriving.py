@@ -18,6 +18,7 @@ from rmqproto.message import properties as props
 from rmqproto.names import dlq_topic
 
 if TYPE_CHECKING:
+    from rmqclient.address_map import AddressMap
     from rmqclient.tls_files import TlsFiles
     from rmqproto.wire.credentials import Credentials
     from spark_tools.offset_ranges import OffsetSet
@@ -96,6 +97,7 @@ def chosen_letters(
     command: str,
     credentials: Credentials | None,
     tls: TlsFiles | None,
+    address_map: AddressMap,
 ) -> ReplayRequest:
     """A request that redrives these dead letters of a group to their origin topics, with the default guards of ``dlq
     redrive``. It names them by offset id, because copies of one message share its unique key."""
@@ -112,6 +114,7 @@ def chosen_letters(
         command=command,
         credentials=credentials,
         tls=tls,
+        address_map=address_map,
     )
 
 
@@ -131,7 +134,8 @@ def plan_letters(request: ReplayRequest, letters: Sequence[FoundMessage], rate: 
     from spark_tools.replay.entry import Runner, redrive
     from spark_tools.replay.job import RunOptions
 
-    runner = Runner(run=RunOptions(rate=rate, credentials=request.credentials, tls=request.tls), sample=len(letters))
+    run = RunOptions(rate=rate, credentials=request.credentials, tls=request.tls, address_map=request.address_map)
+    runner = Runner(run=run, sample=len(letters))
     outcome = redrive(request, runner)
     shown = outcome.plan.shown
     targets = {each["from"]: each["to"] for each in shown["samples"]}
@@ -155,6 +159,7 @@ def send_letters(
     hooks: Hooks,
     credentials: Credentials | None,
     tls: TlsFiles | None,
+    address_map: AddressMap,
 ) -> RedrivenLetters:
     """Sends as planned, or resumes what stopped on the way. Errors are those of ``redrive``: ``letters_so_far`` says
     what was sent before one."""
@@ -163,7 +168,7 @@ def send_letters(
     from spark_tools.replay.sending.ledger import read_ledger
 
     job, rate = planned.replayed.plan.job, planned.replayed.rate
-    run = RunOptions(rate=rate, credentials=credentials, tls=tls)
+    run = RunOptions(rate=rate, credentials=credentials, tls=tls, address_map=address_map)
     resumes = read_ledger(planned.replayed.outcome.directory).begin is not None
     outcome = redrive(None, Runner(run=run, hooks=hooks), execute=not resumes, resume=resumes, job=job)
     delivered = read_ledger(outcome.directory).delivered()

@@ -105,6 +105,7 @@ class RedriveScreen(ChangeScreen):
                 command=_COMMAND,
                 credentials=settings.credentials(),
                 tls=settings.tls_files(),
+                address_map=settings.address_map(),
             )
             self._planned = plan_letters(request, self._letters, rate)
             job = self._planned.replayed.plan.job
@@ -122,8 +123,9 @@ class RedriveScreen(ChangeScreen):
         try:
             settings = self.dashboard.settings
             done = send_letters(
-                planned, self._letters, self._hooks(client), settings.credentials(), settings.tls_files()
-            )
+                planned, self._letters, self._hooks(client), settings.credentials(), settings.tls_files(),
+                settings.address_map(),
+            )  # fmt: skip
             self.is_done, problem = True, done.problem()
             return done
         except RocketMQError as error:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from rmqclient.address_map import NO_MAP, AddressMap
 from rmqclient.tls_files import TlsFiles
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import RocketMQError, UsageError
@@ -32,7 +33,7 @@ from spark_tools.replay.sending.redrive import damaged_at_origin
 from spark_tools.row_filter import RowFilter
 from spark_tools.schema import columns, ddl
 from spark_tools.source import plan_read
-from spark_tools.source_options import OffsetTable, ReadOptions, parse_read_options, tls_options
+from spark_tools.source_options import OffsetTable, ReadOptions, address_options, parse_read_options, tls_options
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row, SparkSession
@@ -58,13 +59,17 @@ class SparkEngine:
         partitions: int,
         credentials: Credentials | None = None,
         tls: TlsFiles | None = None,
+        address_map: AddressMap = NO_MAP,
         open_cluster: OpenCluster | None = None,
     ):
         self._spark = spark
         self._partitions = partitions
         self._credentials = credentials
         self._tls = tls
-        self.open_cluster = open_cluster or partial(LiveCluster, credentials=credentials, tls=tls)
+        self._address_map = address_map
+        self.open_cluster = open_cluster or partial(
+            LiveCluster, credentials=credentials, tls=tls, address_map=address_map
+        )
         self.in_flight = IN_FLIGHT_DEFAULT
         # Executors on other machines reach the permit service at the driver's address.
         self.permit_host = spark.sparkContext.getConf().get("spark.driver.host", "127.0.0.1")
@@ -91,6 +96,8 @@ class SparkEngine:
             options |= {"accessKey": self._credentials.access_key, "secretKey": self._credentials.secret_key}
         if self._tls is not None and plan.source.name_server is not None:
             options |= tls_options(self._tls)
+        if plan.source.name_server is not None:
+            options |= address_options(self._address_map)
         if plan.selection.where is not None and plan.source.path is None:
             frame = self._spark.read.format("rocketmq").options(**options).load()
         else:

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from rmqclient.address_map import NO_MAP, AddressMap
 from rmqclient.tls_files import TlsFiles
 from spark_tools.offset_ranges import OffsetRange, OffsetSet, queue_text
 from spark_tools.replay.plans.plan import TargetRule, Transform
@@ -42,6 +43,7 @@ class WaveSpec(msgspec.Struct, frozen=True, kw_only=True):
     tests."""
     access_key: str = ""
     tls: TlsFiles | None = None
+    address_map: AddressMap = NO_MAP
     sample: int = 0
 
 

@@ -104,7 +104,7 @@ def deliver(
         spec.name_server, spec.fences, spec.job, keep_order=spec.keep_order,
         send_timeout_s=spec.send_timeout_ms / 1000,
         credentials=Credentials(spec.access_key, secret_key) if spec.access_key else None, tls=spec.tls,
-        open_cluster=open_cluster,
+        address_map=spec.address_map, open_cluster=open_cluster,
     )  # fmt: skip
     limits = Limits(spec.batch_messages, 1 if spec.keep_order else spec.in_flight)
     try:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
+from rmqclient.address_map import NO_MAP, AddressMap
 from rmqclient.blocking import BlockingClient
 from rmqclient.tls_files import TlsFiles
 from rmqproto.errors import NotFoundError, UsageError
@@ -78,11 +79,14 @@ class ReplayRequest:
     command: str = ""
     credentials: Credentials | None = None
     tls: TlsFiles | None = None
+    address_map: AddressMap = NO_MAP
     client: BlockingClient | None = None
-    """Open connections with these credentials and TLS; None opens some."""
+    """Open connections with these credentials, TLS and map; None opens some."""
 
     def cluster(self, name_server: str) -> LiveCluster:
-        return LiveCluster(name_server, self.credentials, tls=self.tls, client=self.client)
+        return LiveCluster(
+            name_server, self.credentials, tls=self.tls, address_map=self.address_map, client=self.client
+        )
 
 
 def default_ledger_root() -> str:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
+from rmqclient.address_map import NO_MAP, AddressMap
 from rmqclient.blocking import BlockingClient
 from rmqclient.tls_files import TlsFiles, tls_context
 from rmqproto.bodies.base import MessageQueue
@@ -48,6 +49,7 @@ class ReplayTarget:
         send_timeout_s: float,
         credentials: Credentials | None = None,
         tls: TlsFiles | None = None,
+        address_map: AddressMap = NO_MAP,
         open_cluster: OpenCluster | None = None,
     ):
         self._fences = list(fences)
@@ -55,9 +57,10 @@ class ReplayTarget:
         self._timeout_s = send_timeout_s
         self._credentials = credentials
         self._tls = tls
+        self._address_map = address_map
         self._settled_at = 0.0
         queues = [MessageQueue(fence.topic, fence.broker_name, fence.queue_id) for fence in fences]
-        open_cluster = open_cluster or partial(LiveCluster, credentials=credentials, tls=tls)
+        open_cluster = open_cluster or partial(LiveCluster, credentials=credentials, tls=tls, address_map=address_map)
         with open_cluster(name_server) as cluster:
             self._addresses = {
                 fence.broker_name: cluster.master(fence.topic, fence.broker_name) for fence in fences
@@ -69,6 +72,7 @@ class ReplayTarget:
             send_timeout_s=send_timeout_s,
             credentials=credentials,
             tls=tls,
+            address_map=address_map,
         )
 
     def put(self, batch: Batch, not_after: float, extend: Callable[[], float]) -> bool:
@@ -84,7 +88,8 @@ class ReplayTarget:
 
     def look(self) -> set[str]:
         # A new client, because open connections may be broken without a sign.
-        with BlockingClient(self._credentials, tls=tls_context(self._tls)) as client:
+        tls = tls_context(self._tls)
+        with BlockingClient(self._credentials, tls=tls, address_map=self._address_map) as client:
             return set(replay_ids_since(self._fences, self._addresses.__getitem__, self._job, client))
 
     def close(self) -> None:

@@ -109,6 +109,16 @@ def test_what_fails_is_said_and_what_helps(
     assert run("topicList", "--tls", "--tls-insecure", *files(authority, own)[3:]).status == 0
 
 
+def test_the_name_checked_is_the_advertised_one(
+    run: Rmqadmin, secured: Server, authority: Authority, own: Signed
+) -> None:
+    """Wherever an address map has the connection go. The certificate is for localhost and 127.0.0.1."""
+    for name, status in (("localhost", 0), ("broker.example", 3)):
+        words = ("-n", f"{name}:1", "--address-map", f"{name}:1={secured.namesrv_addr}")
+        ran = run("topicList", *words, *files(authority, own))
+        assert (ran.status, "broker.example" in ran.err) == (status, status == 3), ran.err
+
+
 def test_a_server_that_speaks_no_tls_is_named(server: Server, authority: Authority) -> None:
     options = CommonOptions(namesrv_addr=server.namesrv_addr, is_tls=True, tls_ca=str(authority.cert))
     with (

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rmqadmin.core.messages.importing.check import RefusedRow
+from rmqclient.address_map import AddressMap
 from rmqclient.blocking import OUTCOME_UNKNOWN
 from rmqclient.message import SendResult
 from rmqclient.remoting.requests import refusal, request_label
@@ -46,9 +47,12 @@ class Load(msgspec.Struct, kw_only=True):
 class Lanes:
     """Connections to brokers, made when needed. ``close`` closes them."""
 
-    def __init__(self, credentials: Credentials | None, tls: ssl.SSLContext | None, timeout_s: float):
+    def __init__(
+        self, credentials: Credentials | None, tls: ssl.SSLContext | None, address_map: AddressMap, timeout_s: float
+    ):
         self._credentials = credentials
         self._tls = tls
+        self._address_map = address_map
         self._timeout_s = timeout_s
         self._lanes: dict[str, Pipeline] = {}
         self._deadlines_s: dict[int, float] = {}
@@ -60,7 +64,7 @@ class Lanes:
         assert load.encoded is not None
         lane = self._lanes.get(load.addr)
         if lane is None:
-            lane = self._lanes[load.addr] = Pipeline(load.addr, self._credentials, self._tls)
+            lane = self._lanes[load.addr] = Pipeline(load.addr, self._credentials, self._tls, self._address_map)
         lane.connect()
         self._deadlines_s[load.number] = time.monotonic() + self._timeout_s
         lane.put(

@@ -71,6 +71,11 @@ def test_of_a_broker_that_is_well_there_is_nothing_to_say() -> None:
     assert len(list(broker_findings(whole))) == 5
 
 
+def test_who_alone_reaches_a_broker_elsewhere_is_told_how() -> None:
+    found = next(broker_findings(facts(broker(error="cannot connect"))))
+    assert "--address-map 10.0.0.1:10911=HOST:PORT" in (found.fix or "")
+
+
 def test_a_slave_of_apaches_is_not_expected_to_do_the_duties_of_a_master() -> None:
     """It reports false as long as it is a slave, and every one was an error."""
     slave = broker(id=2, says={"brokerActive": "false"})
