@@ -40,10 +40,11 @@ def imported(*args: str) -> set[str]:
     """The names of all modules that a command line imports, top-level and dotted."""
     script = (
         "import sys\n"
+        "before = {*sys.modules}\n"  # `-c` itself imports linecache from 3.13 on
         f"sys.argv = ['rmqadmin', *{list(args)!r}]\n"
         "from rmqadmin.__main__ import main\n"
         "try:\n    main()\nexcept SystemExit as done:\n    assert not done.code, done.code\n"
-        "print(*sys.modules, file=sys.stderr)\n"
+        "print(*(sys.modules.keys() - before), file=sys.stderr)\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     return set(done.stderr.split())
