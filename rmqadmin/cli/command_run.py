@@ -15,7 +15,8 @@ from rmqadmin.invocation import Invocation
 from rmqadmin.options.common_options import CommonOptions, color_of
 from rmqadmin.output import diagnostics
 from rmqadmin.output.asked_columns import AS_USUAL, AskedColumns, ask_columns
-from rmqadmin.output.output_format import Color, Format
+from rmqadmin.output.look import Look
+from rmqadmin.output.output_format import Format
 from rmqadmin.output.writing import write
 from rmqadmin.registry import Effect, Entry
 from rmqproto.errors import DamageError, NotFoundError, RocketMQError, UsageError
@@ -64,10 +65,9 @@ def _run(
     arguments: Callable[[], Arguments],
     names: Callable[[], list[Given]],
 ) -> int:
-    format = common.format(invocation.format_option)
+    format, color = common.format(invocation.format_option), color_of(invocation.color)
     picked = _fields_to_show(entry, common)
-    asked = _columns_to_show(entry, common, format)
-    color = color_of(invocation.color)
+    look = Look(format, color, _columns_to_show(entry, common, format), picked)
     interval_s = common.watch_s or common.interval_s
     if common.until is not None and interval_s is None:
         raise UsageError("--until needs --watch")
@@ -78,22 +78,12 @@ def _run(
             return int(typing.cast(int | None, ask(call)) or ExitCode.OK)
         if interval_s is None:
             result = _asked(ask, call)
-            _show(result, entry, format, color, invocation, picked, asked)
+            _show(result, entry, look, invocation)
         else:
             from rmqadmin.cli.watch import parse_until, watch
 
             until = parse_until(common.until) if common.until is not None else None
-            result = watch(
-                lambda: _asked(ask, call),
-                entry.name,
-                format,
-                color,
-                interval_s,
-                until,
-                picked,
-                call.answers_problem,
-                asked,
-            )
+            result = watch(lambda: _asked(ask, call), entry.name, look, interval_s, until, call.answers_problem)
         call.end_trail(result)
     except BaseException as error:
         call.end_trail(result, error)
@@ -150,17 +140,9 @@ def _columns_to_show(entry: Entry, common: CommonOptions, format: Format) -> Ask
     return ask_columns(common.columns, format, result_types(entry), has_header=not common.no_header)
 
 
-def _show(
-    result: Result,
-    entry: Entry,
-    format: Format,
-    color: Color,
-    invocation: Invocation,
-    picked: PickedFields | None,
-    asked: AskedColumns,
-) -> None:
+def _show(result: Result, entry: Entry, look: Look, invocation: Invocation) -> None:
     try:
-        write(result, entry.name, format, color, with_pager=invocation.with_pager, picked=picked, asked=asked)
+        write(result, entry.name, look, with_pager=invocation.with_pager)
     except (RocketMQError, BrokenPipeError, KeyboardInterrupt) as error:
         said = None if isinstance(error, UsageError) else result.stopped_by(error)
         if said is not None:

@@ -15,9 +15,8 @@ from typing import Any
 
 from rmqadmin.core.results import Result
 from rmqadmin.output import diagnostics
-from rmqadmin.output.asked_columns import AS_USUAL, AskedColumns
-from rmqadmin.output.output_format import Color, Format
-from rmqadmin.output.picked_fields import PickedFields
+from rmqadmin.output.look import Look
+from rmqadmin.output.output_format import Format
 from rmqadmin.output.writing import write
 from rmqproto.errors import ConnectError, RequestTimeoutError, UsageError
 
@@ -77,20 +76,17 @@ def parse_until(text: str) -> Until:
 def watch(
     ask: Callable[[], Result],
     command: str,
-    format: Format,
-    color: Color,
+    look: Look,
     interval_s: float,
     until: Until | None,
-    picked: PickedFields | None = None,
     answers_problem: Callable[[], str | None] = lambda: None,
-    asked: AskedColumns = AS_USUAL,
 ) -> Result:
     """Asks and shows until ``until`` holds; the last result. Any error in the first tick ends it, as does Ctrl-C.
     ``answers_problem`` says, after each question, which brokers did not answer; as their part is unknown, no condition
     holds then."""
 
     def tick(before: Result | None) -> Result:
-        result = _show(ask(), command, format, color, interval_s, picked, asked, before)
+        result = _show(ask(), command, look, interval_s, before)
         problem = answers_problem()
         if problem is not None:
             diagnostics.notice(f"{problem}; asking again in {interval_s:g} s")
@@ -106,19 +102,10 @@ def watch(
     return last
 
 
-def _show(
-    result: Result,
-    command: str,
-    format: Format,
-    color: Color,
-    interval_s: float,
-    picked: PickedFields | None,
-    asked: AskedColumns,
-    before: Result | None,
-) -> Result:
-    if sys.stdout.isatty() and format in (Format.TABLE, Format.WIDE, Format.MQADMIN):
+def _show(result: Result, command: str, look: Look, interval_s: float, before: Result | None) -> Result:
+    if sys.stdout.isatty() and look.format in (Format.TABLE, Format.WIDE, Format.MQADMIN):
         moment = time.strftime("%H:%M:%S")
         clear = _HOME_AND_CLEAR if diagnostics.draws_in_place(sys.stdout) else "\n"
         sys.stdout.write(f"{clear}{command}, every {interval_s:g} s, at {moment}; Ctrl-C ends it\n\n")
-    write(result, command, format, color, one_line=True, picked=picked, asked=asked, before=before)
+    write(result, command, look, one_line=True, before=before)
     return result

@@ -6,54 +6,47 @@ import codecs
 import select
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from rmqadmin.core.results import Result
 from rmqadmin.core.terminal_text import printable
 from rmqadmin.output import diagnostics
-from rmqadmin.output.asked_columns import AS_USUAL, AskedColumns
-from rmqadmin.output.output_format import Color, Format, wants_color
+from rmqadmin.output.asked_columns import AS_USUAL
+from rmqadmin.output.look import Look
+from rmqadmin.output.output_format import wants_color
 from rmqadmin.output.rendering import pieces, table_view
 from rmqproto.errors import UsageError
-
-if TYPE_CHECKING:
-    from rmqadmin.output.picked_fields import PickedFields
 
 
 def write(
     result: Result,
     command: str,
-    format: Format,
-    color: Color = Color.AUTO,
+    look: Look,
     *,
     one_line: bool = False,
     with_pager: bool = False,
-    picked: PickedFields | None = None,
-    asked: AskedColumns = AS_USUAL,
     before: Result | None = None,
 ) -> None:
     """Writes a result to standard output, each part as it comes. ``one_line``: a JSON document takes one line, for
-    ``--watch``. ``with_pager``: output longer than the terminal goes through a pager. ``picked``: shows these fields
-    instead of the format. ``asked``: the columns to show, and whether with their head. ``before``: the
-    answer before this one; a table that is redrawn in place shows what has changed since."""
+    ``--watch``. ``with_pager``: output longer than the terminal goes through a pager. ``before``: the answer before
+    this one; a table that is redrawn in place shows what has changed since."""
     on_terminal = sys.stdout.isatty()
     raw = result.raw()
-    if raw is not None and picked is not None:
+    if raw is not None and look.picked is not None:
         raise UsageError("bytes have no fields", hint="Leave out --json, or the option that asks for the bytes.")
-    if raw is not None and asked != AS_USUAL:
+    if raw is not None and look.asked != AS_USUAL:
         raise UsageError("bytes have no columns", hint="Leave out --columns and --no-header, or what asks for bytes.")
     if raw is not None and not on_terminal:
         _write_bytes(raw)
         return
-    view = table_view(format, wants_color(color, sys.stdout), sys.stdout if on_terminal else None)
+    view = table_view(look.format, wants_color(look.color, sys.stdout), sys.stdout if on_terminal else None)
     if not diagnostics.draws_in_place(sys.stdout):
         before = None
     if raw is not None:
         texts = _escaped(raw)
-    elif picked is not None:
-        texts = picked.texts(result, is_pretty=on_terminal and not one_line)
+    elif look.picked is not None:
+        texts = look.picked.texts(result, is_pretty=on_terminal and not one_line)
     else:
-        texts = pieces(result, command, format, view, one_line=one_line, asked=asked, before=before)
+        texts = pieces(result, command, look.format, view, one_line=one_line, asked=look.asked, before=before)
     if with_pager and on_terminal and not result.is_live():
         from rmqadmin.output.pager import page
 

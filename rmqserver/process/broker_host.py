@@ -39,8 +39,8 @@ ANNOUNCED_MAX_S = 4.0
 shorter."""
 
 ROOM_AGAIN_AFTER_S, ROOM_AGAIN_MAX_S = 1.0, 64.0
-"""How often a broker whose disk is full looks whether there is room again. Twice as late after each time that its store
-has failed again: of a quota, or of too many files, a disk does not tell."""
+"""How often a broker whose disk was full looks for room. The wait doubles each time that the store fails again, because
+free space does not show a quota or a lack of inodes."""
 
 _PROMISES = {
     FlushMode.SYNC: "an acknowledged message survives kill -9 and a power cut",

@@ -52,7 +52,7 @@ def line_for(command: CommandInfo, selected: Mapping[str, str], known: Mapping[s
     for option in own:
         name = option.metavar
         is_needed = option.is_required or option.names[-1] in needed_too
-        # A second option for the same kind of name is for another one: from which broker, to which.
+        # A second option of that kind names another one: the topic or server that something is copied from, or to.
         is_free = name not in given if is_needed else not given or name in _NARROWING
         if name in selected and is_free and option.names[-1] not in _OTHER_ROLES:
             words += [_short(option), typed(selected[name])]

@@ -10,6 +10,7 @@ import pytest
 
 from rmqadmin.cli.watch import parse_until, watch
 from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.output.look import Look
 from rmqadmin.output.output_format import Color, Format
 from rmqproto.errors import ConnectError, UsageError
 from tests.rmqadmin.conftest import Rmqadmin
@@ -94,7 +95,7 @@ def test_elsewhere_than_on_a_terminal_each_tick_is_one_line_until_the_condition_
     slept: list[float], capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = answers([2], [1], [0], [0])
-    last = watch(lambda: next(asked), "c", Format.JSONL, Color.NEVER, 5.0, parse_until("lag_count == 0"))
+    last = watch(lambda: next(asked), "c", Look(Format.JSONL, Color.NEVER), 5.0, parse_until("lag_count == 0"))
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line["summary"]["total_count"] for line in lines] == [2, 1, 0]
     assert last == Lags([0])
@@ -105,7 +106,7 @@ def test_elsewhere_than_on_a_terminal_nothing_marks_what_has_changed(
     slept: list[float], capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = answers([2], [0])
-    watch(lambda: next(asked), "c", Format.TABLE, Color.NEVER, 5.0, parse_until("lag_count == 0"))
+    watch(lambda: next(asked), "c", Look(Format.TABLE, Color.NEVER), 5.0, parse_until("lag_count == 0"))
     out = capsys.readouterr().out
     assert out.count("LAG") == 2
     assert "\x1b" not in out
@@ -122,7 +123,7 @@ def test_a_server_that_is_away_for_a_tick_does_not_end_a_watch_that_has_begun(
             raise answer
         return answer
 
-    watch(ask, "c", Format.JSONL, Color.NEVER, 1.0, parse_until("lag_count == 0"))
+    watch(ask, "c", Look(Format.JSONL, Color.NEVER), 1.0, parse_until("lag_count == 0"))
     captured = capsys.readouterr()
     assert captured.out.count("\n") == 2
     assert captured.err == "rmqadmin: away; asking again in 1 s\n"
@@ -132,7 +133,7 @@ def test_a_server_that_is_away_for_a_tick_does_not_end_a_watch_that_has_begun(
 def test_the_first_tick_fails_as_the_command_would(slept: list[float]) -> None:
     asked = answers(ConnectError("away", address="h:1"))
     with pytest.raises(ConnectError):
-        watch(lambda: next(asked), "c", Format.JSONL, Color.NEVER, 1.0, None)
+        watch(lambda: next(asked), "c", Look(Format.JSONL, Color.NEVER), 1.0, None)
     assert slept == []
 
 

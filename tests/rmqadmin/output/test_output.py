@@ -18,6 +18,7 @@ from rmqadmin.core import times, units
 from rmqadmin.core.results import TIME, Result, Row, columns, doc
 from rmqadmin.core.tables.headings import words
 from rmqadmin.core.tables.layout import TableView, summary_lines
+from rmqadmin.output.look import Look
 from rmqadmin.output.output_format import Color, Format, wants_color
 from rmqadmin.output.rendering import pieces, render, schema
 from rmqadmin.output.writing import write
@@ -198,7 +199,7 @@ def test_on_a_terminal_text_from_a_server_is_no_markup(
 ) -> None:
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "200")
-    write(Queues([queue("[bold]broker[/bold] :smile:")]), "c", Format.TABLE, Color.NEVER)
+    write(Queues([queue("[bold]broker[/bold] :smile:")]), "c", Look(Format.TABLE, Color.NEVER))
     assert "[bold]broker[/bold] :smile:" in capsys.readouterr().out
 
 
@@ -207,7 +208,7 @@ def test_a_terminal_that_is_too_narrow_shortens_cells_and_keeps_one_line_a_row(
 ) -> None:
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "40")
-    write(Queues([queue("b" * 30 + "c" * 30)]), "c", Format.TABLE, Color.NEVER)
+    write(Queues([queue("b" * 30 + "c" * 30)]), "c", Look(Format.TABLE, Color.NEVER))
     head, row, *_ = lines = capsys.readouterr().out.splitlines()
     assert head.startswith("BROKER")
     assert re.match("b+…c+ ", row)
