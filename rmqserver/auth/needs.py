@@ -134,12 +134,6 @@ def _group_and_topic(*actions: Action) -> PairsOf:
     return pairs
 
 
-def _compared(request: Request[Any], cluster: str) -> Pairs:
-    """The compared group is needed even if the request names none, as in Apache."""
-    yield Pair(group_resource(request.header.compare_group or ""), (GET,))
-    yield Pair(topic_resource(request.header.topic), (GET,))
-
-
 def _unregister(request: Request[Any], cluster: str) -> Pairs:
     group = request.header.consumer_group
     if group and group.strip():
@@ -293,7 +287,9 @@ NEEDS: dict[int, Need] = {
     R.QUERY_CONSUME_TIME_SPAN: Need(_fields(GET, topic="topic", group="group")),
     R.QUERY_CONSUME_QUEUE: Need(_fields(GET, topic="topic", group="consumer_group")),
     R.QUERY_CORRECTION_OFFSET: Need(
-        _both(_fields(GET, group="filter_groups", split=","), _compared)
+        _both(
+            _fields(GET, group="filter_groups", split=","), _fields(GET, group="compare_group", topic="topic")
+        )
     ),
     R.INVOKE_BROKER_TO_RESET_OFFSET: Need(_fields(UPDATE, group="group", topic="topic")),
     R.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: Need(_fields(GET, topic="topic", group="group")),

@@ -113,7 +113,7 @@ def test_at_every_size_a_reset_can_be_carried_out(world: World, tmp_path: Path, 
     program.send("\r")
     expect_all(program, "lag 4", "Keys", "Quit")
     program.send("\x12")  # ctrl+r
-    program.expect("an offset, or a time")
+    program.expect("begin, end, an offset")
     program.send("end\r")
     expect_all(program, "4 before, 0 after", f"Type {world.group} to go on")
     program.send(f"{world.group}\r")
