@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from typing import TYPE_CHECKING
 
 from rmqadmin.call import Call
@@ -42,8 +42,36 @@ def run_command(
     """Runs the command and shows its result; the exit status, or an error. ``names``: the topics, groups and servers
     that the command line names."""
     common = invocation.filled(common)
-    with _asking_limited(entry, common):
-        return _run(entry, ask, common, invocation, arguments, names)
+    limited = _asking_limited(entry, common)
+    format, color = common.format(invocation.format_option), color_of(invocation.color)
+    picked = _fields_to_show(entry, common)
+    look = Look(format, color, _columns_to_show(entry, common, format), picked)
+    interval_s = common.watch_s or common.interval_s
+    if common.until is not None and interval_s is None:
+        raise UsageError("--until needs --watch")
+    call = Call(entry.name, common, format, color, invocation, arguments)
+    result: Result | None = None
+    with limited, closing(call):
+        try:
+            if entry.effect is Effect.SCREEN:
+                return int(typing.cast(int | None, ask(call)) or ExitCode.OK)
+            if interval_s is None:
+                result = _asked(ask, call)
+                _show(result, entry, look, invocation)
+            else:
+                from rmqadmin.cli.watch import parse_until, watch
+
+                until = parse_until(common.until) if common.until is not None else None
+                result = watch(lambda: _asked(ask, call), entry.name, look, interval_s, until, call.answers_problem)
+            call.end_trail(result)
+        except BaseException as error:
+            call.end_trail(result, error)
+            if isinstance(error, RocketMQError):
+                from rmqadmin.cli.meant_names import advise
+
+                advise(error, call, names())
+            raise
+    return _exit_status(result, call)
 
 
 def _asking_limited(entry: Entry, common: CommonOptions) -> AbstractContextManager[None]:
@@ -55,46 +83,6 @@ def _asking_limited(entry: Entry, common: CommonOptions) -> AbstractContextManag
     from rmqadmin.core.targets import asking_at_once  # 10 ms, which usage errors do not need
 
     return asking_at_once(count)
-
-
-def _run(
-    entry: Entry,
-    ask: Callable[[Call], Result],
-    common: CommonOptions,
-    invocation: Invocation,
-    arguments: Callable[[], Arguments],
-    names: Callable[[], list[Given]],
-) -> int:
-    format, color = common.format(invocation.format_option), color_of(invocation.color)
-    picked = _fields_to_show(entry, common)
-    look = Look(format, color, _columns_to_show(entry, common, format), picked)
-    interval_s = common.watch_s or common.interval_s
-    if common.until is not None and interval_s is None:
-        raise UsageError("--until needs --watch")
-    call = Call(entry.name, common, format, color, invocation, arguments)
-    result: Result | None = None
-    try:
-        if entry.effect is Effect.SCREEN:
-            return int(typing.cast(int | None, ask(call)) or ExitCode.OK)
-        if interval_s is None:
-            result = _asked(ask, call)
-            _show(result, entry, look, invocation)
-        else:
-            from rmqadmin.cli.watch import parse_until, watch
-
-            until = parse_until(common.until) if common.until is not None else None
-            result = watch(lambda: _asked(ask, call), entry.name, look, interval_s, until, call.answers_problem)
-        call.end_trail(result)
-    except BaseException as error:
-        call.end_trail(result, error)
-        if isinstance(error, RocketMQError):
-            from rmqadmin.cli.meant_names import advise
-
-            advise(error, call, names())
-        raise
-    finally:
-        call.close()
-    return _exit_status(result, call)
 
 
 def _exit_status(result: Result, call: Call) -> int:

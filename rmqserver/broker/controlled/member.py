@@ -345,6 +345,7 @@ class SetMember:
         self._set_changed()
 
     async def _open_as_master(self) -> None:
+        """A former slave lists the topics that were created after its last copy of the table."""
         before = self._host.broker.slave if self._host.broker is not None else None
         known_until = before.topics_known_until if before is not None else None
         await self._host.change_role(BrokerRole.SYNC_MASTER, 0, None)
