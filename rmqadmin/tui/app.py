@@ -33,7 +33,7 @@ from rmqadmin.core.units import moment
 from rmqadmin.tui.contrast import readable
 from rmqadmin.tui.garbage import RestfulCollector
 from rmqadmin.tui.refresh import INTERVALS_S
-from rmqadmin.tui.remembered import read_remembered, remember, remembered_path, set_damaged_aside
+from rmqadmin.tui.remembered import read_or_set_aside, remember, remembered_path
 from rmqadmin.tui.screens.base import DashboardScreen
 from rmqadmin.tui.settings import DashboardSettings
 from rmqadmin.tui.thrifty_screen import AwaitScreen
@@ -191,8 +191,7 @@ class DashboardApp(App[None]):
         self._replay = replay
         self.settings = settings
         self.read_only = settings.read_only
-        damage = set_damaged_aside()
-        remembered = read_remembered()
+        remembered, damage = read_or_set_aside()
         self.set_reactive(DashboardApp.interval_s, settings.interval_s)
         self.set_reactive(DashboardApp.shows_system, remembered.shows_system)
         self._wanted_theme = remembered.theme

@@ -50,33 +50,31 @@ def read_remembered() -> Remembered:
         return Remembered()
 
 
-def set_damaged_aside() -> str | None:
-    """Renames a damaged file to ``tui.json.damaged``, in place of an older one. Returns what to tell the user, also if
-    the file cannot be opened or renamed. None if it is whole, or not there."""
+def read_or_set_aside() -> tuple[Remembered, str | None]:
+    """What is remembered, and what to tell the user if that is lost. A damaged file is renamed to
+    ``tui.json.damaged``, in place of an older one."""
     path = remembered_path()
     lost = f"what the dashboard remembered is forgotten: {path}"
     try:
-        msgspec.json.decode(path.read_bytes(), type=Remembered)
+        return msgspec.json.decode(path.read_bytes(), type=Remembered), None
     except FileNotFoundError:
-        return None
+        return Remembered(), None
     except OSError as error:
-        return f"{lost} cannot be read: {error.strerror}"
+        return Remembered(), f"{lost} cannot be read: {error.strerror}"
     except _DAMAGED as error:
         damaged = path.with_name(f"{path.name}.damaged")
         try:
             path.replace(damaged)
         except OSError as refused:
-            return f"{lost} is damaged ({error}) and cannot be renamed: {refused.strerror}"
-        return f"{lost} is damaged ({error}), and kept as {damaged.name}"
-    return None
+            return Remembered(), f"{lost} is damaged ({error}) and cannot be renamed: {refused.strerror}"
+        return Remembered(), f"{lost} is damaged ({error}), and kept as {damaged.name}"
 
 
 def remember(change: Callable[[Remembered], None]) -> None:
     """Applies ``change`` to the file. May be called from any thread. Keeps what another dashboard has written
     meanwhile. OSError if the file cannot be written."""
     with _lock:
-        set_damaged_aside()
-        remembered = read_remembered()
+        remembered, _ = read_or_set_aside()
         change(remembered)
         text = msgspec.json.format(msgspec.json.encode(remembered), indent=2).decode()
         write_private(remembered_path(), text + "\n")
