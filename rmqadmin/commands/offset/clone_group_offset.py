@@ -53,7 +53,7 @@ def clone_group_offset(
 
     def stands_at(addr: str, queue: MessageQueue, ends: TopicOffset, _old_offset: int | None) -> int | None:
         found = admin.consumer_offset(addr, source, topic, queue.queue_id)
-        return None if found is None else min(max(found, ends.min_offset), ends.max_offset)
+        return None if found is None else reset.within(ends, found)
 
     planned = reset.plan(admin, admin.topic_route(topic), target, topic, stands_at)
     if all(one.new_offset is None for one in planned) and not call.as_mqadmin:

@@ -91,9 +91,9 @@ def offset_finder(admin: AdminClient, goal: Goal) -> OffsetFinder:
         if goal.edge is not None:
             return ends.min_offset if goal.edge == BEGIN else ends.max_offset
         if goal.by_count is not None:
-            return None if old_offset is None else _within(ends, old_offset + goal.by_count)
+            return None if old_offset is None else within(ends, old_offset + goal.by_count)
         if goal.queue_offset is not None:
-            return goal.queue_offset if goal.is_exact else _within(ends, goal.queue_offset)
+            return goal.queue_offset if goal.is_exact else within(ends, goal.queue_offset)
         assert goal.timestamp_ms is not None
         if goal.timestamp_ms < 0:
             return ends.max_offset
@@ -102,7 +102,8 @@ def offset_finder(admin: AdminClient, goal: Goal) -> OffsetFinder:
     return find_offset
 
 
-def _within(ends: TopicOffset, queue_offset: int) -> int:
+def within(ends: TopicOffset, queue_offset: int) -> int:
+    """The queue offset, or the nearest limit of its queue."""
     return min(max(queue_offset, ends.min_offset), ends.max_offset)
 
 
