@@ -3,7 +3,7 @@ It is given readings and asks no server."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -112,10 +112,9 @@ class PulseMemory:
                 self._tell_broker(at_ms, key, seen[key], self._seen, reading)
             for field in _BROKER_FIELDS:
                 self.history.add(Series(SubjectKind.BROKER, key, field), at_ms, getattr(reading, field, None))
-        for field in ("in_tps", "out_tps"):
-            values = {
-                key: getattr(readings.get(key), field, None) for key in (seen if field == "out_tps" else _masters(seen))
-            }
+        counted_at: dict[str, Iterable[str]] = {"in_tps": _masters(seen), "out_tps": seen}
+        for field, keys in counted_at.items():
+            values = {key: getattr(readings.get(key), field, None) for key in keys}
             known = [value for value in values.values() if value is not None]
             lacking = [key for key, value in values.items() if value is None]
             self.history.add(_cluster_series(field), at_ms, sum(known) if known else None, lacking)
