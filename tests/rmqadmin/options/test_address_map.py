@@ -18,7 +18,6 @@ from spark_tools.live import LiveCluster
 from spark_tools.part_reader import read_any
 from spark_tools.replay.sending.target import ReplayTarget, read_fences
 from spark_tools.schema import columns
-from spark_tools.source import plan_read
 from spark_tools.source_options import address_options, parse_read_options
 from tests.rmqadmin.conftest import Rmqadmin
 from tests.rmqadmin.tui.opened import Driver, drive
@@ -82,13 +81,14 @@ def test_every_way_with_connections_of_its_own_follows_the_map(
 
 def test_a_read_of_spark_follows_the_map(reach: Rmqadmin, far: Server) -> None:
     """Where the read is planned and, in each task, where it is done."""
+    source = pytest.importorskip("spark_tools.source", reason="pyspark is not installed")
     made = reach("updateTopic", "-b", addr_of(reach), "-t", "MappedRead", "-r", "1", "-w", "1", "--yes")
     assert made.status == 0, made.err
     sent = reach("msg", "send", "MappedRead", "1", "2", "3")
     assert sent.status == 0, sent.err
     given = {"nameServer": far.namesrv_addr, "subscribe": "MappedRead"}
     options = parse_read_options({**given, **address_options(parse_address_map([MAP]))})
-    (part,) = plan_read(options).parts
+    (part,) = source.plan_read(options).parts
     names = [column.name for column in columns()]
     assert sum(batch.num_rows for batch in read_any(part, options, names)) == 3
     with pytest.raises(UsageError, match="option addressMap: 'x' maps no address"):
