@@ -135,7 +135,7 @@ def test_what_is_said_to_be_stored_is_there_once(seed: int) -> None:
     run_lossy(seed)
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize("first", range(0, 2000, 100))
 def test_what_is_said_to_be_stored_is_there_once_with_many_seeds(first: int) -> None:
     for seed in range(first, first + 100):
