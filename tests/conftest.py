@@ -73,7 +73,8 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         config.workeroutput[PLAYED] = sorted(golden.played())
         return
     is_whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS and not config.option.keyword
-    if exitstatus == pytest.ExitCode.OK and is_whole and config.option.markexpr.startswith("not "):
+    is_run = is_whole and not config.option.collectonly
+    if exitstatus == pytest.ExitCode.OK and is_run and config.option.markexpr.startswith("not "):
         from tests.docs.not_played import wrongly_left  # 0.2 s that most runs save
 
         left = wrongly_left(golden.played())
