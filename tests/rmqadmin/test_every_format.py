@@ -156,8 +156,11 @@ CASES = [(name, CALLS[name]) for name in [entry.name for entry in READING] if na
 
 @pytest.fixture(scope="module")
 def stopped_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store with one message, on which no broker runs. A store that changes while it is read may look damaged."""
-    with servers.standalone(tmp_path_factory.mktemp("stopped")) as running, AdminClient(running.namesrv_addr) as admin:
+    """A store with one message, on which no broker runs. A store that changes while it is read may look damaged. Each
+    format of each command reads all of it, so its files are smaller than of other tests' stores."""
+    small = ("--set", "mappedFileSizeCommitLog=65536", "--set", "maxIndexNum=400", "--set", "maxHashSlotNum=100")
+    directory = tmp_path_factory.mktemp("stopped")
+    with servers.standalone(directory, *small) as running, AdminClient(running.namesrv_addr) as admin:
         admin.create_topic(running.broker_addr, TopicConfig(topic_name="T", read_queue_nums=1, write_queue_nums=1))
         admin.send_message(running.broker_addr, MessageQueue("T", "broker-a", 0), Message("T", b"stored", keys=["K"]))
     return running.store_dir
