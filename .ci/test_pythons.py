@@ -28,6 +28,8 @@ EDGES = (
     "tests/rmqclient",
     "tests/rmqserver/process",
     "tests/rmqserver/remoting",
+    "tests/rmqserver/test_command_line.py",
+    "tests/rmqserver/test_environment.py",
     "tests/rmqserver/tls",
 )
 """Where programs meet Python and the system: they start and end, use terminals, sockets, TLS, threads and trio. Each
