@@ -150,11 +150,16 @@ class MasterFlushOffsetHeader(Header, kw_only=True):
 class HaInfoHeader(Header, kw_only=True):
     """906 EXCHANGE_BROKER_HA_INFO (``ExchangeHAInfoRequestHeader``), and its answer: the master's address, and the one
     to which its slaves connect. A request without ``master_ha_address`` asks for it. ``master_flush_offset`` is a log
-    offset."""
+    offset.
+
+    Only brokers of ours know the last two: a slave that copies tables names itself, and the stamp of what it has
+    copied; the answer, with a newer stamp, comes when there is something to copy."""
 
     master_address: str | None = None
     master_flush_offset: Int64 | None = None
     master_ha_address: str | None = None
+    slave_broker_id: Int64 | None = None
+    tables_stamp: Int64 | None = None
 
 
 class AddBrokerHeader(Header, kw_only=True):

@@ -137,6 +137,7 @@ class Broker(Service):
             self.topics.on_change.append(nameservers.changed)
         self.role = Role(self.parts, loop, nameservers, set_state, self._table())
         self.slave = self.role.slave
+        self.table_watch = self.role.table_watch
         if isinstance(self.replicas, SetMaster):
             self.replicas.on_need = self.sends.settings_changed
         handlers, cluster = self.role.handlers, config.broker_cluster_name
@@ -340,6 +341,8 @@ class Broker(Service):
         self.pending.give_up("the broker has another role now: it may be done or not")
         self.slow_reads.end()
         self.holds.give_up()
+        if self.table_watch is not None:
+            self.table_watch.end()
         for client in list(self._lite_clients.values()):
             client.connection.close("it is to say again to which lite topics it subscribes")
 
@@ -412,6 +415,8 @@ class Broker(Service):
         self.clients.connection_closed(connection)
         if self.role.forwarding is not None:
             self.role.forwarding.client_closed(connection)
+        if self.table_watch is not None and self.table_watch.is_watching(connection):
+            self.table_watch.connection_closed(connection)
         self.pop.lite.connection_closed(connection)
 
     def _grown(self) -> None:

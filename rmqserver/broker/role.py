@@ -22,6 +22,7 @@ from rmqserver.broker.replicas.master_link import MasterLink
 from rmqserver.broker.replicas.members import KnownMembers
 from rmqserver.broker.replicas.pre_online import PreOnline
 from rmqserver.broker.replicas.slave import Slave
+from rmqserver.broker.replicas.table_watch import TableWatch
 from rmqserver.config.setting_values import BrokerRole
 from rmqserver.remoting.answer import Request, success
 from rmqserver.remoting.connection import Connection
@@ -45,6 +46,9 @@ class Role:
     forwarding: Forwarding | None = None
     """Set on a slave under controllers: forwards the requests that only a master may answer."""
 
+    table_watch: TableWatch | None = None
+    """None on a slave."""
+
     def __init__(
         self,
         parts: BrokerParts,
@@ -65,6 +69,10 @@ class Role:
         config = parts.config
         if config.broker_role is BrokerRole.SLAVE:
             self._follow(set_state)
+        else:
+            self.table_watch = TableWatch(parts, loop)
+            handler = self.table_watch.by(self.handlers[RequestCode.EXCHANGE_BROKER_HA_INFO])
+            self.handlers[RequestCode.EXCHANGE_BROKER_HA_INFO] = handler
         if config.enable_slave_acting_master and nameservers is not None and nameservers.has_nameservers:
             self._act_for_others(nameservers)
         if self._pre_online is None:
@@ -121,6 +129,8 @@ class Role:
             nursery.start_soon(self.slave.run)
             if self.forwarding is not None:
                 nursery.start_soon(self.forwarding.run)
+        if self.table_watch is not None:
+            nursery.start_soon(self.table_watch.run)
         if self._members is not None:
             nursery.start_soon(self._members.run)
 

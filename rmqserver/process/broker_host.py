@@ -226,7 +226,10 @@ class BrokerHost:
             self._register()
 
     def hold_clients(self) -> None:
-        self._loop.pause(self.broker, lambda each: True)
+        """The slaves that watch tables are served: the next master copies them now."""
+        watch = self.broker.table_watch
+        goes_on = watch.is_watching if watch is not None else lambda each: False
+        self._loop.pause(self.broker, lambda each: True, goes_on)
 
     def release_clients(self) -> None:
         self._loop.resume(self.broker)

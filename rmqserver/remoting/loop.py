@@ -78,6 +78,10 @@ _Origin = tuple[str, str]
 """The name of a service, and the address of a peer."""
 
 
+def _nobody(connection: Connection) -> bool:
+    return False
+
+
 class Loop:
     """Listeners and connections by descriptor. Make it, ``listen``, ``run`` it as a trio task, ``close`` at the end."""
 
@@ -93,6 +97,8 @@ class Loop:
         self._dirty: list[Connection] = []
         self._services: list[Service] = []
         self._paused: Service | None = None
+        self._goes_on: Callable[[Connection], bool] = _nobody
+        """Whether a connection of the paused service is read all the same."""
         self._ready: list[tuple[int, int]] = []
         self._in_round = False
         self._lingers = False
@@ -156,10 +162,15 @@ class Loop:
         if not self._in_round:
             os.eventfd_write(self._wake_fd, 1)
 
-    def pause(self, service: Service, stays: Callable[[Connection], bool]) -> None:
+    def pause(
+        self,
+        service: Service,
+        stays: Callable[[Connection], bool],
+        goes_on: Callable[[Connection], bool] = _nobody,
+    ) -> None:
         """Stops reading for this service and accepting its peers, which wait until ``hand_over`` or ``resume``. Closes
-        its connections except those that stay."""
-        self._paused = service
+        its connections except those that stay. Those that go on are read all the same."""
+        self._paused, self._goes_on = service, goes_on
         self._accept_or_not()
         for connection in self.connections:
             if connection.service is not service:
@@ -351,7 +362,8 @@ class Loop:
             self.wake()
 
     def wait_writable(self, connection: Connection, wanted: bool) -> None:
-        reads = 0 if connection.service is self._paused else select.EPOLLIN
+        waits = connection.service is self._paused and not self._goes_on(connection)
+        reads = 0 if waits else select.EPOLLIN
         self._epoll.modify(connection.sock.fileno(), select.EPOLLOUT if wanted else reads)
 
     def go_on_later(self, connection: Connection) -> None:

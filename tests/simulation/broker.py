@@ -223,6 +223,7 @@ class OpenBroker:
         self.pending = product.pending.PendingPuts(self.store, _Stats, self.replicas)
         self.replicas.on_report = self.pending.settle
         self.replicas.on_need = self._need_changed
+        self.table_watch = None  # no tables here
         self.slave: _Slave | None = None
         if config.broker_role is BrokerRole.SLAVE:
             self.slave = _Slave(host, product.set_slave.SetSlave(config, self.store, state.epochs, state.cut))

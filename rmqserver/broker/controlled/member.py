@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from rmqserver.broker.parts import BrokerParts
     from rmqserver.broker.replicas.ha_master import HaMaster
     from rmqserver.broker.replicas.slave import Slave
+    from rmqserver.broker.replicas.table_watch import TableWatch
     from rmqserver.broker.sending.pending import PendingPuts
     from rmqserver.store.message_store import MessageStore
 
@@ -62,6 +63,7 @@ class ServedBroker(Protocol):
     replicas: HaMaster
     pending: PendingPuts
     slave: Slave | None
+    table_watch: TableWatch | None
 
 
 class Host(Protocol):
@@ -75,7 +77,8 @@ class Host(Protocol):
         ...
 
     def hold_clients(self) -> None:
-        """Serves no client until the broker's role changes, or ``release_clients``. They wait."""
+        """Serves no client until the broker's role changes, or ``release_clients``. They wait; slaves that watch tables
+        do not."""
 
     def release_clients(self) -> None:
         """Does nothing if the role has changed meanwhile."""
@@ -384,7 +387,9 @@ class SetMember:
                 return
             log.info("event=handover-begins epoch=%d successor=%d", epoch, wanted.successor_id)
             try:
-                if not await has_caught_up(master, opened.pending, wanted.successor_id, self._host.hold_clients):
+                if not await has_caught_up(
+                    master, opened.pending, opened.table_watch, wanted.successor_id, self._host.hold_clients
+                ):
                     log.warning("event=handover-given-up epoch=%d reason='the successor is behind'", epoch)
                     return
                 self._given_back_id = wanted.handover_id

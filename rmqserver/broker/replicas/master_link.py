@@ -34,13 +34,13 @@ class MasterLink(Service):
         if self._connection is not None and not self._connection.closed:
             self._connection.close("asked all")
 
-    async def ask(self, code: int, header: Header | None = None) -> Command:
+    async def ask(self, code: int, header: Header | None = None, timeout_s: float = ASK_TIMEOUT_S) -> Command:
         """Returns the answer. Raises OSError if the master is gone, RefusedError if it refuses."""
         connection = self._connection
         if connection is None or connection.closed:
             raise ConnectionError("the master closed the connection")
         ext = signed(header or NoFields(), b"", self._credentials)
-        answer = await ask(connection, code, ext, b"", ASK_TIMEOUT_S)
+        answer = await ask(connection, code, ext, b"", timeout_s)
         if answer is None:
             raise ConnectionError("no answer from the master")
         if answer.code != ResponseCode.SUCCESS:

@@ -15,7 +15,7 @@ import trio
 from rmqproto.bodies.base import DataVersion
 from rmqproto.bodies.statistics import ConsumerOffsetsBody, DelayOffsets
 from rmqproto.codes import RequestCode, ResponseCode
-from rmqproto.errors import ProtocolError, StorageError
+from rmqproto.errors import ProtocolError, RefusedError, StorageError
 from rmqproto.ha import MASTER_ID
 from rmqproto.headers.base import from_ext
 from rmqproto.headers.consuming import PullAnswer, PullHeader
@@ -23,6 +23,7 @@ from rmqproto.headers.controller import HaInfoHeader, MasterFlushOffsetHeader
 from rmqproto.wire.fastjson import dumps
 from rmqserver.broker.relays import delay
 from rmqserver.broker.replicas.ha_slave import HaSlave
+from rmqserver.broker.replicas.master_link import ASK_TIMEOUT_S
 from rmqserver.broker.replicas.metadata_copy import MetadataCopy
 from rmqserver.broker.replicas.same_log import OtherLog, check_same_log
 from rmqserver.broker.replicas.slave_note import SlaveNote
@@ -76,6 +77,7 @@ class Slave:
         """Whether a nameserver shows this broker in its master's place."""
         self._is_master_shown = False
         self._asked_to_copy = trio.Event()
+        self._resting = trio.CancelScope()
         self._master_addr: str | None = None
         self._has_master = trio.Event()
         self._has_other_master = trio.Event()
@@ -234,7 +236,7 @@ class Slave:
         self._has_master.set()
         self._has_other_master.set()
         self._has_other_master = trio.Event()
-        self._asked_to_copy.set()
+        self._copy_soon()
 
     def members_found(self, found: Sequence[Addrs]) -> None:
         """``found`` has the answer of each nameserver that has answered. This broker acts for its master as soon as one
@@ -246,7 +248,7 @@ class Slave:
             log.info("event=%s broker_id=%d", "acting-for-master" if is_acting else "acting-ended", own_id)
         is_master_shown = any(MASTER_ID in addrs for addrs in found)
         if is_master_shown and not self._is_master_shown:
-            self._asked_to_copy.set()
+            self._copy_soon()
         self._is_master_shown = is_master_shown
 
     async def other_master(self) -> None:
@@ -260,8 +262,9 @@ class Slave:
             nursery.start_soon(self._copy_metadata)
 
     async def _copy_metadata(self) -> None:
-        """Copies the master's tables regularly, and at once when asked to. An Apache slave copies once a minute, and
-        consumers that go on at it start up to a minute back."""
+        """Copies the master's tables regularly, and at once when asked to or when the master, one of ours, says that
+        they have changed. An Apache slave copies once a minute, and consumers that go on at it start up to a minute
+        back."""
         while True:
             await self._has_master.wait()
             assert self._master_addr is not None
@@ -269,9 +272,7 @@ class Slave:
             link = self._make_link()
             try:
                 await link.open(self._master_addr)
-                await self._metadata.round(link, is_other_log=self._note_in_store.is_other_log)
-                self._has_copied = True
-                self._note("")
+                await self._copy_from(link)
             except (OSError, trio.TooSlowError, ProtocolError, StorageError) as error:
                 self._has_copied = False
                 self._note(str(error) or type(error).__name__)
@@ -279,6 +280,35 @@ class Slave:
                 link.close()
             with trio.move_on_after(self._config.sync_broker_metadata_period_ms / 1000):
                 await self._asked_to_copy.wait()
+
+    async def _copy_from(self, link: MasterLink) -> None:
+        """Copies once. Goes on as long as the master has a stamp for its tables and this slave is not asked to copy:
+        then the master may be another one."""
+        stamp = await self._newer(link, 0)
+        period_s = self._config.sync_broker_metadata_period_ms / 1000
+        while True:
+            await self._metadata.round(link, is_other_log=self._note_in_store.is_other_log)
+            self._has_copied = True
+            self._note("")
+            if stamp and not self._asked_to_copy.is_set():
+                with trio.move_on_after(period_s) as self._resting:
+                    stamp = await self._newer(link, stamp, period_s + ASK_TIMEOUT_S)
+            if not stamp or self._asked_to_copy.is_set():
+                return
+
+    async def _newer(self, link: MasterLink, stamp: int, timeout_s: float = ASK_TIMEOUT_S) -> int:
+        """Waits until the master's tables may have changed since it told that stamp. Returns their stamp; 0 if the
+        master has none."""
+        header = HaInfoHeader(slave_broker_id=self._config.broker_id, tables_stamp=stamp)
+        try:
+            answer = await link.ask(RequestCode.EXCHANGE_BROKER_HA_INFO, header, timeout_s)
+        except RefusedError:
+            return 0
+        return from_ext(answer.ext, HaInfoHeader).tables_stamp or 0
+
+    def _copy_soon(self) -> None:
+        self._asked_to_copy.set()
+        self._resting.cancel()
 
     def _note(self, problem: str) -> None:
         if problem and problem != self._problem:

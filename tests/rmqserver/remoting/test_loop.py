@@ -425,6 +425,27 @@ def test_a_service_that_is_paused_accepts_nobody_when_there_are_descriptors_agai
         in_loop(loop, job)
 
 
+def test_who_goes_on_is_read_while_its_service_is_paused() -> None:
+    """A slave copies the tables of a master that lets its clients wait."""
+    with echo_loop() as (loop, before, port):
+
+        async def job() -> None:
+            client, slave = [await trio.open_tcp_stream("127.0.0.1", port) for _ in range(2)]
+            async with client, slave:
+                await talk_on(client, echo_frame(1), 1)
+                await talk_on(slave, echo_frame(1), 1)
+                goes_on = before.last
+                loop.pause(before, lambda connection: True, lambda connection: connection is goes_on)
+                await client.send_all(echo_frame(1))
+                for _ in range(3):
+                    assert len(await talk_on(slave, echo_frame(1), 1)) == 1
+                assert before.last is goes_on
+                loop.resume(before)
+                assert len(await talk_on(client, b"", 1)) == 1
+
+        in_loop(loop, job)
+
+
 def test_unread_answers_are_bounded_over_all_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     """The connection that holds the most is closed, not the latest one."""
     monkeypatch.setattr(loop_module, "UNSENT_TOTAL_MAX_BYTES", 24 << 20)

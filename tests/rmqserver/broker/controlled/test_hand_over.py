@@ -8,7 +8,7 @@ from typing import Any
 import trio
 import trio.testing
 
-from rmqserver.broker.controlled.hand_over import CATCH_UP_MAX_S, NEAR_BYTES, has_caught_up
+from rmqserver.broker.controlled.hand_over import CATCH_UP_MAX_S, COPY_TABLES_MAX_S, NEAR_BYTES, has_caught_up
 
 LOG_END = NEAR_BYTES * 3
 
@@ -16,8 +16,9 @@ LOG_END = NEAR_BYTES * 3
 class Handing:
     """A master whose successor, 2, acknowledges what the test says. ``held_s`` says since when its clients wait."""
 
-    def __init__(self, acked: int | None):
+    def __init__(self, acked: int | None, watch: Any = None):
         self.acked = acked
+        self.watch = watch
         self.held_s: float | None = None
         self.has_caught_up: bool | None = None
 
@@ -30,7 +31,7 @@ class Handing:
             acked=lambda: {} if self.acked is None else {2: self.acked},
         )
         pending: Any = SimpleNamespace(has_settled=lambda log_end: True)
-        self.has_caught_up = await has_caught_up(master, pending, 2, self.hold)
+        self.has_caught_up = await has_caught_up(master, pending, self.watch, 2, self.hold)
 
 
 def handed(first: int | None, later: int | None) -> Handing:
@@ -65,3 +66,43 @@ def test_clients_do_not_wait_for_a_successor_that_is_far_behind_or_away() -> Non
 def test_a_successor_that_is_lost_meanwhile_ends_the_wait() -> None:
     found = handed(LOG_END - 1, None)
     assert (found.has_caught_up, found.held_s) == (False, 0)
+
+
+class Watch:
+    """The successor copies tables for ``takes_s``. Then it is behind in the log, as if a delayed message had come."""
+
+    def __init__(self, takes_s: float):
+        self.takes_s = takes_s
+        self.handing = Handing(LOG_END, self)
+        self.held_s: float | None = None
+
+    async def copied_by(self, broker_id: int) -> bool:
+        self.held_s = self.handing.held_s
+        await trio.sleep(self.takes_s)
+        self.handing.acked = LOG_END - 1
+        return True
+
+
+def test_tables_are_copied_while_clients_wait_and_then_the_log_again() -> None:
+    watch = Watch(0.1)
+
+    async def run() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(watch.handing.run)
+            await trio.sleep(0.2)
+            assert watch.handing.has_caught_up is None
+            watch.handing.acked = LOG_END
+
+    trio.run(run, clock=trio.testing.MockClock(autojump_threshold=0))
+    assert (watch.handing.has_caught_up, watch.held_s) == (True, 0)
+
+
+def test_a_successor_that_copies_tables_for_long_becomes_the_master_all_the_same() -> None:
+    watch = Watch(10)
+
+    async def run() -> float:
+        await watch.handing.run()
+        return trio.current_time()
+
+    took_s = trio.run(run, clock=trio.testing.MockClock(autojump_threshold=0))
+    assert (watch.handing.has_caught_up, took_s) == (True, COPY_TABLES_MAX_S)

@@ -17,6 +17,7 @@ import pytest
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message, SendStatus
 from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.errors import RefusedError
 from tests.support import servers
 from tests.support.broker_set import BROKER_NAME, PROBE, BrokerSet
@@ -186,9 +187,10 @@ def test_a_topic_that_was_created_just_before_the_kill_can_be_read(two: StartSet
 
 def test_a_planned_handover_loses_nothing_where_the_master_alone_is_asked(two: StartSet) -> None:
     """The slave is in sync, and frozen during the sends. The master keeps its place until its successor is heard and
-    has everything; the controller used to elect that one at once, and the rest was cut off."""
+    has everything; the controller used to elect that one at once, and the rest was cut off. Tables and offsets of the
+    last syncBrokerMetadataPeriod used to be lost, too."""
     settings = {
-        "allAckInSyncStateSet": "false", "mappedFileSizeCommitLog": str(1 << 26),
+        "allAckInSyncStateSet": "false", "mappedFileSizeCommitLog": str(1 << 26), "syncBrokerMetadataPeriod": "600000",
         "controllerHeartBeatTimeoutMills": "120000", "haMaxTimeSlaveNotCatchup": "120000",  # on a busy machine, too
     }  # fmt: skip
     found = two(**settings)
@@ -211,8 +213,13 @@ def test_a_planned_handover_loses_nothing_where_the_master_alone_is_asked(two: S
         os.kill(found.brokers[2].pid, signal.SIGCONT)
     assert "broker 2 has sent no heartbeat" in refused[0]
     until(lambda: found.send(1, b"goes on") is SendStatus.SEND_OK)
+    former, addr = found.brokers[1].broker_addr, found.brokers[2].broker_addr
+    found.admin.create_group(former, SubscriptionGroupConfig(group_name="Last", retry_max_times=7))
+    found.admin.update_consumer_offset(former, "Last", "Kept", 0, 5)
     until(hand_over)
     until(lambda: found.takes(2))
+    assert found.admin.all_groups(addr).subscription_group_table["Last"].retry_max_times == 7
+    assert found.admin.consumer_offset(addr, "Last", "Kept", 0) == 5
     assert kept(found, 2) == [*sent, b"goes on"]
     until(lambda: len(found.in_sync_addrs()) == 2)
     assert "event=log-cut" not in found.brokers[1].log_tail()

@@ -1,0 +1,125 @@
+"""Which slaves watch this master's tables. A slave of ours says with 906 which tables it has copied, by the stamp that
+it was told before, and is answered when there are newer ones: so it copies a change of a topic or group a moment later,
+and not only every ``syncBrokerMetadataPeriod``. Before a planned handover the successor copies everything once more,
+offsets included. An Apache slave does not watch; Apache's master answers 906 at once, without a stamp."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING, NamedTuple
+
+import trio
+
+from rmqproto.headers.controller import HaInfoHeader
+from rmqserver.remoting.answer import Request, send_answer, success
+
+if TYPE_CHECKING:
+    from rmqserver.broker.parts import BrokerParts
+    from rmqserver.remoting.connection import Connection
+    from rmqserver.remoting.loop import Loop
+    from rmqserver.remoting.service import Handler
+
+GATHER_S = 0.5
+"""Changes of this time are copied together: each copy is of whole tables."""
+
+WATCHERS_MAX = 64
+"""As many as slaves (``LINKS_MAX``)."""
+
+
+class _Watcher(NamedTuple):
+    """A slave, the stamp of what it has copied, and its request; None if that is answered."""
+
+    connection: Connection
+    stamp: int
+    held: Request[HaInfoHeader] | None
+
+
+class TableWatch:
+    """``run`` is a task of a master."""
+
+    def __init__(self, parts: BrokerParts, loop: Loop):
+        self._loop = loop
+        self._stamp = secrets.randbits(48)  # no slave takes it for that of an earlier master
+        self._watchers: dict[int, _Watcher] = {}
+        """By broker id."""
+        self._has_changes = trio.Event()
+        self._watchers_changed = trio.Event()
+        for table in (parts.topics, parts.groups, parts.mappings):
+            table.on_change.append(lambda put_names: self._has_changes.set())
+
+    def by(self, ha_info: Handler) -> Handler:
+        """The handler of 906: ``ha_info`` answers whoever does not watch."""
+
+        def handle(request: Request[HaInfoHeader], connection: Connection) -> bytes | None:
+            broker_id = request.header.slave_broker_id
+            if broker_id is None or (len(self._watchers) >= WATCHERS_MAX and broker_id not in self._watchers):
+                return ha_info(request, connection)
+            self._watch(broker_id, request, connection)
+            return None
+
+        return handle
+
+    def _watch(self, broker_id: int, request: Request[HaInfoHeader], connection: Connection) -> None:
+        """Holds the request until there is something to copy. It replaces the slave's former one."""
+        self._answer(broker_id, HaInfoHeader())
+        self._watchers[broker_id] = _Watcher(connection, request.header.tables_stamp or 0, request)
+        self._news()
+        if self._watchers[broker_id].stamp != self._stamp:
+            self._answer(broker_id, self._stamped)
+
+    @property
+    def _stamped(self) -> HaInfoHeader:
+        return HaInfoHeader(tables_stamp=self._stamp)
+
+    def is_watching(self, connection: Connection) -> bool:
+        return any(each.connection is connection for each in self._watchers.values())
+
+    async def copied_by(self, broker_id: int) -> bool:
+        """Has that slave copy everything again, and waits until it has. False at once if it does not watch; also if it
+        is gone."""
+        if self._found(broker_id) is None:
+            return False
+        self._tell()
+        while (found := self._found(broker_id)) is not None:
+            if found.stamp == self._stamp:
+                return True
+            await self._watchers_changed.wait()
+        return False
+
+    def _found(self, broker_id: int) -> _Watcher | None:
+        found = self._watchers.get(broker_id)
+        return None if found is None or found.connection.closed else found
+
+    def _tell(self) -> None:
+        """From now on, what slaves have copied is old."""
+        self._stamp += 1
+        for broker_id in self._watchers:
+            self._answer(broker_id, self._stamped)
+        self._loop.wake()
+
+    def end(self) -> None:
+        """This broker is no master any more: its slaves are told of no stamp."""
+        for broker_id in self._watchers:
+            self._answer(broker_id, HaInfoHeader())
+
+    def _answer(self, broker_id: int, answer: HaInfoHeader) -> None:
+        found = self._watchers.get(broker_id)
+        if found is not None and found.held is not None:
+            self._watchers[broker_id] = found._replace(held=None)
+            send_answer(found.held, found.connection, success(found.held, answer))
+
+    def connection_closed(self, connection: Connection) -> None:
+        self._watchers = {key: each for key, each in self._watchers.items() if each.connection is not connection}
+        self._news()
+
+    def _news(self) -> None:
+        self._watchers_changed.set()
+        self._watchers_changed = trio.Event()
+
+    async def run(self) -> None:
+        """Runs until cancelled."""
+        while True:
+            await self._has_changes.wait()
+            await trio.sleep(GATHER_S)
+            self._has_changes = trio.Event()
+            self._tell()

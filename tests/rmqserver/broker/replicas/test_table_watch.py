@@ -1,0 +1,143 @@
+"""Slaves that wait for changes of their master's tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+
+from rmqproto.bodies.routes import TopicConfig
+from rmqproto.codes import RequestCode
+from rmqproto.headers.controller import HaInfoHeader
+from rmqproto.wire.command import Command, decode_frame_untrusted
+from rmqserver.broker.parts import BrokerParts
+from rmqserver.broker.replicas.slave import Slave
+from rmqserver.broker.replicas.table_watch import GATHER_S, TableWatch
+from rmqserver.remoting.answer import Request
+
+SLAVE_ID = 2
+
+
+class Peer:
+    """A slave's connection. ``stamps``: what it was answered; None is an answer without a stamp."""
+
+    closed = False
+
+    def __init__(self, watch: TableWatch):
+        self.stamps: list[int | None] = []
+        self._handle: Any = watch.by(lambda request, connection: b"at once")
+
+    def send(self, frame: bytes) -> None:
+        stamp = decode_frame_untrusted(frame).ext.get("tablesStamp")
+        self.stamps.append(None if stamp is None else int(stamp))
+
+    def ask(self, stamp: int, broker_id: int | None = SLAVE_ID) -> bytes | None:
+        header = HaInfoHeader(slave_broker_id=broker_id, tables_stamp=stamp)
+        return self._handle(Request(code=RequestCode.EXCHANGE_BROKER_HA_INFO, opaque=1, header=header), self)
+
+
+class Loop:
+    def wake(self) -> None: ...
+
+
+def watch_of(parts: BrokerParts) -> TableWatch:
+    loop: Any = Loop()
+    return TableWatch(parts, loop)
+
+
+def first_stamp(peer: Peer) -> int:
+    assert peer.ask(0) is None
+    stamp = peer.stamps.pop()
+    assert stamp is not None
+    return stamp
+
+
+@pytest.mark.trio
+async def test_a_slave_hears_once_of_all_that_changes_at_one_time(parts: BrokerParts, autojump_clock: object) -> None:
+    watch = watch_of(parts)
+    peer = Peer(watch)
+    assert Peer(watch).ask(0, None) == b"at once", "it does not watch"
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(watch.run)
+        stamp = first_stamp(peer)
+        peer.ask(stamp)
+        await trio.sleep(10)
+        assert peer.stamps == []
+        for name in ("One", "Two"):
+            parts.topics.put(TopicConfig(topic_name=name))
+        await trio.sleep(GATHER_S * 1.5)
+        assert peer.stamps == [stamp + 1]
+        peer.ask(stamp + 1)
+        peer.ask(stamp + 1)
+        assert peer.stamps == [stamp + 1, None], "the former request has ended"
+        watch.end()
+        assert peer.stamps == [stamp + 1, None, None]
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.trio
+async def test_the_successor_has_copied_what_was_there_when_clients_began_to_wait(parts: BrokerParts) -> None:
+    """A copy that was under way had begun before."""
+    watch = watch_of(parts)
+    peer: Any = Peer(watch)
+    assert not await watch.copied_by(SLAVE_ID), "it does not watch"
+    stamp, copied = first_stamp(peer), []
+    assert watch.is_watching(peer)
+
+    async def copy() -> None:
+        copied.append(await watch.copied_by(SLAVE_ID))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(copy)
+        await trio.testing.wait_all_tasks_blocked()
+        peer.ask(stamp)
+        await trio.testing.wait_all_tasks_blocked()
+        assert (peer.stamps, copied) == ([stamp + 1], [])
+        peer.ask(stamp + 1)
+    assert copied == [True]
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(copy)
+        await trio.testing.wait_all_tasks_blocked()
+        peer.closed = True
+        watch.connection_closed(peer)
+    assert copied == [True, False]
+
+
+class Master:
+    """``stamps`` are its answers to a slave that watches; after the last it does not answer."""
+
+    def __init__(self, *stamps: int | None):
+        self.stamps = list(stamps)
+        self.copied_s: list[float] = []
+
+    async def ask(self, code: int, header: Any = None, timeout_s: float = 0) -> Command:
+        if code == RequestCode.GET_ALL_TOPIC_CONFIG:
+            self.copied_s.append(trio.current_time())
+        if code != RequestCode.EXCHANGE_BROKER_HA_INFO:
+            return Command(code=0, body=b"{}")
+        if not self.stamps:
+            await trio.sleep_forever()
+        stamp = self.stamps.pop(0)
+        return Command(code=0, ext={} if stamp is None else {"tablesStamp": str(stamp)})
+
+
+@pytest.mark.trio
+@pytest.mark.parametrize(
+    ("master", "rounds"),
+    [
+        (Master(None), [0]),  # Apache's
+        (Master(7, 8, None), [0, 0]),  # it is no master any more
+        (Master(7, 8, 9), [0, 0, 0, 5, 10]),
+    ],
+)
+async def test_a_slave_copies_at_once_what_has_changed(
+    parts: BrokerParts, autojump_clock: object, master: Any, rounds: list[float]
+) -> None:
+    log: Any = type("Log", (), {"link_number": 1})()
+    slave = Slave(parts, lambda: master, log)
+    began_s = trio.current_time()
+    with trio.move_on_after(12):
+        await slave._copy_from(master)
+    assert [round(each - began_s) for each in master.copied_s] == rounds
