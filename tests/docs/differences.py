@@ -89,7 +89,9 @@ NOT_RECORDED = {
         "lacked may be skipped",
     ),
     "a master and its slaves: tables and offsets": Difference(
-        "asked for as soon as the master is known, and every syncBrokerMetadataPeriod (5 s)",
+        "asked for as soon as the master is known, every syncBrokerMetadataPeriod (5 s), and, between brokers of ours, "
+        "after a change of a topic or group and before a planned handover (906 with slaveBrokerId and tablesStamp, "
+        "which Apache's brokers ignore)",
         "Apache's slave asks a minute after its start, and then once a minute: consumers that go on there read that "
         "time's messages again",
     ),
