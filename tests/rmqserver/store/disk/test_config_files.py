@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from rmqproto.errors import StorageError
-from rmqproto.wire.fastjson import parse_untrusted
+from rmqproto.wire.fastjson import dumps, parse_untrusted
+from rmqserver.store.disk import config_files
 from rmqserver.store.disk.config_files import ConfigFiles, pretty
 from rmqserver.store.disk.disk import OsDisk, OsFile
 from tests.crash.recording_disk import Loss, RecordingDisk
@@ -55,6 +56,21 @@ def test_only_the_newest_of_many_saves_needs_to_be_written(files: ConfigFiles) -
         files.save("topics.json", {"counter": counter})
     files.close()
     assert ConfigFiles(files.directory, OsDisk()).load("topics.json") == {"counter": 999}
+
+
+def test_tables_as_brokers_write_them_are_read_by_the_quick_parser(
+    files: ConfigFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At 10,000 topics a broker of a set changed its role for seconds, and was taken for dead meanwhile."""
+    table = {"offsetTable": {"T@G": {0: 5, 17: 1 << 40}}, "delay": {"-1": [1, 2]}, "text": "of 5: no key"}
+    read = {"offsetTable": {"T@G": {"0": 5, "17": 1 << 40}}, "delay": {"-1": [1, 2]}, "text": "of 5: no key"}
+    Path(files.directory).mkdir()
+    for number, text in enumerate([pretty(table), dumps(table)]):
+        Path(files.directory, f"{number}.json").write_bytes(text)
+        assert files.load(f"{number}.json") == read, "the lenient one, for the text"
+    monkeypatch.setattr(config_files, "parse_untrusted", None)
+    Path(files.directory, "quick.json").write_bytes(pretty(table | {"text": "of 5 : no key"}))
+    assert files.load("quick.json") == read | {"text": "of 5 : no key"}
 
 
 def test_a_missing_table_is_empty(files: ConfigFiles) -> None:
