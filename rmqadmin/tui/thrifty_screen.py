@@ -8,17 +8,21 @@ screen comes back, it finds the style of each widget again. Each repetition took
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Self
 
 from textual import events
 from textual._compositor import Compositor
+from textual._context import visible_screen_stack
 from textual.geometry import Region, Size
 from textual.reactive import Reactive
 from textual.screen import Screen, ScreenResultType
 from textual.strip import Strip
 from textual.widget import AwaitMount, Widget
+
+DRAWN_AT_ONCE = 8
+"""How many lines of the screen are drawn in one turn of the loop: 5 ms."""
 
 
 class ThriftyScreen(Screen[ScreenResultType]):
@@ -34,7 +38,7 @@ class ThriftyScreen(Screen[ScreenResultType]):
     def __init__(self, **named: Any):
         """``named``: name, id and classes, as Textual's."""
         super().__init__(**named)
-        self._compositor = LineCompositor()
+        self._compositor: LineCompositor = LineCompositor()
         self._is_laid_out_only = False
 
     async def resume(self, event: events.ScreenResume) -> None:
@@ -54,21 +58,37 @@ class ThriftyScreen(Screen[ScreenResultType]):
             self._is_laid_out_only = False
         await asyncio.sleep(0)  # all widgets hear of their sizes, which takes as long as the drawing
         await asyncio.sleep(0)
-        self._compositor_refresh()
         self._repaint_required = False
+        await self._draw()
 
     def _on_timer_update(self) -> None:
-        """Draws a changed layout in the next turn of the loop, for the same reason. Textual draws it in the same turn,
-        and then widgets that have changed otherwise."""
-        self._is_laid_out_only = self._layout_required
+        """Draws a changed layout, and many changed lines, in later turns of the loop, for the same reason. Textual
+        draws them in the same turn, and after a layout also what has changed otherwise."""
+        is_laid_out, self._is_laid_out_only = self._layout_required, True
         try:
             super()._on_timer_update()
         finally:
-            if self._is_laid_out_only:
-                self._is_laid_out_only = False
-                self.call_next(self._draw_laid_out)
+            self._is_laid_out_only = False
+        if not self.is_current or self.app._batch_count:
+            return
+        self._dirty_widgets.clear()  # the compositor knows their lines
+        line_count = len(self._compositor.dirty_lines)
+        if self is self.app.screen and (is_laid_out or line_count > DRAWN_AT_ONCE):
+            self.call_next(self._draw)
+        elif line_count:
+            self._compositor_refresh()  # below a dialog, it only tells the dialog
 
-    def _draw_laid_out(self) -> None:
+    async def _draw(self) -> None:
+        """Draws what has changed, a few lines in each turn. The widgets keep these lines, and the last turn only puts
+        them together, so that all of them appear at once."""
+        lines = self._compositor.dirty_lines
+        turns = range(0, len(lines), DRAWN_AT_ONCE) if len(lines) > DRAWN_AT_ONCE else range(0)
+        for at in turns:
+            if self is not self.app.screen:
+                break
+            visible_screen_stack.set(self.app._background_screens)
+            self._compositor.draw(lines[at : at + DRAWN_AT_ONCE])
+            await asyncio.sleep(0)
         if self.is_current:
             self._compositor_refresh()
 
@@ -115,6 +135,16 @@ class AwaitScreen(AwaitMount):
 class LineCompositor(Compositor):
     """Asks widgets only for the lines that are drawn. For each digit that changes, Textual asks every widget between
     the first and the last changed line for all of its lines: a third of the dashboard's cost at rest."""
+
+    @property
+    def dirty_lines(self) -> list[int]:
+        """The lines to be drawn next."""
+        whole = self.size.region
+        return sorted({y for region in self._dirty_regions for y in region.intersection(whole).line_range})
+
+    def draw(self, lines: Collection[int]) -> None:
+        """Lets widgets draw some lines, which they keep until they change."""
+        self._render_chops(self.size.region, lines.__contains__)
 
     def _render_chops(self, crop: Region, is_rendered_line: Callable[[int], bool]) -> Sequence[Mapping[int, Strip]]:
         """As Textual's: for each line, its pieces by the column where they begin. Where widgets overlap, the first one

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from rich.segment import Segment
@@ -49,8 +49,10 @@ class Dialog(ThriftyScreen[ScreenResultType], ModalScreen[ScreenResultType]):
             below = self.render()
             if not isinstance(below, BackgroundScreen):
                 return super().render_lines(crop)
+            changed = {y for region in self._dirty_regions for y in region.line_range} if self._lines else None
             self._dirty_regions.clear()
-            self._lines = self._dimmed.of(below.screen, below.color, self.visual_style.rich_style, self.size.width)
+            style, width = self.visual_style.rich_style, self.size.width
+            self._lines = self._dimmed.of(below.screen, below.color, style, width, changed)
         self._is_dimmed = False
         return self._lines[crop.y : crop.bottom]
 
@@ -63,13 +65,20 @@ class DimmedLines:
         self._made: dict[int, tuple[tuple[Strip, ...], Strip]] = {}
         self._styles: dict[Style | None, Style] = {}
 
-    def of(self, screen: Screen[Any], color: Color, base: Style, width: int) -> list[Strip]:
-        """The lines of ``screen``, dimmed. ``base`` is the style of the dialog itself."""
-        if self._made_with != (screen, base, color, width):
+    def of(
+        self, screen: Screen[Any], color: Color, base: Style, width: int, changed: Collection[int] | None = None
+    ) -> list[Strip]:
+        """The lines of ``screen``, dimmed. ``base`` is the style of the dialog itself. ``changed``: the lines that may
+        look different now; None for all."""
+        if self._made_with != (screen, base, color, width) or len(self._made) != screen.size.height:
             self._made_with = screen, base, color, width
             self._made, self._styles = {}, {}
-        lines = screen._compositor._render_chops(screen.size.region, lambda y: True)
-        for y, line in enumerate(lines):
+            changed = None
+        whole = screen.size.region
+        wanted = [y for y in whole.line_range if changed is None or y in changed]
+        lines = screen._compositor._render_chops(whole, frozenset(wanted).__contains__)
+        for y in wanted:
+            line = lines[y]
             pieces = tuple(line.values())
             if y not in self._made or self._made[y][0] != pieces:
                 made = Strip(self._dim(pieces, base, color), sum(piece.cell_length for piece in pieces))

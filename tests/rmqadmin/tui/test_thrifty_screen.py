@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
+from collections.abc import Callable
+from itertools import groupby
 from typing import Any
 
 import pytest
 from rich.segment import Segment
-from textual._compositor import Compositor
+from textual._compositor import Compositor, LayoutUpdate
+from textual._context import visible_screen_stack
 from textual._styles_cache import StylesCache
 from textual.app import App
 from textual.command import CommandPalette
@@ -23,6 +26,7 @@ from textual.widget import Widget
 from textual.widgets._toast import ToastRack
 
 from rmqadmin.core.messages.lookup import FoundMessage
+from rmqadmin.tui import thrifty_screen
 from rmqadmin.tui.app import DashboardApp
 from rmqadmin.tui.dialogs.dialog import Dialog, DimmedLines
 from rmqadmin.tui.dialogs.form import FormScreen
@@ -380,13 +384,81 @@ def test_a_new_layout_is_drawn_once_in_the_turn_after_it_and_only_where_it_chang
     drive(FixedClient, test, now_ms=NOW_MS, size=(170, 40))
 
 
+def test_a_key_can_be_read_while_a_screen_that_comes_back_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its lines are drawn a few at a time, each once, and are shown together. All in one turn, they held up keys for
+    more than 30 ms."""
+    steps: list[int | str] = []
+    render_line, display = RowTable.render_line, vars(DashboardApp.__mro__[1])["_display"]
+
+    async def test(driver: Driver) -> None:
+        await driver.press("t")
+        await driver.until_shown("300 topics")
+        table = driver.app.screen.query_one(RowTable)
+        await driver.press("space", "g")
+        await driver.until(lambda: table.screen is not driver.app.screen)
+
+        def rendered(one: RowTable, y: int) -> Strip:
+            if one is table:
+                steps.append(y)
+                asyncio.get_running_loop().call_soon(steps.append, "turn")
+            return render_line(one, y)
+
+        def displayed(app: DashboardApp, screen: Screen[Any], renderable: Any) -> None:
+            if isinstance(renderable, LayoutUpdate):
+                steps.append("shown")
+            display(app, screen, renderable)
+
+        monkeypatch.setattr(RowTable, "render_line", rendered)
+        monkeypatch.setattr(DashboardApp, "_display", displayed)
+        await driver.press("t")
+        await driver.until(lambda: "shown" in steps)
+        drawn = steps[: steps.index("shown")]
+        assert [step for step in drawn if step != "turn"] == list(range(table.size.height))
+        in_turns = [len(list(run)) for is_turn, run in groupby(drawn, lambda step: step == "turn") if not is_turn]
+        assert max(in_turns) <= thrifty_screen.DRAWN_AT_ONCE < table.size.height
+
+    drive(ManyTopics, test, now_ms=NOW_MS, size=(100, 60))
+
+
+def test_only_the_lines_that_have_changed_below_a_dialog_are_composed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For each digit that changed below, the whole screen was composed."""
+
+    async def test(driver: Driver) -> None:
+        await driver.press("t")
+        await put_cursor(driver, "flights")
+        await driver.press("space")
+        await driver.until_shown("paused")
+        await driver.press("question_mark")
+        await driver.until_shown("on this screen")
+        below, dialog = driver.app.screen_stack[-2:]
+        composed: list[int] = []
+        render_chops = LineCompositor._render_chops
+
+        def noted(compositor: LineCompositor, crop: Region, is_rendered_line: Callable[[int], bool]) -> Any:
+            if compositor is below._compositor:
+                composed.extend(y for y in crop.line_range if is_rendered_line(y))
+            return render_chops(compositor, crop, is_rendered_line)
+
+        whole = Region(0, 0, *dialog.size)
+        visible_screen_stack.set(driver.app._background_screens)
+        before = dialog.render_lines(whole)
+        monkeypatch.setattr(LineCompositor, "_render_chops", noted)
+        dialog.refresh(Region(0, 3, dialog.size.width, 1))
+        assert dialog.render_lines(whole) == before
+        assert composed == [3]
+
+    drive(FixedClient, test, now_ms=NOW_MS, size=(170, 40))
+
+
 def test_the_screen_below_a_new_dialog_is_composed_once_for_its_first_drawing(monkeypatch: pytest.MonkeyPatch) -> None:
     steps: list[str] = []
     of, display = DimmedLines.of, vars(DashboardApp.__mro__[1])["_display"]
 
-    def noted(*args: Any) -> list[Strip]:
-        steps.append("dim")
-        return of(*args)
+    def noted(lines: DimmedLines, screen: Screen[Any], *args: Any) -> list[Strip]:
+        changed = args[3] if len(args) > 3 else None
+        if changed is None or len(changed) == screen.size.height:
+            steps.append("dim")
+        return of(lines, screen, *args)
 
     def displayed(app: DashboardApp, screen: Screen[Any], renderable: Any) -> None:
         if renderable is not None and isinstance(screen, Dialog):
