@@ -12,7 +12,7 @@ import typer
 
 from rmqadmin.call import Call
 from rmqadmin.core.offsets import reset
-from rmqadmin.core.offsets.reset_plan import Resets, act
+from rmqadmin.core.offsets.reset_plan import Resets, act, say_if_unknown
 from rmqadmin.options.command_options import Topic
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.statistics import TopicOffset
@@ -61,6 +61,7 @@ def clone_group_offset(
             f"the group {source} has no offset in the topic {topic}",
             hint=f"`rmqadmin consumerProgress -g {source}` shows where it has some.",
         )
+    say_if_unknown(admin, target, planned, call.notice)
     result = Cloned(target, topic, planned, source_group=source)
     return call.ask_and_act(
         result,

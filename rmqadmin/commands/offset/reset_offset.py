@@ -9,7 +9,7 @@ import typer
 
 from rmqadmin.call import Call
 from rmqadmin.core.offsets import reset, undo
-from rmqadmin.core.offsets.reset_plan import Resets, act, parse_destination, plan_queues, remarks
+from rmqadmin.core.offsets.reset_plan import Resets, act, parse_destination, plan_queues, remarks, say_if_unknown
 from rmqadmin.options.command_options import Texts
 from rmqproto.errors import UsageError
 from rmqproto.wording import counted
@@ -60,6 +60,7 @@ def reset_offset(
     route = call.admin.topic_route(topic)
     found = plan_queues(call.admin, route, group, topic, where.goal, queues or ())
     words = f"{where.words}, only in {', '.join(queues)}" if queues else where.words
+    say_if_unknown(call.admin, group, found, call.notice)
     for remark in remarks(found, where.goal):
         call.notice(remark)
     planned = Resets(group, topic, found)

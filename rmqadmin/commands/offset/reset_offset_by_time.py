@@ -8,7 +8,7 @@ import typer
 
 from rmqadmin.call import Call
 from rmqadmin.core.offsets.reset import Goal
-from rmqadmin.core.offsets.reset_plan import Resets, act, only_queue, plan_queues
+from rmqadmin.core.offsets.reset_plan import Resets, act, only_queue, plan_queues, say_if_unknown
 from rmqadmin.options.command_options import LONG, Group, IgnoredForce, LmqParent, Topic, TrueFalse
 
 
@@ -49,6 +49,7 @@ def reset_offset_by_time(
     elif timestamp_ms >= 0:
         call.notice(f"-s {timestamp} is {understood(timestamp_ms)}")
     planned = plan_queues(call.admin, route, group, topic, goal)
+    say_if_unknown(call.admin, group, planned, call.notice)
     times = f"timestamp(string)[{timestamp}], timestamp(long)[{timestamp_ms}]"
     head = f"start reset consumer offset by specified, group[{group}], topic[{topic}], "
     if broker is not None and queue is not None and queue >= 0:

@@ -13,7 +13,7 @@ from rmqadmin.call import Call
 from rmqadmin.core import targets
 from rmqadmin.core.mqadmin_text import cut, hash_order, queue_hash
 from rmqadmin.core.offsets.reset import Goal, QueueReset, is_online
-from rmqadmin.core.offsets.reset_plan import Resets, act, plan_queues
+from rmqadmin.core.offsets.reset_plan import Resets, act, plan_queues, say_if_unknown
 from rmqadmin.options.command_options import Group, LmqParent, Topic, TrueFalse
 from rmqproto.bodies.base import MessageQueue
 
@@ -68,6 +68,7 @@ def reset_offset_by_time_old(
     goal = Goal(timestamp_ms=timestamp_ms)
     route = call.admin.topic_route((cluster or topic).strip())
     found = plan_queues(call.admin, route, group, topic, goal)
+    say_if_unknown(call.admin, group, found, call.notice)
     addrs = sorted({one.broker_addr for one in found})
     if any(targets.ask_each(lambda addr: is_online(call.admin, addr, group), addrs)):
         call.notice(f"members of {group} are online, and will write their own offsets over these until a restart")

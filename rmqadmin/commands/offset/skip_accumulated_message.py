@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rmqadmin.call import Call
 from rmqadmin.core.offsets.reset import END, Goal
-from rmqadmin.core.offsets.reset_plan import Resets, act, plan_queues
+from rmqadmin.core.offsets.reset_plan import Resets, act, plan_queues, say_if_unknown
 from rmqadmin.options.command_options import Group, IgnoredForce, LmqParent, Topic
 
 
@@ -25,6 +25,7 @@ def skip_accumulated_message(
     goal = Goal(edge=END)
     route = call.admin.topic_route((cluster or topic).strip())
     planned = Resets(group, topic, plan_queues(call.admin, route, group, topic, goal), mqadmin_head="")
+    say_if_unknown(call.admin, group, planned.queues, call.notice)
     return call.ask_and_act(
         planned,
         planned.question("to the end of every queue"),

@@ -6,13 +6,14 @@ Commands and dashboard show the plan, ask, and carry it out. ``reset`` tells the
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar, TypeVar
 
 import msgspec
 
 from rmqadmin.core.groups.consumption import lag_between
 from rmqadmin.core.mqadmin_text import copied_capacity, cut, hash_order, queue_hash
+from rmqadmin.core.near_names import near_name
 from rmqadmin.core.offsets import reset, undo
 from rmqadmin.core.offsets.reset import BEGIN, END, Goal, QueueReset
 from rmqadmin.core.results import Notice, Result, Row, doc, some_failed
@@ -20,7 +21,7 @@ from rmqadmin.core.times import parse_time, understood
 from rmqadmin.core.topics.queue_choice import chosen_queues
 from rmqadmin.core.units import at_least, count
 from rmqproto.bodies.routes import TopicRoute
-from rmqproto.errors import NotFoundError, RocketMQError
+from rmqproto.errors import NotFoundError, RefusedError, RocketMQError, UsageError
 from rmqproto.wording import counted
 
 if TYPE_CHECKING:
@@ -165,7 +166,10 @@ def parse_destination(text: str, now_ms: int) -> Destination:
     if re.fullmatch(r"[+-]\d{1,18}", text):
         way = "back" if text[0] == "-" else "forward"
         return Destination(Goal(by_count=int(text)), f"{way} by {counted(abs(int(text)), 'message')} in each queue")
-    timestamp_ms = parse_time(text, now_ms)
+    try:
+        timestamp_ms = parse_time(text, now_ms)
+    except UsageError as error:
+        raise UsageError(str(error), hint=f"{error.hint or ''} Or {BEGIN}, {END}, 1200, +10, -10.".strip()) from None
     said = understood(timestamp_ms)
     return Destination(Goal(timestamp_ms=timestamp_ms), f"to {said}", f"--to {text} is {said}")
 
@@ -187,6 +191,26 @@ def plan_queues(
             hint="Reset it to begin, end, an offset or a time.",
         )
     return found
+
+
+def say_if_unknown(admin: AdminClient, group: str, planned: Sequence[QueueReset], notice: Notice) -> None:
+    """A notice if no broker of the topic knows the group, with the name that may have been meant. A group may be given
+    offsets before it first consumes, but a mistyped name would leave the group that was meant where it is."""
+    if any(one.old_offset is not None for one in planned):
+        return
+    try:
+        known = {name for addr in {one.broker_addr for one in planned} for name in _group_names(admin, addr)}
+    except RefusedError:  # who may move a group need not be allowed to list all
+        return
+    if group in known:
+        return
+    near = near_name(group, sorted(known))
+    meant = f"; did you mean {near}?" if near else ""
+    notice(f"there is no group {group}: it would begin at these offsets once it exists{meant}")
+
+
+def _group_names(admin: AdminClient, broker_addr: str) -> Iterable[str]:
+    return admin.all_groups(broker_addr).subscription_group_table
 
 
 def remarks(planned: Sequence[QueueReset], goal: Goal) -> list[str]:

@@ -346,12 +346,36 @@ def test_where_brokers_leave_resets_to_the_clients_offline_groups_are_moved_all_
 
 
 @pytest.mark.parametrize(
+    "words",
+    [
+        "resetOffset --to end -g",
+        "skipAccumulatedMessage -g",
+        "resetOffsetByTime -s -1 -g",
+        "resetOffsetByTimeOld -s -1 -f true -g",
+        "cloneGroupOffset -s {group} -d",
+    ],
+)
+def test_who_moves_a_group_that_does_not_exist_is_told(
+    rmqadmin: Rmqadmin, group: str, topic: str, words: str
+) -> None:
+    """A mistyped name was moved without a word, and the group that was meant stayed where it was."""
+    rmqadmin("resetOffset", "-g", group, "-t", topic, "--to", "begin")
+    command = (*words.format(group=group).split(), f"{group}x", "-t", topic, "--dry-run")
+    said = f"there is no group {group}x: it would begin at these offsets once it exists; did you mean {group}?"
+    assert said in rmqadmin(*command).err
+    fresh = rmqadmin("updateSubGroup", "-c", CLUSTER, "-g", f"{group}x")
+    assert fresh.status == 0
+    assert "there is no group" not in rmqadmin(*command).err
+
+
+@pytest.mark.parametrize(
     ("args", "said"),
     [
         (["resetOffset", "-g", "G"], "Missing required options: -t, --to"),
         (["resetOffset", "--undo", "f", "-g", "G"], "--undo FILE stands alone"),
         (["resetOffset", "--undo", "f", "--queue", "0"], "--undo FILE stands alone"),
         (["resetOffset", "-g", "G", "-t", "T", "--to", "yesterday"], "'yesterday' is not a time"),
+        (["resetOffset", "-g", "G", "-t", "T", "--to", "first"], "Or begin, end, 1200, +10, -10."),
         (["resetOffsetByTime", "-g", "G", "-t", "T", "-s", "yesterday"], "'yesterday' is not a time"),
     ],
 )
