@@ -36,6 +36,7 @@ from rmqserver.broker.clients.member_notices import MemberNotices
 from rmqserver.broker.clients.membership import Membership
 from rmqserver.broker.consuming.committed_offsets import OffsetHandlers
 from rmqserver.broker.consuming.filters import Filters
+from rmqserver.broker.consuming.former_brokers import FormerBrokers
 from rmqserver.broker.consuming.holds import Holds
 from rmqserver.broker.consuming.pop.assembly import Pop
 from rmqserver.broker.consuming.pop.assignment import AskRoute
@@ -130,6 +131,7 @@ class Broker(Service):
         self._make_store()
         self._make_tables()
         self._make_senders()
+        self.former_brokers = FormerBrokers(config, loop, nameservers)
         self.parts = self._gather()
         self._when_told = nameservers.when_told if nameservers is not None else at_once
         self._make_services(nameservers.ask_route if nameservers is not None else _knows_no_route)
@@ -212,6 +214,7 @@ class Broker(Service):
             pending=self.pending,
             replicas=self.replicas,
             holds=self.holds,
+            former_brokers=self.former_brokers,
             transaction_metrics=TransactionMetrics(self.files, clock_ms),
             address=self.address,
             unique_ids=UniqueIds(),
@@ -450,6 +453,7 @@ class Broker(Service):
             if self._plain_gate is not None:
                 nursery.start_soon(self._plain_gate.watch)
             nursery.start_soon(self.holds.run)
+            nursery.start_soon(self.former_brokers.run)
             self.role.start(nursery, [self.delays, self.transactions, self.timers, self.pop])
             nursery.start_soon(self.stats.run)
             nursery.start_soon(self._dispatch_behind)

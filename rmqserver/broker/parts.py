@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from rmqserver.broker.clients.clients import Clients
     from rmqserver.broker.clients.locks import QueueLocks
     from rmqserver.broker.consuming.filters import Filters
+    from rmqserver.broker.consuming.former_brokers import FormerBrokers
     from rmqserver.broker.consuming.holds import Holds
     from rmqserver.broker.own_address import OwnAddress
     from rmqserver.broker.replicas.ha_master import HaMaster
@@ -50,6 +51,7 @@ class BrokerParts:
     pending: PendingPuts
     replicas: HaMaster
     holds: Holds
+    former_brokers: FormerBrokers
     transaction_metrics: TransactionMetrics
     address: OwnAddress
     unique_ids: UniqueIds

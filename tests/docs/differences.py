@@ -258,12 +258,6 @@ NOT_RECORDED = {
         "1 `the mapping is for …`; a refused mapping changes nothing",
         "Apache keeps it, and changes the topic before it looks at the mapping",
     ),
-    "11, 14, 15, 29 to 32: a static topic's queue that was on another broker": Difference(
-        "1 `the offsets … are in queue … of broker …` for offsets before its move; 501, as Apache, if another broker "
-        "leads it",
-        "a thread of Apache's broker waits for the other one; here nothing waits. Consume all messages of the queue "
-        "before `remappingStaticTopic`",
-    ),
     "18: a topic in the list that would not change": Difference(
         "skipped; the others are created", "Apache reports success and creates none of the others"
     ),

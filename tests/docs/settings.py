@@ -179,7 +179,7 @@ FAMILIES = (
         "requests of Apache's proxy",
         "there is no proxy",
         r"""
-        broadcastOffset.* enableBroadcastOffsetStore subscriptionExpiredTimeout forwardTimeout
+        broadcastOffset.* enableBroadcastOffsetStore subscriptionExpiredTimeout
         """,
     ),
     Family(

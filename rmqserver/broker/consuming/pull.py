@@ -45,6 +45,7 @@ class Pulls:
         self._holds = parts.holds
         self._stats = parts.stats
         self._mappings = parts.mappings
+        self._former = parts.former_brokers
         self._static_topics = parts.mappings.all()
         self._clock_ms = parts.clock_ms
         self._checks = ReadChecks(parts)
@@ -120,6 +121,9 @@ class Pulls:
         if self._static_topics and header.topic in self._static_topics:
             request = self._placed(request)
             header = request.header
+            if isinstance(header, PlacedPull) and not self._mappings.is_here(header.item):
+                header.ask(self._former, request, connection)
+                return
         elif header.lite_topic:
             request = self._at_light_queue(request, connection.peer)
             header = request.header

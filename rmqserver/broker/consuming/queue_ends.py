@@ -4,18 +4,23 @@ logical one, and so is the offset."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rmqproto.codes import RequestCode
+from rmqproto.headers.base import from_ext
 from rmqproto.headers.consuming import MaxOffsetHeader, OffsetAnswer, QueueHeader, SearchOffsetHeader, TimestampAnswer
 from rmqproto.names import lite_queue_name
-from rmqproto.queue_mapping import OFFSET_MAX, item_at, logical_offset
+from rmqproto.queue_mapping import OFFSET_MAX, has_ended, item_at, logical_offset
+from rmqserver.broker.consuming.former_brokers import physical
 from rmqserver.broker.parts import BrokerParts
 from rmqserver.broker.tables.queue_mappings import is_physical
 from rmqserver.remoting.answer import Request, success
 from rmqserver.store.results import Boundary
 
 if TYPE_CHECKING:
+    from rmqproto.bodies.static_topics import LogicQueueMappingItem
+    from rmqproto.wire.command import Command
     from rmqserver.remoting.connection import Connection
     from rmqserver.remoting.service import Handler
 
@@ -26,6 +31,7 @@ class QueueEnds:
     def __init__(self, parts: BrokerParts):
         self._store = parts.store
         self._mappings = parts.mappings
+        self._former = parts.former_brokers
         self._static_topics = parts.mappings.all()
 
     def handlers(self) -> dict[int, Handler]:
@@ -36,34 +42,60 @@ class QueueEnds:
             RequestCode.GET_EARLIEST_MSG_STORETIME: self.earliest_time,
         }
 
-    def offset_by_time(self, request: Request[SearchOffsetHeader], connection: Connection) -> bytes:
+    def offset_by_time(self, request: Request[SearchOffsetHeader], connection: Connection) -> bytes | None:
         header = request.header
-        boundary = Boundary.UPPER if (header.boundary_type or "").upper() == "UPPER" else Boundary.LOWER
         if self._is_static(header):
-            return success(request, OffsetAnswer(offset=self._logical_offset_by_time(header, boundary)))
+            items = self._mappings.items(header.topic, header.queue_id)
+            decided = [item for item in items if item.logic_offset >= 0]
+            return self._logical_offset_by_time(request, connection, decided, -1)
         topic = lite_queue_name(header.topic, header.lite_topic) if header.lite_topic else header.topic
-        found = self._store.offset_for_time(topic, header.queue_id, header.timestamp, boundary)
+        found = self._store.offset_for_time(topic, header.queue_id, header.timestamp, _boundary(header))
         return success(request, OffsetAnswer(offset=found))
 
-    def _logical_offset_by_time(self, header: SearchOffsetHeader, boundary: Boundary) -> int:
-        """The offset in the oldest mapping item that has a message at or after the time."""
-        topic, found = header.topic, -1
-        for item in self._mappings.items(topic, header.queue_id):
-            if item.logic_offset < 0:
-                continue
-            here = self._mappings.here(topic, item)
-            queue_offset = self._store.offset_for_time(topic, here.queue_id, header.timestamp, boundary)
+    def _logical_offset_by_time(
+        self,
+        request: Request[SearchOffsetHeader],
+        connection: Connection,
+        items: list[LogicQueueMappingItem],
+        found: int,
+    ) -> bytes | None:
+        """Answers with the offset in the oldest of these mapping items that has a message at or after the time;
+        ``found`` if they are none. None if another broker is asked first."""
+        header = request.header
+        for number, item in enumerate(items):
+            if not self._mappings.is_here(item):
+                render = partial(self._found_there, request, connection, item, items[number + 1 :], found)
+                self._former.ask(request, connection, item, physical(header, item), render)
+                return None
+            queue_offset = self._store.offset_for_time(header.topic, item.queue_id, header.timestamp, _boundary(header))
             found = logical_offset(item, queue_offset)
             if queue_offset > 0:
                 break
-        return found
+        return success(request, OffsetAnswer(offset=found))
 
-    def max_offset(self, request: Request[MaxOffsetHeader], connection: Connection) -> bytes:
+    def _found_there(
+        self,
+        request: Request[SearchOffsetHeader],
+        connection: Connection,
+        item: LogicQueueMappingItem,
+        later: list[LogicQueueMappingItem],
+        found: int,
+        answer: Command,
+    ) -> bytes | None:
+        """Goes on with the later mapping items if the time is after the messages of ``item``, on another broker."""
+        queue_offset = from_ext(answer.ext, OffsetAnswer).offset
+        if queue_offset < 0 or (has_ended(item) and queue_offset >= item.end_offset):
+            return self._logical_offset_by_time(request, connection, later, found)
+        return success(request, OffsetAnswer(offset=logical_offset(item, queue_offset)))
+
+    def max_offset(self, request: Request[MaxOffsetHeader], connection: Connection) -> bytes | None:
         header = request.header
         if self._is_static(header):
             item = item_at(self._mappings.items(header.topic, header.queue_id), OFFSET_MAX)
-            end = self._end(header, self._mappings.here(header.topic, item).queue_id)
-            return success(request, OffsetAnswer(offset=logical_offset(item, end)))
+            if not self._mappings.is_here(item):
+                self._ask_offset(request, connection, item)
+                return None
+            return success(request, OffsetAnswer(offset=logical_offset(item, self._end(header, item.queue_id))))
         return success(request, OffsetAnswer(offset=self._end(header, header.queue_id)))
 
     def _end(self, header: MaxOffsetHeader, queue_id: int) -> int:
@@ -72,22 +104,46 @@ class QueueEnds:
             return 0
         return queue.max_offset if header.is_committed else queue.next_offset
 
-    def min_offset(self, request: Request[QueueHeader], connection: Connection) -> bytes:
+    def min_offset(self, request: Request[QueueHeader], connection: Connection) -> bytes | None:
         header = request.header
         if self._is_static(header):
             item = item_at(self._mappings.items(header.topic, header.queue_id, _MIN_NOT_HERE), 0)
-            queue_id = self._mappings.here(header.topic, item).queue_id
-            found = logical_offset(item, self._store.min_offset(header.topic, queue_id))
+            if not self._mappings.is_here(item):
+                self._ask_offset(request, connection, item)
+                return None
+            found = logical_offset(item, self._store.min_offset(header.topic, item.queue_id))
         else:
             found = self._store.min_offset(header.topic, header.queue_id)
         return success(request, OffsetAnswer(offset=found), remark="")
 
-    def earliest_time(self, request: Request[QueueHeader], connection: Connection) -> bytes:
+    def _ask_offset(
+        self,
+        request: Request[MaxOffsetHeader] | Request[QueueHeader],
+        connection: Connection,
+        item: LogicQueueMappingItem,
+    ) -> None:
+        def render(answer: Command) -> bytes:
+            queue_offset = from_ext(answer.ext, OffsetAnswer).offset
+            return success(request, OffsetAnswer(offset=logical_offset(item, queue_offset)))
+
+        self._former.ask(request, connection, item, physical(request.header, item), render)
+
+    def earliest_time(self, request: Request[QueueHeader], connection: Connection) -> bytes | None:
         header, queue_id = request.header, request.header.queue_id
         if self._is_static(header):
             item = item_at(self._mappings.items(header.topic, queue_id), 0)
-            queue_id = self._mappings.here(header.topic, item).queue_id
+            if not self._mappings.is_here(item):
+                self._former.ask(
+                    request, connection, item, physical(header, item),
+                    lambda answer: success(request, from_ext(answer.ext, TimestampAnswer)),
+                )  # fmt: skip
+                return None
+            queue_id = item.queue_id
         return success(request, TimestampAnswer(timestamp=self._store.earliest_store_time(header.topic, queue_id)))
 
     def _is_static(self, header: QueueHeader | SearchOffsetHeader) -> bool:
         return header.topic in self._static_topics and not is_physical(header.logical)
+
+
+def _boundary(header: SearchOffsetHeader) -> Boundary:
+    return Boundary.UPPER if (header.boundary_type or "").upper() == "UPPER" else Boundary.LOWER

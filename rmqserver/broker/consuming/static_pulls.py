@@ -3,18 +3,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from rmqproto.bodies.static_topics import LogicQueueMappingItem
 from rmqproto.codes import ResponseCode
-from rmqproto.headers.consuming import PullHeader
+from rmqproto.headers.base import from_ext
+from rmqproto.headers.consuming import PULL_COMMIT_OFFSET, PULL_SUSPEND, PullAnswer, PullHeader
 from rmqproto.queue_mapping import has_ended, item_at, logical_offset, next_item, queue_offset_of
-from rmqserver.store.results import GetResult
+from rmqserver.broker.consuming.pull_answers import OFFSET_RESET
+from rmqserver.remoting.answer import Request, answer_frame
+from rmqserver.store.results import GetResult, GetStatus
 
 if TYPE_CHECKING:
+    from rmqproto.wire.command import Command
+    from rmqserver.broker.consuming.former_brokers import FormerBrokers
     from rmqserver.broker.tables.queue_mappings import QueueMappings
+    from rmqserver.remoting.connection import Connection
 
 _NOT_HERE = "%s-%d cannot find mapping item in request process of current broker %s"
+
+_PULLED = (
+    ResponseCode.SUCCESS,
+    ResponseCode.PULL_NOT_FOUND,
+    ResponseCode.PULL_RETRY_IMMEDIATELY,
+    ResponseCode.PULL_OFFSET_MOVED,
+)
 
 
 class PlacedPull(PullHeader, kw_only=True):
@@ -27,6 +41,25 @@ class PlacedPull(PullHeader, kw_only=True):
     def offset_delta(self) -> int:
         """What a client adds to the offsets in the records."""
         return self.item.logic_offset - self.item.start_offset
+
+    def ask(self, former: FormerBrokers, request: Request[Any], connection: Connection) -> None:
+        """Pulls from the broker where the queue was before, and answers the client with what was found. The pull is not
+        held there, and commits nothing there."""
+        fields = {name: getattr(self, name) for name in PullHeader.__struct_fields__}
+        fields |= {"logical": "false", "sys_flag": self.sys_flag & ~(PULL_SUSPEND | PULL_COMMIT_OFFSET)}
+        former.ask(request, connection, self.item, PullHeader(**fields), partial(self._found_there, request), _PULLED)
+
+    def _found_there(self, request: Request[Any], answer: Command) -> bytes:
+        found, code = from_ext(answer.ext, PullAnswer), ResponseCode(answer.code)
+        result = GetResult(GetStatus.FOUND, found.next_begin_offset, found.min_offset, found.max_offset)
+        if answer.remark == OFFSET_RESET:
+            self.to_logical(result, self.item)
+        else:
+            code = self.settle(code, result)
+        found.next_begin_offset = result.next_offset
+        found.min_offset, found.max_offset = result.min_offset, result.max_offset
+        found.offset_delta = self.offset_delta
+        return answer_frame(request, code, answer.remark, found, answer.body)
 
     def settle(self, code: ResponseCode, result: GetResult) -> ResponseCode:
         """Returns the answer's code after the read, and makes the offsets of ``result`` logical."""
@@ -68,9 +101,9 @@ class PlacedPull(PullHeader, kw_only=True):
 
 def placed(header: PullHeader, mappings: QueueMappings) -> PlacedPull:
     """The pull with its queue and offsets on this broker. Raises Refused with 501 if the queue is on another broker
-    now, and with 1 if the offset is; MappingError if its offsets are not decided."""
+    now; MappingError if its offsets are not decided. The messages may be on a broker where the queue was before."""
     items = mappings.items(header.topic, header.queue_id, _NOT_HERE)
-    item = mappings.here(header.topic, item_at(items, header.queue_offset))
+    item = item_at(items, header.queue_offset)
     fields = {name: getattr(header, name) for name in PullHeader.__struct_fields__}
     fields |= {
         "queue_id": item.queue_id,

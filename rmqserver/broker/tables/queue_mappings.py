@@ -40,16 +40,9 @@ class QueueMappings(ConfigTable[TopicQueueMappingDetail]):
             raise Refused(ResponseCode.NOT_LEADER_FOR_QUEUE, text % (topic, logical_id, self._broker_name))
         return items
 
-    def here(self, topic: str, item: LogicQueueMappingItem) -> LogicQueueMappingItem:
-        """The item, if its messages are on this broker. Raises Refused if they are on one where the queue was
-        before."""
-        if item.bname != self._broker_name:
-            text = (
-                f"the offsets of topic {topic} from {item.logic_offset} on are in queue {item.queue_id} of broker "
-                f"{item.bname}, where this queue was before; this server does not ask other brokers"
-            )
-            raise Refused(ResponseCode.SYSTEM_ERROR, text)
-        return item
+    def is_here(self, item: LogicQueueMappingItem) -> bool:
+        """Whether the item's messages are on this broker, and not on one where the queue was before."""
+        return item.bname == self._broker_name
 
     def infos(self) -> Mapping[str, TopicQueueMappingInfo]:
         """What the nameservers are told, by topic."""

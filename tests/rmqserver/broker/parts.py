@@ -6,6 +6,7 @@ from rmqproto.message.message_id import UniqueIds
 from rmqserver.broker.clients.clients import Clients
 from rmqserver.broker.clients.locks import QueueLocks
 from rmqserver.broker.consuming.filters import Filters
+from rmqserver.broker.consuming.former_brokers import FormerBrokers
 from rmqserver.broker.consuming.holds import Holds
 from rmqserver.broker.own_address import OwnAddress
 from rmqserver.broker.parts import BrokerParts
@@ -56,6 +57,7 @@ def parts_on(store: MessageStore, files: ConfigFiles, settings: str = "") -> Bro
         pending=PendingPuts(store, stats, replicas),
         replicas=replicas,
         holds=Holds(store, clock_ms),
+        former_brokers=FormerBrokers(config),
         transaction_metrics=TransactionMetrics(files, clock_ms),
         address=OwnAddress(config),
         unique_ids=UniqueIds(),

@@ -18,7 +18,7 @@ from rmqproto.wire.command import Command, HeaderCodec
 from rmqproto.wire.fastjson import dumps, loads_untrusted
 from tests.rmqserver.broker.golden_play import play
 from tests.rmqserver.broker.golden_state import create_group, ok
-from tests.rmqserver.broker.messaging import bodies, hold_pull, pull, pull_header, send
+from tests.rmqserver.broker.messaging import HELD_MS, bodies, hold_pull, pull, pull_header, send
 from tests.support import servers
 from tests.support.servers import Server
 from tests.support.wire import Wire
@@ -206,13 +206,53 @@ def test_a_queue_that_is_elsewhere_is_refused_with_501(wire: Wire) -> None:
     assert (answer.code, answer.remark) == (ResponseCode.NOT_LEADER_FOR_QUEUE, text % (topic, 0))
 
 
-def test_offsets_from_before_a_queue_came_from_elsewhere_are_refused_in_words(wire: Wire) -> None:
+def test_a_broker_that_nobody_knows_is_named_to_who_asks_for_older_offsets(wire: Wire) -> None:
     topic = "ArrivedStatic"
     ok(put_mapping(wire, topic, {0: [item(0, 0, 0, "broker-z"), item(0, 10_000, 1)]}))
     assert bodies(pull(wire, topic, 0, 10_000, group=GROUP)) == []
     answer = pull(wire, topic, 0, 5, group=GROUP)
     assert answer.code == ResponseCode.SYSTEM_ERROR
     assert "in queue 0 of broker broker-z" in (answer.remark or "")
+
+
+def test_what_was_stored_before_a_queue_moved_is_asked_of_its_former_broker(
+    wire: Wire, server: Server, tmp_path: Path
+) -> None:
+    """As Apache's StaticTopicIT (testRemappingProduceConsumeStaticTopic, testDoubleReadCheckConsumerOffset)."""
+    topic = "FormerStatic"
+    with servers.broker(tmp_path, server.namesrv_addr, "broker-b") as former, Wire(former.broker_addr) as there:
+        create_group(there, GROUP)
+        ok(put_mapping(there, topic, {1: [item(2, bname="broker-b")]}, bname="broker-b"))
+        for body in (b"old 0", b"old 1", b"old 2"):
+            ok(send(there, topic, 1, body))
+        stays = [LogicQueueMappingItem(bname="broker-b", gen=0, queue_id=2, logic_offset=0, end_offset=3)]
+        ok(put_mapping(wire, topic, {1: [*stays, item(0, 1000, 1)]}, epoch=2))
+        ok(send(wire, topic, 1, b"new"))
+
+        asked = logical(topic, 1, consumerGroup=GROUP)
+        assert wire.ask(R.QUERY_CONSUMER_OFFSET, asked).code == ResponseCode.QUERY_NOT_FOUND
+        ok(wire.ask(R.UPDATE_CONSUMER_OFFSET, {**asked, "commitOffset": "2"}))
+        assert ok(wire.ask(R.QUERY_CONSUMER_OFFSET, asked)).ext["offset"] == "2"
+        kept = {**logical(topic, 2, consumerGroup=GROUP), "lo": "false"}
+        assert ok(there.ask(R.QUERY_CONSUMER_OFFSET, kept)).ext["offset"] == "2"
+
+        assert ok(wire.ask(R.GET_MIN_OFFSET, logical(topic, 1))).ext["offset"] == "0"
+        assert ok(wire.ask(R.GET_MAX_OFFSET, logical(topic, 1))).ext["offset"] == "1001"
+        first_ms = int(ok(wire.ask(R.GET_EARLIEST_MSG_STORETIME, logical(topic, 1))).ext["timestamp"])
+        for since_ms, found in ((first_ms, "0"), (first_ms + 3_600_000, "1001")):
+            answer = ok(wire.ask(R.SEARCH_OFFSET_BY_TIMESTAMP, logical(topic, 1, timestamp=since_ms)))
+            assert answer.ext["offset"] == found
+
+        answer = ok(pull(wire, topic, 1, 1, group=GROUP, hold_ms=HELD_MS))
+        assert bodies(answer) == [b"old 1", b"old 2"]
+        assert (answer.ext["nextBeginOffset"], answer.ext["offsetDelta"]) == ("3", "0")
+        answer = pull(wire, topic, 1, 3, group=GROUP, hold_ms=HELD_MS)
+        assert (answer.code, answer.ext["nextBeginOffset"]) == (ResponseCode.PULL_RETRY_IMMEDIATELY, "1000")
+        assert bodies(ok(pull(wire, topic, 1, 1000, group=GROUP))) == [b"new"]
+
+        assert former.stop() == 0
+        answer = pull(wire, topic, 1, 1, group=GROUP)
+        assert (answer.code, "broker-b" in (answer.remark or "")) == (ResponseCode.SYSTEM_ERROR, True)
 
 
 def test_the_mapping_is_in_apaches_file_and_is_there_after_a_restart(tmp_path: Path) -> None:
