@@ -4,6 +4,7 @@ they start with ``open`` and end with ``close``."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import time
@@ -273,6 +274,9 @@ class MessageStore:
         if self.read_only:
             self._release()
             return True
+        if self._copy is not None:
+            with contextlib.suppress(StorageError):  # its flag stays
+                self._copy.settle()
         self._flusher.stop()
         self.flush()
         is_clean = not self.flags.has_write_failed
@@ -333,7 +337,7 @@ class MessageStore:
         self._copy = LogCopy(
             self.log, self.queues, self._appender, self._queue_feed, self._confirmation, self._begin_at,
             [follower for follower in self.followers.all if follower.show is None],
-            index_enabled=self.index is not None,
+            index_enabled=self.index is not None, background=self._background,
         )  # fmt: skip
         return self._copy
 

@@ -199,6 +199,11 @@ class RecordingFile:
             raise
         self._write(data, at)
 
+    def pwrite_direct(self, data: memoryview, at: int) -> None:
+        """As ``pwrite`` in this model: the device may keep it in a memory of its own until the sync."""
+        assert (at | len(data)) % SECTOR_BYTES == 0
+        self.pwrite(data, at)
+
     def _write(self, data: bytes, at: int) -> None:
         if data:
             self.inode.write(data, at)
@@ -220,9 +225,6 @@ class RecordingFile:
 
     def allocate(self, at: int, size_bytes: int) -> None:
         self._disk.call("allocate", self.path)
-
-    def forget_cached(self, at: int, size_bytes: int) -> None:
-        pass
 
     def truncate(self, size_bytes: int) -> None:
         self._disk.call("truncate", self.path)

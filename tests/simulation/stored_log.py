@@ -255,6 +255,8 @@ class _Copy:
     def end_offset(self) -> int:
         return self._store.end_offset
 
+    next_offset = end_offset
+
     @property
     def behind_bytes(self) -> int:
         return max(min(self.end_offset, self._visible_max) - self._shown, 0)
@@ -265,6 +267,9 @@ class _Copy:
         self._store.copy(log_offset, bytes(data))
 
     def master_ends_at(self, log_offset: int) -> None:
+        pass
+
+    def settle(self) -> None:
         pass
 
     def show_until(self, log_offset: int) -> None:

@@ -171,15 +171,18 @@ class HaSlave:
 
     async def _follow(self, ha_addr: str, copy: LogCopy) -> None:
         stream = await open_stream(ha_addr)
-        async with stream, trio.open_nursery() as nursery:
-            received = await self._greet(stream, copy)
-            self._link_count += 1
-            self._note("")
-            self._rest, self._has_rest = b"", trio.Event()
-            nursery.start_soon(self._leave_for_another)
-            nursery.start_soon(self._report_regularly, stream, copy)
-            nursery.start_soon(self._send_rests, stream, copy)
-            await self._receive(stream, copy, received)
+        try:
+            async with stream, trio.open_nursery() as nursery:
+                received = await self._greet(stream, copy)
+                self._link_count += 1
+                self._note("")
+                self._rest, self._has_rest = b"", trio.Event()
+                nursery.start_soon(self._leave_for_another)
+                nursery.start_soon(self._report_regularly, stream, copy)
+                nursery.start_soon(self._send_rests, stream, copy)
+                await self._receive(stream, copy, received)
+        finally:
+            copy.settle()
 
     async def _greet(self, stream: trio.SocketStream, copy: LogCopy) -> bytes:
         """Does what precedes the first report; returns what has come after the handshake, if there was one."""
@@ -274,8 +277,8 @@ class HaSlave:
 
     @staticmethod
     def _check_place(offset: int, copy: LogCopy) -> None:
-        if copy.end_offset and offset != copy.end_offset:
-            raise ProtocolError(f"the master goes on at log offset {offset}, and this log ends at {copy.end_offset}")
+        if copy.next_offset and offset != copy.next_offset:
+            raise ProtocolError(f"the master goes on at log offset {offset}, and this log ends at {copy.next_offset}")
 
     def _count(self, size: int) -> None:
         now_s = time.monotonic()

@@ -11,7 +11,7 @@ import functools
 import os
 import struct
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol, cast
 
 from rmqproto.errors import StorageError
@@ -72,15 +72,16 @@ class File(Protocol):
     def pwrite(self, data: bytes | bytearray | memoryview, at: int) -> None:
         """Writes all bytes, or raises OSError (some of them may be written then)."""
 
+    def pwrite_direct(self, data: memoryview, at: int) -> None:
+        """As ``pwrite``, but leaves nothing in the page cache, if the file system can do that. The memory, its size and
+        the place should start with a page, or at least with a sector."""
+
     def fdatasync(self) -> None:
         """Data, and the size if it grew, are on the device at return. After an OSError the state is unknown: never try
         again."""
 
     def allocate(self, at: int, size_bytes: int) -> None:
         """Reserves space without changing the size. OSError when the disk is full; a no-op where not supported."""
-
-    def forget_cached(self, at: int, size_bytes: int) -> None:
-        """Takes what is on the device out of memory. Never fails: it only helps the rest of the system."""
 
     def truncate(self, size_bytes: int) -> None: ...
 
@@ -205,15 +206,37 @@ class OsFile:
                 raise OSError(errno.EIO, "write made no progress", self.path)
             written += more
 
+    def pwrite_direct(self, data: memoryview, at: int) -> None:
+        written = 0
+        with self._direct() as fd:
+            if fd >= 0:
+                try:
+                    written = os.pwrite(fd, data, at)
+                except OSError as error:
+                    if error.errno != errno.EINVAL:  # the device wants larger sectors
+                        raise
+        if written < len(data):
+            self.pwrite(data[written:], at + written)
+
+    @contextlib.contextmanager
+    def _direct(self) -> Iterator[int]:
+        """Another descriptor of this file, which goes past the page cache; -1 if the file system has none."""
+        try:
+            access = fcntl.fcntl(self._fd, fcntl.F_GETFL) & os.O_ACCMODE
+            fd = os.open(f"/proc/self/fd/{self._fd}", access | os.O_CLOEXEC | os.O_DIRECT)
+        except (OSError, AttributeError):  # only Linux has the flag
+            fd = -1
+        try:
+            yield fd
+        finally:
+            if fd >= 0:
+                os.close(fd)
+
     def fdatasync(self) -> None:
         os.fdatasync(self._fd)
 
     def allocate(self, at: int, size_bytes: int) -> None:
         _fallocate(self._fd, at, size_bytes)
-
-    def forget_cached(self, at: int, size_bytes: int) -> None:
-        with contextlib.suppress(OSError, AttributeError):  # Linux and most of the BSDs have it
-            os.posix_fadvise(self._fd, at, size_bytes, os.POSIX_FADV_DONTNEED)
 
     def truncate(self, size_bytes: int) -> None:
         os.ftruncate(self._fd, size_bytes)

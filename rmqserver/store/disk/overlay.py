@@ -93,13 +93,12 @@ class OverlayFile:
             start = stop
         content.size = max(content.size, end)
 
+    pwrite_direct = pwrite
+
     def fdatasync(self) -> None:
         pass
 
     def allocate(self, at: int, size_bytes: int) -> None:
-        pass
-
-    def forget_cached(self, at: int, size_bytes: int) -> None:
         pass
 
     def truncate(self, size_bytes: int) -> None:

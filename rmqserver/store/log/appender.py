@@ -371,6 +371,18 @@ class Appender:
         """Writes bytes of another broker's log, which start where this one ends and do not pass the end of a file. Does
         not tell the followers. StorageError if they cannot be written. If only room was missing, the same bytes may
         come again; otherwise the store then refuses everything."""
+        file, place = self.place_for_copy(log_offset)
+        try:
+            file.pwrite(data, place)
+        except OSError as error:
+            raise self.copy_failed(log_offset, error) from None
+        self.copied(log_offset + len(data))
+        if self.end_offset > self._maker.allocate_when_past:
+            self._maker.request(self.end_offset, with_pages=True)
+
+    def place_for_copy(self, log_offset: int) -> tuple[File, int]:
+        """The file in which a copied log continues there, and the place in it; everything before must be written.
+        StorageError as from ``copy``."""
         if self._round_failed is not None:
             raise self._round_failed
         try:
@@ -379,18 +391,30 @@ class Appender:
                 if self._file is not None and (problem := self._keep_first_file()) is not None:
                     raise problem
                 self._use_file(log_offset)
-            assert self._file is not None
-            self._file.pwrite(data, log_offset - self._file_base)
         except (OSError, StorageError) as error:
-            path = self._log.segments.path(self._log.segments.base_of(log_offset))
-            failed = storage_error(error, "cannot write commit log file", path) if isinstance(error, OSError) else error
-            if not isinstance(error, OSError) or error.errno not in NO_ROOM:
-                self._round_failed = failed
-                self._flags.fail(NOT_WRITEABLE, failed)
-            raise failed from None
-        self.end_offset = self._parts_offset = self._log.written_offset = log_offset + len(data)
-        if self.end_offset > self._maker.allocate_when_past:
-            self._maker.request(self.end_offset, with_pages=True)
+            raise self.copy_failed(log_offset, error) from None
+        assert self._file is not None
+        return self._file, log_offset - self._file_base
+
+    def copied(self, end_offset: int) -> None:
+        """Another broker's log is written up to there."""
+        self.end_offset = self._parts_offset = self._log.written_offset = end_offset
+
+    def copied_uncached(self, end_offset: int) -> None:
+        """As ``copied``, and past the page cache."""
+        self.copied(end_offset)
+        self._log.uncached_offset = end_offset
+        if end_offset > self._maker.allocate_when_past:
+            self._maker.request(end_offset)
+
+    def copy_failed(self, log_offset: int, error: OSError | StorageError) -> StorageError:
+        """Returns the error to raise. Unless only room was missing, the store takes nothing more."""
+        path = self._log.segments.path(self._log.segments.base_of(log_offset))
+        failed = storage_error(error, "cannot write commit log file", path) if isinstance(error, OSError) else error
+        if not isinstance(error, OSError) or error.errno not in NO_ROOM:
+            self._round_failed = failed
+            self._flags.fail(NOT_WRITEABLE, failed)
+        return failed
 
     # -- files
 

@@ -3,7 +3,6 @@ decides where the log ends after a crash."""
 
 from __future__ import annotations
 
-import contextlib
 import struct
 
 from rmqproto.message.record import MAGIC_V1, MAGIC_V2, RECORD_SIZE_MIN_BYTES
@@ -17,11 +16,8 @@ BLANK_SIZE_BYTES = BLANK.size
 """At least this much stays free for the blank at the end of every file."""
 
 HOT_BYTES = 32 << 20
-"""The newest part of the log was written a moment ago, so it is taken to be in memory without asking."""
-
-FORGET_BYTES = 16 << 20
-"""The old log leaves memory in pieces that start at multiples of this. The system holds many pages together, and drops
-them only if a piece has all of them."""
+"""The newest part of the log was written a moment ago, so it is taken to be in memory without asking, unless it was
+written past the page cache."""
 
 _NOWHERE = 1 << 63
 
@@ -45,10 +41,8 @@ class CommitLog:
         self.last_write: tuple[int, bytes] = (_NOWHERE, b"")
         """Log offset of the newest write, and its bytes. A consumer that waits for a message wants it in the same
         round, and gets it without a system call."""
-        self.old_offset = 0
-        """Log offset up to which the log is old, and need not stay in memory once it is on the device."""
-        self.forgotten_offset = 0
-        """Log offset up to which the old log has been taken out of memory, or is left to the system."""
+        self.uncached_offset = 0
+        """Log offset up to which the log was written past the page cache."""
         self._newest: tuple[int, File | None] = (_NOWHERE, None)
 
     def use_newest(self, base: int, file: File) -> None:
@@ -75,7 +69,7 @@ class CommitLog:
 
     def read_cached(self, log_offset: int, size_bytes: int) -> bytes | None:
         """As ``read``, or None if that may wait for the device."""
-        if log_offset >= self.written_offset - HOT_BYTES:
+        if log_offset >= self.written_offset - HOT_BYTES and log_offset >= self.uncached_offset:
             return self.read(log_offset, size_bytes)
         base, file = self._newest
         if file is None or not 0 <= log_offset - base < self.file_size_bytes:
@@ -133,14 +127,3 @@ class CommitLog:
         while base < end:
             self.segments.file(base).fdatasync()
             base += self.file_size_bytes
-
-    def forget_old(self, flushed_offset: int) -> None:
-        """Takes the old log out of memory as far as it is on the device. The flush thread calls it."""
-        end = min(self.old_offset, flushed_offset, self.written_offset - HOT_BYTES)
-        end -= end % FORGET_BYTES
-        while (start := self.forgotten_offset) < end:
-            base = self.segments.base_of(start)
-            stop = min(base + self.file_size_bytes, end)
-            with contextlib.suppress(OSError):  # retention has removed it
-                self.segments.file(base).forget_cached(start - base, stop - start)
-            self.forgotten_offset = stop

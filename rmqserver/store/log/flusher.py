@@ -77,7 +77,6 @@ class Flusher:
                 self._log.flush(self.flushed_offset, end)
                 self.flushed_offset = end
                 self._bell.ring()
-                self._log.forget_old(end)
             if job is not None:
                 job()
         except OSError as error:

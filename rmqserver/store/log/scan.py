@@ -6,7 +6,7 @@ requires that a record's own log offset is its place: old bytes that lie where a
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from zlib import crc32
 
 import msgspec
@@ -73,12 +73,20 @@ def scan_portions(segments: SegmentedFile, start: int, *, check_crc: bool = True
         yield portion
 
 
-def read_records(segments: SegmentedFile, start: int, size_bytes: int, end: int | None = None) -> tuple[int, bytes]:
+def read_records(
+    segments: SegmentedFile,
+    start: int,
+    size_bytes: int,
+    end: int | None = None,
+    read: Callable[[int, int], bytes] | None = None,
+) -> tuple[int, bytes]:
     """The place of the next record (``start``, or behind a blank there) and the bytes from it on: ``size_bytes``, or
-    more if the record is larger. Nothing behind ``end`` is read. Empty if there is nothing."""
+    more if the record is larger. Nothing behind ``end`` is read. Empty if there is nothing. ``read`` replaces the read
+    of the files."""
+    read = read or segments.read
     while True:
         limit = size_bytes if end is None else min(size_bytes, end - start)
-        chunk = segments.read(start, limit) if limit >= BLANK_SIZE_BYTES else b""
+        chunk = read(start, limit) if limit >= BLANK_SIZE_BYTES else b""
         if len(chunk) < BLANK_SIZE_BYTES:
             return start, b""
         size, magic = BLANK.unpack_from(chunk)
@@ -86,7 +94,7 @@ def read_records(segments: SegmentedFile, start: int, size_bytes: int, end: int 
             break
         start = segments.base_of(start) + segments.file_size_bytes
     if len(chunk) < size <= segments.file_size_bytes and (end is None or start + size <= end):  # larger than a chunk
-        chunk = segments.read(start, size)
+        chunk = read(start, size)
     return start, chunk
 
 

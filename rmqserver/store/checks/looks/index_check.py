@@ -113,8 +113,8 @@ class _Comparison:
     def allocate(self, at: int, size_bytes: int) -> None:
         pass
 
-    def forget_cached(self, at: int, size_bytes: int) -> None:
-        pass
+    def pwrite_direct(self, data: memoryview, at: int) -> None:
+        self.pwrite(data, at)
 
     def truncate(self, size_bytes: int) -> None:
         pass

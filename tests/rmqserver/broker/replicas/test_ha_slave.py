@@ -12,8 +12,10 @@ import pytest
 import trio
 import trio.testing
 
-from rmqproto.ha import REPORT
-from rmqserver.broker.replicas.ha_slave import HaSlave
+from rmqproto.errors import ProtocolError
+from rmqproto.ha import REPORT, TRANSFER_HEAD
+from rmqserver.broker.replicas import ha_slave
+from rmqserver.broker.replicas.ha_slave import HaSlave, MasterGone
 from rmqserver.config.broker_config import BrokerConfig
 
 TIMEOUT_S = 20
@@ -99,3 +101,30 @@ async def test_a_copy_is_told_where_its_master_s_log_ends() -> None:
     slave.check_log = check
     await slave._greet(cast(Any, None), cast(Any, SimpleNamespace(master_ends_at=told.append)))
     assert told == [5000]
+
+
+@pytest.mark.trio
+async def test_what_has_come_is_written_when_the_connection_ends(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Old log waits for its block to be full; it would have to come again."""
+    (ours, theirs), done = ends, []
+
+    async def connected(addr: str) -> trio.SocketStream:
+        return stream_of(ours)
+
+    monkeypatch.setattr(ha_slave, "open_stream", connected)
+    slave = HaSlave(BrokerConfig(), cast(Any, None))
+    copy = SimpleNamespace(end_offset=0, master_ends_at=done.append, settle=lambda: done.append("settled"))
+    theirs.shutdown(socket.SHUT_WR)
+    with pytest.raises(ExceptionGroup) as raised:
+        await slave._follow("127.0.0.1:1", cast(Any, copy))
+    assert raised.group_contains(MasterGone)
+    assert done == [0, "settled"]
+
+
+def test_a_heartbeat_names_the_place_of_the_bytes_that_come_next() -> None:
+    """They are not all written yet."""
+    slave = HaSlave(BrokerConfig(), cast(Any, SimpleNamespace(log=SimpleNamespace(file_size_bytes=4096))))
+    copy = cast(Any, SimpleNamespace(end_offset=1024, next_offset=1500))
+    assert slave._take(bytearray(TRANSFER_HEAD.pack(1500, 0)), copy) == TRANSFER_HEAD.size
+    with pytest.raises(ProtocolError, match="this log ends at 1500"):
+        slave._take(bytearray(TRANSFER_HEAD.pack(1024, 0)), copy)

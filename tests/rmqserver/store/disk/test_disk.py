@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import mmap
 import os
 import select
 import subprocess
@@ -32,6 +34,35 @@ def test_a_short_write_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     file = OsDisk().open(str(tmp_path / "file"), create_size_bytes=0)
     file.pwrite(b"0123456789", 0)
     assert file.pread(20, 0) == b"0123456789"
+
+
+@pytest.mark.parametrize("size_bytes", [8192, 8192 + 4096 + 100, 100])
+@pytest.mark.parametrize("is_supported", [True, False])
+def test_a_direct_write_comes_after_what_was_written_before_in_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size_bytes: int, is_supported: bool
+) -> None:
+    """Also if the file system cannot do it, or the size does not fit the device."""
+    if not is_supported:
+        monkeypatch.setattr(os, "O_DIRECT", os.O_DIRECTORY)
+    memory = memoryview(mmap.mmap(-1, 16384))[:size_bytes]
+    memory[:] = b"direct.." * (size_bytes // 8) + b"end."[: size_bytes % 8]
+    file = OsDisk().open(str(tmp_path / "file"), create_size_bytes=1 << 20)
+    file.pwrite(b"before" * 4000, 0)
+    file.pwrite_direct(memory, 4096)
+    assert file.pread(size_bytes, 4096) == memory
+    assert file.pread(6, 0) == b"before"
+    file.pwrite(b"after", 4096)
+    assert file.pread(8, 4096) == b"aftert.."
+
+
+def test_a_direct_write_that_finds_no_room_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(fd: int, data: memoryview, at: int) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    file = OsDisk().open(str(tmp_path / "file"), create_size_bytes=1 << 20)
+    monkeypatch.setattr(os, "pwrite", full)
+    with pytest.raises(OSError, match="No space left"):
+        file.pwrite_direct(memoryview(mmap.mmap(-1, 4096)), 0)
 
 
 def test_a_cached_read_gives_the_bytes_or_none(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rmqproto.errors import ProtocolError
 from rmqserver.store.disk.disk import OsDisk, OsFile
-from rmqserver.store.log import commit_log, log_copy
+from rmqserver.store.log import copied_blocks, log_copy
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.recovery.cut_back import cut_back
 from rmqserver.store.results import Arrival
@@ -264,50 +264,14 @@ def test_dispatch_goes_on_where_retention_has_left_something(make_store: MakeSto
     assert slave.min_offset("T", 0) > 0
 
 
-def test_of_a_long_past_nothing_stays_in_memory(
-    make_store: MakeStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A fresh slave of 10 GB filled the memory with pages that nobody reads, and took ten times as long to write into
-    each new one as into a used one. What leaves memory is on the device and dispatched, in whole pieces, and long
-    before the end that the master had when the copy began."""
-    piece, kept, hot = 512, 1500, 700
-    monkeypatch.setattr(commit_log, "FORGET_BYTES", piece)
-    monkeypatch.setattr(commit_log, "HOT_BYTES", hot)
-    monkeypatch.setattr(log_copy, "KEPT_BYTES", kept)
-    monkeypatch.setattr(log_copy, "PORTION_BYTES", 400)
-    master, slave = make_store(tmp_path / "master"), make_store(tmp_path / "slave", TINY_SYNC)
-    fill(master)
-    forgotten = 0
-
-    def forget(file: OsFile, at: int, size_bytes: int) -> None:
-        nonlocal forgotten
-        assert int(Path(file.path).name) + at == forgotten, "nothing is left out, and nothing comes twice"
-        forgotten += size_bytes
-        assert forgotten <= min(slave.flushed_offset, copy.end_offset - copy.behind_bytes)
-
-    monkeypatch.setattr(OsFile, "forget_cached", forget)
-    copy, master_end = slave.log_copy(), master.log.written_offset
-    copy.master_ends_at(master_end)
-    for number, (log_offset, data) in enumerate(transfers(master, 0, random.Random(0))):
-        copy.append(log_offset, data)
-        copy.dispatch_some()
-        if number % 3 == 0:
-            slave.flush_log()
-    copy.dispatch_all()
-    slave.flush_log()
-    end = master_end - kept
-    assert forgotten == end - end % piece > 2 * FILE_SIZE_BYTES
-    assert seen(slave) == seen(master)
-
-
 @pytest.mark.parametrize("master_end", [0, log_copy.KEPT_BYTES])
 def test_what_a_slave_that_follows_has_stays_in_memory(
     make_store: MakeStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, master_end: int
 ) -> None:
     """So does everything if the master does not say where its log ends."""
-    monkeypatch.setattr(commit_log, "FORGET_BYTES", 1)
-    monkeypatch.setattr(commit_log, "HOT_BYTES", 0)
-    monkeypatch.setattr(OsFile, "forget_cached", lambda *_: pytest.fail("it is read soon"))
+    for module in (log_copy, copied_blocks):
+        monkeypatch.setattr(module, "BLOCK_BYTES", 512)
+    monkeypatch.setattr(OsFile, "pwrite_direct", lambda *_: pytest.fail("it is read soon"))
     master, slave = make_store(tmp_path / "master"), make_store(tmp_path / "slave", TINY_SYNC)
     fill(master)
     copy = slave.log_copy()
