@@ -186,6 +186,11 @@ class RecordingFile:
         data = self.pread(size_bytes, at)
         return data if len(data) == size_bytes else None
 
+    def pread_direct(self, memory: memoryview, at: int) -> int:
+        data = self.pread(len(memory), at)
+        memory[: len(data)] = data
+        return len(data)
+
     def next_data(self, at: int) -> int:
         rest = self.inode.data[at:]
         return at if rest.count(0) != len(rest) else len(self.inode.data)

@@ -93,7 +93,7 @@ class SetLink(HaLink):
     async def _transfers(self) -> list[Part]:
         return await super()._transfers() or self._parts(self.next_offset, b"", 0)
 
-    def _parts(self, start: int, data: bytes, size: int) -> list[Part]:
+    def _parts(self, start: int, data: Part, size: int) -> list[Part]:
         """Sends a new confirmed offset even when there is no data to send: the slave's readers wait for it."""
         if not size and self._store.confirmed_offset > self._told_confirmed:
             return [self._head(start, 0)]

@@ -4,6 +4,7 @@ gets what comes next."""
 from __future__ import annotations
 
 import logging
+import mmap
 import time
 from collections.abc import Callable
 
@@ -15,12 +16,17 @@ from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.remoting.connection import plain_host
 from rmqserver.remoting.traffic import Ended, Traffic
 from rmqserver.remoting.write_now import Part, behind, write_now
+from rmqserver.store.log.commit_log import PAGE_BYTES
 from rmqserver.store.message_store import MessageStore
 
 log = logging.getLogger(__name__)
 
 PORTION_BYTES = 1 << 20
 """How much is read from the log and sent at a time, as one transfer or several."""
+
+DIRECT_BYTES = 4 << 20
+"""How much is read from the device at a time, if it is not in memory. It does not come into the page cache: nobody else
+reads it soon, and its pages would cost more than the copy."""
 
 AT_ONCE_MAX_BYTES = 64 << 10
 """How much may be sent in the round that has stored it; more is left to the task, which may wait for the socket."""
@@ -66,6 +72,8 @@ class HaLink:
         """Data that the socket did not take at once."""
         self._second_began_s = time.monotonic()
         self._second_bytes = 0
+        self._memory: memoryview | None = None
+        """For reads from the device, each of which is sent before the next one."""
 
     async def serve(self) -> None:
         """Returns when the slave goes, is silent for ``haHousekeepingInterval``, or reports an impossible offset."""
@@ -187,6 +195,7 @@ class HaLink:
     async def _wait(self) -> list[Part]:
         """Waits until the log has grown; after ``haSendHeartbeatInterval`` returns a heartbeat."""
         self.has_news = trio.Event()
+        self._memory = None
         self._on_idle(self)
         self._rests = True
         with trio.move_on_after(self._config.ha_send_heartbeat_interval_ms / 1000) as scope:
@@ -202,17 +211,25 @@ class HaLink:
         if start >= end:
             return []
         file_end = log_.segments.base_of(start) + log_.file_size_bytes
-        size = min(end, file_end, start + await self._allowed()) - start
-        data = log_.read_cached(start, size)
+        allowed = await self._allowed()
+        size = min(end, file_end, start + min(allowed, PORTION_BYTES)) - start
+        data: Part | None = log_.read_cached(start, size)
         if data is None:
-            data = await trio.to_thread.run_sync(log_.read, start, size)
+            size = min(end, file_end, start + min(allowed, DIRECT_BYTES)) - start
+            data = await trio.to_thread.run_sync(self._read_direct, start, size)
         if start < log_.min_offset:  # it may have just expired: then nothing was read
             raise StorageError(f"what comes next for it, at log offset {start}, has expired here")
         return self._parts(start, data, size)
 
-    def _parts(self, start: int, data: bytes, size: int) -> list[Part]:
+    def _read_direct(self, start: int, size: int) -> memoryview:
+        if self._memory is None:
+            self._memory = memoryview(mmap.mmap(-1, DIRECT_BYTES + 2 * PAGE_BYTES))
+        return self._store.log.read_direct(start, size, self._memory)
+
+    def _parts(self, start: int, data: Part, size: int) -> list[Part]:
         """Heads and data of the next transfers."""
-        view = memoryview(data.ljust(size, b"\0"))  # pads the end of a file that nothing was written to
+        # Pads the end of a file that nothing was written to.
+        view = memoryview(data if len(data) == size else bytes(data).ljust(size, b"\0"))
         self.next_offset += size
         self._second_bytes += size
         step = self._config.ha_transfer_batch_size_bytes
@@ -230,11 +247,11 @@ class HaLink:
         """How many bytes may be sent now. With ``haFlowControlEnable`` it waits for the next second if necessary."""
         self._count_second()
         if not self._config.ha_flow_control_enable:
-            return PORTION_BYTES
+            return DIRECT_BYTES
         while (left := self._config.max_ha_transfer_byte_in_second - self._second_bytes) <= 0:
             await trio.sleep(max(self._second_began_s + RATE_SPAN_S - time.monotonic(), 0))
             self._count_second()
-        return min(left, PORTION_BYTES)
+        return left
 
     def _count_second(self) -> None:
         now_s = time.monotonic()

@@ -65,6 +65,11 @@ class File(Protocol):
     def pread_cached(self, size_bytes: int, at: int) -> bytes | None:
         """As ``pread``, but None if that would wait for the device, or if the system cannot tell."""
 
+    def pread_direct(self, memory: memoryview, at: int) -> int:
+        """Fills the memory as far as the file goes, and returns the number of bytes. Leaves nothing in the page cache,
+        if the file system can do that. The memory, its size and the place should start with a page, or at least with a
+        sector."""
+
     def next_data(self, at: int) -> int:
         """The first place from ``at`` on that may hold anything but zeros; the file's size if there is none. Skips
         holes of sparse files without reading them."""
@@ -189,6 +194,19 @@ class OsFile:
             if error.errno in (errno.EAGAIN, errno.EOPNOTSUPP):
                 return -1
             raise
+
+    def pread_direct(self, memory: memoryview, at: int) -> int:
+        count = 0
+        with self._direct() as fd:
+            if fd >= 0:
+                try:
+                    count = os.preadv(fd, [memory], at)
+                except OSError as error:
+                    if error.errno != errno.EINVAL:  # the device wants larger sectors
+                        raise
+        while count < len(memory) and (more := os.preadv(self._fd, [memory[count:]], at + count)):
+            count += more
+        return count
 
     def next_data(self, at: int) -> int:
         try:

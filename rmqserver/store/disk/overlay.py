@@ -67,6 +67,11 @@ class OverlayFile:
         data = self.pread(size_bytes, at)
         return data if len(data) == size_bytes else None
 
+    def pread_direct(self, memory: memoryview, at: int) -> int:
+        data = self.pread(len(memory), at)
+        memory[: len(data)] = data
+        return len(data)
+
     def next_data(self, at: int) -> int:
         content = self._content
         found = content.size

@@ -21,6 +21,9 @@ written past the page cache."""
 
 _NOWHERE = 1 << 63
 
+PAGE_BYTES = 4096
+"""Direct reads start and end at multiples of this."""
+
 RECORD_READ_BYTES = 1024
 """Bytes read of a record of unknown size: most records are no larger, and a system call costs more than the bytes."""
 
@@ -78,6 +81,20 @@ class CommitLog:
                 return b""
             file = self.segments.file(base)
         return file.pread_cached(size_bytes, log_offset - base)
+
+    def read_direct(self, log_offset: int, size_bytes: int, memory: memoryview) -> memoryview:
+        """As ``read``, but past the page cache into ``memory``, of which the result is a part. The memory starts with a
+        page, and holds PAGE_BYTES more at both ends."""
+        segments = self.segments
+        base = segments.base_of(log_offset)
+        if base not in segments.bases:
+            return memory[:0]
+        inside = log_offset - base
+        before = inside % PAGE_BYTES
+        end = before + min(size_bytes, self.file_size_bytes - inside)
+        whole_bytes = -(-end // PAGE_BYTES) * PAGE_BYTES
+        count = segments.file(base).pread_direct(memory[:whole_bytes], inside - before)
+        return memory[before : min(end, count)]
 
     def read_ranges(self, ranges: list[LogRange], *, cached_only: bool = False) -> list[bytes] | None:
         """The bytes of each range; ranges ascend, unless units are damaged. Ranges near each other are read as one:

@@ -110,6 +110,9 @@ class _Comparison:
     def pread_cached(self, size_bytes: int, at: int) -> bytes | None:
         return None
 
+    def pread_direct(self, memory: memoryview, at: int) -> int:
+        raise NotImplementedError
+
     def allocate(self, at: int, size_bytes: int) -> None:
         pass
 

@@ -1,0 +1,71 @@
+"""A master whose slave needs log that is not in memory: it is read past the page cache, wherever a transfer begins."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+import trio
+
+from rmqproto.ha import REPORT, TRANSFER_HEAD
+from rmqserver.broker.replicas import ha_link
+from rmqserver.broker.replicas.ha_master import HaMaster
+from rmqserver.config.broker_config import BrokerConfig
+from rmqserver.store.disk.disk import OsFile
+from rmqserver.store.log import commit_log
+from rmqserver.store.message_store import MessageStore
+from rmqserver.store.options import StoreOptions
+from tests.rmqserver.store.conftest import put
+
+FILE_SIZE_BYTES = 40_000
+"""No multiple of a page."""
+
+
+@pytest.mark.trio
+@pytest.mark.parametrize("is_supported", [True, False])
+async def test_a_slave_gets_the_log_from_the_device(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_supported: bool
+) -> None:
+    """From a report in the middle of a page on, over the ends of files, up to the last byte and not further."""
+    monkeypatch.setattr(commit_log, "HOT_BYTES", -1)
+    monkeypatch.setattr(ha_link, "DIRECT_BYTES", 3 * 4096 + 1)
+    monkeypatch.setattr(OsFile, "pread_cached", lambda *_: None)
+    if not is_supported:
+        monkeypatch.delattr("os.O_DIRECT")
+    store = MessageStore(tmp_path, StoreOptions(commit_log_file_size_bytes=FILE_SIZE_BYTES), background=False)
+    store.open()
+    while len(store.log.segments.bases) < 4:
+        put(store, body=bytes(range(250)) * 4)
+        store.commit()
+    store.log.last_write = (1 << 63, b"")
+    start, end = 4711, store.log.written_offset
+    segments = store.log.segments
+    files = (segments.read(base, FILE_SIZE_BYTES).ljust(FILE_SIZE_BYTES, b"\0") for base in segments.bases)
+    expected = b"".join(files)[start:end]
+    monkeypatch.setattr(OsFile, "pread", lambda *_: pytest.fail("it would come into the page cache"))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(HaMaster(BrokerConfig(), store).serve, listener)
+            async with await trio.open_tcp_stream(*listener.getsockname()) as slave:
+                await slave.send_all(REPORT.pack(start))
+                assert await transferred(slave, start, end) == expected
+            nursery.cancel_scope.cancel()
+    monkeypatch.undo()
+    store.close()
+
+
+async def transferred(slave: trio.SocketStream, start: int, end: int) -> bytes:
+    log, received = b"", b""
+    while start + len(log) < end:
+        data = await slave.receive_some()
+        assert data, "the master hung up"
+        received += data
+        while len(received) >= TRANSFER_HEAD.size:
+            offset, size = TRANSFER_HEAD.unpack_from(received)
+            stop = TRANSFER_HEAD.size + size
+            if len(received) < stop:
+                break
+            assert offset == start + len(log)
+            log, received = log + received[TRANSFER_HEAD.size : stop], received[stop:]
+    return log
