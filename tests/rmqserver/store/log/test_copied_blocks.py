@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import os
 import random
+import threading
 from pathlib import Path
 
 import pytest
@@ -72,8 +73,9 @@ def pieces_before(master: MessageStore, end: int) -> list[tuple[int, bytes]]:
     return [(at, data) for at, data in transfers(master, 0, random.Random(0)) if at + len(data) <= end]
 
 
-def append_and_settle(copy: LogCopy, data: bytes) -> None:
+def append_and_settle(copy: LogCopy, data: bytes, may_write: threading.Event) -> None:
     copy.append(0, data)
+    may_write.set()
     copy.settle()
 
 
@@ -200,21 +202,22 @@ def test_a_block_that_cannot_be_written_is_not_claimed(
     """If only room was missing, the same bytes may come again; else the store refuses everything."""
     slave = make_store(tmp_path / "slave", background=background)
     copy, log, failing = begin(slave, master), content(master, FILE_SIZE_BYTES), True
-    pwrite_direct, attempts = OsFile.pwrite_direct, 0
+    pwrite_direct, may_write = OsFile.pwrite_direct, threading.Event()
+    places: list[int] = []
 
     def fail(file: OsFile, data: memoryview, at: int) -> None:
-        nonlocal attempts
+        if background:
+            assert may_write.wait(20)
+        places.append(at)
         if failing and at == BLOCK_BYTES:
-            attempts += 1
             pwrite_direct(file, data[: BLOCK_BYTES // 2], at)
             raise OSError(code, os.strerror(code), file.path)
-        assert not failing or at < BLOCK_BYTES, "nothing is written behind what has failed"
         pwrite_direct(file, data, at)
 
     monkeypatch.setattr(OsFile, "pwrite_direct", fail)
     with pytest.raises(StorageError, match="cannot write commit log file"):
-        append_and_settle(copy, log[: 3 * BLOCK_BYTES + 100])
-    assert attempts == 1
+        append_and_settle(copy, log[: 3 * BLOCK_BYTES + 100], may_write)
+    assert places == [0, BLOCK_BYTES], "nothing is written behind what has failed"
     assert copy.end_offset == copy.next_offset == BLOCK_BYTES
     failing = False
     if code == errno.EIO:
