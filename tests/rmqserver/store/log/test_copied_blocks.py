@@ -17,11 +17,14 @@ from rmqserver.store.disk.segments import SegmentedFile
 from rmqserver.store.log import copied_blocks, log_copy
 from rmqserver.store.log.log_copy import LogCopy
 from rmqserver.store.message_store import MessageStore
+from tests.crash.recording_disk import Loss, RecordingDisk
 from tests.rmqserver.store.conftest import TINY_SYNC, MakeStore
 from tests.rmqserver.store.log.test_log_copy import FILE_SIZE_BYTES, fill, seen, transfers
 
 BLOCK_BYTES = 1024
 KEPT_BYTES = 1500
+RECORD_MAX_BYTES = 500
+"""No message here is larger."""
 
 
 @pytest.fixture(autouse=True)
@@ -238,3 +241,36 @@ def test_what_is_not_in_memory_is_not_read_by_the_loop(
     copy.append(0, content(master, BLOCK_BYTES))
     monkeypatch.setattr(OsFile, "pread_cached", lambda *_: None)
     assert slave.log.read_cached(0, 100) is None
+
+
+@pytest.mark.parametrize("loss", [Loss.NOTHING, Loss.EVERYTHING, Loss.TORN, Loss.SOME])
+def test_a_crash_leaves_what_was_flushed_and_nothing_but_the_master_s_log(master: MessageStore, loss: Loss) -> None:
+    """After a kill, also what was reported. From there the copy goes on."""
+    rng, disk, images = random.Random(1), RecordingDisk(), []
+    slave = MessageStore("/slave", TINY_SYNC, disk, background=False)
+    slave.open()
+    copy = begin(slave, master)
+
+    def crash() -> None:
+        if rng.random() < 0.5:
+            images.append((disk.image(loss, rng), copy.end_offset if loss is Loss.NOTHING else slave.flushed_offset))
+
+    for log_offset, data in transfers(master, 0, rng):
+        disk.on_change = crash
+        copy.append(log_offset, data)
+        copy.dispatch_some()
+        if rng.random() < 0.2:
+            slave.flush_log()
+    assert len(images) > 5
+    for image, kept_offset in images:
+        again = MessageStore("/slave", TINY_SYNC, image, background=False)
+        again.open()
+        assert again.end_offset > kept_offset - RECORD_MAX_BYTES
+        assert content(again, again.end_offset) == content(master, again.end_offset)
+        copy = begin(again, master)
+        for log_offset, data in transfers(master, copy.end_offset, rng):
+            copy.append(log_offset, data)
+        copy.dispatch_all()
+        again.flush_log()
+        assert seen(again) == seen(master)
+        again.abandon()
