@@ -1,5 +1,5 @@
-"""Preloads the default styles of widget classes. Textual reads them when the first widget of a class is shown, which
-delays the key that opens it. Here they are read while nobody waits."""
+"""Reads styles a class at a time, so that no key waits for all of them: the default styles of widget classes, which
+Textual reads when the first widget of a class is shown, and the whole style sheet for another theme."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from textual import containers, widgets
+from textual.cache import LRUCache
+from textual.css.stylesheet import Stylesheet
 from textual.screen import ModalScreen
 
 if TYPE_CHECKING:
-    from textual.css.stylesheet import Stylesheet
     from textual.widget import Widget
 
 _KINDS: tuple[type[Widget], ...] = (
@@ -28,3 +29,16 @@ async def read_widget_styles(sheet: Stylesheet) -> None:
             sheet.add_source(css, read_from, is_default_css=True, tie_breaker=tie_breaker, scope=scope)
         assert sheet.rules_map is not None  # reading it builds the map
         await asyncio.sleep(0)
+
+
+async def read_again(sheet: Stylesheet, variables: dict[str, str]) -> Stylesheet:
+    """The same style sheet with other values of its variables, read one source per turn of the loop. Textual reads all
+    in one turn, which takes 25 ms."""
+    read = Stylesheet(variables=variables)
+    read._parse_cache = LRUCache(len(sheet.source) + 1)
+    for place, (css, is_default, tie_breaker, scope) in list(sheet.source.items()):
+        read.add_source(css, place, is_default, tie_breaker, scope)
+        read._parse_rules(css, place, is_default, tie_breaker, scope)
+        await asyncio.sleep(0)
+    assert read.rules is not None  # puts together what has been read
+    return read

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
+from collections.abc import Iterable
+from itertools import groupby
 from typing import Any, ClassVar
 
 import pytest
@@ -20,13 +23,15 @@ from textual.screen import Screen
 from textual.strip import Strip
 from textual.widgets import Input
 
-from rmqadmin.tui.app import DashboardApp
+from rmqadmin.tui import widget_styles
+from rmqadmin.tui.app import STYLED_AT_ONCE, DashboardApp
 from rmqadmin.tui.dialogs.dialog import Dialog, dimmed_style
 from rmqadmin.tui.memory.cluster import ClusterMemory
 from rmqadmin.tui.remembered import remember
 from rmqadmin.tui.screens.base import SORT_ASKED_AGAIN_MAX
 from rmqadmin.tui.settings import DashboardSettings
 from rmqadmin.tui.sources.topics import GROUPS_YOUNG_MS, read_numbers, read_topics
+from rmqadmin.tui.widget_styles import read_again
 from rmqadmin.tui.widgets.row_table import RowTable
 from rmqproto.bodies.routes import TopicConfig, TopicConfigs
 from rmqproto.bodies.statistics import TopicStats
@@ -45,7 +50,12 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         found.append(1)
         reparse(sheet)
 
+    async def counted_for_theme(sheet: Stylesheet, variables: dict[str, str]) -> Stylesheet:
+        found.append(1)
+        return await read_again(sheet, variables)
+
     monkeypatch.setattr(Stylesheet, "reparse", counted)
+    monkeypatch.setattr(widget_styles, "read_again", counted_for_theme)
     return found
 
 
@@ -243,12 +253,50 @@ def test_another_theme_is_seen_on_screens_that_were_opened_before(reads: list[in
         await driver.until_shown("336,774")
         await driver.press("c")
         await driver.until_shown("V5_5_0")
+        before = driver.app.theme_variables
         driver.app.theme = "solarized-light"
+        await driver.until(lambda: driver.app.theme_variables is not before)
         await driver.until(lambda: driver.app.theme_variables["panel"] in grounds(driver))
         await driver.press("t")
         await driver.until_shown("336,774")
         await driver.until(lambda: driver.app.theme_variables["panel"] in grounds(driver))
         assert reads
+
+    drive(FixedClient, test, now_ms=NOW_MS)
+
+
+def test_a_key_can_be_read_while_another_theme_is_put_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Textual read its whole style sheet and styled all widgets in one turn of the loop, 50 ms or more."""
+    steps: list[str] = []
+    parse, update_nodes = vars(stylesheet)["parse"], Stylesheet.update_nodes
+
+    def noted(step: str, count: int) -> None:
+        steps.extend([step] * count)
+        asyncio.get_running_loop().call_soon(steps.append, "turn")
+
+    def parsed(*args: Any, **options: Any) -> Any:
+        noted("read", 1)
+        return parse(*args, **options)
+
+    def styled(sheet: Stylesheet, nodes: Iterable[DOMNode], animate: bool = False) -> None:
+        nodes = list(nodes)
+        noted("style", len(nodes))
+        update_nodes(sheet, nodes, animate)
+
+    async def test(driver: Driver) -> None:
+        await driver.until_shown("broker-a")
+        await driver.press("space")
+        monkeypatch.setattr(stylesheet, "parse", parsed)
+        monkeypatch.setattr(Stylesheet, "update_nodes", styled)
+        before = driver.app.theme_variables
+        driver.app.theme = "solarized-light"
+        await driver.until(lambda: driver.app.theme_variables is not before)
+        await driver.until(lambda: driver.app.theme_variables["panel"] in grounds(driver))
+        assert steps.count("read") > 10
+        assert steps.count("style") > 2 * STYLED_AT_ONCE
+        in_turns = [list(run) for is_turn, run in groupby(steps, lambda step: step == "turn") if not is_turn]
+        assert max(run.count("read") for run in in_turns) <= 2  # one of them may be a class that is read beforehand
+        assert max(run.count("style") for run in in_turns) <= STYLED_AT_ONCE
 
     drive(FixedClient, test, now_ms=NOW_MS)
 
