@@ -152,14 +152,16 @@ class HaInfoHeader(Header, kw_only=True):
     to which its slaves connect. A request without ``master_ha_address`` asks for it. ``master_flush_offset`` is a log
     offset.
 
-    Only brokers of ours know the last two: a slave that copies tables names itself, and the stamp of what it has
-    copied; the answer, with a newer stamp, comes when there is something to copy."""
+    Only brokers of ours know the last three: a slave that copies tables names itself, and the stamp of what it has
+    copied; the answer, with a newer stamp, comes when there is something to copy. With ``tables_same`` that is only
+    progress, as committed offsets."""
 
     master_address: str | None = None
     master_flush_offset: Int64 | None = None
     master_ha_address: str | None = None
     slave_broker_id: Int64 | None = None
     tables_stamp: Int64 | None = None
+    tables_same: bool | None = None
 
 
 class AddBrokerHeader(Header, kw_only=True):

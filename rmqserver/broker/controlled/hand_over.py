@@ -24,10 +24,6 @@ CATCH_UP_MAX_S = 1.0
 NEAR_BYTES = 4 << 20
 """A successor that lacks no more than this is level in a moment. Before, clients are served."""
 
-COPY_TABLES_MAX_S = 0.5
-"""Tables of tens of thousands of topics may take longer. Then the handover goes on without: the successor has all but
-their last moment anyway."""
-
 LOOK_EVERY_S = 0.002
 
 
@@ -52,16 +48,9 @@ async def has_caught_up(
             if acked is not None and acked >= log_end and pending.has_settled(log_end):
                 if are_tables_copied or watch is None:
                     return True
-                await _copy_tables(watch, successor_id)
+                if not await watch.copied_by(successor_id):
+                    log.warning("event=tables-not-copied successor=%d reason='it does not watch them'", successor_id)
                 are_tables_copied = True  # and the log again: delays and timers go on
                 continue
             await trio.sleep(LOOK_EVERY_S)
     return False
-
-
-async def _copy_tables(watch: TableWatch, successor_id: int) -> None:
-    has_copied = False
-    with trio.move_on_after(COPY_TABLES_MAX_S):
-        has_copied = await watch.copied_by(successor_id)
-    if not has_copied:
-        log.warning("event=tables-not-copied successor=%d reason='its last copy counts'", successor_id)

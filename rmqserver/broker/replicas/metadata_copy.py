@@ -84,9 +84,10 @@ class MetadataCopy:
         """Progress that waits for the log. No newer one is asked for meanwhile: a log that is always a little behind
         would never reach any."""
 
-    async def round(self, link: MasterLink, *, is_other_log: bool = False) -> None:
-        """Copies everything once. Raises OSError if the master is gone. If the master's log is another one, progress in
-        it means nothing here, and this broker's means nothing to the master."""
+    async def round(self, link: MasterLink, *, is_other_log: bool = False, are_tables_same: bool = False) -> None:
+        """Copies everything once, but no topics and groups that are the same as at the last round. Raises OSError if
+        the master is gone. If the master's log is another one, progress in it means nothing here, and this broker's
+        means nothing to the master."""
         if is_other_log:
             if isinstance(self._offsets, SlaveOffsets):
                 self._offsets.drop_notes()
@@ -98,8 +99,10 @@ class MetadataCopy:
         )  # fmt: skip
         takes: list[Take] = []
         for step, is_progress in steps:
+            if not (ha_link if is_progress else not are_tables_same):
+                continue
             try:
-                if (ha_link or not is_progress) and (take := await step(link)) is not None:
+                if (take := await step(link)) is not None:
                     takes.append(take)
             except (RefusedError, ProtocolError) as error:
                 log.warning("event=metadata-not-copied what=%s reason=%r", step.__name__[1:], str(error))

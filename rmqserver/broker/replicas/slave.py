@@ -284,27 +284,30 @@ class Slave:
     async def _copy_from(self, link: MasterLink) -> None:
         """Copies once. Goes on as long as the master has a stamp for its tables and this slave is not asked to copy:
         then the master may be another one."""
-        stamp = await self._newer(link, 0)
+        stamp, are_tables_same = (await self._newer(link, 0))[0], False
         period_s = self._config.sync_broker_metadata_period_ms / 1000
         while True:
-            await self._metadata.round(link, is_other_log=self._note_in_store.is_other_log)
+            is_other_log = self._note_in_store.is_other_log
+            await self._metadata.round(link, is_other_log=is_other_log, are_tables_same=are_tables_same)
             self._has_copied = True
             self._note("")
+            are_tables_same = False
             if stamp and not self._asked_to_copy.is_set():
                 with trio.move_on_after(period_s) as self._resting:
-                    stamp = await self._newer(link, stamp, period_s + ASK_TIMEOUT_S)
+                    stamp, are_tables_same = await self._newer(link, stamp, period_s + ASK_TIMEOUT_S)
             if not stamp or self._asked_to_copy.is_set():
                 return
 
-    async def _newer(self, link: MasterLink, stamp: int, timeout_s: float = ASK_TIMEOUT_S) -> int:
-        """Waits until the master's tables may have changed since it told that stamp. Returns their stamp; 0 if the
-        master has none."""
+    async def _newer(self, link: MasterLink, stamp: int, timeout_s: float = ASK_TIMEOUT_S) -> tuple[int, bool]:
+        """Waits until the master has something to copy since it told that stamp. Returns the new stamp, 0 if the master
+        has none, and whether topics and groups are the same."""
         header = HaInfoHeader(slave_broker_id=self._config.broker_id, tables_stamp=stamp)
         try:
             answer = await link.ask(RequestCode.EXCHANGE_BROKER_HA_INFO, header, timeout_s)
         except RefusedError:
-            return 0
-        return from_ext(answer.ext, HaInfoHeader).tables_stamp or 0
+            return 0, False
+        found = from_ext(answer.ext, HaInfoHeader)
+        return found.tables_stamp or 0, bool(found.tables_same)
 
     def _copy_soon(self) -> None:
         self._asked_to_copy.set()

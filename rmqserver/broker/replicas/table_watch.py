@@ -39,7 +39,7 @@ class TableWatch:
 
     def __init__(self, parts: BrokerParts, loop: Loop):
         self._loop = loop
-        self._stamp = secrets.randbits(48)  # no slave takes it for that of an earlier master
+        self._stamp = self._changed_at = secrets.randbits(48)  # no slave takes it for that of an earlier master
         self._watchers: dict[int, _Watcher] = {}
         """By broker id."""
         self._has_changes = trio.Event()
@@ -65,11 +65,11 @@ class TableWatch:
         self._watchers[broker_id] = _Watcher(connection, request.header.tables_stamp or 0, request)
         self._news()
         if self._watchers[broker_id].stamp != self._stamp:
-            self._answer(broker_id, self._stamped)
+            self._tell(broker_id)
 
-    @property
-    def _stamped(self) -> HaInfoHeader:
-        return HaInfoHeader(tables_stamp=self._stamp)
+    def _tell(self, broker_id: int) -> None:
+        is_same = self._changed_at <= self._watchers[broker_id].stamp <= self._stamp
+        self._answer(broker_id, HaInfoHeader(tables_stamp=self._stamp, tables_same=is_same))
 
     def is_watching(self, connection: Connection) -> bool:
         return any(each.connection is connection for each in self._watchers.values())
@@ -79,7 +79,7 @@ class TableWatch:
         is gone."""
         if self._found(broker_id) is None:
             return False
-        self._tell()
+        self._tell_all(has_changes=self._has_changes.is_set())
         while (found := self._found(broker_id)) is not None:
             if found.stamp == self._stamp:
                 return True
@@ -90,11 +90,14 @@ class TableWatch:
         found = self._watchers.get(broker_id)
         return None if found is None or found.connection.closed else found
 
-    def _tell(self) -> None:
-        """From now on, what slaves have copied is old."""
+    def _tell_all(self, *, has_changes: bool) -> None:
+        """From now on, what slaves have copied is old. Tables without changes need not be copied: with thousands of
+        topics that takes a second."""
         self._stamp += 1
+        if has_changes:
+            self._changed_at = self._stamp
         for broker_id in self._watchers:
-            self._answer(broker_id, self._stamped)
+            self._tell(broker_id)
         self._loop.wake()
 
     def end(self) -> None:
@@ -122,4 +125,4 @@ class TableWatch:
             await self._has_changes.wait()
             await trio.sleep(GATHER_S)
             self._has_changes = trio.Event()
-            self._tell()
+            self._tell_all(has_changes=True)

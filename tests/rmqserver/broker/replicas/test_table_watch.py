@@ -21,16 +21,19 @@ SLAVE_ID = 2
 
 
 class Peer:
-    """A slave's connection. ``stamps``: what it was answered; None is an answer without a stamp."""
+    """A slave's connection. ``stamps``: what it was answered; None is an answer without a stamp. ``same``: whether the
+    last one told that the tables are the same."""
 
     closed = False
 
     def __init__(self, watch: TableWatch):
         self.stamps: list[int | None] = []
+        self.same: str | None = None
         self._handle: Any = watch.by(lambda request, connection: b"at once")
 
     def send(self, frame: bytes) -> None:
-        stamp = decode_frame_untrusted(frame).ext.get("tablesStamp")
+        ext = decode_frame_untrusted(frame).ext
+        stamp, self.same = ext.get("tablesStamp"), ext.get("tablesSame")
         self.stamps.append(None if stamp is None else int(stamp))
 
     def ask(self, stamp: int, broker_id: int | None = SLAVE_ID) -> bytes | None:
@@ -68,7 +71,7 @@ async def test_a_slave_hears_once_of_all_that_changes_at_one_time(parts: BrokerP
         for name in ("One", "Two"):
             parts.topics.put(TopicConfig(topic_name=name))
         await trio.sleep(GATHER_S * 1.5)
-        assert peer.stamps == [stamp + 1]
+        assert (peer.stamps, peer.same) == ([stamp + 1], "false")
         peer.ask(stamp + 1)
         peer.ask(stamp + 1)
         assert peer.stamps == [stamp + 1, None], "the former request has ended"
@@ -94,19 +97,22 @@ async def test_the_successor_has_copied_what_was_there_when_clients_began_to_wai
         await trio.testing.wait_all_tasks_blocked()
         peer.ask(stamp)
         await trio.testing.wait_all_tasks_blocked()
-        assert (peer.stamps, copied) == ([stamp + 1], [])
+        assert (peer.stamps, peer.same, copied) == ([stamp + 1], "true", [])
         peer.ask(stamp + 1)
     assert copied == [True]
+    parts.topics.put(TopicConfig(topic_name="Last"))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(copy)
         await trio.testing.wait_all_tasks_blocked()
+        assert (peer.stamps[1:], peer.same) == ([stamp + 2], "false"), "it was not told of the change yet"
         peer.closed = True
         watch.connection_closed(peer)
     assert copied == [True, False]
 
 
 class Master:
-    """``stamps`` are its answers to a slave that watches; after the last it does not answer."""
+    """``stamps`` are its answers to a slave that watches; after the last it does not answer. With an even stamp its
+    topics are the same."""
 
     def __init__(self, *stamps: int | None):
         self.stamps = list(stamps)
@@ -120,7 +126,8 @@ class Master:
         if not self.stamps:
             await trio.sleep_forever()
         stamp = self.stamps.pop(0)
-        return Command(code=0, ext={} if stamp is None else {"tablesStamp": str(stamp)})
+        is_same = "false" if stamp is None or stamp % 2 else "true"
+        return Command(code=0, ext={} if stamp is None else {"tablesStamp": str(stamp), "tablesSame": is_same})
 
 
 @pytest.mark.trio
@@ -128,8 +135,9 @@ class Master:
     ("master", "rounds"),
     [
         (Master(None), [0]),  # Apache's
-        (Master(7, 8, None), [0, 0]),  # it is no master any more
-        (Master(7, 8, 9), [0, 0, 0, 5, 10]),
+        (Master(7, 9, None), [0, 0]),  # it is no master any more
+        (Master(7, 9, 11), [0, 0, 0, 5, 10]),
+        (Master(7, 9, 10), [0, 0, 5, 10]),  # then only offsets
     ],
 )
 async def test_a_slave_copies_at_once_what_has_changed(
