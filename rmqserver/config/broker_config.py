@@ -284,9 +284,11 @@ class BrokerConfig(Settings):
 
     @property
     def opens_store_again(self) -> bool:
-        """Whether the broker opens its store again by itself once its full disk has room. A member of a set would have
-        to tell its controller, and a master with slaves that act for it to ask them first."""
-        return not self.enable_controller_mode and not self.enable_slave_acting_master
+        """Whether the broker opens its store again by itself once its full disk has room. The master of a set would
+        have to leave its place first, because its slaves may have what its own log has lost; a master with slaves that
+        act for it would have to ask them."""
+        is_master_of_set = self.enable_controller_mode and self.broker_role is not BrokerRole.SLAVE
+        return not is_master_of_set and not self.enable_slave_acting_master
 
     @property
     def has_light_queues(self) -> bool:

@@ -180,11 +180,10 @@ class BrokerHost:
     async def serve(self) -> None:
         """Puts the seed, and has the broker registered; for a member of a set, its role decides when."""
         await self._sow()
+        self._nursery.start_soon(self._reopen_when_there_is_room)
         if self._member is not None:
             self._nursery.start_soon(self._member.run)
             return
-        if self._config.opens_store_again:
-            self._nursery.start_soon(self._reopen_when_there_is_room)
         told = trio.Event()
         self._nursery.start_soon(self._register_when_online, told)
         with trio.move_on_after(ANNOUNCED_MAX_S):
@@ -263,10 +262,13 @@ class BrokerHost:
             store = self.broker.store
             if not store.has_write_failed:
                 again_after_s = ROOM_AGAIN_AFTER_S
-            elif store.has_only_lacked_room and not store.lack_of_room():
+            elif store.has_only_lacked_room and not store.lack_of_room() and self._config.opens_store_again:
                 again_after_s = min(2 * again_after_s, ROOM_AGAIN_MAX_S)
                 log.warning("event=store-opens-again reason=%r", store.unwriteable_reason)
-                await self.reopen(None, lambda: None, sow=False)
+                if self._member is None:
+                    await self.reopen(None, lambda: None, sow=False)
+                else:
+                    await self._member.open_slave_again()
 
     async def reopen(self, asker: Connection | None, change: Callable[[], None], *, sow: bool) -> None:
         """See ``Reopen``. Clients see the restart of a broker on the same ports."""

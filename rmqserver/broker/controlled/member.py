@@ -439,8 +439,19 @@ class SetMember:
             change = partial(cut_back, root, size, log_offset, self._disk)
             await self._host.change_role(BrokerRole.SLAVE, self.state.own_id, change)
             self.state.epochs.save()
-            if self.state.master_addr is not None:
-                self._start_following(self.state.master_addr)
+            self._follow_again()
+
+    async def open_slave_again(self) -> None:
+        """Opens the store of a slave as a start does. Does nothing at a master."""
+        async with self._changing:
+            if self.state.sync_set is None:
+                self._stop_following()
+                await self._host.change_role(BrokerRole.SLAVE, self.state.own_id, None)
+                self._follow_again()
+
+    def _follow_again(self) -> None:
+        if self.state.master_addr is not None and not self._is_displaced:
+            self._start_following(self.state.master_addr)
 
     def _fence(self, reason: str) -> None:
         if not self.state.is_fenced:

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,10 +15,12 @@ import pytest
 import trio
 
 from rmqclient.admin import AdminClient
-from rmqclient.message import Message
+from rmqclient.message import Message, SendStatus
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import RocketMQError
 from rmqserver.process.broker_host import BrokerHost
+from tests.support import servers
+from tests.support.broker_set import BROKER_NAME, COMMON, PATIENT, BrokerSet
 from tests.support.processes import end
 from tests.support.servers import SMALL, until
 
@@ -42,22 +45,28 @@ runpy.run_module("rmqserver", run_name="__main__", alter_sys=True)
 QUEUE = MessageQueue("Room", "broker-a", 0)
 
 
-@pytest.fixture(
-    params=[("fdatasync", "commitlog/"), ("pwrite", "consumequeue/")],
-    ids=lambda at: "-".join(at).strip("/"),
-)
-def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """The address of a broker whose disk is full while ``tmp_path / "full"`` exists."""
-    with (tmp_path / "log").open("wb") as log:
+@contextmanager
+def filling_server(directory: Path, at: tuple[str, str], *arguments: str | Path) -> Iterator[str]:
+    """The address of a broker whose disk is full, for this call on these files, while ``directory / "full"`` exists."""
+    with (directory / "log").open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-c", FILLING_SERVER, *request.param, tmp_path / "full", "standalone", "--port", "0",
-             "--namesrv-port", "0", "--data", tmp_path / "store", *SMALL],
+            [sys.executable, "-c", FILLING_SERVER, *at, directory / "full", *arguments, "--port", "0",
+             "--data", directory / "store", *SMALL],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
         )  # fmt: skip
     assert process.stdout is not None
     with process.stdout:
         yield json.loads(process.stdout.readline())["broker_addr"]
         assert end(process) == 1, "it says at the end that a write has failed"
+
+
+@pytest.fixture(
+    params=[("fdatasync", "commitlog/"), ("pwrite", "consumequeue/")],
+    ids=lambda at: "-".join(at).strip("/"),
+)
+def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    with filling_server(tmp_path, request.param, "standalone", "--namesrv-port", "0") as addr:
+        yield addr
 
 
 def test_what_was_acknowledged_is_there_and_messages_are_taken_again(server: str, tmp_path: Path) -> None:
@@ -86,6 +95,32 @@ def test_what_was_acknowledged_is_there_and_messages_are_taken_again(server: str
     assert (tmp_path / "log").read_text().count("event=store-opens-again") == 1
 
 
+@pytest.mark.slow
+def test_a_slave_of_a_set_is_in_sync_again(tmp_path: Path) -> None:
+    """It used to be away until somebody had started it again."""
+    with (
+        servers.controller(tmp_path / "controller") as controller,
+        servers.namesrv(tmp_path / "namesrv") as namesrv,
+        AdminClient(namesrv.namesrv_addr, timeout_s=60) as admin,
+    ):
+        found = BrokerSet(tmp_path, controller.controller_addr, namesrv, admin)
+        settings = {**COMMON, "enableControllerMode": "true", "controllerAddr": controller.controller_addr}
+        given = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
+        (tmp_path / "slave").mkdir()
+        with found.start(1, **PATIENT):
+            until(lambda: found.takes(1))
+            at = "fdatasync", "commitlog/"
+            slave = "broker", "--namesrv", namesrv.namesrv_addr, "--set", f"brokerName={BROKER_NAME}", *given
+            with filling_server(tmp_path / "slave", at, *slave) as addr:
+                until(lambda: addr in found.in_sync_addrs())
+                (tmp_path / "slave/full").touch()
+                until(lambda: found.takes(1) and addr not in found.in_sync_addrs())
+                (tmp_path / "slave/full").unlink()
+                until(lambda: addr in found.in_sync_addrs())
+                assert found.send(1, b"both") is SendStatus.SEND_OK
+    assert "event=store-opens-again" in (tmp_path / "slave/log").read_text()
+
+
 @pytest.mark.trio
 async def test_a_store_that_fails_again_is_opened_ever_less_often(autojump_clock: object) -> None:
     """A disk tells nothing of a quota: it seems to have room, and clients would see a restart each second."""
@@ -96,7 +131,8 @@ async def test_a_store_that_fails_again_is_opened_ever_less_often(autojump_clock
         opened_s.append(trio.current_time() - began_s)
         store.has_write_failed = len(opened_s) != 9
 
-    host: Any = SimpleNamespace(broker=SimpleNamespace(store=store), reopen=reopen)
+    config = SimpleNamespace(opens_store_again=True)
+    host: Any = SimpleNamespace(broker=SimpleNamespace(store=store), reopen=reopen, _config=config, _member=None)
     began_s = trio.current_time()
     with trio.move_on_after(400):
         async with trio.open_nursery() as nursery:

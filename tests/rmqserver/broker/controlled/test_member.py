@@ -72,3 +72,17 @@ def test_a_lease_goes_on_until_it_is_given_back() -> None:
     now_ms += 1
     assert not is_held_after(handoverId="7", successorId="2")
     assert is_held_after(), "the controller has given it up"
+
+
+def test_a_slave_opens_its_store_again_and_follows_and_a_master_does_not() -> None:
+    """The slaves of a master may have what its own log has lost."""
+    host = Opening()
+    member, followed = member_of(host), list[str]()
+    host.state = member.state
+    member.state.master_addr = "m:1"
+    member._start_following = followed.append  # type: ignore[method-assign, assignment]
+    trio.run(member.open_slave_again)
+    assert (len(host.was_fenced), followed) == (1, ["m:1"])
+    member.state.sync_set = SyncSet(1, frozenset({1, 2}), 1, 0)
+    trio.run(member.open_slave_again)
+    assert (len(host.was_fenced), followed) == (1, ["m:1"])
