@@ -19,8 +19,9 @@ PORT_MAX = 65_535
 REPLICAS_MAX = 9
 
 _DESCRIPTION = f"""\
-A RocketMQ nameserver, broker and controller. One JSON line on standard output tells when it serves; SIGTERM or SIGINT
-ends it. An option that is not given is taken from the environment: --flush from {VARIABLE_PREFIX}FLUSH, and so on."""
+A RocketMQ nameserver, broker and controller. One JSON line on standard output tells when it serves; SIGTERM, SIGINT
+or SIGHUP ends it. An option that is not given is taken from the environment: --flush from {VARIABLE_PREFIX}FLUSH, and
+so on."""
 
 _EXAMPLES = """\
 examples:

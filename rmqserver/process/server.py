@@ -17,7 +17,7 @@ from rmqproto.errors import RocketMQError
 from rmqserver import temporary_store
 from rmqserver.command_line import ServerPlan
 from rmqserver.process.entrance import Entrance
-from rmqserver.process.ready_line import announce
+from rmqserver.process.ready_line import announce, check_ready_file
 from rmqserver.remoting.loop import Loop
 from rmqserver.temporary_store import TemporaryStore
 
@@ -39,11 +39,13 @@ EXIT_STORE_FAILED = 1
 
 
 def serve(plan: ServerPlan, started_s: float, local_set: LocalSetPlan | None = None) -> int:
-    """Serves until SIGTERM or SIGINT; returns the exit status. UsageError or StorageError if it cannot start.
+    """Serves until SIGTERM, SIGINT or SIGHUP; returns the exit status. UsageError or StorageError if it cannot start.
 
     ``started_s`` is ``time.perf_counter()`` at the start of the program. ``local_set``: brokers that this process
     starts and ends.
     """
+    if plan.ready_file is not None:
+        check_ready_file(plan.ready_file)
     _raise_open_files_limit()
     return trio.run(_Server(plan, started_s, local_set).run)
 
@@ -56,6 +58,13 @@ def _raise_open_files_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     except (OSError, ValueError) as error:
         log.warning("event=open-files-limit limit=%d reason=%r", soft, str(error))
+
+
+def _stop_signals() -> list[signal.Signals]:
+    """The signals that end the server cleanly. A terminal that is closed sends SIGHUP; under nohup it is ignored, and
+    stays so, as in Java."""
+    is_hangup_ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    return [signal.SIGTERM, signal.SIGINT, *([] if is_hangup_ignored else [signal.SIGHUP])]
 
 
 class _Server:
@@ -83,7 +92,7 @@ class _Server:
     async def run(self) -> int:
         """Call it once."""
         try:
-            with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+            with trio.open_signal_receiver(*_stop_signals()) as signals:
                 self._entrance.open_tls()
                 self._host()
                 self._prepare_for_tests()

@@ -94,13 +94,25 @@ def test_the_permission_of_the_broker_bounds_that_of_its_topics(start_standalone
         until(lambda: perm() == 4)
 
 
+def test_a_ready_file_that_cannot_be_written_is_told_before_anything_is_opened(tmp_path: Path) -> None:
+    """It ended in a traceback, after the broker had been registered."""
+    status, errors = fails("broker", "--namesrv", "127.0.0.1:1", "--ready-file", tmp_path / "missing" / "ready.json")
+    assert (status, errors) == (
+        2, f"rmqserver: error: --ready-file {tmp_path}/missing/ready.json: No such file or directory\n"
+    )  # fmt: skip
+
+
 # --- stop ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("cold")
-@pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("sig", [signal.SIGINT, signal.SIGHUP])  # SIGTERM: most other tests
 def test_a_signal_stops_it_cleanly(start_standalone: StartStandalone, sig: signal.Signals) -> None:
-    server = start_standalone()
+    handler = signal.signal(sig, signal.SIG_DFL)  # under nohup the server would inherit that SIGHUP is ignored
+    try:
+        server = start_standalone()
+    finally:
+        signal.signal(sig, handler)
     assert (server.store_dir / "abort").exists()
     assert server.stop(sig) == 0
     assert not (server.store_dir / "abort").exists()
