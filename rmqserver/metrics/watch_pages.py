@@ -80,16 +80,17 @@ class WatchPages:
     async def _serve(self, stream: trio.SocketStream) -> None:
         async with self._room, stream:
             with trio.move_on_after(REQUEST_TIMEOUT_S), suppress(trio.BrokenResourceError):
-                page = await self._page(await _request_line_untrusted(stream))
-                await stream.send_all(_answer(page))
+                request_line = await _request_line_untrusted(stream)
+                head, body = _answer(await self._page(request_line))
+                await stream.send_all(head if request_line[:1] == [b"HEAD"] else head + body)
 
     async def _page(self, request_line: list[bytes]) -> WatchPage:
         """The answer to a request whose first line has these words."""
         if len(request_line) != 3 or not request_line[2].startswith(b"HTTP/1."):
             return WatchPage(400, "this port speaks HTTP/1: GET /metrics\n")
         method, target, _ = request_line
-        if method != b"GET":
-            return WatchPage(405, "only GET is known here\n")
+        if method not in (b"GET", b"HEAD"):
+            return WatchPage(405, "only GET and HEAD are known here\n")
         path = target.partition(b"?")[0]
         if path == b"/healthz":
             return WatchPage(200, "alive\n")
@@ -144,13 +145,14 @@ async def _request_line_untrusted(stream: trio.SocketStream) -> list[bytes]:
     return bytes(received).partition(b"\n")[0].split()
 
 
-def _answer(page: WatchPage) -> bytes:
+def _answer(page: WatchPage) -> tuple[bytes, bytes]:
+    """Head and body."""
     body = page.text.encode()
     head = (
         f"HTTP/1.1 {page.status} {_REASONS[page.status]}\r\nContent-Type: {page.content_type}\r\n"
         f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
     )
-    return head.encode() + body
+    return head.encode(), body
 
 
 def _size_of_files(directory: str) -> int:

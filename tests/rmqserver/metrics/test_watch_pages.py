@@ -79,6 +79,17 @@ def test_health_and_readiness(watched: Server) -> None:
     assert get(watched, "/metrics", "POST")[0] == 405
 
 
+def test_head_has_the_status_and_no_body(watched: Server) -> None:
+    """As ``wget --spider`` asks, which many health checks of containers are."""
+    addr = str(watched.ready["metrics_addr"])
+    assert got(addr, "/healthz", "HEAD") == (200, "")
+    assert got(addr, "/nothing", "HEAD") == (404, "")
+    with socket.create_connection((addr.rpartition(":")[0], int(addr.rpartition(":")[2])), timeout=30) as peer:
+        peer.sendall(b"HEAD /readyz HTTP/1.1\r\n\r\n")
+        head = b"".join(iter(lambda: peer.recv(4096), b""))
+    assert head.endswith(b"Content-Length: 6\r\nConnection: close\r\n\r\n")
+
+
 def test_messages_and_lag_by_their_names_in_rocketmq_5(watched: Server) -> None:
     send = SendHeaderV2(topic="Watched", queue_id=0, born_timestamp=1)
     with Wire(watched.broker_addr) as wire:
