@@ -644,6 +644,7 @@ _rmqadmin() {
         "context add":-ak|"context add":--access-key) mapfile -t COMPREPLY < <(:); return ;;
         "context add":-sk|"context add":--secret-key) mapfile -t COMPREPLY < <(:); return ;;
         "context add":--timeout) mapfile -t COMPREPLY < <(:); return ;;
+        "context add":--parallel) mapfile -t COMPREPLY < <(:); return ;;
         "context edit":-n|"context edit":--namesrvAddr) mapfile -t COMPREPLY < <(:); return ;;
         "context edit":-c|"context edit":--cluster) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
         "context edit":--color) mapfile -t COMPREPLY < <(compgen -W "red yellow green cyan blue magenta white" -- "$cur"); return ;;
@@ -654,6 +655,7 @@ _rmqadmin() {
         "context edit":-ak|"context edit":--access-key) mapfile -t COMPREPLY < <(:); return ;;
         "context edit":-sk|"context edit":--secret-key) mapfile -t COMPREPLY < <(:); return ;;
         "context edit":--timeout) mapfile -t COMPREPLY < <(:); return ;;
+        "context edit":--parallel) mapfile -t COMPREPLY < <(:); return ;;
         "context edit":--unset) mapfile -t COMPREPLY < <(:); return ;;
         "context rm":--confirm) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names context)" -- "$cur"); return ;;
         "audit":--from) mapfile -t COMPREPLY < <(:); return ;;
@@ -851,9 +853,9 @@ _rmqadmin() {
         "tui") words="--read-only --interval --alerts --record --replay --serve --host --port --write -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --address-map --timeout --parallel --unlock -h --help" ;;
         "context ls") words="-o --output --json --jq --columns --no-header -h --help" ;;
         "context use") words="$(_rmqadmin_names context) - none -o --output --json --jq --columns --no-header -h --help" ;;
-        "context add") words="-n --namesrvAddr -c --cluster --read-only --no-read-only --protected --no-protected --color --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --no-tls-insecure --address-map -ak --access-key -sk --secret-key --timeout --use --if-not-exists -o --output --json --jq --columns --no-header -h --help" ;;
+        "context add") words="-n --namesrvAddr -c --cluster --read-only --no-read-only --protected --no-protected --color --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --no-tls-insecure --address-map -ak --access-key -sk --secret-key --timeout --parallel --use --if-not-exists -o --output --json --jq --columns --no-header -h --help" ;;
         "context show") words="$(_rmqadmin_names context) -o --output --json --jq --columns --no-header -h --help" ;;
-        "context edit") words="$(_rmqadmin_names context) -n --namesrvAddr -c --cluster --read-only --no-read-only --protected --no-protected --color --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --no-tls-insecure --address-map -ak --access-key -sk --secret-key --timeout --unset -o --output --json --jq --columns --no-header -h --help" ;;
+        "context edit") words="$(_rmqadmin_names context) -n --namesrvAddr -c --cluster --read-only --no-read-only --protected --no-protected --color --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --no-tls-insecure --address-map -ak --access-key -sk --secret-key --timeout --parallel --unset -o --output --json --jq --columns --no-header -h --help" ;;
         "context validate") words="$(_rmqadmin_names context) --connect -o --output --json --jq --columns --no-header -h --help" ;;
         "context rm") words="$(_rmqadmin_names context) --confirm --yes -o --output --json --jq --columns --no-header -h --help" ;;
         "config show") words="--origin -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --address-map --timeout --parallel -o --output --json --jq --columns --no-header --watch --until -h --help" ;;

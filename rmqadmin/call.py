@@ -9,7 +9,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, TypeVar
 
@@ -164,6 +164,16 @@ class Call:
     def settings(self) -> EffectiveSettings:
         """How servers are reached, from the options, the environment, the context and the settings file."""
         return self._options.settings()
+
+    def asking_limited(self) -> AbstractContextManager[None]:
+        """The limit of ``--parallel``, or of its setting. It must last until the answer is shown, because some are
+        read while they are shown."""
+        setting = self.settings.setting("parallel")
+        if setting.level == "default":
+            return nullcontext()
+        from rmqadmin.core.targets import asking_at_once  # 10 ms, which usage errors do not need
+
+        return asking_at_once(setting.value)
 
     @cached_property
     def permission(self) -> ChangePermission:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Callable
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import closing, nullcontext
 from typing import TYPE_CHECKING
 
 from rmqadmin.call import Call
@@ -42,7 +42,6 @@ def run_command(
     """Runs the command and shows its result; the exit status, or an error. ``names``: the topics, groups and servers
     that the command line names."""
     common = invocation.filled(common)
-    limited = _asking_limited(entry, common)
     format, color = common.format(invocation.format_option), color_of(invocation.color)
     picked = _fields_to_show(entry, common)
     look = Look(format, color, _columns_to_show(entry, common, format), picked)
@@ -51,7 +50,8 @@ def run_command(
         raise UsageError("--until needs --watch")
     call = Call(entry.name, common, format, color, invocation, arguments)
     result: Result | None = None
-    with limited, closing(call):
+    asks_here = entry.effect not in (Effect.LOCAL, Effect.SETTINGS, Effect.SCREEN)
+    with call.asking_limited() if asks_here else nullcontext(), closing(call):
         try:
             if entry.effect is Effect.SCREEN:
                 return int(typing.cast(int | None, ask(call)) or ExitCode.OK)
@@ -72,17 +72,6 @@ def run_command(
                 advise(error, call, names())
             raise
     return _exit_status(result, call)
-
-
-def _asking_limited(entry: Entry, common: CommonOptions) -> AbstractContextManager[None]:
-    """The limit of ``--parallel``, or of its setting, until the answer is shown: it may be read while it is shown."""
-    asks_servers = entry.effect not in (Effect.LOCAL, Effect.SETTINGS)
-    count = common.settings().setting("parallel").value if asks_servers else None
-    if count is None:
-        return nullcontext()
-    from rmqadmin.core.targets import asking_at_once  # 10 ms, which usage errors do not need
-
-    return asking_at_once(count)
 
 
 def _exit_status(result: Result, call: Call) -> int:

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from rmqadmin.core.contexts.context import ContextColor
+from rmqadmin.core.contexts.defaults import ASKED_AT_ONCE_MAX
 from rmqadmin.options.common_options import OptionGroup
 from rmqadmin.options.context_words import SECRET
 
@@ -62,6 +63,10 @@ class ContextOptions(OptionGroup, frozen=True):
     ] = None
     timeout_s: Annotated[
         float | None, typer.Option("--timeout", metavar="SECONDS", min=0.001, help="Longest wait for an answer.")
+    ] = None
+    parallel: Annotated[
+        int | None,
+        typer.Option("--parallel", metavar="N", min=1, max=ASKED_AT_ONCE_MAX, help="Ask at most N servers at once."),
     ] = None
 
     def values(self) -> dict[str, object]:

@@ -58,7 +58,8 @@ def open_dashboard(
     if interval_s is None:
         interval_s = read_remembered().interval_s or INTERVAL_DEFAULT_S
     app = DashboardApp(msgspec.structs.replace(settings, interval_s=interval_s, keys=keys, alerts=rules), replayed)
-    app.run()
+    with call.asking_limited():
+        app.run()
     if settings.recording is not None:
         settings.recording.close()
     if replayed is not None:

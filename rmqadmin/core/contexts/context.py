@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from rmqadmin.core.contexts.defaults import AskedAtOnce, Seconds
 from rmqproto.errors import UsageError
 
 NO_CONTEXT = "none"
@@ -35,7 +36,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     ``namesrv_addr`` is ``host:port[;host:port…]``. ``access_key`` and ``secret_key`` are only references (``secrets``).
     The ``tls_*`` are paths of PEM files; ``tls_insecure`` means that no certificate is checked. ``address_map`` holds
-    rules for ``rmqclient.address_map``.
+    rules for ``rmqclient.address_map``. ``parallel`` is the number of servers asked at once.
     """
 
     namesrv_addr: str | None = None
@@ -48,7 +49,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     tls_key: str | None = None
     tls_insecure: bool | None = None
     address_map: tuple[str, ...] | None = None
-    timeout_s: float | None = None
+    timeout_s: Seconds | None = None
+    parallel: AskedAtOnce | None = None
 
 
 class ContextSettings(ServerSettings, frozen=True, kw_only=True):

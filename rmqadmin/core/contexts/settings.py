@@ -17,7 +17,13 @@ import msgspec
 
 from rmqadmin.core.contexts.context import NO_CONTEXT, Context, ServerSettings
 from rmqadmin.core.contexts.context_store import ContextStore
-from rmqadmin.core.contexts.defaults import ASKED_AT_ONCE_MAX, NAMESRV_DEFAULT, SECONDS_MAX, TIMEOUT_DEFAULT_S
+from rmqadmin.core.contexts.defaults import (
+    ASKED_AT_ONCE_DEFAULT,
+    NAMESRV_DEFAULT,
+    TIMEOUT_DEFAULT_S,
+    AskedAtOnce,
+    Seconds,
+)
 from rmqadmin.core.own_files import config_dir
 from rmqclient.address_map import AddressMap, parse_address_map, split_rules
 from rmqclient.tls_files import TlsFiles, tls_context
@@ -48,7 +54,6 @@ class FileSettings(ServerSettings, frozen=True, kw_only=True):
     color: str | None = None
     pager: str | None = None
     audit: bool | None = None
-    parallel: int | None = None
 
 
 class Level(StrEnum):
@@ -93,20 +98,18 @@ def _true_false(text: str, where: str) -> bool:
     return text.lower() in _TRUE_TEXTS
 
 
-def _seconds(text: str, where: str) -> float:
-    try:
-        found = float(text)
-    except ValueError:
-        found = 0.0
-    if not 0 < found <= SECONDS_MAX:
-        raise UsageError(f"{where}={text}: it must be a number of seconds")
-    return found
+def _number(kind: Any) -> Callable[[str, str], Any]:
+    """Reads a number of this type, with the limits that it has in a file."""
 
+    def parse(text: str, where: str) -> Any:
+        try:
+            return msgspec.convert(text, kind, strict=False)
+        except msgspec.ValidationError:
+            from rmqadmin.core.contexts.settings_file import wanted  # only for mistakes
 
-def _parallel(text: str, where: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text[:9]) <= ASKED_AT_ONCE_MAX:
-        raise UsageError(f"{where}={text}: it must be a number from 1 to {ASKED_AT_ONCE_MAX}")
-    return int(text)
+            raise UsageError(f"{where}={text}: it must be {wanted(kind)}") from None
+
+    return parse
 
 
 def _rules(text: str, _where: str) -> tuple[str, ...]:
@@ -128,8 +131,8 @@ KINDS = (
     SettingKind("tls_key", "--tls-key", ("RMQADMIN_TLS_KEY",)),
     SettingKind("tls_insecure", "--tls-insecure", ("RMQADMIN_TLS_INSECURE",), False, _true_false),
     SettingKind("address_map", "--address-map", ("RMQADMIN_ADDRESS_MAP",), None, _rules),
-    SettingKind("timeout_s", "--timeout", ("RMQADMIN_TIMEOUT",), TIMEOUT_DEFAULT_S, _seconds),
-    SettingKind("parallel", "--parallel", ("RMQADMIN_PARALLEL",), None, _parallel),
+    SettingKind("timeout_s", "--timeout", ("RMQADMIN_TIMEOUT",), TIMEOUT_DEFAULT_S, _number(Seconds)),
+    SettingKind("parallel", "--parallel", ("RMQADMIN_PARALLEL",), ASKED_AT_ONCE_DEFAULT, _number(AskedAtOnce)),
     SettingKind("output", "--output", ("RMQADMIN_OUTPUT",), "table"),
     SettingKind("color", "--color", ("NO_COLOR", "FORCE_COLOR"), "auto", _color),
     SettingKind("pager", "--no-pager", ("RMQADMIN_PAGER", "PAGER"), "less", may_be_empty=True),

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar, get_args
 
 import msgspec
 
-from rmqadmin.core.contexts.defaults import ASKED_AT_ONCE_MAX, SECONDS_MAX
+from rmqadmin.core.contexts.defaults import ASKED_AT_ONCE_MAX, SECONDS_MAX, AskedAtOnce, Seconds
 from rmqadmin.core.contexts.secrets import check_reference
 from rmqadmin.core.near_names import did_you_mean
 from rmqadmin.core.toml_text import parse_toml
@@ -90,7 +90,7 @@ def _value(where: str, name: str, value: Any, kind: Any) -> Any:
     try:
         found = msgspec.convert(value, kind)
     except msgspec.ValidationError:
-        raise UsageError(f"{where}: {name} must be {_wanted(kind)}") from None  # the value could be a secret
+        raise UsageError(f"{where}: {name} must be {wanted(kind)}") from None  # the value could be a secret
     try:
         if name in KEYS:
             check_reference(found, name)
@@ -104,21 +104,18 @@ def _value(where: str, name: str, value: Any, kind: Any) -> Any:
             parse_address_map(found)
     except UsageError as error:
         raise UsageError(f"{where}: {error}", hint=error.hint) from None
-    is_count_out_of_range = name == "parallel" and not 1 <= found <= ASKED_AT_ONCE_MAX
-    if is_count_out_of_range or (isinstance(found, float) and not 0 < found <= SECONDS_MAX):
-        raise UsageError(f"{where}: {name} must be {_wanted(kind)}")
     return found
 
 
-def _wanted(kind: Any) -> str:
+def wanted(kind: Any) -> str:
     """What a value of this type looks like, for error messages."""
-    (plain, *_) = get_args(kind) or (kind,)
+    (plain, *_) = (kind,) if kind in (Seconds, AskedAtOnce) else get_args(kind) or (kind,)
     if plain is bool:
         return "true or false"
-    if plain is int:
+    if plain == AskedAtOnce:
         return f"a number from 1 to {ASKED_AT_ONCE_MAX}"
     if plain == tuple[str, ...]:
         return 'a list of rules: ["10.1.2.3=127.0.0.1"]'
-    if plain is float:
+    if plain == Seconds:
         return f"a number above 0 and at most {SECONDS_MAX:,}"
     return "text in quotes" if plain is str else " or ".join(f'"{choice}"' for choice in plain)

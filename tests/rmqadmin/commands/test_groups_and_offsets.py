@@ -355,9 +355,7 @@ def test_where_brokers_leave_resets_to_the_clients_offline_groups_are_moved_all_
         "cloneGroupOffset -s {group} -d",
     ],
 )
-def test_who_moves_a_group_that_does_not_exist_is_told(
-    rmqadmin: Rmqadmin, group: str, topic: str, words: str
-) -> None:
+def test_who_moves_a_group_that_does_not_exist_is_told(rmqadmin: Rmqadmin, group: str, topic: str, words: str) -> None:
     """A mistyped name was moved without a word, and the group that was meant stayed where it was."""
     rmqadmin("resetOffset", "-g", group, "-t", topic, "--to", "begin")
     command = (*words.format(group=group).split(), f"{group}x", "-t", topic, "--dry-run")

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 
 import pytest
 
+from rmqadmin.call import Call
+from rmqadmin.core import targets
+from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.contexts.defaults import ASKED_AT_ONCE_DEFAULT
 from rmqadmin.core.targets import ask_each, asking_at_once
 from rmqadmin.options.common_options import CommonOptions
+from rmqadmin.output.output_format import Format
 from tests.rmqadmin.conftest import Rmqadmin
 
 WAIT_S = 30
@@ -78,3 +83,14 @@ def test_a_command_asks_as_its_flag_says_else_its_environment(
     assert said == [5, 2]
     assert rmqadmin("clusterList", "--parallel", "0").status == 2
     assert CommonOptions(parallel=2).settings().setting("parallel").source == "--parallel"
+
+
+def test_a_context_may_limit_every_command_and_the_dashboard(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The dashboard, opened by a plain line, asked as many as ever; a context could not hold the limit."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    ContextStore().add("far", {"namesrv_addr": "h:1", "parallel": 2})
+    call = Call("tui", CommonOptions(context="far"), Format.TABLE)
+    asked: list[int | None] = []
+    with call.asking_limited():
+        asked.append(targets._asked_at_once)
+    assert (asked, targets._asked_at_once) == ([2], None)

@@ -28,6 +28,7 @@ SETTINGS = st.fixed_dictionaries(
         "protected": st.booleans(),
         "color": st.sampled_from([str(color) for color in ContextColor]),
         "timeout_s": st.floats(0.001, 1000),
+        "parallel": st.integers(1, 64),
     },
 )
 
@@ -80,6 +81,7 @@ def test_comments_and_order_stay_when_a_setting_changes(store: ContextStore) -> 
         ('namesrv_addr = "h:1"\ncolor = "pink"\n', 'live.toml:2: color must be "red" or', ""),
         ('namesrv_addr = "h:1"\ntimeout_s = -1\n', "live.toml:2: timeout_s must be a number above 0", ""),
         ('namesrv_addr = "h:1"\ntimeout_s = inf\n', "live.toml:2: timeout_s must be a number above 0", ""),
+        ('namesrv_addr = "h:1"\nparallel = 65\n', "live.toml:2: parallel must be a number from 1 to 64", ""),
         ('namesrv_addr = "nonsense"\n', "live.toml:1: 'nonsense' is not an address", "host:port"),
         ('cluster = "A"\n', "live.toml: namesrv_addr is missing", "namesrv_addr ="),
         ('namesrv_addr = "h:1"\ncluster = A\n', "live.toml:2: Invalid value", "One setting a line"),

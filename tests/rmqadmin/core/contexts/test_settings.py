@@ -62,14 +62,15 @@ def test_our_variable_comes_before_mqadmins_and_an_empty_one_says_nothing(store:
 
 def test_each_setting_comes_from_where_it_is_said(store: ContextStore) -> None:
     put_config("timeout_s = 7\noutput = 'json'\n")
-    store.add("live", {"namesrv_addr": "h:1", "cluster": "A", "tls": True})
+    store.add("live", {"namesrv_addr": "h:1", "cluster": "A", "tls": True, "parallel": 3})
     store.use("live")
     settings = EffectiveSettings({"namesrv_addr": "flag:1"}, environment={"RMQADMIN_TLS": "no", "NO_COLOR": "1"})
     levels = {row.setting: row.origin for row in effective_rows(settings, with_origin=True)}
     assert levels == {kind.key: "default" for kind in KINDS} | {
         "context": "file", "namesrv_addr": "flag", "cluster": "context", "tls": "environment", "timeout_s": "file",
-        "output": "file", "color": "environment",
+        "parallel": "context", "output": "file", "color": "environment",
     }  # fmt: skip
+    assert settings.setting("parallel").value == 3
     assert {settings.setting("timeout_s").value, settings.setting("tls").value} == {7.0, False}
 
 
