@@ -70,11 +70,11 @@ class DimmedLines:
     ) -> list[Strip]:
         """The lines of ``screen``, dimmed. ``base`` is the style of the dialog itself. ``changed``: the lines that may
         look different now; None for all."""
-        if self._made_with != (screen, base, color, width) or len(self._made) != screen.size.height:
+        whole = screen._compositor.size.region  # after a resize, for a moment not the screen's
+        if self._made_with != (screen, base, color, width) or len(self._made) != whole.height:
             self._made_with = screen, base, color, width
             self._made, self._styles = {}, {}
             changed = None
-        whole = screen.size.region
         wanted = [y for y in whole.line_range if changed is None or y in changed]
         lines = screen._compositor._render_chops(whole, frozenset(wanted).__contains__)
         for y in wanted:
