@@ -174,7 +174,7 @@ class ActingBroker(Served):
         product = self._product
         parts = SimpleNamespace(
             config=self.config, store=self.store, files=self.files, topics=TOPICS, groups=_Groups, mappings=_Mappings,
-            offsets=self.offsets, replicas=self.replicas, clients=None,
+            offsets=self.offsets, replicas=self.replicas, clients=None, former_brokers=None,
             address=SimpleNamespace(ip=lambda local_addr: self.name),
             timer_store=SimpleNamespace(check_path=f"{ROOT}/timercheck"),
         )  # fmt: skip
