@@ -345,6 +345,13 @@ class Call:
     def notice(self, text: str) -> None:
         diagnostics.notice(text)
 
+    def notice_if_no_broker(self) -> None:
+        """For a list that is empty: gives a notice if it is because no name server knows a broker."""
+        from rmqadmin.core.targets import NO_BROKER, NO_BROKER_HINT
+
+        if not self.admin.cluster_info().broker_addr_table:
+            self.notice(f"{NO_BROKER}. {NO_BROKER_HINT}")
+
     def status(self, text: str | None) -> None:
         diagnostics.status(text)
 

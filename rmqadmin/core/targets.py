@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 A = TypeVar("A")
 
+NO_BROKER = "no name server knows a broker"
+NO_BROKER_HINT = "Start a broker that registers there, or name other name servers: -n."
+
 
 def masters(admin: AdminClient, broker_addr: str | None, cluster_name: str | None) -> list[str]:
     """The addresses meant by ``-b`` or ``-c``. UsageError, in mqadmin's words, unless exactly one of them is given.

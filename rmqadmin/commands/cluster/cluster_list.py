@@ -141,4 +141,6 @@ def cluster_list(
     call.remember("broker", (addr for broker in targets.all_brokers(info) for addr in broker.broker_addrs.values()))
     wanted = None if cluster_name is None else cluster_name.strip()
     replicas = targets.ask_each(lambda replica: ask_replica(call.admin, replica), replicas_of(info, wanted))
+    if not replicas:
+        call.notice_if_no_broker()
     return DayCounts(replicas) if more_stats else Brokers(replicas, call.now_ms())

@@ -59,6 +59,8 @@ def dlq_ls(
       rmqadmin -o json dlq ls billing
     """
     topics = dead_letter_groups(call.admin)
+    if not topics:
+        call.notice_if_no_broker()
     if group is not None:
         if group not in topics:
             raise no_dead_letters(group)

@@ -312,6 +312,8 @@ def _all_groups(call: Call, *, show_all: bool) -> list[GroupFindings]:
         silent = "; ".join(f"{name}: {error}" for name, error in lacking(where, answers).items())
         return GroupFindings(group, offsets, clients, is_group, has_retry_topic, silent or None, bool(silent))
 
+    if not groups:
+        call.notice_if_no_broker()
     wanted = call.without_systems_own(groups, is_system_group, "groups", show_all=show_all)
     with call.counting("groups") as told:
         return targets.ask_each(ask, wanted, told)

@@ -9,7 +9,7 @@ import msgspec
 import typer
 
 from rmqadmin.call import Call
-from rmqadmin.core.groups.consumption import brokers_of_group
+from rmqadmin.core.groups.consumption import brokers_of_group, nothing_known
 from rmqadmin.core.groups.group_standing import GroupStanding, QueueStanding, StandingsReader
 from rmqadmin.core.groups.lag_trend import SAMPLE_DEFAULT_S
 from rmqadmin.core.groups.queue_owners import QueueState
@@ -19,7 +19,6 @@ from rmqadmin.core.health.health_finding import Grade, HealthFinding, in_order
 from rmqadmin.core.results import TIME, Result, Row, doc
 from rmqadmin.options.command_options import TopicOnly
 from rmqadmin.options.health_options import Sample, health_clients
-from rmqproto.errors import NotFoundError
 from rmqproto.wording import counted
 
 
@@ -144,14 +143,12 @@ def group_lag(
         )
         call.status("reading offsets")
         try:
-            (standing,) = reader.read({name: brokers_of_group(admin, name, topic_name)})
+            brokers = brokers_of_group(admin, name, topic_name)
+            (standing,) = reader.read({name: brokers})
         finally:
             call.status(None)
         if standing.error is not None:
             raise standing.error
         if not standing.queues and not standing.clients.count:
-            raise NotFoundError(
-                f"the group {name} has no offsets and nobody is online",
-                hint="`rmqadmin consumerProgress` lists the groups.",
-            )
+            raise nothing_known(name, brokers)
     return GroupLagResult(standing, call.now_ms())

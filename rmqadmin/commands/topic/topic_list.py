@@ -73,6 +73,8 @@ def topic_list(
       rmqadmin -o json topicList
     """
     topics = call.admin.topic_list()
+    if not topics:
+        call.notice_if_no_broker()
     call.remember("topic", topics)
     call.remember("group", (topic[len(RETRY_PREFIX) :] for topic in topics if topic.startswith(RETRY_PREFIX)))
     if not cluster_model:

@@ -277,7 +277,14 @@ def require_offsets(
         raise NotFoundError(f"the group {group} consumes in broadcast mode: its clients keep their offsets themselves")
     if clients.connections:
         raise NotFoundError(f"the group {group} is online and has no offsets yet")
-    raise NotFoundError(
+    raise nothing_known(group, brokers)
+
+
+def nothing_known(group: str, brokers: Sequence[BrokerData]) -> NotFoundError:
+    """The error for a group of which these brokers, those it may have, know neither an offset nor a client."""
+    if not brokers:
+        return NotFoundError(targets.NO_BROKER, hint=targets.NO_BROKER_HINT)
+    return NotFoundError(
         f"the group {group} has no offsets and nobody is online", hint="`rmqadmin consumerProgress` lists the groups."
     )
 
