@@ -7,6 +7,7 @@
 #define UNIT_SIZE 20
 #define SLOTS_PER_PAGE_SHIFT 10
 #define NO_TAG (-1)
+#define ITEM_PARTS 6
 
 typedef struct { uint32_t key_hash; int32_t seconds; int64_t log_offset; } Entry;
 typedef struct { Entry *entries; Py_ssize_t count, room; } Entries;
@@ -44,13 +45,18 @@ static int32_t seconds_between(int64_t begin_ms, int64_t at_ms) {
 
 // Adds the entries of one message: unique key, keys, tag. 1 if Python has to do it, -1 with an exception.
 static int add_message(Entries *all, PyObject *item, int64_t begin_ms) {
-    unsigned long prefix;
-    long long log_offset, at_ms, tag_hash;
-    const char *unique_key, *keys;
-    Py_ssize_t unique_key_size, keys_size;
-    if (!PyTuple_Check(item)) { PyErr_SetString(PyExc_TypeError, "an IndexItem is a tuple"); return -1; }
-    if (!PyArg_ParseTuple(item, "kLLy#y#L", &prefix, &log_offset, &at_ms, &unique_key, &unique_key_size, &keys, &keys_size,
-                          &tag_hash)) return -1;
+    if (!PyTuple_Check(item) || PyTuple_GET_SIZE(item) != ITEM_PARTS || !PyBytes_Check(PyTuple_GET_ITEM(item, 3)) ||
+        !PyBytes_Check(PyTuple_GET_ITEM(item, 4))) {
+        PyErr_SetString(PyExc_TypeError, "an IndexItem is a tuple of three numbers, two bytes objects, and a number");
+        return -1;
+    }
+    // PyArg_ParseTuple reads its format anew for each message.
+    uint32_t prefix = (uint32_t)PyLong_AsUnsignedLong(PyTuple_GET_ITEM(item, 0));
+    int64_t log_offset = PyLong_AsLongLong(PyTuple_GET_ITEM(item, 1)), at_ms = PyLong_AsLongLong(PyTuple_GET_ITEM(item, 2));
+    int64_t tag_hash = PyLong_AsLongLong(PyTuple_GET_ITEM(item, 5));
+    if (PyErr_Occurred()) return -1;
+    const char *unique_key = PyBytes_AS_STRING(PyTuple_GET_ITEM(item, 3)), *keys = PyBytes_AS_STRING(PyTuple_GET_ITEM(item, 4));
+    Py_ssize_t unique_key_size = PyBytes_GET_SIZE(PyTuple_GET_ITEM(item, 3)), keys_size = PyBytes_GET_SIZE(PyTuple_GET_ITEM(item, 4));
     int32_t seconds = seconds_between(begin_ms, at_ms);
     if (unique_key_size && add_text(all, prefix, unique_key, unique_key_size, log_offset, seconds)) return 1;
     for (Py_ssize_t at = 0; at < keys_size;) {

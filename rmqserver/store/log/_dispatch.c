@@ -15,6 +15,7 @@
 #define RUNS_MAX 512
 #define SLOTS 2048  // more than RUNS_MAX, a power of two
 #define MARKS_MAX 8
+#define ITEM_PARTS 6  // of an IndexItem
 
 // 0 size i32 | 4 magic i32 | 8 body CRC i32 | 12 queue id i32 | 20 queue offset i64 | 28 log offset i64 | 36 sysFlag i32
 // | 56 store time i64 | 84 body length i32 | 88 body, then the topic with its length (u8), the properties with theirs (u16)
@@ -160,11 +161,15 @@ static Run *run_of(Found *found, const Record *record) {
 }
 
 static int add_item(PyObject *items, const Record *record, uint32_t prefix_hash, Text unique_key, Text keys, int64_t tag_hash) {
-    PyObject *item = Py_BuildValue("kLLy#y#L", (unsigned long)prefix_hash, (long long)record->log_offset,
-                                   (long long)record->store_ms, unique_key.bytes, unique_key.size, keys.bytes, keys.size,
-                                   (long long)tag_hash);
+    PyObject *item = PyTuple_New(ITEM_PARTS);  // Py_BuildValue reads its format anew for each record
     if (!item) return -1;
-    int failed = PyList_Append(items, item);
+    PyTuple_SET_ITEM(item, 0, PyLong_FromUnsignedLong(prefix_hash));
+    PyTuple_SET_ITEM(item, 1, PyLong_FromLongLong(record->log_offset));
+    PyTuple_SET_ITEM(item, 2, PyLong_FromLongLong(record->store_ms));
+    PyTuple_SET_ITEM(item, 3, PyBytes_FromStringAndSize(unique_key.bytes, unique_key.size));
+    PyTuple_SET_ITEM(item, 4, PyBytes_FromStringAndSize(keys.bytes, keys.size));
+    PyTuple_SET_ITEM(item, 5, PyLong_FromLongLong(tag_hash));
+    int failed = PyErr_Occurred() ? -1 : PyList_Append(items, item);
     Py_DECREF(item);
     return failed;
 }
