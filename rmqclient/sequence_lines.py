@@ -111,8 +111,15 @@ class SequenceLine:
 
     async def room(self) -> None:
         """Waits until one more message may be under way. Not a checkpoint if there is room at once."""
-        while len(self.turns) >= UNDER_WAY_MAX:
+        while self._span >= UNDER_WAY_MAX:
             await self.changed.wait()
+
+    @property
+    def _span(self) -> int:
+        """How many numbers of this epoch there are from the oldest message under way on. Those between may be stored
+        already: the broker has to remember the oldest one's place in spite of them."""
+        oldest = next((turn.number.sequence for turn in self.turns if turn.is_of_this_epoch), self.next_sequence)
+        return max(self.next_sequence - oldest, len(self.turns))
 
     @contextlib.contextmanager
     def turn(self) -> Iterator[Turn]:

@@ -16,11 +16,12 @@ from rmqclient.admin import AdminClient
 from rmqclient.message import Message, SendResult, SendStatus
 from rmqclient.producer import Producer
 from rmqclient.sending import SendRequests
+from rmqclient.sequence_lines import UNDER_WAY_MAX, SequenceLine
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import ConnectError, RefusedError, RequestTimeoutError, RocketMQError, UsageError
 from rmqproto.message import properties as props
-from rmqproto.message.producer_sequence import parse_untrusted
+from rmqproto.message.producer_sequence import REPEATS_KNOWN, parse_untrusted
 from rmqserver.store.sequences.sequence_table import LineKey, OutOfSequence, SequenceTable, StoredPlace
 from tests.support import servers
 from tests.support.processes import free_ports
@@ -92,6 +93,8 @@ class Sent:
     def __init__(self) -> None:
         self.told: dict[str, int] = {}
         self.given_up: list[str] = []
+        self.reasons: set[str] = set()
+        """Why."""
 
     def check(self, stored: list[str]) -> None:
         for body, queue_offset in self.told.items():
@@ -107,8 +110,9 @@ async def send_all(producer: Producer, sent: Sent, task_count: int, message_coun
             body = f"{task}-{number}"
             try:
                 result = await producer.send(Message("T", body.encode()), QUEUE, timeout_s=timeout_s)
-            except RocketMQError:
+            except RocketMQError as error:
                 sent.given_up.append(body)
+                sent.reasons.add(str(error))
             else:
                 sent.told[body] = result.queue_offset
 
@@ -184,6 +188,20 @@ async def test_what_a_number_cannot_be_for() -> None:
         await producer.send_batch([Message("T", b"body")])
 
 
+@pytest.mark.trio
+async def test_no_message_gets_so_far_ahead_that_the_broker_forgets_the_oldest_under_way() -> None:
+    """A message that waited for its next attempt while hundreds behind it were stored was refused when it came again:
+    "it is not known where" it was stored."""
+    line = SequenceLine("id")
+    with line.turn(), trio.move_on_after(0) as waiting:
+        for _ in range(REPEATS_KNOWN):
+            await line.room()
+            with line.turn() as turn:
+                assert turn.number.sequence < UNDER_WAY_MAX
+    assert waiting.cancelled_caught
+    await line.room()
+
+
 def test_a_broker_that_is_killed_while_many_sends_are_under_way_has_each_once(tmp_path: Path) -> None:
     """The broker's log was written but not synced, and tells everything."""
     sent = Sent()
@@ -207,7 +225,7 @@ def test_a_broker_that_is_killed_while_many_sends_are_under_way_has_each_once(tm
         broker.stop()
         sent.told["first"] = 0
         sent.check(stored)
-        assert (len(sent.told), sent.given_up) == (961, [])
+        assert (sent.reasons, len(sent.told), sent.given_up) == (set(), 961, [])
 
     with servers.namesrv(tmp_path / "namesrv") as namesrv:
         trio.run(run, namesrv)
