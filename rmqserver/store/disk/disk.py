@@ -11,7 +11,7 @@ import functools
 import os
 import struct
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple, Protocol, cast
 
 from rmqproto.errors import StorageError
@@ -196,14 +196,7 @@ class OsFile:
             raise
 
     def pread_direct(self, memory: memoryview, at: int) -> int:
-        count = 0
-        with self._direct() as fd:
-            if fd >= 0:
-                try:
-                    count = os.preadv(fd, [memory], at)
-                except OSError as error:
-                    if error.errno != errno.EINVAL:  # the device wants larger sectors
-                        raise
+        count = self._direct(lambda fd: os.preadv(fd, [memory], at))
         while count < len(memory) and (more := os.preadv(self._fd, [memory[count:]], at + count)):
             count += more
         return count
@@ -225,30 +218,26 @@ class OsFile:
             written += more
 
     def pwrite_direct(self, data: memoryview, at: int) -> None:
-        written = 0
-        with self._direct() as fd:
-            if fd >= 0:
-                try:
-                    written = os.pwrite(fd, data, at)
-                except OSError as error:
-                    if error.errno != errno.EINVAL:  # the device wants larger sectors
-                        raise
+        written = self._direct(lambda fd: os.pwrite(fd, data, at))
         if written < len(data):
             self.pwrite(data[written:], at + written)
 
-    @contextlib.contextmanager
-    def _direct(self) -> Iterator[int]:
-        """Another descriptor of this file, which goes past the page cache; -1 if the file system has none."""
+    def _direct(self, transfer: Callable[[int], int]) -> int:
+        """Has ``transfer`` move bytes by another descriptor of this file, which goes past the page cache. Returns how
+        many it moved; 0 if the file system or the device cannot do that."""
         try:
             access = fcntl.fcntl(self._fd, fcntl.F_GETFL) & os.O_ACCMODE
             fd = os.open(f"/proc/self/fd/{self._fd}", access | os.O_CLOEXEC | os.O_DIRECT)
         except (OSError, AttributeError):  # only Linux has the flag
-            fd = -1
+            return 0
         try:
-            yield fd
+            return transfer(fd)
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # the device wants larger sectors
+                raise
+            return 0
         finally:
-            if fd >= 0:
-                os.close(fd)
+            os.close(fd)
 
     def fdatasync(self) -> None:
         os.fdatasync(self._fd)
