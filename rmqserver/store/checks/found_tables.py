@@ -19,7 +19,7 @@ from rmqproto.bodies.routes import TopicConfig
 from rmqproto.bodies.static_topics import TopicQueueMappingDetail
 from rmqproto.bodies.statistics import ConsumerOffsetsBody, DelayOffsets, TimerMetrics
 from rmqproto.errors import ProtocolError
-from rmqproto.wire.fastjson import parse_untrusted
+from rmqproto.wire.fastjson import parse_large_untrusted
 from rmqserver.store.disk.disk import Disk
 
 TOPICS, GROUPS = "topics.json", "subscriptionGroup.json"
@@ -180,7 +180,7 @@ def _read(name: str, data: bytes) -> FoundTable:
     if b"\0" in data:
         return FoundTable(name, size, {}, f"zeros at byte {data.index(0)}")
     try:
-        document = parse_untrusted(data)
+        document = parse_large_untrusted(data)
     except ProtocolError as error:
         return FoundTable(name, size, {}, str(error))
     if not isinstance(document, dict):

@@ -13,15 +13,12 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import re
 import threading
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-import msgspec
-
 from rmqproto.errors import ProtocolError, StorageError
-from rmqproto.wire.fastjson import dumps, parse_untrusted
+from rmqproto.wire.fastjson import dumps, parse_large_untrusted
 from rmqserver.store.disk.disk import Disk, File, make_directory, storage_error
 from rmqserver.store.disk.row_slots import Change
 from rmqserver.store.disk.whole_files import BACKUP, TEMPORARY, new_file, replace_file, replace_with_backup
@@ -325,20 +322,11 @@ class ConfigFiles:
             self._on_error(problem)
 
 
-_NUMBER_KEY = re.compile(rb"(?<=[{,\s])-?\d+(?=:)")
-
-
 def _parse_untrusted(data: bytes) -> Any:
-    """ProtocolError also for zeros: the size of such a file reached the device before its data.
-
-    msgspec reads what is standard JSON once number keys have quotes, as all that brokers write. The lenient parser
-    takes seconds for tens of thousands of topics, and a member of a set opens them anew at each change of its role."""
+    """ProtocolError also for zeros: the size of such a file reached the device before its data."""
     if b"\0" in data:
         raise ProtocolError(f"zeros at byte {data.index(0)}")
-    try:
-        return msgspec.json.decode(_NUMBER_KEY.sub(rb'"\g<0>"', data))
-    except (msgspec.MsgspecError, RecursionError, UnicodeError):  # text that looked like a key among them
-        return parse_untrusted(data)
+    return parse_large_untrusted(data)
 
 
 def union(before: Document, now: Document) -> Document:

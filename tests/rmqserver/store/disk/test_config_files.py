@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from rmqproto.errors import StorageError
+from rmqproto.wire import fastjson
 from rmqproto.wire.fastjson import dumps, parse_untrusted
-from rmqserver.store.disk import config_files
 from rmqserver.store.disk.config_files import ConfigFiles, pretty
 from rmqserver.store.disk.disk import OsDisk, OsFile
 from tests.crash.recording_disk import Loss, RecordingDisk
@@ -68,7 +68,7 @@ def test_tables_as_brokers_write_them_are_read_by_the_quick_parser(
     for number, text in enumerate([pretty(table), dumps(table)]):
         Path(files.directory, f"{number}.json").write_bytes(text)
         assert files.load(f"{number}.json") == read, "the lenient one, for the text"
-    monkeypatch.setattr(config_files, "parse_untrusted", None)
+    monkeypatch.setattr(fastjson, "parse_untrusted", None)
     Path(files.directory, "quick.json").write_bytes(pretty(table | {"text": "of 5 : no key"}))
     assert files.load("quick.json") == read | {"text": "of 5 : no key"}
 
