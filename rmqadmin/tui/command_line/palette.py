@@ -108,6 +108,11 @@ class Palette(CommandPalette, Dialog[None]):
     """Textual's palette, laid out and drawn as our dialogs are. Textual does both in one turn of the loop, and
     ``ctrl+p`` and each letter wait for that."""
 
+    def on_mount(self) -> None:
+        """Shows the line at once. Textual hides it until all commands are found, and the first time they take a second
+        to load, or many on a busy machine."""
+        self.add_class("-ready")
+
 
 class RowCommands(Provider):
     """Commands for the row under the cursor when the palette was opened, then the dashboard's own places.

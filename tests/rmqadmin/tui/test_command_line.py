@@ -420,6 +420,7 @@ def test_who_types_before_the_palette_knows_its_commands_finds_them_too(monkeypa
         await put_cursor(driver, GROUP)
         try:
             await driver.press("ctrl+p")
+            await driver.until_shown("Search for commands")  # used to be hidden until the commands were loaded
             await driver.until(lambda: isinstance(driver.app.focused, Input))
             await driver.press(*"reset")
         finally:
