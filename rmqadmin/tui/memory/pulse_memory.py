@@ -343,7 +343,7 @@ class PulseMemory:
     def take_sets(self, sets: Sequence[HaSet]) -> None:
         """Takes what a screen has read of masters and slaves."""
         for change in self.set_changes.look(self._now_ms(), sets):
-            self.log.add(change.at_ms, None, f"{change.broker_name} {change.text}", change.mark)
+            self.log.add(change.at_ms, Subject(SubjectKind.BROKER_SET, change.broker_name), change.text, change.mark)
 
     def take_set_findings(self, sets: Sequence[HaSet], findings: Sequence[HealthFinding]) -> None:
         """Takes what is wrong with masters, slaves and controllers: also a broker that was lost before the dashboard

@@ -4,15 +4,17 @@ are gone."""
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 from rmqadmin.tui.screens.pulse import PulseScreen
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.master import HaStatus
+from rmqproto.bodies.replication import ReplicaSets
 from rmqproto.bodies.routes import ClusterInfo
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import RefusedError
@@ -114,6 +116,41 @@ def test_the_pulse_tells_of_a_slave_that_was_lost_before_it_began() -> None:
         await driver.until_shown("Pulse › Masters", "not in sync")
 
     drive(Forgotten, test, size=WIDE, now_ms=NOW_MS)
+
+
+class Leaving(FixedSetClient):
+    """Broker 2 falls out of the set when the test says so."""
+
+    leaves: ClassVar[list[int]] = []
+
+    def replica_sets(self, controller_addr: str, broker_names: Sequence[str]) -> ReplicaSets:
+        found = super().replica_sets(controller_addr, broker_names)
+        for one in found.replicas_info_table.values():
+            one.in_sync_replicas = [each for each in one.in_sync_replicas if each.broker_id not in self.leaves]
+        return found
+
+
+def test_a_change_of_a_set_leads_from_the_pulse_to_masters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The line named no broker and led nowhere."""
+    monkeypatch.setattr(Leaving, "leaves", [])
+
+    async def test(driver: Driver) -> None:
+        pulse = driver.app.screen
+        assert isinstance(pulse, PulseScreen)
+        await driver.press("c", "m")
+        await driver.until_shown("2 sets, 4 brokers", "Changes: 0")
+        Leaving.leaves.append(2)
+        await driver.until_shown("2 is not in sync any more, 1 of 3 are")
+        await driver.press("h")
+        await driver.until(lambda: bool(lines_of(driver, "broker-a ", " 2 is not in sync any more, 1 of 3 are")))
+        key = next(one for one in pulse.changes.row_keys() if "not in sync" in pulse.changes.part(one).change.text)
+        pulse.changes.focus()
+        pulse.changes.move_to(key)
+        await driver.until(lambda: driver.app.focused is pulse.changes and pulse.changes.cursor_key == key)
+        await driver.press("enter")
+        await driver.until_shown("Pulse › Masters", "2 sets, 4 brokers")
+
+    drive(Leaving, test, size=WIDE, now_ms=NOW_MS)
 
 
 class Deaf(FixedSetClient):
