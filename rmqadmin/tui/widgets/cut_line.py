@@ -45,14 +45,15 @@ class CutLine(ToldLine):
 
 
 def in_lines(content: Content, width: int) -> Content:
-    """Wraps ``content`` at ``width`` cells. Lines break between words, but not before a long word, whose title would
-    then stand alone on a line and whose end would be cut off."""
+    """Wraps ``content`` at ``width`` cells. Lines break between cells, so that a title stays with its text, or else
+    between words, but not before a long one, whose title would then stand alone and whose end would be cut off."""
     lines = []
     while display_width(content.plain) > width:
         text = content.plain
         end = next(end for end in range(min(width, len(text)), 0, -1) if display_width(text[:end]) <= width)
-        blank = text.rfind(" ", 0, end + 1)
-        if blank > 0 and display_width(text[blank:end]) <= _gap_max(width):
+        breaks = (text.rfind(_GAP, 0, end + len(_GAP)), text.rfind(" ", 0, end + 1))
+        near = (at for at in breaks if at > 0 and display_width(text[at:end]) <= _gap_max(width))
+        if (blank := next(near, None)) is not None:
             lines.append(content[:blank].rstrip())
             content = content[len(text) - len(text[blank:].lstrip(" ")) :]
         else:

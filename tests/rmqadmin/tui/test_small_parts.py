@@ -270,6 +270,14 @@ def test_a_long_name_stands_behind_its_title() -> None:
     assert lines == ["topic " + "x" * 72, "x" * 28 + "   newest 1m ago"]
 
 
+def test_a_title_stays_with_its_text_on_the_next_line() -> None:
+    text = "owner 127.0.0.1@4711   committed 188   in flight 0   consumed 4m ago"
+    assert in_lines(Content(text), 42).plain.split("\n") == [
+        "owner 127.0.0.1@4711   committed 188", "in flight 0   consumed 4m ago"
+    ]  # fmt: skip
+    assert in_lines(Content(text), 36).plain.split("\n")[0] == "owner 127.0.0.1@4711   committed 188"
+
+
 def test_the_last_line_keeps_the_keys_of_the_screen_before_those_of_every_screen() -> None:
     def key(text: str, id: str | None = None, group: Binding.Group | None = None) -> ShownKey:
         return ShownKey(Content(text), Content(text[0]), group, id)
