@@ -11,6 +11,7 @@ from rmqadmin.core.terminal_text import shortened_at_end
 from rmqadmin.core.units import elapsed
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.refresh import Feed
+from rmqadmin.tui.widgets.cut_line import in_lines
 from rmqadmin.tui.widgets.told_line import ToldLine
 
 _GAP = Content("  ·  ")
@@ -18,8 +19,8 @@ _PADDING = 2
 
 
 class StatusLine(ToldLine):
-    """Call ``show`` once a second and whenever a feed changed. Errors take a second line if the first has no room.
-    Interval and age are always shown."""
+    """Call ``show`` once a second and whenever a feed changed. An error takes a second line if the first has no room,
+    and a third if it needs that. Interval and age are always shown."""
 
     _line_count = 1
 
@@ -42,7 +43,7 @@ class StatusLine(ToldLine):
             rest = _GAP.join(asking)
             left = room - rest.cell_length - _GAP.cell_length
             first = [literal(shortened_at_end(rows, left)), *asking] if rows and left > 0 else asking
-            lines = [_GAP.join(first), *([trouble] if trouble else [])]
+            lines = [_GAP.join(first), *(_folded(trouble, room) if trouble else [])]
         self.tell(Content("\n").join(lines), layout=len(lines) != self._line_count)
         self._line_count = len(lines)
 
@@ -53,6 +54,12 @@ def _age(feeds: Sequence[Feed]) -> Content:
     if not updated:
         return Content("no answer yet" if any(feed.error for feed in feeds) else "asking …")
     return Content(f"{elapsed((time.monotonic() - min(updated)) * 1000)} old")
+
+
+def _folded(text: Content, width: int) -> list[Content]:
+    """One or two lines. The second may be longer than ``width``."""
+    first, *rest = in_lines(text, width).split("\n")
+    return [first, Content(" ").join(rest)] if rest else [first]
 
 
 def _trouble(feeds: Sequence[Feed], *, asks_again: bool) -> Content | None:

@@ -18,7 +18,8 @@ from rmqadmin.tui.widgets.key_line import KeyLine
 from rmqadmin.tui.widgets.row_table import RowTable
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.groups import SubscriptionGroupConfig
-from rmqproto.bodies.routes import TopicConfig
+from rmqproto.bodies.routes import ClusterInfo, TopicConfig
+from rmqproto.errors import ConnectError
 from tests.rmqadmin.tui.conftest import World
 from tests.rmqadmin.tui.fixed import GROUP, NOW_MS, FixedClient
 from tests.rmqadmin.tui.opened import Driver, drive, put_cursor, put_cursor_at
@@ -78,6 +79,25 @@ def test_an_interval_that_fails_backs_off_and_says_when_it_asks_again() -> None:
         return client
 
     drive(nowhere, test, interval_s=2.0, size=(200, 24))
+
+
+def test_an_error_is_read_to_its_end_at_80_columns() -> None:
+    def refuses(*, read_only: bool) -> FixedClient:
+        def cluster_info() -> ClusterInfo:
+            why = (
+                "the certificate of the name server is not valid for this address, and not signed by a known authority"
+            )
+            raise ConnectError(f"cannot connect to 192.0.2.1:9876: {why}", address="192.0.2.1:9876")
+
+        client = FixedClient(read_only=read_only)
+        client.cluster_info = cluster_info  # type: ignore[method-assign]
+        return client
+
+    async def test(driver: Driver) -> None:
+        await driver.press("c")
+        await driver.until_shown("cannot connect to 192.0.2.1:9876", "a known authority", "every 2 s", "q Quit")
+
+    drive(refuses, test, interval_s=2.0, size=(80, 24))
 
 
 def test_the_filter_is_named_and_kept_on_the_way_back() -> None:
