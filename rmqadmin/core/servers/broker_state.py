@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 _UNITS = {
-    "_ms": re.compile(r"(Mills|TimeMax|Latency999?)$"),
+    "_ms": re.compile(r"(Mills|Ms|TimeMax|Latency999?)$"),
     "_s": re.compile(r"^timerReadBehind$"),
     "_bytes": re.compile(r"(Bytes|SizeTotal|AverageSize)$"),
     "_ratio": re.compile(r"DiskRatio(_.*)?$"),
