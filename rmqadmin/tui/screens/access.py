@@ -112,7 +112,9 @@ class AccessScreen(TableScreen):
 
     def _user(self) -> UserInfo | None:
         """The user of the row. Says so if the broker lists no user of that name."""
-        user = None if self._chosen is None else self._chosen.user
+        if (key := self.row_key()) is None:
+            return None
+        user: UserInfo | None = self.table.part(key).user
         if user is None:
             self.dashboard.say("the broker lists no such user", is_error=True)
         return user
@@ -138,14 +140,17 @@ class AccessScreen(TableScreen):
         """Opens the form for the entry under the cursor, which can also add another entry."""
         from rmqadmin.tui.dialogs.access_forms import GrantScreen
 
-        if (grant := self._chosen) is not None:
+        if (key := self.row_key()) is not None:
+            grant: Grant = self.table.part(key)
             self.open_change(GrantScreen(grant.subject, grant.entry, self._addr))
 
     def action_revoke(self) -> None:
         from rmqadmin.tui.dialogs.access_forms import RevokeScreen
 
-        grant = self._chosen
-        if grant is None or grant.entry is None:
+        if (key := self.row_key()) is None:
+            return
+        grant: Grant = self.table.part(key)
+        if grant.entry is None:
             self.dashboard.say("nothing is granted here", is_error=True)
             return
         self.open_change(RevokeScreen(grant.subject, grant.entry.resource, self._addr))

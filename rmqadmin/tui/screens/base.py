@@ -420,9 +420,15 @@ class TableScreen(DashboardScreen):
             found = {key: pulse.over_time(Subject(kind, key), self.LINES) for key in self.table.visible_keys()}
             self.table.put(OVER_TIME, found)
 
+    def row_key(self) -> str | None:
+        """The key of the row under the cursor, for an action that needs one. If there is no row, None, with a
+        notification why: a key that does nothing looks broken."""
+        if self.table.cursor_key is None:
+            self.dashboard.say(self.table.why_empty(), is_error=True)
+        return self.table.cursor_key
+
     def action_plot(self) -> None:
-        key = self.table.cursor_key
-        if key is None or self.SAMPLED is None:
+        if self.SAMPLED is None or (key := self.row_key()) is None:
             return
         base = self.table.part(key, BASE)
 

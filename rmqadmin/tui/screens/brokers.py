@@ -152,30 +152,28 @@ class BrokersScreen(TableScreen):
         seen: SeenBroker = self.table.part(event.key)
         self.app.push_screen(TopicsScreen(seen.replica.broker_name))
 
-    @property
-    def _chosen(self) -> SeenBroker | None:
-        key = self.table.cursor_key
-        return None if key is None else self.table.part(key)
-
     def selected(self) -> dict[str, str]:
-        if self._chosen is None:
-            return {}
-        return of_replica(self._chosen.replica)
+        key = self.table.cursor_key
+        return {} if key is None else of_replica(self._replica(key))
+
+    def _replica(self, key: str) -> Replica:
+        seen: SeenBroker = self.table.part(key)
+        return seen.replica
 
     def action_plot(self) -> None:
         """Needs no reader: the pulse reads every broker, also one that was gone and is back."""
-        if (key := self.table.cursor_key) is not None:
+        if (key := self.row_key()) is not None:
             self.dashboard.plot(Subject(SubjectKind.BROKER, key), None)
 
     def action_info(self) -> None:
-        if self._chosen is not None:
-            self.app.push_screen(BrokerScreen(self._chosen.replica))
+        if (key := self.row_key()) is not None:
+            self.app.push_screen(BrokerScreen(self._replica(key)))
 
     def action_access(self) -> None:
         from rmqadmin.tui.screens.access import AccessScreen
 
-        if self._chosen is not None:
-            self.app.push_screen(AccessScreen(self._chosen.replica))
+        if (key := self.row_key()) is not None:
+            self.app.push_screen(AccessScreen(self._replica(key)))
 
     def action_masters(self) -> None:
         from rmqadmin.tui.screens.broker_sets import BrokerSetsScreen
@@ -185,13 +183,14 @@ class BrokersScreen(TableScreen):
     def action_write_perm(self) -> None:
         from rmqadmin.tui.dialogs.write_perm import WritePermScreen
 
-        if self._chosen is not None:
-            self.app.push_screen(WritePermScreen(self._chosen.replica.broker_name))
+        if (key := self.row_key()) is not None:
+            self.app.push_screen(WritePermScreen(self._replica(key).broker_name))
 
     def action_forget(self) -> None:
         """Removes a broker that is gone for good from the list."""
-        key, chosen = self.table.cursor_key, self._chosen
-        if key is None or chosen is None or chosen.gone_since_ms is None:
+        if (key := self.row_key()) is None:
+            return
+        if self.table.part(key).gone_since_ms is None:
             self.dashboard.say("only a broker that is gone can be forgotten", is_error=True)
             return
         self.dashboard.memory.forget(key)

@@ -139,9 +139,10 @@ class GroupsScreen(TableScreen):
 
     def _known(self) -> GroupFacts | None:
         """The group under the cursor. None, with a notification, if no broker that can be asked has it."""
-        key = self.table.cursor_key
-        facts: GroupFacts | None = None if key is None else self.table.part(key)
-        if facts is not None and facts.brokers:
+        if (key := self.row_key()) is None:
+            return None
+        facts: GroupFacts = self.table.part(key)
+        if facts.brokers:
             return facts
         self.dashboard.say("no broker that can be asked has this group", is_error=True)
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual.binding import Binding, BindingType
 
@@ -55,18 +55,24 @@ class MarkedMessagesScreen(TableScreen):
 
         self.app.push_screen(MessageScreen(self.table.part(event.key), ListWalk(self.table)))
 
+    def _wanted(self) -> list[Any]:
+        """The marked messages, or that of the row under the cursor. Empty, with a notification, if there is neither."""
+        if not self.table.marked and self.row_key() is None:
+            return []
+        return list(self.table.wanted().values())
+
     def action_export(self) -> None:
         """Exports the marked messages, or the one under the cursor."""
         from rmqadmin.tui.dialogs.export_messages import ExportScreen
 
-        if messages := list(self.table.wanted().values()):
+        if messages := self._wanted():
             self.app.push_screen(ExportScreen(self.topic, messages))
 
     def action_redrive(self) -> None:
         """Redrives the marked letters, or the one under the cursor. Marks are removed when it is done."""
         from rmqadmin.tui.dialogs.redrive import RedriveScreen
 
-        if letters := list(self.table.wanted().values()):
+        if letters := self._wanted():
             dialog = RedriveScreen(self.topic.removeprefix(DLQ_PREFIX), letters)
             self.app.push_screen(dialog, lambda _: self._redriven_now(dialog.is_done))
 

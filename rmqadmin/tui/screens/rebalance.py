@@ -140,5 +140,6 @@ class RebalanceScreen(DashboardScreen):
         return {"GROUP": self._facts.group, **({} if key is None else of_queue(self.map.part(key).queue))}
 
     def rows_text(self) -> str:
-        is_known = self.map.row_count > 0 or self.has_answer
-        return counted(self.map.row_count, "queue") if is_known else "queues unknown"
+        if self.map.row_count:
+            return counted(self.map.row_count, "queue")
+        return "no owners" if self.has_answer else "queues unknown"

@@ -125,15 +125,14 @@ class TopicsScreen(TableScreen):
         if (facts := self._known()) is not None:
             self.open_change(PermScreen(facts))
 
-    @property
     def _chosen(self) -> TopicFacts | None:
-        key = self.table.cursor_key
+        key = self.row_key()
         return None if key is None else self.table.part(key)
 
     def _known(self) -> TopicFacts | None:
         """The topic under the cursor. None, with a notification, if no broker that can be asked has it."""
-        if self._chosen is not None and self._chosen.masters:
-            return self._chosen
+        if (facts := self._chosen()) is None or facts.masters:
+            return facts
         self.dashboard.say("no broker that can be asked has this topic", is_error=True)
         return None
 
@@ -161,7 +160,7 @@ class TopicsScreen(TableScreen):
         """Deletes a topic, also one that only the nameserver knows."""
         from rmqadmin.tui.dialogs.topic_form import DeleteTopicScreen
 
-        if (facts := self._chosen) is not None:
+        if (facts := self._chosen()) is not None:
             mine = sorted({broker.cluster for broker in facts.brokers if broker.cluster is not None})
             self.open_change(DeleteTopicScreen(facts, mine or self.dashboard.memory.clusters))
 

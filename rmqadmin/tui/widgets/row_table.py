@@ -484,7 +484,7 @@ class RowTable(PlainView, can_focus=True):
         """As ``_style``, in the cursor's line."""
         return self.style_over("cursor", name)
 
-    def _why_empty(self) -> str:
+    def why_empty(self) -> str:
         if self.row_count:
             return NONE_MATCHES if self.filter_text else ALL_HIDDEN
         return self._when_empty
@@ -505,7 +505,7 @@ class RowTable(PlainView, can_focus=True):
         if at < len(self.rows.shown):
             has_cursor = at == self._cursor and self.has_focus
             return self._row_strip(self.rows.shown[at], has_cursor=has_cursor, width=width)
-        if at == 0 and (words := self._why_empty()):
+        if at == 0 and (words := self.why_empty()):
             style = self._style("dim")
             return Strip([Segment(f" {words}", style)]).adjust_cell_length(width, style)
         return Strip.blank(width, self._style(""))

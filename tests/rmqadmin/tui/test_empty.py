@@ -44,7 +44,7 @@ def test_every_empty_table_says_that_there_is_nothing(bare: Server) -> None:
         await driver.press("g")
         await put_cursor(driver, "billing")
         await driver.press("enter", "b")
-        await driver.until_shown("no queue has an owner", "0 queues")
+        await driver.until_shown("no queue has an owner", "no owners  ·")
         await driver.press("s")
         await driver.until_shown("an id, a key, tag:T")
         await driver.type("orders", into="topic")
@@ -52,6 +52,40 @@ def test_every_empty_table_says_that_there_is_nothing(bare: Server) -> None:
         await driver.type("tag:x", into="wanted")
         await driver.press("enter")
         await driver.until_shown("nothing matches")
+
+    drive(clients_of(bare.namesrv_addr), test)
+
+
+def test_a_key_that_needs_a_row_tells_why_there_is_none(bare: Server, said: list[str]) -> None:
+    """Some of them did nothing, such as a on a broker without users."""
+
+    async def test(driver: Driver) -> None:
+        await driver.press("c")
+        await put_cursor(driver, "broker-a/0")
+        await driver.press("a")
+        await driver.until_shown("no users, and nothing is granted")
+        await tells(driver, ["a", "e", "x", "ctrl+d"], "no users, and nothing is granted")
+        with AdminClient(bare.namesrv_addr) as admin:
+            admin.create_topic(bare.broker_addr, TopicConfig(topic_name="orders"))
+        await driver.press("t")
+        await put_cursor(driver, "orders")
+        await driver.press("enter", "m")
+        await driver.until_shown("no messages")
+        await tells(driver, ["e"], "no messages")
+        await driver.press("t", "t", "slash")
+        await driver.type("nowhere", into="filter")
+        await driver.until_shown("no row matches the filter")
+        await driver.press("enter")
+        await tells(driver, ["p", "e", "w", "ctrl+d", "l"], "no row matches the filter")
+        await driver.press("g")
+        await driver.until_shown("only RocketMQ's own: z shows them")
+        await tells(driver, ["e", "ctrl+d", "l"], "only RocketMQ's own: z shows them")
+
+    async def tells(driver: Driver, keys: list[str], text: str) -> None:
+        for key in keys:
+            said.clear()
+            await driver.press(key)
+            assert said == [text], key
 
     drive(clients_of(bare.namesrv_addr), test)
 
