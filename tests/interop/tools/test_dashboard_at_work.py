@@ -29,6 +29,7 @@ from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
 from spark_tools.replay.sending.replay_ids import REPLAY_ID
 from tests.rmqadmin.tui.forms import confirm
+from tests.rmqadmin.tui.members import ScriptedMember
 from tests.rmqadmin.tui.opened import Driven, Driver, clients_of, drive, put_cursor
 from tests.support.python_member import PythonMember
 
@@ -132,6 +133,24 @@ def test_a_member_leaves_and_who_gained_its_queues_is_told(work: Work) -> None:
 
     with one:
         two.__enter__()
+        work.drive(test)
+
+
+def test_members_that_disagree_are_told_of_with_what_to_do(work: Work) -> None:
+    def member(name: str, *queue_ids: int, expression: str) -> ScriptedMember:
+        owns = [work.queue(queue_id) for queue_id in queue_ids]
+        return ScriptedMember(work.cluster, work.group, work.topic, client_id=name, owns=owns, expression=expression)
+
+    async def test(driver: Driver) -> None:
+        await driver.press("g")
+        await put_cursor(driver, work.group)
+        await driver.until(lambda: "1 unowned, 1 owned twice, unequal subscriptions" in line_of(driver, work.group))
+        await driver.press("enter", "b")
+        await driver.until(lambda: line_of(driver, work.topic, " 1 ", "owned twice", "one, two") != "")
+        assert line_of(driver, work.topic, " 3 ", "unowned")
+        await driver.until_shown("take each other's queues", "nobody consumes 1 queue")
+
+    with member("one", 0, 1, expression="*"), member("two", 1, 2, expression="TagA"):
         work.drive(test)
 
 

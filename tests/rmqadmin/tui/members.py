@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterable
-from typing import Self
+from typing import Protocol, Self
 
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import ConsumerData, Heartbeat, SubscriptionData
@@ -14,8 +14,14 @@ from rmqproto.codes import RESPONSE_FLAG, RequestCode
 from rmqproto.wire import fastjson
 from rmqproto.wire.command import Command, encode_frame
 from rmqproto.wire.fastjson import ObjectMap
-from tests.support.servers import Server
 from tests.support.wire import Wire
+
+
+class HasBroker(Protocol):
+    """A server of ours, or a cluster of the interop tests."""
+
+    @property
+    def broker_addr(self) -> str: ...
 
 
 class ScriptedMember:
@@ -23,7 +29,7 @@ class ScriptedMember:
 
     def __init__(
         self,
-        server: Server,
+        server: HasBroker,
         group: str,
         topic: str,
         *,
