@@ -58,8 +58,9 @@ def _age(feeds: Sequence[Feed]) -> Content:
 
 def _folded(text: Content, width: int) -> list[Content]:
     """One or two lines. The second may be longer than ``width``."""
-    first, *rest = in_lines(text, width).split("\n")
-    return [first, Content(" ").join(rest)] if rest else [first]
+    first = in_lines(text, width).split("\n")[0]
+    rest = text.plain[len(first.plain) :].lstrip()
+    return [first, text[-len(rest) :]] if rest else [first]
 
 
 def _trouble(feeds: Sequence[Feed], *, asks_again: bool) -> Content | None:
