@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import msgspec
+from textual import events
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
@@ -51,6 +52,8 @@ class FormField(msgspec.Struct, frozen=True, kw_only=True):
 
 
 HINT_WIDTH_MAX = 36
+INPUT_WIDTH_MIN = 12
+"""On a terminal that is too narrow for hints beside inputs of this width, hints are left out."""
 
 
 class FieldLines(Horizontal):
@@ -60,14 +63,21 @@ class FieldLines(Horizontal):
     def __init__(self, fields: Sequence[FormField]):
         super().__init__(id="fields")
         self._fields = fields
+        labels, hints = ([getattr(field, name) for field in fields] for name in ("label", "hint"))
+        self._label_width = max(map(display_width, labels)) + 2
+        self._hint_width = min(HINT_WIDTH_MAX, max(map(display_width, hints)) + 1)
+        self._labels = _column(labels, self._label_width, "field--labels")
+        self._hints = _column(hints, self._hint_width, "field--hints")
 
     def compose(self) -> ComposeResult:
-        labels, hints = ([getattr(field, name) for field in self._fields] for name in ("label", "hint"))
-        yield _column(labels, max(map(display_width, labels)) + 2, "field--labels")
+        yield self._labels
         with Vertical():
             for field in self._fields:
                 yield FieldInput(field.value, field.example, id=field.input_id, password=field.is_secret)
-        yield _column(hints, min(HINT_WIDTH_MAX, max(map(display_width, hints)) + 1), "field--hints")
+        yield self._hints
+
+    def on_resize(self, event: events.Resize) -> None:
+        self._hints.display = event.size.width - self._label_width - self._hint_width >= INPUT_WIDTH_MIN
 
 
 def _column(texts: Iterable[str], width: int, kind: str) -> Static:

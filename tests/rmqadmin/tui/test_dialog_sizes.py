@@ -12,6 +12,7 @@ from rmqadmin.tui.dialogs.reset import ResetScreen
 from rmqadmin.tui.until_closed import until_closed, while_open
 from rmqproto.bodies.routes import TopicConfig
 from tests.rmqadmin.tui.conftest import World
+from tests.rmqadmin.tui.fixed import NOW_MS, TOPIC, FixedClient
 from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
 from tests.support.quick import first_size_is_quick
 
@@ -78,6 +79,19 @@ def test_a_text_has_the_focus_only_while_it_scrolls_and_shows_it(world: World) -
         await driver.until(lambda: text.background_colors != plain)
 
     drive(world.make_client, test, size=SIZES[0])
+
+
+def test_at_30_columns_a_form_leaves_its_hints_out_and_not_what_is_typed() -> None:
+    async def test(driver: Driver) -> None:
+        await driver.press("t")
+        await put_cursor(driver, TOPIC)
+        await driver.press("n")
+        await driver.type("gates", into="field-topic")
+        await driver.until(lambda: "gates" in driver.text and "letters, digits" not in driver.text)
+        await driver.pilot.resize_terminal(*SIZES[0])
+        await driver.until_shown("gates", "letters, digits")
+
+    drive(FixedClient, test, size=(30, 24), now_ms=NOW_MS)
 
 
 def test_what_comes_for_a_dialog_that_is_closed_is_dropped(world: World) -> None:
