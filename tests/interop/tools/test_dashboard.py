@@ -1,5 +1,18 @@
 """The dashboard on real clusters. Its keys open every screen, for a group with a Java and a Python member and a dead
-letter from a Java listener. A permission is changed and offsets are moved."""
+letter from a Java listener. A permission is changed and offsets are moved.
+
+What the dashboard promises, and where it is tested on Apache's brokers and ours; the same for ours alone, with every
+detail, is in ``tests/rmqadmin/tui``:
+
+- it never lies: ``test_dashboard_gone``; ``guarded/test_dashboard_access`` (``lost``)
+- pulse; columns that fit, sorting, names of the system; every screen at three sizes, as it looks: here
+- dead letters: here (one in every form), ``test_dashboard_at_work`` (redriven once)
+- command line, palette, plots, alerts, recordings, rebalance, members that disagree: ``test_dashboard_at_work``
+- switching clusters, in a browser: ``test_dashboard_elsewhere``
+- changes: here (permission, offsets), ``test_dashboard_changes`` (topics, groups, one queue, a broker's property),
+  ``guarded/test_dashboard_access`` (users and ACL)
+- speed is measured on our brokers only: ``python -m bench.dashboard``
+"""
 
 from __future__ import annotations
 
