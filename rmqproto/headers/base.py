@@ -37,6 +37,9 @@ _JAVA_NUMBER = r"[+-]?\d{1,40}"
 """The texts that ``Integer.parseInt`` and ``Long.parseLong`` accept, apart from their ranges. A plus and leading zeros
 are allowed."""
 
+_SHOWN_CHARS = 100
+"""How much of a bad value an error shows."""
+
 
 @cache
 def java_bools(type: type[Header]) -> tuple[str, ...]:
@@ -89,10 +92,11 @@ def from_ext(ext: dict[str, str], type: type[H]) -> H:
         return msgspec.convert(ext, whole(type), strict=False)
     except msgspec.ValidationError:
         pass
+    given = _forgiving(ext, type)
     try:
-        return msgspec.convert(_forgiving(ext, type), type, strict=False)
+        return msgspec.convert(given, type, strict=False)
     except msgspec.ValidationError as error:
-        raise ProtocolError(f"header: {error}") from None
+        raise ProtocolError(f"header: {_problem(given, type) or error}") from None
 
 
 def _forgiving(ext: dict[str, str], type: type[Header]) -> dict[str, str]:
@@ -104,6 +108,23 @@ def _forgiving(ext: dict[str, str], type: type[Header]) -> dict[str, str]:
         elif name in numbers and re.fullmatch(_JAVA_NUMBER, value):
             given[name] = str(int(value))
     return given
+
+
+def _problem(given: dict[str, str], type: type[Header]) -> str | None:
+    """What is wrong with the first field that is, in words that need no knowledge of Python's types."""
+    for field in msgspec.structs.fields(type):
+        value = given.get(field.encode_name)
+        if value is None:
+            if field.required:
+                return f"{field.encode_name} is missing"
+        elif field.encode_name in _numbers(type):
+            if not re.fullmatch(_JAVA_NUMBER, value):
+                return f"{field.encode_name}={value[:_SHOWN_CHARS]} is not a number"
+            try:
+                msgspec.convert(value, field.type, strict=False)
+            except msgspec.ValidationError:
+                return f"{field.encode_name}={value[:_SHOWN_CHARS]} is out of range"
+    return None
 
 
 def _java_bool(text: str) -> str:

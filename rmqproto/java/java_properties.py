@@ -23,7 +23,7 @@ def parse_untrusted(text: str | bytes) -> dict[str, str]:
         try:
             text = text.decode()
         except UnicodeDecodeError as error:
-            raise ProtocolError(f"properties are not UTF-8: {error}") from None
+            raise ProtocolError(f"properties are not UTF-8 at byte {error.start}") from None
     pairs = {}
     for line in _logical_lines(text):
         entry = _ENTRY.match(line)

@@ -54,7 +54,15 @@ def loads_untrusted(data: bytes | bytearray | memoryview | str, type: type[T]) -
     try:
         return msgspec.convert(value, type, strict=False, str_keys=True, dec_hook=_object_map_hook)
     except msgspec.ValidationError as error:
-        raise ProtocolError(f"JSON body: {error}") from None
+        raise ProtocolError(f"JSON body: {_in_json_words(error)}") from None
+
+
+_JSON_WORDS = {"`str`": "`text`", "`int`": "`number`", "`float`": "`number`", "`bool`": "`boolean`"}
+
+
+def _in_json_words(error: msgspec.ValidationError) -> str:
+    """The error's text without the names of Python's types: it is answered to clients in any language."""
+    return re.sub(r"`(?:str|int|float|bool)`", lambda name: _JSON_WORDS[name[0]], str(error))
 
 
 def _as_it_is(data: bytes | bytearray | memoryview | str) -> bytes | bytearray | memoryview | str:
@@ -123,7 +131,7 @@ def parse_untrusted(data: bytes | bytearray | memoryview | str) -> Any:
         try:
             data = str(data, "utf-8")
         except UnicodeDecodeError as error:
-            raise ProtocolError(f"JSON is not UTF-8: {error}") from None
+            raise ProtocolError(f"JSON is not UTF-8 at byte {error.start}") from None
     return _Parser(data.removeprefix("\ufeff")).document()
 
 

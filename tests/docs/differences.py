@@ -239,6 +239,11 @@ NOT_RECORDED = {
         "a message of a transaction enters its light queues when it is committed",
         "Apache puts the half message there, too, before it is known whether it will be committed",
     ),
+    "all codes: a required field that is missing or empty, text or too large a number in place of a number": Difference(
+        "1, with the name of the field; nothing is done",
+        "Apache's remark is that of a NullPointerException or a NumberFormatException; in some it goes on with "
+        "0 or the text `null`",
+    ),
     "200071: refusals": Difference(
         "604 and 2018 with only Apache's text", "Apache's remark begins with the name of a Java class"
     ),

@@ -58,6 +58,7 @@ class TopicAdmin:
     # --- changing ----------------------------------------------------------------------------------------------------
 
     def upsert(self, request: Request[TopicConfigHeader], connection: Connection) -> None:
+        self._check_name(request.header.topic)  # before the attributes, as Apache's broker does
         self.put(_config(request.header), parse_untrusted(request.header.attributes))
         self._answer_when_told(request, connection)
 

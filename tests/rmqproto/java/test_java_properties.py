@@ -30,9 +30,11 @@ def test_reads_as_java_reads(text: str, pairs: dict[str, str]) -> None:
     assert parse_untrusted(text.encode()) == pairs
 
 
-@pytest.mark.parametrize("text", [b"\xff=1", "a=\\u12", "a=\\uzzzz"])
-def test_what_java_refuses_is_a_protocol_error(text: str | bytes) -> None:
-    with pytest.raises(ProtocolError):
+@pytest.mark.parametrize(
+    ("text", "problem"), [(b"a\xff=1", "UTF-8 at byte 1$"), ("a=\\u12", "hex digits"), ("a=\\uzzzz", "hex digits")]
+)
+def test_what_java_refuses_is_a_protocol_error(text: str | bytes, problem: str) -> None:
+    with pytest.raises(ProtocolError, match=problem):
         parse_untrusted(text)
 
 

@@ -154,6 +154,14 @@ def test_a_member_of_the_wrong_type_names_its_place() -> None:
         fastjson.loads_untrusted(b'{"topicPutTps":[]}', TopicStats)
 
 
+def test_refusals_do_not_speak_of_python() -> None:
+    """Clients of any language show this text."""
+    with pytest.raises(ProtocolError, match=r"^JSON body: Expected `number`, got `text` - at `\$.topicPutTps`$"):
+        fastjson.loads_untrusted(b'{"topicPutTps":"x"}', TopicStats)
+    with pytest.raises(ProtocolError, match=r"^JSON is not UTF-8 at byte 1$"):
+        fastjson.parse_untrusted(b"1\xff")
+
+
 def test_deep_json_is_refused_not_a_crash() -> None:
     with pytest.raises(ProtocolError, match="deeper"):
         fastjson.loads_untrusted(b'{"x":' * 100_000, dict)

@@ -32,6 +32,13 @@ def test_creating_as_apache_does(admin: Wire, each: Exchange) -> None:
     play(admin, each.name)
 
 
+def test_a_bad_name_is_told_before_bad_attributes(admin: Wire) -> None:
+    header = TopicConfigHeader(topic="a b", read_queue_nums=1, write_queue_nums=1, perm=6, attributes="x")
+    answer = admin.ask(R.UPDATE_AND_CREATE_TOPIC, header)
+    assert answer.code == ResponseCode.INVALID_PARAMETER
+    assert "contains illegal characters" in (answer.remark or "")
+
+
 def test_deleting_as_apache_does(admin: Wire) -> None:
     for each in exchanges(215):
         create_topic(admin, "DeletedTopic", 1)
