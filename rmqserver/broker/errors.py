@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rmqproto.codes import ResponseCode
-from rmqproto.errors import RocketMQError
+from rmqproto.errors import RocketMQError, StorageError
 from rmqproto.queue_mapping import MappingError
 from rmqserver.auth.auth_table import AuthRefused
 from rmqserver.remoting.answer import Refused
@@ -27,6 +27,7 @@ _CODES: dict[type[RocketMQError], ResponseCode] = {
     NameTooLong: ResponseCode.INVALID_PARAMETER,
     MappingError: ResponseCode.SYSTEM_ERROR,
     AuthRefused: ResponseCode.NO_PERMISSION,
+    StorageError: ResponseCode.SYSTEM_ERROR,
 }
 
 

@@ -15,6 +15,10 @@ CLEAR_CHUNK_BYTES_MIN, CLEAR_CHUNK_BYTES_MAX = 4096, 1 << 20
 """Bytes read at a time, doubling each time: behind the end of most files lie the rest of a page and a hole."""
 
 
+QUEUES_ANEW = "Consume queues are made again from the log by a start without the directory consumequeue/, but only all"
+"""For hints. With a single queue moved away, a start does not notice that it is missing."""
+
+
 class FileCache:
     """Open files by path; the least recently used is dropped first. Safe from any thread: a dropped file stays open for
     readers that still hold it."""
@@ -81,13 +85,13 @@ class SegmentedFile:
             raise StorageError(
                 f"{path} is {size} bytes long; files here should have {self.file_size_bytes}",
                 hint="set the file size that this store was made with (mappedFileSizeCommitLog, "
-                "mappedFileSizeConsumeQueue); or, if it is damaged, put back a copy: a consume queue may be removed, "
-                "it is made again from the log",
+                f"mappedFileSizeConsumeQueue); or, if it is damaged, put back a copy. {QUEUES_ANEW}",
             )
         if base != expected_base:
             raise StorageError(
                 f"{path}: a file that should start at offset {expected_base} is missing before it",
-                hint="put the missing file back, or move the files before the gap away",
+                hint="put the missing file back. In a commit log, the files before the gap may be moved away instead. "
+                f"{QUEUES_ANEW}",
             )
 
     @property

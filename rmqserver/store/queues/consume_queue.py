@@ -6,8 +6,9 @@ from __future__ import annotations
 import logging
 import struct
 
+from rmqproto.errors import StorageError
 from rmqproto.java.java_numbers import LONG_MAX
-from rmqserver.store.disk.segments import SegmentedFile, clear
+from rmqserver.store.disk.segments import QUEUES_ANEW, SegmentedFile, clear
 from rmqserver.store.options import UNIT_SIZE_BYTES
 
 # A unit (ConsumeQueue, 5.5.0), big-endian: log offset i64 | record size i32 | tags code i64
@@ -232,13 +233,16 @@ class ConsumeQueue:
 
     def load(self, *, clean: bool, read_only: bool) -> None:
         """Finds the end among the last three files: the first invalid unit, as Apache does. After a crash everything
-        behind it is zeroed, so that stale units can never join new ones."""
+        behind it is zeroed, so that stale units can never join new ones. StorageError if a later file goes on after a
+        clean stop: new messages would get the queue offsets of those behind the damage."""
         self.segments.load(read_only=read_only, is_derived=not clean)
         if not self.segments.bases:
             return
         first = self.segments.bases[-FILES_RECOVERED:][0] // UNIT_SIZE_BYTES
         end = self._search_end(first)
-        if not clean:
+        if clean:
+            self._refuse_hole(end)
+        else:
             end = self._first_hole(first, end)
             while end > first and not self._is_valid(end - 1):  # torn: its second sector did not reach the device
                 end -= 1
@@ -287,6 +291,15 @@ class ConsumeQueue:
             else:
                 high = middle
         return low
+
+    def _refuse_hole(self, end: int) -> None:
+        last_file = self.segments.bases[-1] // UNIT_SIZE_BYTES
+        if end < last_file and self._is_valid(last_file):
+            path = self.segments.path(self.segments.base_of(end * UNIT_SIZE_BYTES))
+            raise StorageError(
+                f"{path}: no unit of a message at queue offset {end}, though there are some behind it",
+                hint=QUEUES_ANEW,
+            )
 
     def _first_hole(self, start: int, end: int) -> int:
         """The first all-zero unit in [start, end): a page that a power cut kept from the disk. Twenty consecutive zero

@@ -317,6 +317,25 @@ def test_a_missing_file_in_the_middle_is_refused(make_store: MakeStore, tmp_path
         make_store()
 
 
+@pytest.mark.parametrize("content", [bytes(200), b"\xff" * 200], ids=["zeros", "garbage"])
+def test_a_hole_in_a_queue_is_refused_after_a_clean_stop(make_store: MakeStore, tmp_path: Path, content: bytes) -> None:
+    """The queue used to end there: what lay behind it was hidden, and its queue offsets went to new messages. The hint
+    holds: without consumequeue/ all is made again."""
+    store = make_store()
+    put_many(store, 25)
+    put_many(store, 1, topic="U")  # a start opens the queues of the log's end
+    store.close()
+    (tmp_path / "store/consumequeue/T/0/00000000000000000200").write_bytes(content)
+    store = make_store()
+    with pytest.raises(StorageError, match="00200: no unit of a message at queue offset 10,") as refused:
+        store.max_offset("T", 0)
+    assert "without the directory consumequeue/" in (refused.value.hint or "")
+    store.close()
+    shutil.rmtree(tmp_path / "store/consumequeue")
+    store = make_store()
+    assert (store.min_offset("T", 0), store.max_offset("T", 0)) == (0, 25)
+
+
 def test_what_is_no_queue_is_named_to_those_who_look(make_store: MakeStore, tmp_path: Path) -> None:
     store = make_store()
     put_many(store, 1)

@@ -1,0 +1,35 @@
+"""Consume queues that are gone are noticed at the start."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from rmqproto.codes import RequestCode as R
+from tests.rmqserver.broker.golden_state import commit, create_group, create_topic, fill, ok
+from tests.support import servers
+from tests.support.wire import Wire
+
+EVENT = "event=queues-missing"
+
+
+@pytest.mark.parametrize("lost", [["T"], ["T", "U"]], ids=["one", "all"])
+def test_a_topic_without_consume_queues_is_told(tmp_path: Path, lost: list[str]) -> None:
+    """They used to be taken for empty without a word. If all are gone, the start makes them again."""
+    with servers.standalone(tmp_path) as server, Wire(server.broker_addr) as wire:
+        create_group(wire, "g")
+        for topic in ("T", "U"):
+            create_topic(wire, topic, 1)
+            fill(wire, topic, (3,))
+            commit(wire, "g", topic, [2])
+    assert server.stop() == 0
+    assert EVENT not in server.log_file.read_text()
+    for topic in lost:
+        shutil.rmtree(tmp_path / "store/consumequeue" / topic)
+    with servers.standalone(tmp_path) as server, Wire(server.broker_addr) as wire:
+        end = ok(wire.ask(R.GET_MAX_OFFSET, {"topic": "T", "queueId": "0"})).ext["offset"]
+    told = [line for line in server.log_file.read_text().splitlines() if EVENT in line]
+    assert (end, len(told)) == (("0", 1) if lost == ["T"] else ("3", 0))
+    assert all("topic=T group=g read_to=2" in line for line in told)
