@@ -304,9 +304,9 @@ class Broker(Service):
             self.consumer_filters.load()
             # Offsets may be ahead of the log even if only the process was killed: it may have started after a power cut
             # and ended before it saved what it had held back. After a promotion they are another broker's, whose log
-            # went further.
+            # went further. The end of the log may also have been damaged or removed.
             is_promoted = self.slave is None and (self._set_state is not None or was_slave(self.files))
-            may_be_ahead = not recovered.was_clean or is_promoted
+            may_be_ahead = recovered.may_lack_messages or is_promoted
             if may_be_ahead:
                 self.offsets.hold_back(self.store.max_offset)
             if self.slave is not None:

@@ -43,7 +43,7 @@ class SetState:
     def opened(self, recovered: Recovered, log_start: int) -> None:
         """The store is open. At a master, new messages belong to its epoch. Raises StorageError."""
         epochs, end = self.epochs.epochs, recovered.end_offset
-        self._is_whole &= recovered.was_clean
+        self._is_whole &= not recovered.may_lack_messages
         if self.sync_set is None:
             return
         if epochs.last_epoch == self.master_epoch:

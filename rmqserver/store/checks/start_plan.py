@@ -139,9 +139,9 @@ class _Changes:
         )
 
     def of_offsets(self) -> Iterator[PlannedChange]:
-        """After a kill, our broker sets back groups that are ahead of their queues."""
+        """Groups that are ahead of their queues, which our broker sets back after a kill or if the log lost its end."""
         recovered = self._dry.recovered
-        if recovered is None or recovered.was_clean:
+        if recovered is None or not recovered.may_lack_messages:
             return
         tables = FoundTables(self._found.paths.config, self._found.disk)
         for key, by_queue in tables.offsets().items():

@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 class Recovered:
     """``end_offset`` is where the log continues. Records were read from ``start_offset`` on, the last one at
     ``last_record_offset`` (0: none). The followers' files hold everything of the records up to ``dispatched_offset``.
-    ``was_clean``: the store had been closed, not killed."""
+    ``was_clean``: the store had been closed, not killed. ``is_cut``: records that had been flushed are gone."""
 
     start_offset: int
     end_offset: int
@@ -37,6 +37,12 @@ class Recovered:
     last_store_timestamp_ms: int
     replayed_count: int
     was_clean: bool
+    is_cut: bool = False
+
+    @property
+    def may_lack_messages(self) -> bool:
+        """Whether messages may be gone that were there before: offsets may then be ahead of their queues."""
+        return self.is_cut or not self.was_clean
 
 
 class Recovery:
@@ -85,14 +91,15 @@ class Recovery:
         if not count:
             self._refuse_damage(start, clean=clean)
             self._refuse_missing_log(clean=clean)
-        if 0 < self._checkpoint.queues_log_offset >= end:
+        is_cut = 0 < self._checkpoint.queues_log_offset >= end
+        if is_cut:
             _log.error("the log ends at %d, before the record at %d that was flushed: it is damaged, and cut off there",
                        end, self._checkpoint.queues_log_offset)  # fmt: skip
         self._cut(end, clean=clean)
         for follower in self._followers.all:
             follower.recovered(start, end, self.synced_offset, was_clean=clean)
         dispatched_offset = self._dispatched_offset if self._followers.lack_files else last
-        return Recovered(start, end, dispatched_offset, last, timestamp, count, clean)
+        return Recovered(start, end, dispatched_offset, last, timestamp, count, clean, is_cut)
 
     # -- where to start
 

@@ -13,6 +13,7 @@ from rmqserver.broker.broker import Broker
 from rmqserver.command_line import store_paths
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.remoting.loop import Loop
+from tests.rmqserver.store.conftest import put_many
 
 
 @contextmanager
@@ -63,3 +64,18 @@ def test_a_start_that_fails_after_a_clean_stop_leaves_no_crash(tmp_path: Path) -
     mend(tmp_path)
     with made(tmp_path) as broker:
         assert broker.open().was_clean
+
+
+def test_groups_are_set_back_if_the_end_of_the_log_is_gone_after_a_clean_stop(tmp_path: Path) -> None:
+    """They used to stay ahead: they would never have seen the next messages, which got the same queue offsets."""
+    with made(tmp_path) as broker:
+        broker.open()
+        appended = put_many(broker.store, 10)
+        broker.offsets.commit("G", "T", 0, 10)
+    with (tmp_path / "commitlog/00000000000000000000").open("r+b") as log:
+        log.seek(appended[4].log_offset)
+        log.write(bytes(10_000))
+    with made(tmp_path) as broker:
+        assert broker.open().was_clean
+        assert broker.store.max_offset("T", 0) == 4
+        assert broker.offsets.committed("G", "T", 0) == 4
