@@ -47,7 +47,7 @@ from rmqserver.broker.consuming.slow_reads import SlowReads
 from rmqserver.broker.controlled.set_master import SetMaster
 from rmqserver.broker.controlled.set_state import SetState
 from rmqserver.broker.errors import as_refused
-from rmqserver.broker.lost_queues import tell_lost_queues
+from rmqserver.broker.lost_queues import tell_lost_queues, tell_unlisted_topics
 from rmqserver.broker.nameservers import Nameservers
 from rmqserver.broker.own_address import OwnAddress
 from rmqserver.broker.parts import BrokerParts
@@ -300,7 +300,9 @@ class Broker(Service):
             self.mappings.load()
             self.groups.load()
             self.offsets.load()
-            tell_lost_queues(self.offsets, self.store)
+            if self.slave is None:  # a slave gets its master's tables later
+                tell_lost_queues(self.offsets, self.store)
+                tell_unlisted_topics(self.topics, self.store)
             self.consumer_filters.load()
             # Offsets may be ahead of the log even if only the process was killed: it may have started after a power cut
             # and ended before it saved what it had held back. After a promotion they are another broker's, whose log

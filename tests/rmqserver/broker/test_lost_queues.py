@@ -1,4 +1,4 @@
-"""Consume queues that are gone are noticed at the start."""
+"""Consume queues and topics that are gone are noticed at the start."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from tests.support import servers
 from tests.support.wire import Wire
 
 EVENT = "event=queues-missing"
+UNLISTED = "event=topics-unlisted"
 
 
 @pytest.mark.parametrize("lost", [["T"], ["T", "U"]], ids=["one", "all"])
@@ -25,7 +26,7 @@ def test_a_topic_without_consume_queues_is_told(tmp_path: Path, lost: list[str])
             fill(wire, topic, (3,))
             commit(wire, "g", topic, [2])
     assert server.stop() == 0
-    assert EVENT not in server.log_file.read_text()
+    assert not {EVENT, UNLISTED} & set(server.log_file.read_text().split())
     for topic in lost:
         shutil.rmtree(tmp_path / "store/consumequeue" / topic)
     with servers.standalone(tmp_path) as server, Wire(server.broker_addr) as wire:
@@ -33,3 +34,20 @@ def test_a_topic_without_consume_queues_is_told(tmp_path: Path, lost: list[str])
     told = [line for line in server.log_file.read_text().splitlines() if EVENT in line]
     assert (end, len(told)) == (("0", 1) if lost == ["T"] else ("3", 0))
     assert all("topic=T group=g read_to=2" in line for line in told)
+
+
+@pytest.mark.parametrize("content", [None, b""], ids=["missing", "empty"])
+def test_topics_that_the_table_does_not_name_are_told(tmp_path: Path, content: bytes | None) -> None:
+    """Their messages used to be hidden without a word. They can be read once the topic is created again."""
+    with servers.standalone(tmp_path) as server, Wire(server.broker_addr) as wire:
+        create_topic(wire, "T", 1)
+        fill(wire, "T", (3,))
+    assert server.stop() == 0
+    for path in (tmp_path / "store/config").glob("topics.json*"):
+        path.unlink() if content is None else path.write_bytes(content)
+    with servers.standalone(tmp_path) as server, Wire(server.broker_addr) as wire:
+        create_topic(wire, "T", 1)
+        assert ok(wire.ask(R.GET_MAX_OFFSET, {"topic": "T", "queueId": "0"})).ext["offset"] == "3"
+    told = [line for line in server.log_file.read_text().splitlines() if UNLISTED in line]
+    assert len(told) == 1
+    assert "count=1 topics=T " in told[0]
