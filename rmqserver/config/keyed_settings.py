@@ -142,11 +142,12 @@ class Settings:
     def update(self, pairs: Mapping[str, str]) -> set[str]:
         """Takes settings while running (25, 318); returns the keys whose value changed.
 
-        As with Apache, unknown keys and values that do not parse change nothing and are not errors. UsageError, with
-        nothing changed, if the server cannot work with one of the values. The caller has already refused the keys of
-        the black list.
+        As with Apache, unknown keys and values that do not parse change nothing and are not errors, and whatever is not
+        "true" turns one of its switches off. UsageError, with nothing changed, if the server cannot work with one of
+        the values. The caller has already refused the keys of the black list.
         """
         guards.check(pairs)
+        pairs = {key: self._as_java_reads(key, text) for key, text in pairs.items()}
         guards.check_running(pairs, self._values)
         changed = {}
         for key, text in pairs.items():
@@ -171,6 +172,11 @@ class Settings:
         self.data_version.counter += 1
         self.data_version.timestamp = time.time_ns() // 1_000_000
         return set(changed)
+
+    def _as_java_reads(self, key: str, text: str) -> str:
+        """A boolean that is none is false for Java. For our own keys, and for guards, it is an error."""
+        is_switch = self.kinds.get(key) == "bool" and key not in self._own_defaults and key not in AUTH_KEYS
+        return "false" if is_switch and text.strip().lower() not in ("true", "false") else text
 
     def knows(self, key: str) -> bool:
         return key in self.kinds

@@ -27,6 +27,8 @@ NAME_LENGTH_MAX = 1024
 """Characters of a client id or a producer group."""
 
 # Names of Java enums, in the order of their ordinals: C++ clients send ordinals.
+PULLS = "CONSUME_ACTIVELY"
+"""The type of consumers that ask for messages themselves and have no listener."""
 CONSUME_TYPES = ("CONSUME_ACTIVELY", "CONSUME_PASSIVELY", "CONSUME_POP")
 MESSAGE_MODELS = ("BROADCASTING", "CLUSTERING")
 CONSUME_FROM_WHERES = (

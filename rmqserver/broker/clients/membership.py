@@ -11,7 +11,7 @@ from rmqproto.headers.consuming import ConsumerGroupHeader, HeartbeatAnswer, Unr
 from rmqproto.message.sys_flag import UNIT_SUBSCRIBED
 from rmqproto.names import retry_topic
 from rmqproto.wire import fastjson
-from rmqserver.broker.clients.clients import CONSUME_TYPES, enum_name
+from rmqserver.broker.clients.clients import CONSUME_TYPES, PULLS, enum_name
 from rmqserver.broker.consuming.kinds import is_tags
 from rmqserver.remoting.answer import Refused, Request, send_answer, success
 
@@ -20,10 +20,6 @@ if TYPE_CHECKING:
     from rmqserver.broker.parts import BrokerParts
     from rmqserver.remoting.connection import Connection
     from rmqserver.remoting.service import Handler
-
-
-PULLS = "CONSUME_ACTIVELY"
-"""The type of consumers that ask for messages themselves and have no listener."""
 
 
 class Membership:

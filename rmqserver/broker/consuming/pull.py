@@ -72,6 +72,8 @@ class Pulls:
         group_name, topic_name, queue_id = header.consumer_group, header.topic, header.queue_id
         group, topic = checks.group_and_topic(group_name, topic_name, queue_id, peer)
         wanted = checks.wanted(header, group)
+        if self._config.reject_pull_consumer_enable:
+            checks.not_kept_out(group_name, peer)
         if is_first and sys_flag & PULL_COMMIT_OFFSET and not offsets.has_reset(group_name, topic_name, queue_id):
             offsets.commit(group_name, topic_name, queue_id, header.commit_offset)
         reset_offset = offsets.take_reset(group_name, topic_name, queue_id)

@@ -8,7 +8,9 @@ from rmqproto.codes import ResponseCode
 from rmqproto.filters.message_filter import MessageFilter
 from rmqproto.headers.base import Header
 from rmqproto.headers.consuming import PULL_LITE, PULL_SUBSCRIPTION, PullHeader
+from rmqproto.names import is_system_group
 from rmqproto.perm import PERM_READ
+from rmqserver.broker.clients.clients import PULLS
 from rmqserver.remoting.answer import SEE_FAQ, Refused
 
 if TYPE_CHECKING:
@@ -97,3 +99,14 @@ class ReadChecks:
         if subscription.sub_version < header.sub_version:
             raise Refused(ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest")
         return self._filters.subscribed(online, subscription, header.sub_version)
+
+    def not_kept_out(self, group: str, peer: str) -> None:
+        """For ``rejectPullConsumerEnable``: whoever pulls must be a member of its group, which no consumer without a
+        listener becomes then, or the group must have listeners."""
+        online = self._clients.consumers.get(group)
+        if online is not None and online.consume_type != PULLS:
+            return
+        is_member = online is not None and any(member.peer == peer for member in online.members)
+        if not is_member and not is_system_group(group):
+            text = f"the consumer's group info not exist, or the pull consumer is rejected by server.{SEE_FAQ}"
+            raise Refused(ResponseCode.SUBSCRIPTION_NOT_EXIST, text)

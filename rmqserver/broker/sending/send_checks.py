@@ -37,8 +37,9 @@ class TopicCheck:
         address in remarks."""
         config, topic = self._config, header.topic
         if self._clock_ms() < config.start_accept_send_request_ms:
-            when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(config.start_accept_send_request_ms / 1000))
-            raise Refused(ResponseCode.SYSTEM_ERROR, f"broker unable to service, until {when}")
+            seconds, ms = divmod(config.start_accept_send_request_ms, 1000)
+            when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
+            raise Refused(ResponseCode.SYSTEM_ERROR, f"broker unable to service, until {when},{ms:03d}")
         found = self._topics.get(topic)
         if not config.broker_permission & PERM_WRITE and found is not None and found.order:
             text = f"the broker[{own_ip}] sending message is forbidden"

@@ -224,7 +224,11 @@ class ConsumeQueue:
             _log.warning("%s-%d: record with queue offset %d passed over, %d was expected",
                          self.topic, self.queue_id, offset, self.next_offset)  # fmt: skip
             return False
-        _log.warning("%s-%d: messages %d to %d are not in the log", self.topic, self.queue_id, self.next_offset, offset)
+        _log.warning(
+            "%s-%d: nothing leads to messages %d to %d: the log lost them, or the queue lost its files; "
+            "rmqadmin store verify tells which",
+            self.topic, self.queue_id, self.next_offset, offset,
+        )  # fmt: skip
         self.tail += PRE_BLANK * gap
         self.next_offset = self.max_offset = offset
         return True

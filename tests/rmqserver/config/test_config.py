@@ -133,6 +133,16 @@ def test_over_the_wire_what_does_not_parse_changes_nothing() -> None:
     assert config.data_version.counter == before + 1
 
 
+@pytest.mark.parametrize("text", ["no", "off", "0", "yes", ""])
+def test_over_the_wire_whatever_is_not_true_turns_a_switch_off(text: str) -> None:
+    """It used to change nothing, and 25 was answered with 0: whoever turned automatic topics off with ``no`` still had
+    them. Apache's broker reads and lists false."""
+    config = BrokerConfig()
+    assert config.update({"autoCreateTopicEnable": text}) == {"autoCreateTopicEnable"}
+    assert config.auto_create_topic_enable is False
+    assert config.text("autoCreateTopicEnable") == "false"
+
+
 def test_the_black_list_can_be_longer_but_not_shorter() -> None:
     config = BrokerConfig.from_properties("configBlackList=traceOn\n")
     assert [

@@ -19,7 +19,7 @@ from rmqproto.bodies.groups import (
 )
 from rmqproto.codes import RequestCode as R
 from rmqproto.codes import ResponseCode
-from rmqproto.headers.consuming import ConsumerGroupHeader
+from rmqproto.headers.consuming import PULL_SUBSCRIPTION, ConsumerGroupHeader, PullHeader
 from rmqproto.wire import fastjson
 from rmqproto.wire.command import Command, HeaderCodec, encode_frame
 from tests.rmqserver.broker.golden_play import play
@@ -152,6 +152,15 @@ def test_consumers_that_pull_can_be_kept_out(wire: Wire) -> None:
         for consume_type in ("CONSUME_ACTIVELY", "CONSUME_PASSIVELY", 0):
             data = ConsumerData(group_name=f"Type{consume_type}", consume_type=consume_type)
             ok(wire.ask(R.HEART_BEAT, body=fastjson.dumps(Heartbeat(client_id="c", consumer_data_set=[data]))))
+        remark = "the consumer's group info not exist, or the pull consumer is rejected by server.\nSee "
+        for group, is_served in (("TypeCONSUME_ACTIVELY", False), ("Gone", False), ("TypeCONSUME_PASSIVELY", True)):
+            pull = PullHeader(
+                consumer_group=group, topic="TBW102", queue_id=0, queue_offset=0, max_msg_nums=1,
+                sys_flag=PULL_SUBSCRIPTION, subscription="*",
+            )  # fmt: skip
+            answer = wire.ask(R.PULL_MESSAGE, pull)
+            assert answer.code == (ResponseCode.PULL_NOT_FOUND if is_served else ResponseCode.SUBSCRIPTION_NOT_EXIST)
+            assert is_served or (answer.remark or "").startswith(remark), "as Apache's broker answers"
     finally:
         configure(wire, rejectPullConsumerEnable="false")
     assert members(wire, "TypeCONSUME_PASSIVELY") == ["c"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -79,6 +80,15 @@ def test_half_message_is_refused_where_the_broker_wants_none(start_standalone: C
         answer = send(wire, "Half", properties=text(TRAN_MSG="true", PGROUP="G"), sys_flag=4)
     assert answer.code == ResponseCode.NO_PERMISSION
     assert answer.remark == "the broker[127.0.0.1] sending transaction message is forbidden"
+
+
+def test_a_broker_that_takes_no_messages_yet_says_until_when(start_standalone: Callable[..., Server]) -> None:
+    """With its milliseconds, as Apache's broker does."""
+    server = start_standalone("--set", "startAcceptSendRequestTimeStamp=253402214399123")
+    with Wire(server.broker_addr) as wire:
+        answer = send(wire, "T")
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert re.fullmatch(r"broker unable to service, until 9999-12-\d\d \d\d:\d\d:\d\d,123", answer.remark or "")
 
 
 def test_timer_is_refused_where_the_wheel_is_off(wire: Wire) -> None:
