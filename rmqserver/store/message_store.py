@@ -217,11 +217,12 @@ class MessageStore:
         failed_flush_offset = self._failed_flush.flushed_offset()
         # After a failed flush the page cache may have lost what was written.
         dispatched_offset = self.directory.dispatched_offset() if failed_flush_offset is None else 0
+        is_all_kept = dispatched_offset > 0
         if not self._load_queues(checkpoint, dispatched_offset, clean=clean):
             dispatched_offset = 0
         recovery = Recovery(
             self.log, self.followers, checkpoint, dispatched_offset,
-            check_crc=self.options.check_crc_on_recover, read_only=self.read_only,
+            check_crc=self.options.check_crc_on_recover, read_only=self.read_only, is_all_kept=is_all_kept,
         )  # fmt: skip
         recovered = recovery.run(clean=clean)
         self._flusher.flushed_offset = recovered.end_offset

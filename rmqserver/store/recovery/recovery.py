@@ -48,7 +48,8 @@ class Recovered:
 class Recovery:
     """One run over a store whose files are loaded. With ``read_only`` it touches no file. ``dispatched_offset`` is how
     far a process that was killed in this run of the operating system had dispatched
-    (``StoreDirectory.dispatched_offset``); 0 if the queues are not as it left them."""
+    (``StoreDirectory.dispatched_offset``); 0 if the queues are not as it left them. ``is_all_kept``: there was such a
+    process, and nothing that it wrote can be missing unless somebody removed it."""
 
     def __init__(
         self,
@@ -59,6 +60,7 @@ class Recovery:
         *,
         check_crc: bool = True,
         read_only: bool = False,
+        is_all_kept: bool = False,
     ):
         self._log = log
         self._followers = followers
@@ -66,6 +68,7 @@ class Recovery:
         self._check_crc = check_crc
         self._dispatched_offset = dispatched_offset
         self._read_only = read_only
+        self._is_all_kept = is_all_kept
 
     @property
     def synced_offset(self) -> int:
@@ -159,10 +162,10 @@ class Recovery:
     # -- what is too much
 
     def _refuse_damage(self, start: int, *, clean: bool) -> None:
-        """StorageError if no record can be read though the store had some: going on would overwrite them all. A crash
-        before the first flush may leave queue units and empty files; nothing is lost then."""
+        """StorageError if no record can be read though the store had some: going on would overwrite them all. A power
+        cut before the first flush may leave queue units and empty files; nothing is lost then."""
         segments = self._log.segments
-        is_flushed = clean or not self._checkpoint.is_blank
+        is_flushed = clean or self._is_all_kept or not self._checkpoint.is_blank
         if any(first_record(segments, base) for base in segments.bases[1:]) or (
             is_flushed and (len(segments.bases) > 1 or self._followers.know_behind(start))
         ):
@@ -174,7 +177,7 @@ class Recovery:
 
     def _refuse_missing_log(self, *, clean: bool) -> None:
         """StorageError if there is no message though the store had some: going on would remove all traces of them."""
-        is_flushed = clean or not self._checkpoint.is_blank
+        is_flushed = clean or self._is_all_kept or not self._checkpoint.is_blank
         if is_flushed and self._followers.know_behind(0):
             raise StorageError(
                 f"{self._log.segments.directory} holds no message, though consume queues know some: files are missing",

@@ -398,6 +398,36 @@ def test_after_another_start_of_the_machine_all_is_replayed(
     assert replayed_count(killed.directory.root, disk) == 103
 
 
+@pytest.mark.parametrize("keeps_file_made_ahead", [False, True])
+@pytest.mark.parametrize("is_same_boot", [True, False])
+def test_a_log_that_was_removed_after_a_kill_is_not_taken_for_an_empty_one(
+    tmp_path: Path, keeps_file_made_ahead: bool, is_same_boot: bool
+) -> None:
+    """Before the first checkpoint, a power cut may take the log and leave queue units. While the machine is up, nothing
+    that a killed process wrote can be missing, and the start used to open such a store as an empty one."""
+    store = MessageStore(tmp_path / "store", TINY, background=False)
+    store.open()
+    put_many(store, 10)
+    while store.dispatch_some():
+        pass
+    store.abandon()
+    (written,) = Path(store.directory.commit_log).iterdir()
+    if keeps_file_made_ahead:
+        written.with_name(f"{4096:020d}").write_bytes(bytes(4096))
+    written.unlink()
+    disk = OsDisk()
+    if not is_same_boot:
+        (tmp_path / "boot_id").write_text("another\n")
+        disk.boot_id_path = str(tmp_path / "boot_id")
+    again = MessageStore(tmp_path / "store", TINY, disk, background=False)
+    if is_same_boot:
+        with pytest.raises(StorageError, match="holds no message, though consume queues know some"):
+            again.open()
+    else:
+        again.open()
+        again.close()
+
+
 def test_after_a_failed_flush_all_is_replayed(killed: MessageStore) -> None:
     """The kernel may have dropped pages that it could not write."""
     FailedFlush(killed.directory.failed_flush, OsDisk()).mark(0)
