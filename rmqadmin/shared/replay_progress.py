@@ -26,7 +26,7 @@ STAGE_INTERVAL_S = 5.0
 INTERVAL_S = 2.0
 """The shortest time between plain lines, which may end up in logs."""
 
-KEYS_HELP = "+ faster, - slower, p pause"
+KEYS_HELP = "keys: + faster, - slower, p pause"
 
 
 class StageLines:
@@ -208,13 +208,14 @@ class ProgressBar:
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as Bar
 
+        if self._task is None:
+            diagnostics.notice(KEYS_HELP)  # the bar's own line has no room for it in 80 columns
         self._bar = Bar(
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("messages"),
-            TimeRemainingColumn(), TextColumn("{task.fields[dial]} ({task.fields[keys]})", markup=False),
-            console=diagnostics.terminal(),
+            TextColumn("{task.description}"), BarColumn(bar_width=None), MofNCompleteColumn(), TextColumn("messages"),
+            TimeRemainingColumn(), TextColumn("{task.fields[dial]}", markup=False),
+            console=diagnostics.terminal(), expand=True,
         )  # fmt: skip
-        total = self.counts.expected(progress)
-        self._task = self._bar.add_task("", total=total, dial=str(self._dial), keys=KEYS_HELP)
+        self._task = self._bar.add_task("", total=self.counts.expected(progress), dial=str(self._dial))
         self._bar.start()
         self._keys = KeyReader(sys.stdin.fileno(), self.press)
 

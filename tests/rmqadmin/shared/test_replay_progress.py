@@ -78,7 +78,7 @@ class Service:
 
 rates = []
 bar = progress_for_here(100.0)
-bar.counts.planned = 70
+bar.counts.planned = 1_000_020
 bar.attach(Service())
 bar(ReplayProgress(0, 2, granted=10, delivered=20))
 for _ in range(3):
@@ -95,12 +95,13 @@ def test_keys_turn_the_rate_and_the_terminal_is_given_back(width: int) -> None:
     child = pexpect.spawn(
         sys.executable, ["-c", PROGRAM], encoding="utf-8", timeout=60, dimensions=(24, width), use_poll=True
     )
+    child.expect_exact("keys: + faster, - slower, p pause")
     child.expect("wave 1 of 2")
-    child.expect("10/50")
+    child.expect("10/1000000.* messages.*at most 100/s")
     child.send("+")
     child.send("zp")
     child.send("p")
-    child.expect("50/50")
+    child.expect("50/1000000.* messages.*at most 125/s")
     child.expect_exact("who? ")
     child.sendline("me")
     child.expect_exact("rates [125.0, 0.0, 125.0] me")
