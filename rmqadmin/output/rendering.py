@@ -204,7 +204,8 @@ def shown_columns(result: Result, rows: Sequence[Row], format: Format) -> list[R
 def _table(
     result: Result, format: Format, view: TableView, asked: AskedColumns, before: Result | None
 ) -> Iterator[str]:
-    """The table in lines, laid out by the first rows available; later rows keep to that layout."""
+    """The table in lines, laid out by the first rows available; later rows keep to that layout. Totals
+    of no rows have no headings above them."""
     cards = result.cards(view.width, view.now_ms) if asked.chosen is None else None
     if cards is not None:
         yield from cards
@@ -218,17 +219,20 @@ def _table(
             yield layout.head() if asked.has_header else ""
         if layout is not None:
             yield "".join(map(layout.line, rows))
-    if layout is None:
+    summary = result.summary()
+    if layout is None and (summary is None or asked.chosen is not None):
         layout = _layout(result, [], format, view, asked, before)
         yield layout.head() if asked.has_header else ""
-    yield from layout.reasons()
-    summary = result.summary()
+    if layout is not None:
+        yield from layout.reasons()
     if summary is not None:
         told = [column for column in columns(summary.__class__) if format is Format.WIDE or not column.is_wide]
-        yield "".join(["\n", *summary_lines(told, summary, view, None if before is None else before.summary())])
+        yield "" if layout is None else "\n"
+        yield "".join(summary_lines(told, summary, view, None if before is None else before.summary()))
     if format is not Format.WIDE:
         yield from result.lines_below(view.width)
-    yield layout.foot()
+    if layout is not None:
+        yield layout.foot()
 
 
 def _layout(

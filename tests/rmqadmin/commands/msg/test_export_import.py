@@ -123,6 +123,14 @@ def test_import_undoes_export(
         assert [as_made(one) for one in after if one.queue_id == queue_id] == there
 
 
+def test_an_import_without_refusals_shows_its_totals_alone(rmqadmin: Rmqadmin, store: Store, tmp_path: Path) -> None:
+    """Above them used to stand the headings of a table of refusals without a row."""
+    ran = rmqadmin("msg", "import", lines_file(tmp_path / "a.jsonl", "one"), "--to", store.topic(), "--yes")
+    assert ran.status == 0
+    assert "REASON" not in ran.out
+    assert ran.out.startswith("File: "), ran.out
+
+
 def test_export_selects_as_cat_does_and_says_what_it_did(rmqadmin: Rmqadmin, store: Store, tmp_path: Path) -> None:
     topic = store.topic()
     for at in range(10):
