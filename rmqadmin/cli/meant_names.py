@@ -46,6 +46,8 @@ def advise(error: RocketMQError, call: Call, given: Sequence[Given]) -> None:
     of_groups = [name.removeprefix(RETRY_PREFIX).removeprefix(DLQ_PREFIX) for name in topics if name.startswith("%")]
     live = {"topic": topics, "group": of_groups}
     for kind, name in given:
+        if name not in str(error):
+            continue  # something else is missing, such as a user
         if kind == "topic" and is_system_topic(name):
             continue  # nobody mistypes these: they are defaults of options
         known = {*live.get(kind, ()), *remembered(call.admin.namesrv_addrs, kind)}

@@ -46,6 +46,17 @@ def test_what_is_near_to_nothing_is_not_guessed(rmqadmin: Rmqadmin, names: tuple
     assert (ran.status, "Did you mean" in ran.err, "topicList" in ran.err) == (5, False, True), ran.err
 
 
+def test_a_name_that_is_not_missing_is_not_corrected(
+    rmqadmin: Rmqadmin, server: Server, fresh: Callable[[str], str]
+) -> None:
+    """A missing ACL used to suggest, for the other broker's address, that of the broker without it."""
+    user, broker = fresh("near"), server.broker_addr
+    assert rmqadmin("createUser", "-b", broker, "-u", user, "-p", "secret", "-t", "Normal").status == 0
+    assert rmqadmin("clusterList").status == 0  # from now on, the broker's address is remembered
+    ran = rmqadmin("copyAcl", "-f", broker, "-t", "127.0.0.1:1", "-s", f"User:{user}")
+    assert (ran.status, "Did you mean" in ran.err) == (5, False), ran.err
+
+
 def test_a_server_that_is_not_there_is_asked_once(rmqadmin: Rmqadmin) -> None:
     ran = rmqadmin("topicStatus", "-t", "Any", "-n", "127.0.0.1:1")
     assert (ran.status, ran.err.count("127.0.0.1:1")) == (3, 1), ran.err
