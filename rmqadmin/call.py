@@ -347,10 +347,10 @@ class Call:
 
     def notice_if_no_broker(self) -> None:
         """For a list that is empty: gives a notice if it is because no name server knows a broker."""
-        from rmqadmin.core.targets import NO_BROKER, NO_BROKER_HINT
+        from rmqadmin.core.targets import NO_BROKER
 
         if not self.admin.cluster_info().broker_addr_table:
-            self.notice(f"{NO_BROKER}. {NO_BROKER_HINT}")
+            self.notice(f"{NO_BROKER}; start one, or name others with -n")
 
     def status(self, text: str | None) -> None:
         diagnostics.status(text)

@@ -103,12 +103,14 @@ def cluster(admin: AdminClient, cluster_name: str) -> list[BrokerData]:
     info = admin.cluster_info()
     names = info.cluster_addr_table.get(cluster_name.strip())
     if names is None:
-        known = ", ".join(sorted(info.cluster_addr_table)) or "none"
-        raise NotFoundError(
-            f"there is no cluster {cluster_name.strip()}",
-            hint=f"The name server knows: {known}. Is it the right one?",
-        )
+        raise no_cluster(cluster_name.strip(), info.cluster_addr_table)
     return [info.broker_addr_table[name] for name in sorted(names) if name in info.broker_addr_table]
+
+
+def no_cluster(name: str, known: Iterable[str]) -> NotFoundError:
+    """The error for a cluster that is not among the known ones."""
+    hint = f"The name server knows: {', '.join(sorted(known)) or 'none'}. Is it the right one?"
+    return NotFoundError(f"there is no cluster {name}", hint=hint)
 
 
 def all_brokers(info: ClusterInfo) -> list[BrokerData]:

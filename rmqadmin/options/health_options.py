@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rmqadmin.call import Call
+from rmqadmin.core import targets
 from rmqadmin.core.health.thresholds import Quantity, Thresholds, parse_thresholds
 from rmqadmin.options.command_options import OF_CONTEXT
 from rmqproto.errors import ConnectError, NotFoundError
@@ -84,10 +85,13 @@ def limits(
     )
 
 
-def require_answer(facts: ClusterFacts, *, brokers_too: bool = True) -> None:
-    """ConnectError if no name server answers, NotFoundError if none of them knows a broker: without answers, a check
-    must not report that all is well."""
+def require_answer(facts: ClusterFacts, cluster: str | None, *, brokers_too: bool = True) -> None:
+    """ConnectError if no name server answers, NotFoundError if none of them knows the cluster or any broker: without
+    answers, a check must not report that all is well."""
     if not facts.answering:
         raise ConnectError("; ".join(namesrv.error or namesrv.addr for namesrv in facts.namesrvs))
+    known = {name for one in facts.answering if one.cluster for name in one.cluster.cluster_addr_table}
+    if known and cluster is not None and cluster not in known:
+        raise targets.no_cluster(cluster, known)
     if brokers_too and not facts.brokers:
-        raise NotFoundError("no name server knows a broker there")
+        raise NotFoundError(targets.NO_BROKER, hint=targets.NO_BROKER_HINT)

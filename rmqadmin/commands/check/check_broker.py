@@ -44,7 +44,7 @@ def check_broker(
     thresholds = limits(warning, critical, (Quantity.TIME_MS,), (None, None))
     with health_clients(call) as (admin, _):
         facts = read_facts(admin, cluster.strip() if cluster else None, with_tables=False)
-    require_answer(facts, brokers_too=False)
+    require_answer(facts, None, brokers_too=False)  # no broker at all is critical
     found = [one for one in (*broker_findings(facts), *cluster_findings(facts)) if one.check in CHECKS]
     wanted = facts.broker_names(broker or ())
     brokers = [one for one in facts.brokers if not wanted or one.replica.broker_name in wanted]

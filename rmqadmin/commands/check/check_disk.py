@@ -37,9 +37,10 @@ def check_disk(
     """
     given = limits(warning, critical, (Quantity.PERCENT,), (None, None))
     thresholds = given if any(given) else None
+    within = cluster.strip() if cluster else None
     with health_clients(call) as (admin, _):
-        facts = read_facts(admin, cluster.strip() if cluster else None, with_tables=False)
-    require_answer(facts)
+        facts = read_facts(admin, within, with_tables=False)
+    require_answer(facts, within)
     wanted = facts.broker_names(broker or ())
     brokers = [one for one in facts.brokers if not wanted or one.replica.broker_name in wanted]
     missing = wanted - {one.replica.broker_name for one in brokers}

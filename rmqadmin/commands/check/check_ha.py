@@ -54,9 +54,10 @@ def check_ha(
       rmqadmin check ha -b broker-a --in-sync 1
     """
     thresholds = limits(warning, critical, (Quantity.TIME_MS, Quantity.BYTES), _DEFAULTS)
+    within = cluster.strip() if cluster else None
     with health_clients(call) as (admin, _):
-        facts = read_facts(admin, cluster.strip() if cluster else None, with_tables=False)
-        require_answer(facts, brokers_too=False)
+        facts = read_facts(admin, within, with_tables=False)
+        require_answer(facts, within, brokers_too=False)
         found = read_ha(admin, registered_brokers(facts))
     now_ms = call.now_ms()
     wanted = facts.broker_names(broker or ())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rmqadmin.call import Call
-from rmqadmin.core.groups.consumption import brokers_of_group
+from rmqadmin.core.groups.consumption import brokers_of_group, nothing_known
 from rmqadmin.core.groups.group_standing import GroupStanding, StandingsReader
 from rmqadmin.core.health.facts import read_facts
 from rmqadmin.core.health.group_checks import uncommitted_words
@@ -23,7 +23,6 @@ from rmqadmin.options.health_options import (
     limits,
     require_answer,
 )
-from rmqproto.errors import NotFoundError
 from rmqproto.wording import counted
 
 QUEUES_DATED_MAX = 8
@@ -49,6 +48,7 @@ def check_lag(
     """
     thresholds = limits(warning, critical, (Quantity.COUNT, Quantity.TIME_MS), DEFAULT)
     now_ms = call.now_ms()
+    within = cluster.strip() if cluster else None
     with health_clients(call) as (admin, _):
         reader = StandingsReader(
             admin=admin, members=None, sample_s=0, now_ms=now_ms, queues_dated_max=QUEUES_DATED_MAX,
@@ -58,8 +58,8 @@ def check_lag(
         if group:
             groups = {name.strip(): brokers_of_group(admin, name.strip(), reader.topic) for name in group}
         else:
-            facts = read_facts(admin, cluster.strip() if cluster else None, with_tables=True)
-            require_answer(facts)
+            facts = read_facts(admin, within, with_tables=True)
+            require_answer(facts, within)
             groups = facts.brokers_of_groups()
             deaf = {one.name: one.replica.error for one in facts.brokers if one.is_master and one.replica.error}
         wanted = {name.strip() for name in broker or ()}
@@ -70,7 +70,7 @@ def check_lag(
         standings = reader.read(chosen)
     for standing in standings if group else ():
         if standing.error is None and not standing.queues and not standing.clients.count and not standing.lacking:
-            raise NotFoundError(f"the group {standing.group} has no offsets there and nobody is online")
+            raise nothing_known(standing.group, groups[standing.group], " there" if wanted or topic else "")
     things = [_thing(standing, now_ms, *thresholds, is_named=len(group or ()) == 1) for standing in standings]
     things += [CheckedThing(name, PluginState.UNKNOWN, error) for name, error in deaf.items() if not wanted]
     return CheckResult(things, _headline(standings))

@@ -280,12 +280,14 @@ def require_offsets(
     raise nothing_known(group, brokers)
 
 
-def nothing_known(group: str, brokers: Sequence[BrokerData]) -> NotFoundError:
-    """The error for a group of which these brokers, those it may have, know neither an offset nor a client."""
+def nothing_known(group: str, brokers: Sequence[BrokerData], where: str = "") -> NotFoundError:
+    """The error for a group of which these brokers, those it may have, know neither an offset nor a client. ``where``
+    says what of the group was looked at, if not all."""
     if not brokers:
         return NotFoundError(targets.NO_BROKER, hint=targets.NO_BROKER_HINT)
     return NotFoundError(
-        f"the group {group} has no offsets and nobody is online", hint="`rmqadmin consumerProgress` lists the groups."
+        f"the group {group} has no offsets{where} and nobody is online",
+        hint="`rmqadmin consumerProgress` lists the groups.",
     )
 
 
