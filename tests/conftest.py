@@ -18,6 +18,9 @@ from tests.support.wire import Wire
 
 _numbers = itertools.count(1)
 
+INTEROP = Path(__file__).parent / "interop"
+"""Every test below it has the mark ``interop`` (``test_layout.py``)."""
+
 # A shell's background job ignores Ctrl-C, and so would every program that these tests start and stop with it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -30,6 +33,11 @@ hypothesis.settings.register_profile("quick", deadline=None, max_examples=30, de
 def pytest_configure(config: pytest.Config) -> None:
     """Without the slow tests, properties are also tried with fewer examples."""
     hypothesis.settings.load_profile("quick" if "not slow" in config.option.markexpr else "whole")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Without the interop tests, their folder is not even read: a tenth of the time of collecting, in every worker."""
+    return True if collection_path == INTEROP and "not interop" in config.option.markexpr else None
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups

@@ -55,14 +55,24 @@ def all_commands() -> tuple[CommandInfo, ...]:
     return tuple(describe(entry) for entry in registry.ENTRIES)
 
 
+def examples_of(entry: Entry) -> tuple[str, ...]:
+    """The examples in a command's help. Does not build the command."""
+    return _help_parts(entry)[1]
+
+
+def _help_parts(entry: Entry) -> tuple[str, tuple[str, ...]]:
+    body, _, examples = (inspect.getdoc(load_function(entry)) or "").partition(EXAMPLES)
+    return " ".join(body.split()), tuple(line.strip() for line in examples.splitlines() if line.strip())
+
+
 def describe(entry: Entry) -> CommandInfo:
     command = build_command(entry)
-    body, _, examples = (inspect.getdoc(load_function(entry)) or "").partition(EXAMPLES)
+    text, examples = _help_parts(entry)
     shared = {spellings_of(parameter)[-1] for parameter in options_for(entry)} - {"--interval"}
     return CommandInfo(
         entry=entry,
-        text=" ".join(body.split()),
-        examples=tuple(line.strip() for line in examples.splitlines() if line.strip()),
+        text=text,
+        examples=examples,
         options=tuple(_option(param, shared) for param in command.params if param.param_type_name == "option"),
         arguments=tuple(
             str(param.metavar or param.name) for param in command.params if param.param_type_name == "argument"

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from rmqadmin.cli.command_tree import all_commands
+from rmqadmin.cli.command_tree import all_commands, examples_of
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.messages.files.formats import FileFormat, encoded
 from rmqadmin.core.messages.lookup import found_message
@@ -45,9 +45,9 @@ OWN_REQUESTS = {"fault", "snapshot", "server"}
 OF_LOAD = "bench"
 EXAMPLES = [
     example
-    for command in all_commands()
-    if command.entry.effect is not Effect.SCREEN and command.entry.noun not in {*OWN_REQUESTS, OF_LOAD}
-    for example in command.examples
+    for entry in ENTRIES
+    if entry.effect is not Effect.SCREEN and entry.noun not in {*OWN_REQUESTS, OF_LOAD}
+    for example in examples_of(entry)
     if not example.startswith("rmqadmin spark-replay") and "/data/store" not in example
 ]
 

@@ -14,7 +14,8 @@ import pexpect
 import pytest
 
 from rmqadmin.cli import program
-from rmqadmin.cli.command_tree import all_commands
+from rmqadmin.cli.command_tree import examples_of
+from rmqadmin.registry import ENTRIES
 from tests.rmqadmin.tui.conftest import World
 from tests.rmqadmin.tui.opened import Driver, drive
 from tests.support.quick import first_size_is_quick
@@ -22,7 +23,7 @@ from tests.support.quick import first_size_is_quick
 TIMEOUT_S = 60
 
 
-EXAMPLES = next(command.examples for command in all_commands() if command.entry.name == "tui")
+EXAMPLES = next(examples_of(entry) for entry in ENTRIES if entry.name == "tui")
 
 
 def started(

@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from rmqadmin.cli.command_tree import all_commands
+from rmqadmin.cli.command_tree import examples_of
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.load.load_plan import LanePlan, LoadPlan, LoadQueue
 from rmqadmin.core.load.load_run import BegunLoad, LoadRun, LoadSetting
+from rmqadmin.registry import group_members
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
@@ -176,7 +177,7 @@ def test_a_dry_run_sends_nothing(rmqadmin: Rmqadmin, admin: AdminClient, server:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "example",
-    [example for command in all_commands() if command.entry.noun == "bench" for example in command.examples],
+    [example for entry in group_members("bench") for example in examples_of(entry)],
 )
 def test_an_example_in_a_help_works(rmqadmin: Rmqadmin, admin: AdminClient, server: Server, example: str) -> None:
     admin.create_topic(server.broker_addr, TopicConfig(topic_name="LoadTopic", read_queue_nums=1, write_queue_nums=1))
