@@ -65,7 +65,8 @@ def _load(root: str, job: str) -> Plan:
 
 def _only_open_job(root: str) -> str:
     jobs = open_jobs(root)
+    if not jobs:
+        raise UsageError(f"nothing is selected, and no job is open in {root}", hint="--help shows what can be sent.")
     if len(jobs) != 1:
-        found = ", ".join(jobs) or "none"
-        raise UsageError(f"which job should be resumed? Open in {root}: {found}", hint="--job NAME")
+        raise UsageError(f"which job should be resumed? Open in {root}: {', '.join(jobs)}", hint="--job NAME")
     return jobs[0]

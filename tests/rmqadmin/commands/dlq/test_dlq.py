@@ -132,6 +132,16 @@ def test_letters_that_cannot_be_read_are_opened_when_told_to(rmqadmin: Rmqadmin,
     assert rmqadmin("dlq", "redrive", "--open-dlq").status == 2
 
 
+def test_without_a_group_and_an_open_job_nothing_is_selected(
+    rmqadmin: Rmqadmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A forgotten group used to be answered by the question which job should be resumed."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    ran = rmqadmin("dlq", "redrive")
+    assert ran.status == 2
+    assert "error: nothing is selected, and no job is open in " in ran.err
+
+
 def test_dry_run_wins_over_execute(rmqadmin: Rmqadmin, dead: Dead) -> None:
     assert rmqadmin("dlq", "redrive", dead.group, "--execute", "--dry-run").status == 0
     assert dead.redriven() == []
