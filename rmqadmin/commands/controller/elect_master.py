@@ -10,9 +10,12 @@ import typer
 from rmqadmin.call import Call
 from rmqadmin.core.mqadmin_text import java_text
 from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.core.servers.not_elected import what_to_do
 from rmqadmin.core.servers.replicas import leader_addr
 from rmqadmin.options.command_options import LONG
 from rmqadmin.options.controller_options import ControllerAddr, ReplicatedBroker
+from rmqproto.codes import ResponseCode as C
+from rmqproto.errors import RefusedError
 
 
 class MasterRow(Row, frozen=True):
@@ -83,7 +86,12 @@ def elect_master(
         )
         return Election(row)
     call.confirm(f"This makes the replica {broker_id} of {name} the master; now it is {before or 'nobody'}.", name)
-    answer, body = admin.elect_master(leader, cluster, name, broker_id, call.now_ms())
+    try:
+        answer, body = admin.elect_master(leader, cluster, name, broker_id, call.now_ms())
+    except RefusedError as error:
+        if error.code in (C.CONTROLLER_ELECT_MASTER_FAILED, C.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED):
+            error.hint = what_to_do(replicas, name, broker_id)
+        raise
     members = body.broker_member_group
     row = MasterRow(
         cluster=cluster,

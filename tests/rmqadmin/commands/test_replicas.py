@@ -7,7 +7,7 @@ import pytest
 
 from rmqproto.bodies.master import HaClient, HaConnection, HaStatus
 from rmqproto.bodies.replication import EpochCache, EpochEntry, ReplicaIdentity, ReplicaSet
-from rmqproto.codes import RequestCode
+from rmqproto.codes import RequestCode, ResponseCode
 from tests.rmqadmin.conftest import Rmqadmin, golden
 from tests.support.replayed import Answer, Replayed, answering
 
@@ -199,6 +199,16 @@ def test_an_election_is_planned_and_then_shown_with_the_old_master(rmqadmin: Rmq
         "#SyncStateSetEpoch\t3",
     ]
     assert text.splitlines()[6].startswith("\t#Broker\t1\t")
+
+
+def test_a_refused_election_tells_what_to_do(rmqadmin: Rmqadmin) -> None:
+    """It said "Failed to elect a new master", and nothing of who is alive or in sync."""
+    refusal = answering(RequestCode.CONTROLLER_ELECT_MASTER, answer_code=ResponseCode.CONTROLLER_ELECT_MASTER_FAILED)
+    with Replayed(LEADER, answers=[knowing(REPLICAS), refusal]) as controller:
+        command = ("electMaster", "-a", controller.address, "-bn", "broker-a", "-b", "9", "-c", "C")
+        ran = rmqadmin(*command, "-n", controller.address)
+    assert ran.status == 1
+    assert "hint: broker-a has no replica 9, but 1 at " in ran.err
 
 
 def test_what_is_forgotten_is_planned_replica_by_replica(rmqadmin: Rmqadmin) -> None:
