@@ -55,7 +55,8 @@ class DataVersionAnswer(Header, kw_only=True):
 
 class BrokerHeartbeatHeader(Header, kw_only=True):
     """904 BROKER_HEARTBEAT, to nameservers. A broker sends the remaining fields only to controllers: its id there, the
-    last epoch of its log (-1 for none), log offsets, and its rank in elections, the lowest first."""
+    last epoch of its log (-1 for none), log offsets, and its rank in elections, the lowest first. ``takes_messages`` is
+    ours: false while its store refuses messages, because its disk is full or has failed; absent otherwise."""
 
     cluster_name: str
     broker_addr: str
@@ -66,6 +67,7 @@ class BrokerHeartbeatHeader(Header, kw_only=True):
     confirm_offset: Int64 | None = None
     heartbeat_timeout_mills: Int64 | None = None
     election_priority: Int32 | None = None
+    takes_messages: bool | None = None
 
 
 class MemberGroupHeader(Header, kw_only=True):

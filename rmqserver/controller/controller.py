@@ -39,6 +39,7 @@ from rmqserver.controller.decision import ControllerDecision, Situation
 from rmqserver.controller.handovers import Handovers
 from rmqserver.controller.live_brokers import LiveBrokers, ReplicaKey
 from rmqserver.controller.lost_connections import LostConnections
+from rmqserver.controller.reliefs import Reliefs
 from rmqserver.controller.role_notices import RoleNotices
 from rmqserver.remoting.answer import Refused, Request, answer_frame, send_answer, success
 from rmqserver.remoting.connection import Connection
@@ -79,6 +80,7 @@ class Controller(Service):
         """When this controller last noticed that it runs; infinity before ``run``."""
         self._decider = Decider(config, store, notices, clock_s)
         self._handovers = Handovers(clock_s)
+        self._reliefs = Reliefs(clock_s)
         self._is_open = False
         super().__init__("controller", self._handlers())
         self.idle_max_s = config.server_channel_max_idle_time_s
@@ -267,6 +269,8 @@ class Controller(Service):
             self.live.heard(beat.broker_id, beat, connection, has_lease=not request.is_oneway)
             if self._handovers.heard(found, beat.broker_id):
                 self._notices.tell(found, [found.master_address or ""])  # else its next heartbeat would learn of it
+            if beat.broker_id == found.master_broker_id and beat.takes_messages is False:
+                self._relieve(found)
         if not request.is_oneway:  # our broker asks: it may act as master while the leader says that it is
             if not self.is_leading or self._decider.is_electing(beat.broker_name):
                 raise not_leading()  # so that no lease is renewed while an election is pending
@@ -287,10 +291,31 @@ class Controller(Service):
             if self._handovers.of(found) is not None:
                 text = "Failed to elect a new master: another handover of this set is under way"
                 raise Refused(ResponseCode.CONTROLLER_ELECT_MASTER_FAILED, text)
-            self._handovers.begin(found, header, self._answering(request, connection))
-            self._notices.tell(found, [found.replicas[header.broker_id].broker_address])  # ours sends a heartbeat then
+            self._begin_handover(found, header, self._answering(request, connection))
         else:
             self._decided(request, connection, lambda now: elections.elect_master(now, header))
+
+    def _relieve(self, found: BrokerSet) -> None:
+        """The master takes no messages."""
+        if not self.is_leading or self._handovers.of(found) is not None:
+            return
+        wanted = self._reliefs.wanted(self._decider.now(), found)
+        if wanted is None or self._leased_set(wanted) is None:
+            return
+
+        def done(outcome: ControllerDecision | Exception) -> None:
+            if isinstance(outcome, Exception):
+                log.warning("event=master-not-relieved broker=%s reason=%r", found.broker_name, str(outcome))
+
+        log.warning(
+            "event=master-takes-no-messages broker=%s id=%s successor=%d",
+            found.broker_name, found.master_broker_id, wanted.broker_id,
+        )  # fmt: skip
+        self._begin_handover(found, wanted, done)
+
+    def _begin_handover(self, found: BrokerSet, wanted: ElectMasterHeader, done: Done) -> None:
+        self._handovers.begin(found, wanted, done)
+        self._notices.tell(found, [found.replicas[wanted.broker_id].broker_address])  # ours sends a heartbeat then
 
     def _leased_set(self, wanted: ElectMasterHeader) -> BrokerSet | None:
         """The set, if an operator wants another master there, and the present one must give its lease back first."""

@@ -14,11 +14,13 @@ from rmqserver.controller.controller_state import BrokerSet, BrokerSets, Control
 
 class Standing(NamedTuple):
     """The state of a living replica's log at its last heartbeat: ``epoch`` is its last epoch, -1 for none, and
-    ``max_offset`` its end. The lowest ``priority`` is elected first."""
+    ``max_offset`` its end. The lowest ``priority`` is elected first. ``takes_messages`` is False if its store refuses
+    messages, because its disk is full or has failed."""
 
     epoch: int = -1
     max_offset: int = 0
     priority: int = (1 << 31) - 1
+    takes_messages: bool = True
 
 
 class Situation(NamedTuple):
@@ -34,6 +36,11 @@ class Situation(NamedTuple):
 
     def is_alive(self, found: BrokerSet, broker_id: int) -> bool:
         return (found.broker_name, broker_id) in self.alive
+
+    def takes_messages(self, found: BrokerSet, broker_id: int) -> bool:
+        """Whether it is alive, and its store takes messages."""
+        standing = self.alive.get((found.broker_name, broker_id))
+        return standing is not None and standing.takes_messages
 
     def has_living_master(self, found: BrokerSet) -> bool:
         return found.master_broker_id is not None and self.is_alive(found, found.master_broker_id)

@@ -102,6 +102,17 @@ def choose(now: Situation, found: BrokerSet, designated: int | None) -> int | No
     return chosen
 
 
+def relief(now: Situation, found: BrokerSet) -> int | None:
+    """The replica in sync that should take the place of a living master that takes no messages. None if none of them
+    takes any."""
+    others = [
+        broker_id
+        for broker_id in found.sync_state_set
+        if broker_id != found.master_broker_id and now.takes_messages(found, broker_id)
+    ]
+    return _best(now, found, others, None)
+
+
 def _best(now: Situation, found: BrokerSet, candidates: Collection[int], designated: int | None) -> int | None:
     """The present master, unless another replica is designated. A designated replica, or none if it is not a living
     candidate. Otherwise the replica with the highest epoch, then the longest log, then the lowest priority number."""

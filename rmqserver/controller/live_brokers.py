@@ -54,6 +54,7 @@ class LiveBrokers:
             usual.epoch if beat.epoch is None else beat.epoch,
             usual.max_offset if beat.max_offset is None else beat.max_offset,
             usual.priority if beat.election_priority is None else beat.election_priority,
+            beat.takes_messages is not False,
         )
         ends_s = self._clock_s() + timeout_ms / 1000
         self._lives[beat.broker_name, broker_id] = _Life(standing, ends_s, connection, has_lease)

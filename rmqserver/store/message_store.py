@@ -575,6 +575,11 @@ class MessageStore:
         now_ms = self.clock_ms() if at_ms is None else at_ms
         return self._retention.clean(now_ms, self.flushed_offset, force=force)
 
+    @says_what_failed
+    def why_not_writeable(self) -> str:
+        """Why messages are refused, or soon will be: it measures the disk now. Empty if they are taken."""
+        return self.unwriteable_reason or self._retention.why_full()
+
     def lack_of_room(self) -> str:
         """Why a copied log must not grow now; empty if it may."""
         return self._retention.lack_of_room()

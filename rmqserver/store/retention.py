@@ -67,6 +67,17 @@ class Retention:
         path = self._directory.commit_log
         return self._too_little(path, self._disk.usage(path))
 
+    def why_full(self) -> str:
+        """Why a producer's messages would be refused after the next ``clean``; empty if they would not be."""
+        paths = self._directory.commit_log, self._directory.consume_queues
+        return next(filter(None, (self._problem(path, self._disk.usage(path)) for path in paths)), "")
+
+    def _problem(self, path: str, usage: DiskUsage) -> str:
+        full = self._options.disk_used_percent_full
+        if usage.used_percent > full:
+            return f"disk of {path} is {usage.used_percent}% full, the limit is {full}%"
+        return self._too_little(path, usage)
+
     def _too_little(self, path: str, usage: DiskUsage) -> str:
         free_min = self._options.disk_free_min_bytes
         if usage.usable_bytes >= free_min:
@@ -81,13 +92,9 @@ class Retention:
         return CleanReport(log_usage.used_percent, queue_usage.used_percent)
 
     def _judge(self, bit: int, path: str, usage: DiskUsage) -> None:
-        options = self._options
-        full = options.disk_used_percent_full
-        if usage.used_percent > full:
-            self._flags.set(bit, f"disk of {path} is {usage.used_percent}% full, the limit is {full}%")
-        elif reason := self._too_little(path, usage):
+        if reason := self._problem(path, usage):
             self._flags.set(bit, reason)
-        elif usage.used_percent <= options.disk_used_percent_forcible:
+        elif usage.used_percent <= self._options.disk_used_percent_forcible:
             self._flags.clear(bit)
 
     def _delete_log_files(self, report: CleanReport, now_ms: int, flushed_offset: int, force: bool) -> None:

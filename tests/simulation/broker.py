@@ -8,7 +8,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from rmqproto.codes import RequestCode
+from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.headers.controller import HaInfoHeader
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.config.setting_values import BrokerRole
@@ -24,6 +24,7 @@ from tests.simulation.world import Machine, World
 CLUSTER, NAME = "c", "a"
 ROOT = "/broker"
 PUT_EXPIRY_EVERY_S = 0.5
+ROOM_AGAIN_AFTER_S = 1.0
 TOLD_TO_EMPTY = "empty this broker's store"
 
 
@@ -81,7 +82,16 @@ class SimulatedBroker(Machine):
         self._open()
         async with tasks.open_nursery() as self.nursery:
             self._serve()
+            self.nursery.start_soon(self._reopen_when_there_is_room)
             self.nursery.start_soon(self.member.run)
+
+    async def _reopen_when_there_is_room(self) -> None:
+        """As in ``broker_host.py``."""
+        while True:
+            await tasks.sleep(ROOM_AGAIN_AFTER_S)
+            store = self.opened.store
+            if store.has_only_lacked_room and not store.lack_of_room() and self.config.opens_store_again:
+                await self.member.open_slave_again()
 
     def kill(self, *, is_power_cut: bool) -> None:
         if not is_power_cut:
@@ -110,6 +120,13 @@ class SimulatedBroker(Machine):
         self.disk.unlink(f"{ROOT}/epochFileCheckpoint.bak")
         self.start()
 
+    def start_again_if_failed(self) -> None:
+        """What an operator does with a master whose writes have failed, and that has no successor."""
+        if self.is_master and self.opened.store.has_write_failed:
+            self.world.note("operator", f"starts {self.name} again")
+            self.kill(is_power_cut=False)
+            self.start()
+
     controllers: tuple[Any, ...] = ()
     """All controllers that may have a connection from this broker."""
 
@@ -133,14 +150,20 @@ class SimulatedBroker(Machine):
         self.config.record({"brokerRole": role.value, "brokerId": str(broker_id)})
         self._tasks.cancel_scope.cancel()
         await self._ended.wait()
-        self.opened.close()
-        self.log_on_disk.was_closed = True
+        self._close()
         await tasks.sleep(0.005 + 0.2 * self.world.random.random() ** 3)
         if change is not None:
             change()
         self._open()
         self.is_held = False
         self._serve()
+
+    def _close(self) -> None:
+        """After a failed flush the device may lack the log's end."""
+        self.opened.close()
+        self.log_on_disk.was_closed = not self.opened.store.has_write_failed
+        if not self.log_on_disk.was_closed:
+            self.on_lost(self.log_on_disk.cut_power(self.world.random))
 
     def cut_log(self, log_offset: int) -> None:
         self.log_on_disk.cut(log_offset)
@@ -253,6 +276,8 @@ class OpenBroker:
 
     def _put(self, request: tuple[int, OnAnswer], connection: None) -> None:
         message, on_answer = request
+        if reason := self.store.why_not_writeable():
+            raise Refused(ResponseCode.SERVICE_NOT_AVAILABLE, reason)
         log_offset = self.store.append(message)
 
         def done(outcome: Any) -> None:

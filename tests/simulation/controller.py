@@ -28,7 +28,8 @@ class SimulatedController(Served):
         self.disk = RecordingDisk()
         self.on_decided: Callable[[], None] = lambda: None
         self.on_designated: Callable[[BrokerSet | None], None] = lambda found: None
-        """Called with the set as this controller knows it when an operator asks it for another master."""
+        """Called with the set as this controller knows it when an operator asks it for another master, or when it wants
+        one itself."""
 
     def start(self) -> None:
         self.is_up = True
@@ -36,6 +37,14 @@ class SimulatedController(Served):
             CONFIG, self._make_store(), _Notices(self), self.product.lost_connections.LostConnections(),
             lambda host: f"{self.name}:1", self.monotonic_s,
         )  # fmt: skip
+        wanted = self.controller._reliefs.wanted
+
+        def wanted_and_told(now: Any, found: BrokerSet) -> Any:
+            if (election := wanted(now, found)) is not None:
+                self.on_designated(found)
+            return election
+
+        self.controller._reliefs.wanted = wanted_and_told
         self.controller.open()
         self.service = self.controller
         tasks.spawn(self, self._run)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any, Protocol
 
+from tests.simulation.stored_log import Room
 from tests.simulation.world import Freeze
 
 if TYPE_CHECKING:
@@ -134,6 +135,15 @@ def set_clock(run: Run, seconds: float) -> None:
     run.note(machine.name, f"has its clock set: {machine.wall_offset_s:+.0f} s")
 
 
+def fill_disk(run: Simulation, seconds: float) -> None:
+    broker = run.random.choice(run.brokers)
+    masters = [each for each in run.brokers if each.is_master]
+    broker = run.random.choice(masters) if masters and run.random.random() < 0.6 else broker
+    broker.log_on_disk.room = run.random.choice([Room.LITTLE, Room.NONE])
+    run.note(broker.name, f"has room: {broker.log_on_disk.room.name.lower()}, for {seconds:.2f} s")
+    run.world.after(seconds, broker.log_on_disk.free)
+
+
 def hand_over(run: Simulation, seconds: float) -> None:
     """Asks every controller; those that do not lead refuse."""
     present = [each for each in run.controllers if each.is_up and not each.is_frozen]
@@ -146,7 +156,7 @@ def hand_over(run: Simulation, seconds: float) -> None:
 
 KINDS: tuple[Fault, ...] = (
     kill, cut_power, freeze, sleep, stop_with_clocks, cut, isolate, slow_down, lose, reset, reset_controller, set_clock,
-    hand_over,
+    hand_over, fill_disk,
 )  # fmt: skip
 NOT_COVERED_BY_LEASES = frozenset({stop_with_clocks})
 """See docs/replication.md."""

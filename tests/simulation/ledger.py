@@ -7,7 +7,8 @@
 - As far as readers may see them, logs are equal at every broker and at any time: so readers never go back, and see
   nothing that is missing later.
 - A message that was refused with "nothing is stored" never appears.
-- A master lets its clients wait only if an operator has asked for another one in its epoch.
+- A master lets its clients wait only if an operator has asked for another one in its epoch, or the controller has,
+  because the master takes no messages.
 - At the end, when nothing fails any more, there is a master, all brokers are in sync, and a put is acknowledged.
 
 A message that a power cut took from a log before it was on the device is excused: "what a slave has is written, and
@@ -52,7 +53,7 @@ class Ledger:
         """Messages in the order of the log."""
         self.violation = ""
         self._designated: set[int] = set()
-        """Epochs in which an operator has asked for another master."""
+        """Epochs in which an operator, or the controller, has asked for another master."""
         self._decided = decided
         self._brokers = brokers
         self._copies = copies

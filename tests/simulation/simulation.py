@@ -146,6 +146,8 @@ class Simulation:
         self.network.mend_all()
         self.network.speed_up()
         self.network.stop_losing()
+        for broker in self.brokers:
+            broker.log_on_disk.free()
         for machine in self.machines:
             machine.wake()
             self.start(machine)
@@ -192,6 +194,7 @@ class Simulation:
     def _look_whether_well(self) -> None:
         for broker in self.brokers:
             broker.empty_if_told()
+            broker.start_again_if_failed()
         if self._is_well():
             self.world.stop()
         self.world.after(0.2, self._look_whether_well)

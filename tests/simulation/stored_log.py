@@ -7,13 +7,15 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Callable, Iterator
+from enum import Enum, auto
 from random import Random
 from typing import Any
 
-from rmqproto.errors import ProtocolError
+from rmqproto.errors import ProtocolError, StorageError
 from rmqserver.store.confirmation import OFFSET_MAX
 from rmqserver.store.followers import Followers
 from rmqserver.store.options import FlushMode
+from rmqserver.store.running_flags import NOT_WRITEABLE, RunningFlags
 
 # +-----------------------------+----------------------+--------------------------+------------------------+
 # | u32 CRC-32 of what follows  | u32 number of sender | u64 log offset of record | u64 number of message  |
@@ -47,6 +49,14 @@ def messages(data: bytes | bytearray, start: int, end: int | None = None) -> Ite
         at += RECORD_BYTES
 
 
+class Room(Enum):
+    ENOUGH = auto()
+    LITTLE = auto()
+    """Messages are refused before a write fails."""
+    NONE = auto()
+    """Writes and flushes fail."""
+
+
 class LogOnDisk:
     """The log as it outlives processes. Up to ``synced_bytes`` it also outlives power cuts."""
 
@@ -54,6 +64,7 @@ class LogOnDisk:
         self.data = bytearray()
         self.synced_bytes = 0
         self.was_closed = True
+        self.room = Room.ENOUGH
 
     def cut_power(self, random: Random) -> list[int]:
         """Keeps some first part of the data that was not synced, or none; returns the messages that are lost."""
@@ -64,6 +75,9 @@ class LogOnDisk:
 
     def recover(self) -> None:
         self.cut(max((at + RECORD_BYTES for at, _ in messages(self.data, 0)), default=0))
+
+    def free(self) -> None:
+        self.room = Room.ENOUGH
 
     def cut(self, log_offset: int) -> None:
         del self.data[log_offset:]
@@ -101,10 +115,6 @@ class _Log:
         return bytes(self.segments.disk.data[log_offset : log_offset + size])
 
 
-class _Flags:
-    bits = 0
-
-
 class _Directory:
     commit_log = consume_queues = "/"
 
@@ -119,8 +129,6 @@ class OpenStore:
     readers see more; ``on_flushed`` when a flush has ended."""
 
     directory = _Directory()
-    flags = _Flags()
-    unwriteable_reason = ""
 
     def __init__(
         self,
@@ -136,6 +144,7 @@ class OpenStore:
         """With ``waits_for_copies`` readers see only what the in-sync brokers have."""
         self.waits_for_copies = waits_for_copies
         self.log_on_disk = disk
+        self.flags = RunningFlags()
         self.log = _Log(disk)
         self.disk = machine.disk
         self.options = _Options(flush_mode)
@@ -193,6 +202,8 @@ class OpenStore:
         if self._product_round:
             data = b"".join(self._product_round)
             self._product_round.clear()
+            if self.log_on_disk.room is Room.NONE:
+                raise self._failed("write")
             self.copy(self.log.written_offset, data)
             self._confirm_written(len(data))
 
@@ -204,10 +215,8 @@ class OpenStore:
 
     # --- a slave copies ----------------------------------------------------------------------------------------------
 
-    has_write_failed = False
-
     def lack_of_room(self) -> str:
-        return ""
+        return "" if self.log_on_disk.room is Room.ENOUGH else "the disk is nearly full"
 
     def log_copy(self) -> _Copy:
         return _Copy(self)
@@ -223,6 +232,27 @@ class OpenStore:
 
     # --- the device --------------------------------------------------------------------------------------------------
 
+    def _failed(self, doing: str) -> StorageError:
+        error = StorageError(f"cannot {doing}: no space left on device")
+        error.lacks_room = True
+        self.flags.fail(NOT_WRITEABLE, error)
+        return error
+
+    @property
+    def has_write_failed(self) -> bool:
+        return self.flags.has_write_failed
+
+    @property
+    def has_only_lacked_room(self) -> bool:
+        return self.flags.has_only_lacked_room
+
+    @property
+    def unwriteable_reason(self) -> str:
+        return self.flags.reason
+
+    def why_not_writeable(self) -> str:
+        return self.unwriteable_reason or self.lack_of_room()
+
     def _request_flush(self) -> None:
         if not self._is_flush_due:
             self._is_flush_due = True
@@ -234,6 +264,10 @@ class OpenStore:
             return
         self._is_flush_due = False
         disk = self.log_on_disk
+        if self.has_write_failed or disk.room is Room.NONE:
+            self._failed("flush")
+            self._on_flushed()
+            return
         self.flushed_offset = disk.synced_bytes = len(disk.data)
         self._confirmation.flushed(self.flushed_offset)
         self._on_flushed()
@@ -262,6 +296,8 @@ class _Copy:
         return max(min(self.end_offset, self._visible_max) - self._shown, 0)
 
     def append(self, log_offset: int, data: bytes | memoryview) -> None:
+        if self._store.log_on_disk.room is Room.NONE:
+            raise StorageError("cannot write: no space left on device")
         if log_offset != self.end_offset:
             raise ProtocolError(f"bytes at log offset {log_offset} do not go on where the log ends, {self.end_offset}")
         self._store.copy(log_offset, bytes(data))

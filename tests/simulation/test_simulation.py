@@ -12,6 +12,7 @@ from tests.simulation.broker import SimulatedBroker
 from tests.simulation.ledger import Violation
 from tests.simulation.product import Product
 from tests.simulation.simulation import Simulation
+from tests.simulation.stored_log import Room
 from tests.simulation.variants import (
     AIMS,
     QUORUM_VARIANTS,
@@ -22,6 +23,7 @@ from tests.simulation.variants import (
     asks_the_next_master_to_hand_over,
     elects_before_the_lease_is_back,
     hands_over_to_one_that_is_behind,
+    relieves_nobody,
     slave_reports_before_it_writes,
     takes_messages_with_too_few,
     takes_the_end_of_a_connection_for_death,
@@ -239,3 +241,39 @@ def test_every_broken_rule_of_a_quorum_shows(variant: Variant) -> None:
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_every_broken_rule_shows(variant: Variant) -> None:
     assert first_caught(variant, SEEDS_OF_A_VARIANT) is not None
+
+
+def relieved(mode: str, room: Room, of: Product | None = None) -> Simulation:
+    """A history in which the first master's disk is full, as nothing else fails, until everything is mended."""
+    run = Simulation(3, of, mode=mode, kinds=[lambda run, seconds: None])
+    run._begin_s, run._faults_end_s = 10.0, 20.0
+
+    def fill() -> None:
+        (master,) = [broker for broker in run.brokers if broker.is_master]
+        master.log_on_disk.room = room
+        taken = len(run.ledger.acknowledged)
+
+        def look() -> None:
+            if len(run.ledger.acknowledged) < taken + 10:
+                run.ledger.violated("no broker takes messages, and only one disk is full")
+
+        run.world.at(20.0, look)
+
+    run.world.at(14.0, fill)
+    return run
+
+
+@pytest.mark.parametrize("room", [Room.LITTLE, Room.NONE])
+@pytest.mark.parametrize("mode", ["all in sync", "two in sync", "lease"])
+def test_a_master_whose_disk_is_full_hands_over(mode: str, room: Room) -> None:
+    """Its set took no messages until somebody noticed."""
+    run = relieved(mode, room)
+    run.check()
+    for broker in run.brokers:
+        run.ledger.check_has_all(broker)
+    assert not run.ledger.violation
+
+
+def test_without_that_the_set_takes_no_messages() -> None:
+    with pytest.raises(Violation, match="only one disk is full"):
+        relieved("all in sync", Room.LITTLE, Product(relieves_nobody)).check()

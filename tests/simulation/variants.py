@@ -67,6 +67,20 @@ def asks_the_next_master_to_hand_over(product: Product) -> None:
     product.handovers.is_of_master = lambda handover, found: True
 
 
+def relieves_nobody(product: Product) -> None:
+    """Like Apache's controller: a master whose disk is full stays."""
+    product.reliefs.Reliefs.wanted = lambda reliefs, now, found: None
+
+
+def relieves_before_the_lease_is_back(product: Product) -> None:
+    """A master that takes no messages is replaced at once. It may still acknowledge those that it took."""
+
+    def elect(controller: Any, found: Any, wanted: Any, done: Any) -> None:
+        controller._decider.submit(lambda now: product.elections.elect_master(now, wanted), done)
+
+    product.controller.Controller._begin_handover = elect
+
+
 def shrinks_before_it_is_agreed(product: Product) -> None:
     """Like Apache's master, which no longer waits for a broker once it has proposed that it leaves."""
 
@@ -274,7 +288,7 @@ QUORUM_VARIANTS: tuple[Variant, ...] = (
 VARIANTS: tuple[Variant, ...] = (
     acknowledges_without_lease, lease_outlasts_the_controller, lease_by_a_clock_that_sleeps,
     elects_at_once_after_a_start, takes_the_end_of_a_connection_for_death, elects_before_the_lease_is_back,
-    keeps_the_lease_that_it_gives_back, shrinks_before_it_is_agreed,
+    keeps_the_lease_that_it_gives_back, relieves_before_the_lease_is_back, shrinks_before_it_is_agreed,
     elects_outside_of_the_set,
     cuts_by_length_alone, begins_no_epoch, master_shows_what_it_has, slave_shows_what_it_has,
     slave_reports_before_it_writes, takes_messages_with_too_few, controller_answers_before_it_synced,
@@ -297,6 +311,7 @@ AIMS: dict[Variant, Aim] = {
     takes_the_end_of_a_connection_for_death: Aim("lease", (faults.reset_controller,)),
     elects_before_the_lease_is_back: Aim("lease", (faults.hand_over, faults.slow_down, faults.isolate)),
     keeps_the_lease_that_it_gives_back: Aim("lease", (faults.hand_over, faults.isolate, faults.cut)),
+    relieves_before_the_lease_is_back: Aim("lease", (faults.fill_disk, faults.slow_down, faults.isolate)),
 }
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import trio
 
-from rmqproto.errors import ProtocolError, RefusedError
+from rmqproto.errors import ProtocolError, RefusedError, StorageError
 from rmqproto.headers.base import from_ext
 from rmqproto.headers.controller import ReplicaInfoAnswer
 from rmqproto.headers.nameserver import BrokerHeartbeatHeader
@@ -53,6 +53,14 @@ START_AGAIN_AFTER_S = 1.0
 ASK_MASTER_EVERY_S = 0.5
 BEAT_AGAIN_AFTER_S = 0.1
 """How soon a heartbeat follows that is due."""
+
+
+def why_not_writeable(store: MessageStore) -> str:
+    """Why the store takes no messages; empty if it does."""
+    try:
+        return store.why_not_writeable()
+    except StorageError as error:  # its disk cannot even be asked
+        return str(error)
 
 
 class ServedBroker(Protocol):
@@ -279,6 +287,7 @@ class SetMember:
             confirm_offset=store.confirmed_offset,
             heartbeat_timeout_mills=self._config.controller_heart_beat_timeout_ms,
             election_priority=self._config.broker_election_priority,
+            takes_messages=None if not why_not_writeable(store) else False,
         )
 
     async def _find_leaders(self) -> None:

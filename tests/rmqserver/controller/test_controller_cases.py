@@ -64,7 +64,13 @@ class Trio:
         return self.seated.controller.sets[NAME]
 
     def beat(
-        self, *broker_ids: int, epoch: int = 1, max_offset: int = 100, priority: int = 9, has_lease: bool = False
+        self,
+        *broker_ids: int,
+        epoch: int = 1,
+        max_offset: int = 100,
+        priority: int = 9,
+        has_lease: bool = False,
+        takes_messages: bool | None = None,
     ) -> ReplicaInfoAnswer:
         """Heartbeats of brokers without leases, as Apache's, or of ours; returns the last answer."""
         found = ReplicaInfoAnswer()
@@ -72,6 +78,7 @@ class Trio:
             header = BrokerHeartbeatHeader(
                 cluster_name="c", broker_addr="", broker_name=NAME, broker_id=broker_id, epoch=epoch,
                 max_offset=max_offset, election_priority=priority, heartbeat_timeout_mills=10_000,
+                takes_messages=takes_messages,
             )  # fmt: skip
             seat = self.seats.setdefault(broker_id, self.seated.seat())
             answer = seat.exchange(seat.request(R.BROKER_HEARTBEAT, header, oneway=not has_lease))
@@ -281,6 +288,48 @@ def test_a_master_gives_its_lease_back_before_another_is_elected(trio: Trio) -> 
     assert from_ext(found.ext, ElectMasterAnswer).master_broker_id == 2, "it follows at once"
     assert trio.give_back(asked.handover_id).code == STILL_THERE, "the answer was lost, and it asks again"
     assert trio.beat(1, has_lease=True).handover_id is None
+
+
+def test_a_master_that_takes_no_messages_has_to_hand_over(trio: Trio) -> None:
+    """Its disk is full, and its set took no messages until an operator came."""
+    trio.beat(1, has_lease=True, takes_messages=False)
+    assert trio.seated.notices.told[-1] == (trio.found, ["h:2"]), "it is told to send a heartbeat"
+    assert trio.beat(1, has_lease=True, takes_messages=False).handover_id is None, "not before the successor is heard"
+    trio.beat(2)
+    asked = trio.beat(1, has_lease=True, takes_messages=False)
+    assert asked.successor_id == 2
+    assert trio.give_back(asked.handover_id).code == 0
+    assert (trio.found.master_broker_id, trio.found.master_epoch) == (2, 2)
+
+
+def test_it_stays_if_no_broker_in_sync_takes_any(trio: Trio) -> None:
+    """Two masters whose disks are both full would take turns."""
+    told = len(trio.seated.notices.told)
+    trio.beat(2, takes_messages=False)
+    trio.beat(1, has_lease=True, takes_messages=False)
+    assert len(trio.seated.notices.told) == told
+    trio.beat(2)
+    trio.beat(1, has_lease=True, takes_messages=False)
+    assert len(trio.seated.notices.told) == told + 1
+
+
+def test_one_that_could_not_hand_over_is_asked_again_later(trio: Trio) -> None:
+    """In each handover clients wait for up to a second."""
+    for _ in range(2):
+        trio.beat(1, has_lease=True, takes_messages=False)
+        trio.beat(2)
+        assert trio.beat(1, has_lease=True, takes_messages=False).successor_id == 2
+        trio.seated.now_s += 2.5
+        trio.seated.controller.scan_handovers()
+        assert trio.beat(1, has_lease=True, takes_messages=False).successor_id is None
+        trio.beat(1, 2, 3, has_lease=True)
+        trio.seated.now_s += 7.5
+
+
+def test_a_master_without_a_lease_is_not_asked_to_hand_over(trio: Trio) -> None:
+    told = len(trio.seated.notices.told)
+    trio.beat(1, takes_messages=False)
+    assert len(trio.seated.notices.told) == told
 
 
 def test_nothing_is_handed_over_to_a_broker_that_is_silent(trio: Trio) -> None:

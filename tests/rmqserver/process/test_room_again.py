@@ -26,7 +26,7 @@ from tests.support.servers import SMALL, until
 
 FILLING_SERVER = """
 import errno, os, runpy, sys
-from rmqserver.store.disk.disk import OsFile
+from rmqserver.store.disk.disk import DiskUsage, OsDisk, OsFile
 
 def filling(act, part, full):
     def acts(file, *arguments):
@@ -35,12 +35,19 @@ def filling(act, part, full):
         return act(file, *arguments)
     return acts
 
+def measuring(act, full):
+    return lambda disk, path: DiskUsage(1 << 30, 0) if os.path.exists(full) else act(disk, path)
+
 name, part, full = sys.argv[1:4]
-setattr(OsFile, name, filling(getattr(OsFile, name), part, full))
+if name == "usage":
+    OsDisk.usage = measuring(OsDisk.usage, full)
+else:
+    setattr(OsFile, name, filling(getattr(OsFile, name), part, full))
 sys.argv[1:] = sys.argv[4:]
 runpy.run_module("rmqserver", run_name="__main__", alter_sys=True)
 """
-"""``rmqserver`` with a disk that is full for this call on these files while a file exists."""
+"""``rmqserver`` with a disk that is full for this call on these files while a file exists. For ``usage`` it is found
+nearly full."""
 
 QUEUE = MessageQueue("Room", "broker-a", 0)
 
@@ -57,7 +64,7 @@ def filling_server(directory: Path, at: tuple[str, str], *arguments: str | Path)
     assert process.stdout is not None
     with process.stdout:
         yield json.loads(process.stdout.readline())["broker_addr"]
-        assert end(process) == 1, "it says at the end that a write has failed"
+        assert end(process) == int(at[0] != "usage"), "it says at the end whether a write has failed"
 
 
 @pytest.fixture(
@@ -119,6 +126,46 @@ def test_a_slave_of_a_set_is_in_sync_again(tmp_path: Path) -> None:
                 until(lambda: addr in found.in_sync_addrs())
                 assert found.send(1, b"both") is SendStatus.SEND_OK
     assert "event=store-opens-again" in (tmp_path / "slave/log").read_text()
+
+
+@pytest.mark.slow
+def test_the_master_of_a_set_hands_over_and_is_in_sync_again(tmp_path: Path) -> None:
+    """Its set took no messages until somebody had started it again."""
+    with (
+        servers.controller(tmp_path / "controller") as controller,
+        servers.namesrv(tmp_path / "namesrv") as namesrv,
+        AdminClient(namesrv.namesrv_addr, timeout_s=60) as admin,
+    ):
+        found = BrokerSet(tmp_path, controller.controller_addr, namesrv, admin)
+        settings = {**COMMON, **PATIENT, "enableControllerMode": "true", "controllerAddr": controller.controller_addr}
+        given = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
+        told: dict[int, bytes] = {}
+
+        def send(to: str) -> bool:
+            body = b"%d" % len(told)
+            try:
+                result = admin.send_message(to, MessageQueue("Kept", BROKER_NAME, 0), Message("Kept", body))
+            except RocketMQError:
+                return False
+            told[result.queue_offset] = body
+            return True
+
+        (tmp_path / "master").mkdir()
+        master = "broker", "--namesrv", namesrv.namesrv_addr, "--set", f"brokerName={BROKER_NAME}", *given
+        with filling_server(tmp_path / "master", ("usage", ""), *master) as addr:
+            until(lambda: {addr} == found.in_sync_addrs())
+            with found.start(2, **PATIENT) as slave:
+                until(lambda: {addr, slave.broker_addr} == found.in_sync_addrs())
+                until(found.controller_is_settled)
+                until(lambda: send(addr))
+                (tmp_path / "master/full").touch()
+                until(lambda: send(slave.broker_addr))
+                until(lambda: {slave.broker_addr} == found.in_sync_addrs())
+                (tmp_path / "master/full").unlink()
+                until(lambda: {addr, slave.broker_addr} == found.in_sync_addrs())
+                until(lambda: send(slave.broker_addr))
+                bodies = found.bodies(2)
+                assert {offset: bodies[offset] for offset in told} == told
 
 
 @pytest.mark.trio

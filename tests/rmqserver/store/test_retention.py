@@ -99,7 +99,9 @@ def test_files_go_whatever_their_age_once_the_disk_is_nearly_full(
 
 
 def test_a_full_disk_stops_writes_until_it_has_room_again(store: MessageStore, disk: PretendDisk) -> None:
+    assert store.why_not_writeable() == ""
     disk.used_percent = 91
+    assert "91% full" in store.why_not_writeable(), "already before the disk is looked at again"
     store.clean_expired()
     with pytest.raises(MessageRefused, match="91% full") as refused:
         put(store)
@@ -107,6 +109,7 @@ def test_a_full_disk_stops_writes_until_it_has_room_again(store: MessageStore, d
     disk.used_percent = 88
     store.clean_expired()
     assert not store.is_writeable
+    assert store.why_not_writeable()
     disk.used_percent = 85
     store.clean_expired()
     put(store)
@@ -117,6 +120,7 @@ def test_a_full_disk_stops_writes_until_it_has_room_again(store: MessageStore, d
 def test_little_space_stops_writes_even_on_a_large_disk(store: MessageStore, disk: PretendDisk) -> None:
     store.use_options(dataclasses.replace(OPTIONS, disk_free_min_bytes=256 << 20))
     disk.free_bytes = 255 << 20
+    assert "255 MiB left" in store.why_not_writeable()
     store.clean_expired()
     assert "255 MiB left" in store.unwriteable_reason
 

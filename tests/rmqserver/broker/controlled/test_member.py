@@ -8,6 +8,7 @@ from typing import Any
 
 import trio
 
+from rmqproto.errors import StorageError
 from rmqproto.wire.command import Command
 from rmqserver.broker.controlled.leader_questions import Leadership
 from rmqserver.broker.controlled.lease import NEVER
@@ -86,3 +87,20 @@ def test_a_slave_opens_its_store_again_and_follows_and_a_master_does_not() -> No
     member.state.sync_set = SyncSet(1, frozenset({1, 2}), 1, 0)
     trio.run(member.open_slave_again)
     assert (len(host.was_fenced), followed) == (1, ["m:1"])
+
+
+def test_a_heartbeat_tells_that_no_message_is_taken() -> None:
+    """Nothing is said otherwise, as by Apache's brokers. A disk that cannot be asked takes none."""
+
+    def cannot_be_asked() -> str:
+        raise StorageError("why_not_writeable failed on /broker")
+
+    store = SimpleNamespace(written_offset=1, confirmed_offset=1, why_not_writeable=str)
+    host = Opening()
+    host.broker = SimpleNamespace(store=store)  # type: ignore[assignment]
+    member = member_of(host)
+    assert member._heartbeat().takes_messages is None
+    store.why_not_writeable = lambda: "its disk is 91% full"
+    assert member._heartbeat().takes_messages is False
+    store.why_not_writeable = cannot_be_asked
+    assert member._heartbeat().takes_messages is False
