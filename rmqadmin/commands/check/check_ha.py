@@ -12,6 +12,7 @@ from rmqadmin.core.health.facts import read_facts
 from rmqadmin.core.health.ha_checks import behind_text, controllers_findings, registered_brokers, set_findings
 from rmqadmin.core.health.health_finding import Grade, HealthFinding, in_order
 from rmqadmin.core.health.plugin_text import CheckedThing, CheckResult, Measure, PluginState, worst
+from rmqadmin.core.health.settled_servers import ServerFacts, read_settled
 from rmqadmin.core.health.thresholds import Quantity, Thresholds
 from rmqadmin.core.servers.ha_reading import read_ha
 from rmqadmin.core.servers.ha_sets import HaSet
@@ -56,9 +57,13 @@ def check_ha(
     thresholds = limits(warning, critical, (Quantity.TIME_MS, Quantity.BYTES), _DEFAULTS)
     within = cluster.strip() if cluster else None
     with health_clients(call) as (admin, _):
-        facts = read_facts(admin, within, with_tables=False)
-        require_answer(facts, within, brokers_too=False)
-        found = read_ha(admin, registered_brokers(facts))
+
+        def read() -> ServerFacts:
+            facts = read_facts(admin, within, with_tables=False)
+            require_answer(facts, within, brokers_too=False)
+            return ServerFacts(facts, read_ha(admin, registered_brokers(facts)))
+
+        facts, found = read_settled(read, call.status)
     now_ms = call.now_ms()
     wanted = facts.broker_names(broker or ())
     sets = [one for one in found.sets if not wanted or one.broker_name in wanted]

@@ -18,6 +18,7 @@ from rmqadmin.core.health.group_checks import groups_findings
 from rmqadmin.core.health.ha_checks import ha_findings, registered_brokers
 from rmqadmin.core.health.health_finding import Check, Grade, HealthFinding, in_order
 from rmqadmin.core.health.namesrv_checks import namesrv_findings
+from rmqadmin.core.health.settled_servers import ServerFacts, read_settled
 from rmqadmin.core.health.topic_checks import topic_findings
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.servers.ha_reading import read_ha
@@ -111,14 +112,11 @@ class Examiner(msgspec.Struct, frozen=True, kw_only=True):
         return Diagnosis(in_order(found), shows_all, self.now_ms() - began_ms)
 
     def _findings(self) -> Iterator[HealthFinding]:
-        self.say("asking name servers and brokers")
-        facts = read_facts(self.admin, self.cluster, with_tables=not self.is_quick)
+        self.say("asking name servers, brokers and controllers")
+        facts, sets = read_settled(self._servers, self.say)
         yield from namesrv_findings(facts, self.cluster)
         yield from broker_findings(facts)
         yield from cluster_findings(facts)
-        self.say("asking controllers, masters and slaves")
-        is_whole = self.cluster is None
-        sets = read_ha(self.admin, registered_brokers(facts), self.controller_addrs, has_all=is_whole)
         yield from ha_findings(sets, self.now_ms())
         answering = [one.addr for group in sets.controllers for one in group.answering]
         yield from controllers_access(self.admin, answering)
@@ -135,3 +133,9 @@ class Examiner(msgspec.Struct, frozen=True, kw_only=True):
             queues_dated_max=QUEUES_DATED_MAX,
         )  # fmt: skip
         yield from groups_findings(reader.read(groups), now_ms)
+
+    def _servers(self) -> ServerFacts:
+        facts = read_facts(self.admin, self.cluster, with_tables=not self.is_quick)
+        has_all = self.cluster is None
+        sets = read_ha(self.admin, registered_brokers(facts), self.controller_addrs, has_all=has_all)
+        return ServerFacts(facts, sets)
