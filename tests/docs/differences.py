@@ -134,6 +134,12 @@ NOT_RECORDED = {
         "Apache's, frozen or cut off while another was elected, acknowledges until it is told, and those messages are "
         "cut off ([replication.md](replication.md#the-lease-of-a-master))",
     ),
+    "a set under controllers: a master whose disk is full or has failed": Difference(
+        "says so in its heartbeats (904 with takesMessages, which Apache's controllers ignore), and under our controller "
+        "hands over to a broker in sync that takes messages",
+        "Apache's stays the master: its set takes no messages until somebody comes "
+        "([replication.md](replication.md#a-master-whose-disk-is-full))",
+    ),
     "a set under controllers: requests that only a master takes, sent to a slave": Difference(
         "passed on to the master, whose answer is returned; forwardToMasterEnable=false turns this off",
         "Apache's refuses them with 2; Java and Go clients, which ask for routes every 30 s, stay with a former "
