@@ -135,8 +135,8 @@ NOT_RECORDED = {
         "cut off ([replication.md](replication.md#the-lease-of-a-master))",
     ),
     "a set under controllers: a master whose disk is full or has failed": Difference(
-        "says so in its heartbeats (904 with takesMessages, which Apache's controllers ignore), and under our controller "
-        "hands over to a broker in sync that takes messages",
+        "says so in its heartbeats (904 with takesMessages, which Apache's controllers ignore), and under our "
+        "controller hands over to a broker in sync that takes messages",
         "Apache's stays the master: its set takes no messages until somebody comes "
         "([replication.md](replication.md#a-master-whose-disk-is-full))",
     ),
