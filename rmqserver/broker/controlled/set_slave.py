@@ -52,6 +52,8 @@ class SetSlave(HaSlave):
         self._on_cut = on_cut
         self.confirmed_offset = 0
         self.may_be_read = False
+        self._told_confirmed = 0
+        """The confirmed offset that the head of the transfer under way tells."""
 
     async def _greet(self, stream: trio.SocketStream, copy: LogCopy) -> bytes:
         """Returns what came after the handshake. Does not return if the log has to be cut first."""
@@ -92,34 +94,29 @@ class SetSlave(HaSlave):
     def _report(self, stream: trio.SocketStream, copy: LogCopy) -> None:
         self._send_report(stream, SET_REPORT.pack(TRANSFER_STATE, copy.end_offset))
 
-    def _take(self, received: bytearray, copy: LogCopy) -> int:
-        at = 0
-        while len(received) - at >= HANDSHAKE_ANSWER.size:
-            state = int.from_bytes(received[at : at + 4], "big", signed=True)
-            if state == HANDSHAKE_STATE:  # an Apache master answers the handshake twice
-                answer = _answer_untrusted(bytes(received[at:]))
-                if answer is None:
-                    break
-                at += answer[2]
-                continue
-            if len(received) - at < SET_TRANSFER_HEAD.size:
-                break
-            state, size, offset, epoch, epoch_start, confirmed = SET_TRANSFER_HEAD.unpack_from(received, at)
-            if state != TRANSFER_STATE or not 0 <= size <= self._store.log.file_size_bytes:
-                raise ProtocolError(f"a transfer of state {state} with {size} bytes at log offset {offset}")
-            stop = at + SET_TRANSFER_HEAD.size + size
-            if len(received) < stop:
-                break
-            if size or offset >= 0:  # a master that has no file yet says -1
-                self._take_epoch(Epoch(epoch, epoch_start))
-            if size:
-                with memoryview(received) as view, view[at + SET_TRANSFER_HEAD.size : stop] as data:
-                    copy.append(offset, data)
-            elif offset >= 0:
+    def _append(self, log_offset: int, data: memoryview, copy: LogCopy) -> None:
+        super()._append(log_offset, data, copy)
+        self._confirm(min(self._told_confirmed, copy.end_offset), copy)
+
+    def _take_head(self, view: memoryview, copy: LogCopy) -> int:
+        if len(view) < HANDSHAKE_ANSWER.size:
+            return 0
+        if int.from_bytes(view[:4], "big", signed=True) == HANDSHAKE_STATE:  # an Apache master answers it twice
+            answer = _answer_untrusted(bytes(view))
+            return answer[2] if answer is not None else 0
+        if len(view) < SET_TRANSFER_HEAD.size:
+            return 0
+        state, size, offset, epoch, epoch_start, confirmed = SET_TRANSFER_HEAD.unpack_from(view)
+        if state != TRANSFER_STATE or not 0 <= size <= self._store.log.file_size_bytes:
+            raise ProtocolError(f"a transfer of state {state} with {size} bytes at log offset {offset}")
+        if size or offset >= 0:  # a master that has no file yet says -1
+            self._take_epoch(Epoch(epoch, epoch_start))
+        self._next_offset, self._missing_bytes, self._told_confirmed = offset, size, confirmed
+        if not size:
+            if offset >= 0:
                 self._check_place(offset, copy)
             self._confirm(min(confirmed, copy.end_offset), copy)
-            at = stop
-        return at
+        return SET_TRANSFER_HEAD.size
 
     def _take_epoch(self, entry: Epoch) -> None:
         """Saves a new epoch, so that it is on the device before the data that was written in it."""

@@ -78,6 +78,10 @@ class HaSlave:
         self._link_count = 0
         self._has_come = trio.Event()
         """Set when data waits for the task that dispatches."""
+        self._head = b""
+        """The beginning of a transfer's head that has not come whole."""
+        self._next_offset = self._missing_bytes = 0
+        """Log offset of the next byte of the transfer under way, and how much of it has yet to come."""
         self._rest = b""
         """The part of a report that the socket has not taken yet."""
         self._has_rest = trio.Event()
@@ -173,14 +177,14 @@ class HaSlave:
         stream = await open_stream(ha_addr)
         try:
             async with stream, trio.open_nursery() as nursery:
-                received = await self._greet(stream, copy)
+                self._head, self._missing_bytes = await self._greet(stream, copy), 0
                 self._link_count += 1
                 self._note("")
                 self._rest, self._has_rest = b"", trio.Event()
                 nursery.start_soon(self._leave_for_another)
                 nursery.start_soon(self._report_regularly, stream, copy)
                 nursery.start_soon(self._send_rests, stream, copy)
-                await self._receive(stream, copy, received)
+                await self._receive(stream, copy)
         finally:
             copy.settle()
 
@@ -221,26 +225,22 @@ class HaSlave:
             self._rest = b""
             self._report(stream, copy)
 
-    async def _receive(self, stream: trio.SocketStream, copy: LogCopy, first: bytes) -> None:
-        """Never returns. ``first`` is data that has come already."""
-        received = bytearray(first)
+    async def _receive(self, stream: trio.SocketStream, copy: LogCopy) -> None:
+        """Never returns."""
         ended = await self._traffic.hand_over(
             stream,
-            lambda data: self._arrived(data, received, stream, copy),
+            lambda data: self._arrived(data, stream, copy),
             at_once_max_bytes=RECEIVE_SIZE_BYTES,
             silence_max_s=self._config.ha_housekeeping_interval_ms / 1000,
         )
         raise MasterGone("the master is silent" if ended is Ended.SILENT else "the master closed the connection")
 
-    def _arrived(
-        self, data: bytes | memoryview, received: bytearray, stream: trio.SocketStream, copy: LogCopy
-    ) -> bool:  # fmt: skip
-        """Takes the complete transfers of ``received`` and ``data``, reports once, and then dispatches."""
+    def _arrived(self, data: bytes | memoryview, stream: trio.SocketStream, copy: LogCopy) -> bool:
+        """Takes what has come, reports once, and then dispatches."""
         self._last_read_ms = time.time_ns() // 1_000_000
         self._count(len(data))
-        received += data
         before = copy.end_offset
-        del received[: self._take(received, copy)]
+        self._take(data, copy)
         if copy.end_offset != before:
             self._report(stream, copy)
         self._show_some(copy)
@@ -257,23 +257,41 @@ class HaSlave:
         if copy.behind_bytes:
             self._has_come.set()
 
-    def _take(self, received: bytearray, copy: LogCopy) -> int:
-        """Appends the complete transfers and returns their size. Raises ProtocolError for one that does not fit."""
-        at = 0
-        while len(received) - at >= TRANSFER_HEAD.size:
-            offset, size = TRANSFER_HEAD.unpack_from(received, at)
-            if size < 0 or size > self._store.log.file_size_bytes:
-                raise ProtocolError(f"a transfer of {size} bytes at log offset {offset}")
-            stop = at + TRANSFER_HEAD.size + size
-            if size == 0:
-                self._check_place(offset, copy)
-            elif len(received) < stop:
-                break
+    def _take(self, data: bytes | memoryview, copy: LogCopy) -> None:
+        """Appends the bytes of transfers as they come, also of one that has not come whole. Raises ProtocolError for
+        one that does not fit."""
+        if self._head:
+            data, self._head = self._head + data, b""
+        view, at = memoryview(data), 0
+        while True:
+            if self._missing_bytes:
+                part = view[at : at + self._missing_bytes]
+                if not part:
+                    return
+                self._append(self._next_offset, part, copy)
+                self._next_offset += len(part)
+                self._missing_bytes -= len(part)
+                at += len(part)
+            elif (size := self._take_head(view[at:], copy)) > 0:
+                at += size
             else:
-                with memoryview(received) as view, view[at + TRANSFER_HEAD.size : stop] as data:
-                    copy.append(offset, data)
-            at = stop
-        return at
+                self._head = bytes(view[at:])
+                return
+
+    def _append(self, log_offset: int, data: memoryview, copy: LogCopy) -> None:
+        copy.append(log_offset, data)
+
+    def _take_head(self, view: memoryview, copy: LogCopy) -> int:
+        """Takes the head of a transfer, and returns its size; 0 if it has not come whole."""
+        if len(view) < TRANSFER_HEAD.size:
+            return 0
+        offset, size = TRANSFER_HEAD.unpack_from(view)
+        if not 0 <= size <= self._store.log.file_size_bytes:
+            raise ProtocolError(f"a transfer of {size} bytes at log offset {offset}")
+        if not size:
+            self._check_place(offset, copy)
+        self._next_offset, self._missing_bytes = offset, size
+        return TRANSFER_HEAD.size
 
     @staticmethod
     def _check_place(offset: int, copy: LogCopy) -> None:

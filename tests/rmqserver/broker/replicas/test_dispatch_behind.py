@@ -96,13 +96,13 @@ def test_a_report_waits_for_no_dispatch_and_readers_see_it_all_behind(
 
 def test_what_is_little_is_reported_and_seen_without_a_turn_of_a_task(slave: MessageStore, parts: list[bytes]) -> None:
     async def run() -> None:
-        follower, copy, received = HaSlave(BrokerConfig(), slave), slave.log_copy(), bytearray()
+        follower, copy = HaSlave(BrokerConfig(), slave), slave.log_copy()
         ours, theirs = socket.socketpair()
         with theirs:
             async with trio.SocketStream(trio.socket.from_stdlib_socket(ours)) as stream:
-                for count, data in enumerate((b"".join(parts[:-1]), parts[-1][:20], parts[-1][20:]), 1):
-                    assert follower._arrived(data, received, stream, copy)
-                    assert theirs.recv(100) == REPORT.pack(copy.end_offset) if count != 2 else received
+                for data in (b"".join(parts[:-1]), parts[-1][:20], parts[-1][20:]):
+                    assert follower._arrived(data, stream, copy)
+                    assert theirs.recv(100) == REPORT.pack(copy.end_offset)
         assert slave.max_offset("T", 0) == 100
 
     trio.run(run)
@@ -128,5 +128,5 @@ def test_a_slave_reads_on_when_it_is_not_too_far_behind(
         await seen(slave, 100)
 
     follow(slave, master)
-    assert len(behind) == len(parts)
+    assert len(behind) >= len(parts), "a transfer may come in parts"
     assert max(behind) <= 1500 + 700

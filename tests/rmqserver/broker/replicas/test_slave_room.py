@@ -132,7 +132,7 @@ def test_a_disk_that_fills_up_is_noticed_before_a_write_fails(
     follower, copy = HaSlave(BrokerConfig(), slave), slave.log_copy()
     disk.usable_bytes = 7 << 20
     with pytest.raises(ha_slave.NoRoom, match="has 7 MiB left, the limit is 256 MiB"):
-        follower._arrived(b"".join(parts), bytearray(), None, copy)  # type: ignore[arg-type]
+        follower._arrived(b"".join(parts), None, copy)  # type: ignore[arg-type]
     assert copy.end_offset == 0
 
 
