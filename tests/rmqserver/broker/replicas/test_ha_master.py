@@ -19,6 +19,7 @@ from rmqclient.message import Message, SendStatus
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import RefusedError, UsageError
 from rmqproto.ha import REPORT, TRANSFER_HEAD
+from rmqserver.broker.replicas.ha_link import PORTION_BYTES
 from rmqserver.broker.replicas.ha_master import HaMaster
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.store.message_store import MessageStore
@@ -158,6 +159,36 @@ async def test_a_slave_that_hears_nothing_new_waits_once(tmp_path: Path) -> None
                 assert len(master.waiting) == 1
             nursery.cancel_scope.cancel()
     store.close()
+
+
+@pytest.mark.trio
+async def test_a_slave_that_is_far_behind_gets_large_transfers(tmp_path: Path) -> None:
+    """And the rest in those of ``haTransferBatchSize``."""
+    store, body = MessageStore(tmp_path, StoreOptions(), background=False), bytes(100_000)
+    store.open()
+    while store.log.written_offset < PORTION_BYTES + 100_000:
+        put(store, body=body)
+        store.commit()
+    end = store.log.written_offset
+    sizes: list[int] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(HaMaster(BrokerConfig(), store).serve, listener)
+            async with await trio.open_tcp_stream(*listener.getsockname()) as stream:
+                await stream.send_all(REPORT.pack(0))
+                received = b""
+                while sum(sizes) < end:
+                    received += await stream.receive_some()
+                    while len(received) >= TRANSFER_HEAD.size:
+                        size = TRANSFER_HEAD.unpack_from(received)[1]
+                        if len(received) < TRANSFER_HEAD.size + size:
+                            break
+                        sizes.append(size)
+                        received = received[TRANSFER_HEAD.size + size :]
+            nursery.cancel_scope.cancel()
+    store.close()
+    assert sizes[0] == PORTION_BYTES
+    assert set(sizes[1:-1]) == {BrokerConfig().ha_transfer_batch_size_bytes}
 
 
 def test_who_resets_its_connection_before_it_is_accepted_ends_nothing(master: Master) -> None:
