@@ -6,6 +6,7 @@
 #include <Python.h>
 #include <stdint.h>
 #include <string.h>
+#include "_crc32.h"
 
 #define RECORD_SIZE_MIN 91
 #define MAGIC_V1 0xDAA320A7u
@@ -95,8 +96,9 @@ static int take_record(const char *at, const char *end, int64_t log_offset, Reco
     return 1;
 }
 
-// 1 if the body has its checksum, 0 if not; -1 with an exception.
+// 1 if the body has its checksum, 0 if not; -1 with an exception. ``crc32`` may be None.
 static int is_intact(const Record *record, PyObject *crc32) {
+    if (crc32 == Py_None) return (crc32_of(record->body.bytes, record->body.size) & 0x7FFFFFFF) == record->crc;
     PyObject *body = PyMemoryView_FromMemory((char *)record->body.bytes, record->body.size, PyBUF_READ);
     if (!body) return -1;
     PyObject *found = PyObject_CallOneArg(crc32, body);
@@ -107,6 +109,8 @@ static int is_intact(const Record *record, PyObject *crc32) {
     if (PyErr_Occurred()) return -1;
     return (value & 0x7FFFFFFF) == record->crc;
 }
+
+static int has_own_crc32;
 
 static int has_mark(Text properties, const Text *marks, Py_ssize_t count) {
     for (Py_ssize_t number = 0; number < count; number++)
@@ -229,27 +233,34 @@ PyDoc_STRVAR(plain_records_doc,
 "is not plain if it has IPv6 hosts, a long topic, ``odd_topic``, a topic that cannot be a directory, a topic or tags that are\n"
 "not ASCII, or one of ``marks`` in its properties. The records end at ``end``; the last begins at ``last`` and has the store\n"
 "time ``store_ms``. A run is (topic, queue id, first queue offset, units); an item is an IndexItem. ``fates``, by the low bits\n"
-"of a sysFlag, tells by the bits ``queued`` and ``indexed`` which records have them (``indexed`` 0: none is indexed).");
+"of a sysFlag, tells by the bits ``queued`` and ``indexed`` which records have them (``indexed`` 0: none is indexed).\n"
+"``crc32`` is zlib's, or None if HAS_CRC32: this processor has what it takes to compute it here, faster.");
 
 static PyObject *plain_records(PyObject *module, PyObject *args) {
-    PyObject *data, *fates, *given_marks, *odd_topic, *crc32, *items = NULL, *runs = NULL, *result = NULL;
+    Found *found = NULL;
+    Py_buffer data;
+    PyObject *fates, *given_marks, *odd_topic, *crc32, *items = NULL, *runs = NULL, *result = NULL;
     long long base, last = -1, store_ms = 0;
     int queued, indexed, failed = 0;
     Text marks[MARKS_MAX];
-    if (!PyArg_ParseTuple(args, "SLSiiO!SO", &data, &base, &fates, &queued, &indexed, &PyTuple_Type, &given_marks, &odd_topic,
+    if (!PyArg_ParseTuple(args, "y*LSiiO!SO", &data, &base, &fates, &queued, &indexed, &PyTuple_Type, &given_marks, &odd_topic,
                           &crc32)) return NULL;
     Py_ssize_t mark_count = PyTuple_GET_SIZE(given_marks);
+    if (crc32 == Py_None && !has_own_crc32) {
+        PyErr_SetString(PyExc_ValueError, "this processor needs a function for the checksum");
+        goto done;
+    }
     if (PyBytes_GET_SIZE(fates) != 256 || mark_count > MARKS_MAX) {
         PyErr_SetString(PyExc_ValueError, "fates are 256 bytes, and there are 8 marks at most");
-        return NULL;
+        goto done;
     }
     for (Py_ssize_t number = 0; number < mark_count; number++)
         if (PyBytes_AsStringAndSize(PyTuple_GET_ITEM(given_marks, number), (char **)&marks[number].bytes, &marks[number].size))
-            return NULL;
-    const char *start = PyBytes_AS_STRING(data), *end = start + PyBytes_GET_SIZE(data), *at = start;
+            goto done;
+    const char *start = data.buf, *end = start + data.len, *at = start;
     const uint8_t *fate_of = (const uint8_t *)PyBytes_AS_STRING(fates);
-    Found *found = PyMem_Calloc(1, sizeof(Found));
-    if (found) found->units = PyMem_Malloc((PyBytes_GET_SIZE(data) / RECORD_SIZE_MIN + 1) * sizeof(Unit));
+    found = PyMem_Calloc(1, sizeof(Found));
+    if (found) found->units = PyMem_Malloc((data.len / RECORD_SIZE_MIN + 1) * sizeof(Unit));
     if (!found || !found->units) { PyErr_NoMemory(); goto done; }
     if (!(items = PyList_New(0))) goto done;
     for (Record record; take_record(at, end, base + (at - start), &record); at += record.size) {
@@ -271,9 +282,15 @@ done:
     PyMem_Free(found);
     Py_XDECREF(items);
     Py_XDECREF(runs);
+    PyBuffer_Release(&data);
     return result;
 }
 
 static PyMethodDef methods[] = {{"plain_records", plain_records, METH_VARARGS, plain_records_doc}, {NULL}};
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "_dispatch", .m_size = 0, .m_methods = methods};
-PyMODINIT_FUNC PyInit__dispatch(void) { return PyModule_Create(&definition); }
+PyMODINIT_FUNC PyInit__dispatch(void) {
+    PyObject *module = PyModule_Create(&definition);
+    has_own_crc32 = has_crc32();
+    if (module && PyModule_AddIntConstant(module, "HAS_CRC32", has_own_crc32)) Py_CLEAR(module);
+    return module;
+}

@@ -3,13 +3,15 @@ from collections.abc import Callable
 from rmqserver.store.index.file import IndexItem
 from rmqserver.store.queues.feed import Run
 
+HAS_CRC32: int
+
 def plain_records(
-    data: bytes,
+    data: bytes | memoryview,
     base: int,
     fates: bytes,
     queued: int,
     indexed: int,
     marks: tuple[bytes, ...],
     odd_topic: bytes,
-    crc32: Callable[[memoryview], int],
+    crc32: Callable[[memoryview], int] | None,
 ) -> tuple[int, int, int, list[Run], list[IndexItem]]: ...

@@ -52,15 +52,16 @@ class CopiedBlocks:
         self._ring[at : at + len(data)] = data
         self.end_offset += len(data)
 
-    def read(self, log_offset: int, size_bytes: int) -> bytes | None:
-        """None if not all of it is in memory."""
+    def read(self, log_offset: int, size_bytes: int) -> bytes | memoryview | None:
+        """The bytes, usually where they lie in the ring: valid until more is put. None if not all of it is in
+        memory."""
         if log_offset < max(self._start_offset, self.end_offset - self._size_bytes):
             return None
         if log_offset + size_bytes > self.end_offset:
             return None
         at = log_offset % self._size_bytes
-        found = bytes(self._ring[at : at + size_bytes])
-        return found if len(found) == size_bytes else found + bytes(self._ring[: size_bytes - len(found)])
+        found = self._ring[at : at + size_bytes]
+        return found if len(found) == size_bytes else bytes(found) + bytes(self._ring[: size_bytes - len(found)])
 
     def write(self, file: File, place: int) -> None:
         """Has the last block, which is full, written to that place of the file."""
@@ -87,7 +88,7 @@ class CopiedBlocks:
             self._writes.popleft()
             self.written_offset += BLOCK_BYTES
 
-    def rest(self) -> bytes:
+    def rest(self) -> bytes | memoryview:
         """The bytes of the last block, if it is not full."""
         size = self.end_offset % BLOCK_BYTES
         return self.read(self.end_offset - size, size) or b""

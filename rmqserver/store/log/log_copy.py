@@ -23,9 +23,9 @@ from rmqserver.store.queues.consume_queues import ConsumeQueues
 from rmqserver.store.queues.feed import QueueFeed
 
 try:
-    from rmqserver.store.log._dispatch import plain_records
+    from rmqserver.store.log._dispatch import HAS_CRC32, plain_records
 except ImportError:  # installed without a C compiler
-    plain_records = None  # type: ignore[assignment]
+    plain_records, HAS_CRC32 = None, 0  # type: ignore[assignment]
 
 PORTION_BYTES = 256 << 10
 """Log bytes dispatched at a time: half a millisecond."""
@@ -37,6 +37,7 @@ FEW = 32
 """Unusual records taken at a time before the C code tries again."""
 
 _ANY_FATES = fates("")
+_CRC32 = None if HAS_CRC32 else crc32
 _log = logging.getLogger(__name__)
 
 
@@ -180,7 +181,7 @@ class LogCopy:
             while self._dispatched_offset < log_offset and self.dispatch_some():
                 pass
 
-    def _read(self, log_offset: int, size_bytes: int) -> bytes:
+    def _read(self, log_offset: int, size_bytes: int) -> bytes | memoryview:
         if self._blocks is not None:
             room = self._log.file_size_bytes - log_offset % self._log.file_size_bytes
             if (found := self._blocks.read(log_offset, min(size_bytes, room))) is not None:
@@ -205,7 +206,7 @@ class LogCopy:
             return False
         if plain_records is not None:
             plain_end, last, store_ms, runs, items = plain_records(
-                data, log_offset, _ANY_FATES, QUEUED, self._indexed, self._marks, SCHEDULE_TOPIC.encode(), crc32
+                data, log_offset, _ANY_FATES, QUEUED, self._indexed, self._marks, SCHEDULE_TOPIC.encode(), _CRC32
             )
             if last >= 0:
                 self._show(plain_end, last, store_ms, self._queue_feed.take_runs(runs), items)
@@ -238,7 +239,7 @@ class LogCopy:
                 items.append(index_item(topic, found.log_offset, found.store_timestamp_ms, found.properties))
         return items
 
-    def _note_damage(self, log_offset: int, data: bytes, end: int) -> None:
+    def _note_damage(self, log_offset: int, data: bytes | memoryview, end: int) -> None:
         """Ignores a record of which a part is still to come."""
         size = int.from_bytes(data[:4], "big", signed=True)
         is_part = 0 < size <= self._log.file_size_bytes and log_offset + size > end

@@ -78,8 +78,8 @@ def read_records(
     start: int,
     size_bytes: int,
     end: int | None = None,
-    read: Callable[[int, int], bytes] | None = None,
-) -> tuple[int, bytes]:
+    read: Callable[[int, int], bytes | memoryview] | None = None,
+) -> tuple[int, bytes | memoryview]:
     """The place of the next record (``start``, or behind a blank there) and the bytes from it on: ``size_bytes``, or
     more if the record is larger. Nothing behind ``end`` is read. Empty if there is nothing. ``read`` replaces the read
     of the files."""
@@ -99,9 +99,10 @@ def read_records(
 
 
 def records_untrusted(
-    chunk: bytes, chunk_offset: int, check_crc: bool, count_max: int | None = None
+    chunk: bytes | memoryview, chunk_offset: int, check_crc: bool, count_max: int | None = None
 ) -> list[FoundRecord]:
     """The valid records from the start of ``chunk`` to the first that is invalid or not wholly in it."""
+    chunk = bytes(chunk)
     unpack, head_size, last = _HEAD.unpack_from, _HEAD.size, len(chunk) - RECORD_SIZE_MIN_BYTES
     end, at = len(chunk), 0
     view = memoryview(chunk)

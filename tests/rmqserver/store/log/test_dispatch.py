@@ -126,3 +126,27 @@ def test_the_native_part_refuses_what_it_cannot_use() -> None:
     with pytest.raises(ValueError, match="8 marks"):
         plain_records(b"", 0, fates(""), 1, 2, (b"m",) * 9, b"", crc32)
     assert plain_records(b"", 7, fates(""), 1, 2, (), b"", crc32) == (7, -1, 0, [], [])
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.binary(max_size=40), st.integers(0, 3000), st.integers(0, 1 << 16))
+def test_the_native_part_has_the_same_checksum(body: bytes, size: int, at: int) -> None:
+    """For bodies of any size, and if one bit is wrong."""
+    native = pytest.importorskip("rmqserver.store.log._dispatch")
+    if not native.HAS_CRC32:
+        pytest.skip("this processor has no carry-less multiplication")
+    body = (body * 100)[:size]
+    with tempfile.TemporaryDirectory() as folder:
+        master = open_store(Path(folder))
+        put(master, body=body)
+        master.commit()
+        log = bytearray(master.log.segments.read(0, master.log.written_offset))
+        master.abandon()
+
+    def last() -> int:
+        return int(native.plain_records(log, 0, fates(""), 1, 2, (), b"", None)[1])
+
+    assert last() == 0
+    if body:
+        log[log.index(body) + at % len(body)] ^= 1
+        assert last() == -1
