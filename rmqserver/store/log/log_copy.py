@@ -27,7 +27,7 @@ try:
 except ImportError:  # installed without a C compiler
     plain_records, HAS_CRC32 = None, 0  # type: ignore[assignment]
 
-PORTION_BYTES = 256 << 10
+PORTION_BYTES = 512 << 10
 """Log bytes dispatched at a time: half a millisecond."""
 
 KEPT_BYTES = 256 << 20
