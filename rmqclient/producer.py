@@ -35,6 +35,7 @@ from rmqproto.bodies.groups import Heartbeat, ProducerData
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import (
     ConnectError,
+    NotConnectedError,
     NotFoundError,
     ProtocolError,
     RefusedError,
@@ -59,7 +60,7 @@ ATTEMPT_S_MIN, ATTEMPT_S_MAX = 1.0, SEND_TIMEOUT_S
 sends again as long as there is time."""
 
 WITHOUT_MASTER_S = 0.1
-"""The time between checks for a writable queue."""
+"""The time between checks for a master that can be reached."""
 
 RETRIED_CODES = frozenset({
     ResponseCode.SYSTEM_ERROR, ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE, ResponseCode.NO_PERMISSION,
@@ -78,6 +79,9 @@ class Producer(Lifetime):
     Any number of tasks may send at once, which is the way to send fast. Errors of every send: UsageError for a message
     that no broker would take; RefusedError, ConnectError and RequestTimeoutError of the last attempt. After the last
     two the message may have been stored: sending it again may store it twice.
+
+    While no master can be reached, as in the middle of a fail-over, a send waits, and tries again until its time is
+    over. Nothing was sent then, so this is no attempt.
     """
 
     def __init__(
@@ -246,8 +250,7 @@ class Producer(Lifetime):
         deadline_s = trio.current_time() + timeout_s
         failed_broker = None
         for attempts_left in reversed(range(ATTEMPTS_MAX if queue is None else 1)):
-            writable = await self._writable(topic)
-            target = queue or self._next_queue(writable, failed_broker)
+            target = await self._reachable(topic, queue, failed_broker, deadline_s)
             try:
                 return await self._send_once(target, code, request, deadline_s)
             except ConnectError:
@@ -264,6 +267,33 @@ class Producer(Lifetime):
                     raise
             failed_broker = target.broker_name
         raise AssertionError("unreachable: the last attempt returns or raises")
+
+    async def _reachable(
+        self, topic: str, queue: MessageQueue | None, failed_broker: str | None, deadline_s: float
+    ) -> MessageQueue:
+        """``queue``, else the next one in turn, if possible on another broker than ``failed_broker``. Its master is
+        connected. While none can be, this waits for one; NotConnectedError at the deadline. Errors of
+        ``Routes.queues`` at once if the topic's route is not known yet."""
+        routes = self._client.routes
+        await routes.queues(topic, create=True)
+        tried = {failed_broker}
+        while True:
+            broker_name = None
+            try:
+                writable = await self._writable(topic)
+                target = queue or self._next_queue(writable, failed_broker)
+                broker_name = target.broker_name
+                await self._client.channels.connected(routes.master_of(target), deadline_s)
+            except NotConnectedError:
+                routes.refresh_soon()
+                if trio.current_time() + WITHOUT_MASTER_S >= deadline_s:
+                    raise
+            else:
+                return target
+            if broker_name in tried:
+                await trio.sleep(WITHOUT_MASTER_S)
+            tried.add(broker_name)
+            failed_broker = broker_name
 
     async def _send_numbered(
         self, lines: SequenceLines, message: Message, queue: MessageQueue | None, timeout_s: float
@@ -297,7 +327,7 @@ class Producer(Lifetime):
         raise failed
 
     async def _writable_soon(self, topic: str) -> tuple[MessageQueue, ...]:
-        """The writable queues. Waits for a master while a set of brokers has none."""
+        """The writable queues. Waits for a master while a set of brokers has none, and for a name server."""
         while True:
             try:
                 return await self._writable(topic)
@@ -342,14 +372,16 @@ class Producer(Lifetime):
 
     async def _writable(self, topic: str) -> tuple[MessageQueue, ...]:
         routes = self._client.routes
-        writable = (routes.known(topic) or await routes.queues(topic, create=True)).writable
-        if not writable:
+        found = routes.known(topic) or await routes.queues(topic, create=True)
+        if not found.writable:
             routes.refresh_soon()
+            if found.lacks_master:
+                raise NotConnectedError(f"no broker of topic {topic} has a master now")
             raise NotFoundError(
                 f"topic {topic} has no queue that can be written",
-                hint="Its permission, or that of its brokers, forbids writing, or no master is alive.",
+                hint="Its permission, or that of its brokers, forbids writing.",
             )
-        return writable
+        return found.writable
 
     def _next_queue(self, queues: tuple[MessageQueue, ...], failed_broker: str | None) -> MessageQueue:
         """The next queue in turn, on another broker than ``failed_broker`` if there is one."""

@@ -40,6 +40,10 @@ class ConnectError(RocketMQError):
         self.address = address
 
 
+class NotConnectedError(ConnectError):
+    """There was no connection to ``address``, or no address: nothing was sent."""
+
+
 class RequestTimeoutError(RocketMQError):
     """The peer took the request and did not answer in time; whether it acted on it is unknown."""
 

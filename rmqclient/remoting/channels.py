@@ -19,7 +19,7 @@ from rmqclient.remoting.requests import (
     request_label,
 )
 from rmqproto.codes import SUCCESS_ALONE, RequestCode, ResponseCode
-from rmqproto.errors import ConnectError, RequestTimeoutError, RocketMQError
+from rmqproto.errors import NotConnectedError, RequestTimeoutError, RocketMQError
 from rmqproto.wire.command import Command
 from rmqproto.wire.credentials import Credentials
 
@@ -99,7 +99,8 @@ class Channels:
     ) -> Command:
         """The answer to one request. ``timeout_s`` includes connecting.
 
-        ConnectError, RequestTimeoutError, ProtocolError; RefusedError for an answer whose code is not in ``accept``.
+        ConnectError, which is a NotConnectedError if nothing was sent; RequestTimeoutError, ProtocolError; RefusedError
+        for an answer whose code is not in ``accept``.
         """
         deadline_s = trio.current_time() + timeout_s
         channel = await self.connected(address, deadline_s)
@@ -139,20 +140,21 @@ class Channels:
         await channel.oneway(frame, deadline_s)
 
     async def connected(self, address: str, deadline_s: float) -> Channel:
-        """The open channel, or a new one. ConnectError. Not a checkpoint if it is open, because the request is one."""
+        """The open channel, or a new one. NotConnectedError. Not a checkpoint if it is open: the request is one."""
         channel = self._open.get(address)
         if channel is not None and channel.closed_because is None:
             return channel
         opening = self._opening.get(address)
         if opening is None:
             if self._nursery is None:
-                raise ConnectError(f"cannot connect to {address}: the client is not running", address=address)
+                raise NotConnectedError(f"cannot connect to {address}: the client is not running", address=address)
             opening = self._opening[address] = _Opening()
             self._nursery.start_soon(self._connect, address, opening, self._nursery)
         with trio.CancelScope(deadline=deadline_s):
             await opening.is_done.wait()
         if opening.channel is None:
-            raise ConnectError(f"cannot connect to {address}: {opening.failure}", address=address, hint=CONNECT_HINT)
+            text = f"cannot connect to {address}: {opening.failure}"
+            raise NotConnectedError(text, address=address, hint=CONNECT_HINT)
         return opening.channel
 
     async def _connect(self, address: str, opening: _Opening, nursery: trio.Nursery) -> None:

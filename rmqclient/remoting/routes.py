@@ -19,7 +19,14 @@ from rmqclient.sending import DEFAULT_TOPIC_QUEUE_NUMS
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicRoute
 from rmqproto.codes import RequestCode, ResponseCode
-from rmqproto.errors import ConnectError, ProtocolError, RefusedError, RequestTimeoutError, RocketMQError
+from rmqproto.errors import (
+    ConnectError,
+    NotConnectedError,
+    ProtocolError,
+    RefusedError,
+    RequestTimeoutError,
+    RocketMQError,
+)
 from rmqproto.ha import MASTER_ID
 from rmqproto.headers.nameserver import RouteHeader
 from rmqproto.message.light_queues import LIGHT_QUEUE_ID
@@ -45,10 +52,11 @@ ROUTES_MAX = 10_000
 @dataclass(frozen=True, slots=True)
 class TopicQueues:
     """The queues of a route. ``writable`` are queues whose broker has a master. Brokers are in the order of their
-    names, as in Apache's clients."""
+    names, as in Apache's clients. ``lacks_master``: a broker of the route has none now."""
 
     readable: tuple[MessageQueue, ...]
     writable: tuple[MessageQueue, ...]
+    lacks_master: bool = False
 
 
 class Routes:
@@ -107,7 +115,7 @@ class Routes:
         return MessageQueue(queue.topic, name, queue.queue_id)
 
     def master_of(self, queue: MessageQueue) -> str:
-        """The address of the master. ConnectError as ``placed`` and ``master``."""
+        """The address of the master. ConnectError as ``placed``, NotConnectedError as ``master``."""
         return self.master(self.placed(queue).broker_name)
 
     def replica_of(self, queue: MessageQueue, broker_id: int) -> str:
@@ -115,10 +123,10 @@ class Routes:
         return self.replica(self.placed(queue).broker_name, broker_id)
 
     def master(self, broker_name: str) -> str:
-        """The address of the master. ConnectError if no master is known."""
+        """The address of the master. NotConnectedError if no master is known."""
         address = self._addresses.get(broker_name, {}).get(MASTER_ID)
         if address is None:
-            raise ConnectError(f"no master of broker {broker_name} is known")
+            raise NotConnectedError(f"no master of broker {broker_name} is known")
         return address
 
     def replica(self, broker_name: str, broker_id: int) -> str:
@@ -211,6 +219,7 @@ class Routes:
                 if each.perm & PERM_WRITE and each.broker_name in masters
                 for queue_id in range(each.write_queue_nums)
             ),
+            lacks_master=any(each.broker_name not in masters for each in data),
         )
         return self._keep(topic, queues)
 

@@ -15,7 +15,7 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import Heartbeat
 from rmqproto.bodies.routes import BrokerData, QueueData, TopicRoute
 from rmqproto.codes import RequestCode
-from rmqproto.errors import ConnectError, NotFoundError, RefusedError, UsageError
+from rmqproto.errors import ConnectError, NotConnectedError, NotFoundError, RefusedError, UsageError
 from rmqproto.headers.base import from_ext
 from rmqproto.headers.sending import SendAnswer, SendHeaderV2
 from rmqproto.message import properties as props
@@ -39,13 +39,15 @@ def stored(request: Command, code: int = 0, remark: str | None = None) -> Comman
 
 
 class Cluster:
-    """A name server and brokers, all scripted. The topics in ``topics`` exist and have the permission ``perm``."""
+    """A name server and brokers, all scripted. The topics in ``topics`` exist and have the permission ``perm``.
+    ``has_masters``: the brokers are masters, else slaves."""
 
     def __init__(self, *brokers: Peer, topics: tuple[str, ...] = ("T",), queue_count: int = 2, perm: int = 6):
         self.brokers = brokers
         self.topics = topics
         self.queue_count = queue_count
         self.perm = perm
+        self.has_masters = True
         self.namesrv = Peer(self.route)
 
     def route(self, request: Command) -> Command:
@@ -53,7 +55,10 @@ class Cluster:
             return answer(request, 17, remark="No topic route info")
         names = {f"broker-{number}": broker for number, broker in enumerate(self.brokers)}
         route = TopicRoute(
-            broker_datas=[BrokerData(broker_addrs={0: peer.address}, broker_name=name) for name, peer in names.items()],
+            broker_datas=[
+                BrokerData(broker_addrs={0 if self.has_masters else 1: peer.address}, broker_name=name)
+                for name, peer in names.items()
+            ],
             queue_datas=[
                 QueueData(
                     broker_name=name,
@@ -239,6 +244,38 @@ async def test_a_topic_that_has_a_master_again_is_served_soon() -> None:
             cluster.perm = 6
             with trio.fail_after(20):
                 await _until_sent(producer)
+
+
+@pytest.mark.parametrize("wanted", [None, MessageQueue("T", "broker-0", 1)], ids=["any queue", "one queue"])
+async def test_a_send_waits_for_the_master_that_takes_over(wanted: MessageQueue | None) -> None:
+    """In the middle of a fail-over the route has no master, and then one whose port is closed. Sends used to fail at
+    once, or after three refused connections in a millisecond."""
+    with Cluster(broker()) as cluster:
+        master = cluster.brokers[0]
+        master.hang_up()
+        cluster.has_masters = False
+        async with cluster.producer() as producer, trio.open_nursery() as nursery:
+            nursery.start_soon(partial(producer.send, Message("T", b"x"), wanted, timeout_s=60))
+            await trio.to_thread.run_sync(cluster.namesrv.wait_for, lambda: len(cluster.namesrv.requests) > 2)
+            cluster.has_masters = True
+            known = len(cluster.namesrv.requests)
+            await trio.to_thread.run_sync(cluster.namesrv.wait_for, lambda: len(cluster.namesrv.requests) > known + 2)
+            master.listen()
+        assert len(cluster.sends()) == 1
+
+
+async def test_without_a_master_a_send_fails_when_its_time_is_over() -> None:
+    with Cluster(broker(), broker()) as cluster:
+        async with cluster.producer() as producer:
+            cluster.has_masters = False
+            with pytest.raises(NotConnectedError, match="no broker of topic T has a master"):
+                await producer.send(Message("T", b"x"), timeout_s=0.3)
+            cluster.has_masters = True
+            for peer in cluster.brokers:
+                peer.hang_up()
+            with pytest.raises(NotConnectedError):
+                await producer.send(Message("T", b"x"), timeout_s=1)
+        assert cluster.sends() == []
 
 
 async def _until_sent(producer: Producer) -> None:
