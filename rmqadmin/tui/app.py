@@ -31,7 +31,7 @@ from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.terminal_text import printable
 from rmqadmin.core.units import moment
 from rmqadmin.tui.contrast import readable
-from rmqadmin.tui.garbage import RestfulCollector
+from rmqadmin.tui.garbage import LOOKED_EVERY_S, RestfulCollector
 from rmqadmin.tui.refresh import INTERVALS_S
 from rmqadmin.tui.remembered import read_or_set_aside, remember, remembered_path
 from rmqadmin.tui.screens.base import DashboardScreen
@@ -218,7 +218,8 @@ class DashboardApp(App[None]):
     def on_ready(self) -> None:
         self._garbage.begin()
         ScrollBar.renderer = DirectBar
-        self.set_interval(1.0, lambda: self._garbage.untouched_for((self.now_ms() - self._touched_ms) / 1000))
+        untouched_s = lambda: (self.now_ms() - self._touched_ms) / 1000  # noqa: E731
+        self.set_interval(LOOKED_EVERY_S, lambda: self._garbage.untouched_for(untouched_s()))
         self.screen.call_after_refresh(lambda: self.run_worker(self._load()))
 
     def refresh_css(self, animate: bool = True) -> None:

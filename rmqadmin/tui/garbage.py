@@ -12,9 +12,12 @@ from textual.strip import Strip
 WAITED_S = 2.0
 """This long after the last key or click, the user is not waiting for a response."""
 
-SEARCHES_MIN, SEARCHES_MAX = 3, 10
-"""How many collections of the middle generation make a full one worthwhile: at rest, and for a user who never rests.
-Ten is Python's own rule. Waiting longer makes the full collection longer: 20 ms or more from thirty on."""
+SEARCHES_MIN = 3
+"""How many collections of the middle generation make a full one worthwhile. Python's own rule is ten: by then a full
+one takes 20 to 45 ms on a busy machine, mostly to free closed screens, and a key waits for it."""
+
+LOOKED_EVERY_S = 0.25
+"""How often to look whether that many have gathered. A quick user needs a second to gather more than three."""
 
 AWAY_S, PASSED_OVER_MAX = 30.0, 30
 """A full collection skips the objects that survived the one before, which are all that is shown and would take 20 ms.
@@ -33,7 +36,7 @@ def _divided(strip: Strip, cuts: Iterable[int]) -> Sequence[Strip]:
 
 
 class RestfulCollector:
-    """Collects garbage between ``begin`` and ``end``. Call ``untouched_for`` about every second."""
+    """Collects garbage between ``begin`` and ``end``. Call ``untouched_for`` every LOOKED_EVERY_S."""
 
     def __init__(self) -> None:
         self._before = gc.get_threshold()
@@ -42,6 +45,8 @@ class RestfulCollector:
         self._was_away = False
 
     def begin(self) -> None:
+        """Call it when the first frame has been drawn. Nothing of it is garbage yet."""
+        gc.freeze()
         young, middle, _ = self._before
         gc.set_threshold(young, middle, _NEVER)
         Strip.divide = _divided  # type: ignore[method-assign, assignment]
@@ -49,7 +54,7 @@ class RestfulCollector:
     def untouched_for(self, elapsed_s: float) -> None:
         rests, is_away = elapsed_s >= WAITED_S, elapsed_s >= AWAY_S
         self._was_away = self._was_away and is_away
-        if gc.get_count()[2] < (SEARCHES_MIN if rests else SEARCHES_MAX):
+        if gc.get_count()[2] < SEARCHES_MIN:
             return
         self._passed_over_count += 1
         if (is_away and not self._was_away) or (rests and self._passed_over_count > PASSED_OVER_MAX):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from textual.strip import Strip
 
-from rmqadmin.tui.garbage import AWAY_S, PASSED_OVER_MAX, SEARCHES_MAX, SEARCHES_MIN, WAITED_S, RestfulCollector
+from rmqadmin.tui.garbage import AWAY_S, PASSED_OVER_MAX, SEARCHES_MIN, WAITED_S, RestfulCollector
 from rmqadmin.tui.sources.topics import TopicFacts
 from rmqadmin.tui.widgets.columns import Column
 from rmqadmin.tui.widgets.rows import Rows
@@ -27,20 +27,12 @@ def searches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("untouched_s", "young_searches", "searched"),
-    [
-        (WAITED_S, SEARCHES_MIN, 1),
-        (WAITED_S - 0.1, SEARCHES_MIN, 0),
-        (WAITED_S, SEARCHES_MIN - 1, 0),
-        (100.0, 500, 1),
-        (0.0, SEARCHES_MAX - 1, 0),
-        (0.0, SEARCHES_MAX, 1),
-    ],
-)
-def test_it_waits_for_rest_and_for_work(
+@pytest.mark.parametrize("untouched_s", [0.0, WAITED_S, 100.0])
+@pytest.mark.parametrize(("young_searches", "searched"), [(SEARCHES_MIN - 1, 0), (SEARCHES_MIN, 1), (500, 1)])
+def test_it_waits_for_work(
     searches: list[int], monkeypatch: pytest.MonkeyPatch, untouched_s: float, young_searches: int, searched: int
 ) -> None:
+    """Between keys it used to wait for more, and then took 20 to 45 ms, for which a key waited."""
     monkeypatch.setattr("rmqadmin.tui.garbage.gc.get_count", lambda: (0, 0, young_searches))
     RestfulCollector().untouched_for(untouched_s)
     assert len(searches) == searched
@@ -51,7 +43,7 @@ def test_a_search_passes_over_what_the_one_before_has_left_until_nobody_is_there
 ) -> None:
     whole = []
     monkeypatch.setattr("rmqadmin.tui.garbage.gc.unfreeze", lambda: whole.append(len(searches)))
-    monkeypatch.setattr("rmqadmin.tui.garbage.gc.get_count", lambda: (0, 0, SEARCHES_MAX))
+    monkeypatch.setattr("rmqadmin.tui.garbage.gc.get_count", lambda: (0, 0, SEARCHES_MIN))
     collector = RestfulCollector()
     for elapsed_s in (0.0, WAITED_S, AWAY_S, 2 * AWAY_S, 0.0, WAITED_S):
         collector.untouched_for(elapsed_s)
