@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -15,6 +15,8 @@ from rmqadmin.core.groups.retention import ReservedTimes
 from rmqadmin.core.servers.broker_state import Replica, replicas_of
 from rmqadmin.core.units import elapsed
 from rmqproto.bodies.routes import BrokerData, ClusterInfo, TopicConfigs
+
+T = TypeVar("T")
 
 Lacks = dict[str, str]
 """Names of the brokers missing from an answer, and why: ``gone 12 s ago``, or the error."""
@@ -134,12 +136,19 @@ class ClusterMemory:
             self._answers[what, broker_name] = answer
             self._answered_ms[what, broker_name] = self._now_ms()
 
-    def young(self, what: str, broker_name: str, age_max_ms: int) -> Any:
-        """The latest answer of a broker to a question; None if it is older than ``age_max_ms``."""
+    def young(self, what: str, broker_name: str, age_max_ms: int, ask: Callable[[], T]) -> T:
+        """The latest answer of a broker to a question, or, if that is older than ``age_max_ms``, a new one, which is
+        kept."""
+        place = what, broker_name
         with self._lock:
-            answered_ms = self._answered_ms.get((what, broker_name))
+            answered_ms = self._answered_ms.get(place)
             is_young = answered_ms is not None and 0 <= self._now_ms() - answered_ms <= age_max_ms
-            return self._answers.get((what, broker_name)) if is_young else None
+            if is_young and place in self._answers:
+                young: T = self._answers[place]
+                return young
+        answer = ask()
+        self.keep(what, broker_name, answer)
+        return answer
 
     def last(self, what: str, broker_name: str) -> Any:
         """The latest answer of a broker to a question, or None."""

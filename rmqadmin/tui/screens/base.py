@@ -45,7 +45,7 @@ STALE_AFTER_INTERVALS = 2.5
 
 STALE_AFTER_MIN_S = 3.0
 
-SORT_ASKED_MAX, SORT_ASKED_AGAIN_MAX = 100, 25
+SORT_ASKED_MAX, SORT_ASKED_AGAIN_MAX = 50, 25
 """How many rows out of view one refresh also asks for if the table is sorted by their numbers: until all are known, and
 after that."""
 

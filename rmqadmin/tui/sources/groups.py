@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -17,7 +18,7 @@ from rmqadmin.tui.memory.cluster import ClusterMemory, Lacks
 from rmqadmin.tui.memory.readings import MembersReading
 from rmqadmin.tui.sources.found import Found, ask_brokers, read_askable, read_tables
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.groups import SubscriptionGroupConfig, SubscriptionGroups
+from rmqproto.bodies.groups import ConsumerConnection, SubscriptionGroupConfig, SubscriptionGroups
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.bodies.statistics import ConsumeOffset
 from rmqproto.errors import NotFoundError, RocketMQError
@@ -25,6 +26,9 @@ from rmqproto.names import RETRY_PREFIX, is_system_group
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
+
+CLIENTS_YOUNG_MS = 10_000
+"""How often the clients of a group in a list are read, whatever the interval: that was half of the list's requests."""
 
 LAG_TIMES_MAX = 64
 """For how many queues of a group each refresh reads the first waiting message."""
@@ -185,15 +189,15 @@ def facts_of(memory: ClusterMemory, group: str, broker_names: Collection[str]) -
 def read_numbers(
     admin: AdminClient, memory: ClusterMemory, groups: Mapping[str, GroupFacts]
 ) -> dict[str, GroupNumbers]:
-    """Reads the numbers of groups: two requests for each group and broker, then the queues that may hold the oldest
-    waiting message."""
+    """Reads the numbers of groups: a request for each group and broker, at times one for its clients, then the queues
+    that may hold the oldest waiting message."""
     return {name: _numbers(admin, memory, facts) for name, facts in groups.items()}
 
 
 def _numbers(admin: AdminClient, memory: ClusterMemory, facts: GroupFacts) -> GroupNumbers:
     try:
         offsets, lacks = read_offsets_of(admin, memory, facts)
-        clients, deaf = read_clients_of(admin, memory, facts)
+        clients, deaf = read_clients_of(admin, memory, facts, age_max_ms=CLIENTS_YOUNG_MS)
     except RocketMQError as error:
         return GroupNumbers(error=str(error))
     without_offsets = may_lack(memory, facts.group, dict.fromkeys([*facts.lacking, *lacks]))
@@ -217,12 +221,18 @@ def read_offsets_of(admin: AdminClient, memory: ClusterMemory, facts: GroupFacts
     return consumption.joined_offsets([answer for _, answer in answers]), lacks
 
 
-def read_clients_of(admin: AdminClient, memory: ClusterMemory, facts: GroupFacts) -> tuple[GroupClients, Lacks]:
-    """Reads a group's online clients from the brokers that answer. Raises an error if none does."""
+def read_clients_of(
+    admin: AdminClient, memory: ClusterMemory, facts: GroupFacts, *, age_max_ms: int = -1
+) -> tuple[GroupClients, Lacks]:
+    """Reads a group's online clients from the brokers that answer. Raises an error if none does. An answer that is not
+    older than ``age_max_ms`` is not asked for again."""
     _require_brokers(memory, facts)
-    answers, lacks = ask_brokers(
-        memory, facts.brokers, lambda broker: consumption.read_connection(admin, broker, facts.group)
-    )
+
+    def ask(broker: BrokerData) -> ConsumerConnection | None:
+        read = partial(consumption.read_connection, admin, broker, facts.group)
+        return memory.young(f"clients of {facts.group}", broker.broker_name, age_max_ms, read)
+
+    answers, lacks = ask_brokers(memory, facts.brokers, ask)
     return consumption.joined_clients(answers), lacks
 
 

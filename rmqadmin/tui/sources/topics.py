@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 _ROWS = "rows of topics"
 """The key in the memory."""
 
-GROUPS_YOUNG_MS = 10_000
-"""How often a topic's groups are read, whatever the interval: they hardly ever change, and were half of a topic list's
-requests."""
+OUT_TPS_YOUNG_MS = 10_000
+"""How often a topic's rate out is read, whatever the interval: brokers count it anew every ten seconds, and its groups,
+which hardly ever change. It was more than half of a topic list's requests."""
 
 _RETRY, _DEAD_LETTERS, _SYSTEM = "retry", "dead letters", "system"
 MADE_BY_BROKERS = frozenset({_RETRY, _SYSTEM})
@@ -155,8 +155,8 @@ def _kind(topic: str, configs: Mapping[str, TopicConfig]) -> str:
 def read_numbers(
     admin: AdminClient, memory: ClusterMemory, topics: Mapping[str, TopicFacts]
 ) -> dict[str, TopicNumbers]:
-    """Reads the numbers of topics: a request for each topic and broker, one more for each group that reads it, and at
-    times one for the names of those groups."""
+    """Reads the numbers of topics: a request for each topic and broker, and at times one for the names of the groups
+    that read it and one for each of these."""
     return {name: _numbers(admin, memory, facts) for name, facts in topics.items()}
 
 
@@ -168,7 +168,10 @@ def _numbers(admin: AdminClient, memory: ClusterMemory, facts: TopicFacts) -> To
 
     def ask(broker: BrokerData) -> tuple[TopicStats, float]:
         addr = broker.selected_addr() or ""
-        return admin.topic_stats(addr, facts.topic), _out_tps(admin, memory, addr, facts.topic)
+        stats = admin.topic_stats(addr, facts.topic)
+        return stats, memory.young(
+            f"rate out of {facts.topic}", addr, OUT_TPS_YOUNG_MS, lambda: _out_tps(admin, addr, facts.topic)
+        )
 
     try:
         answers, lacks = ask_brokers(memory, facts.brokers, ask)
@@ -195,14 +198,10 @@ def _unheard_of(admin: AdminClient, memory: ClusterMemory, facts: TopicFacts) ->
     return [name for name in facts.unheard if name in named or memory.gone_text(name) is not None]
 
 
-def _out_tps(admin: AdminClient, memory: ClusterMemory, addr: str, topic: str) -> float:
+def _out_tps(admin: AdminClient, addr: str, topic: str) -> float:
     """How many messages a second one broker delivers to the topic's groups, over the last minute."""
     total = 0.0
-    asked = memory.young(f"groups of {topic}", addr, GROUPS_YOUNG_MS)
-    groups = admin.groups_of_topic(addr, topic) if asked is None else asked
-    if asked is None:
-        memory.keep(f"groups of {topic}", addr, groups)
-    for group in groups:
+    for group in admin.groups_of_topic(addr, topic):
         try:
             total += admin.broker_stats(addr, "GROUP_GET_NUMS", f"{topic}@{group}").stats_minute.tps
         except RefusedError as error:

@@ -30,11 +30,15 @@ from rmqadmin.tui.memory.cluster import ClusterMemory
 from rmqadmin.tui.remembered import remember
 from rmqadmin.tui.screens.base import SORT_ASKED_AGAIN_MAX
 from rmqadmin.tui.settings import DashboardSettings
-from rmqadmin.tui.sources.topics import GROUPS_YOUNG_MS, read_numbers, read_topics
+from rmqadmin.tui.sources import groups
+from rmqadmin.tui.sources.topics import OUT_TPS_YOUNG_MS, read_numbers, read_topics
 from rmqadmin.tui.widget_styles import read_again
 from rmqadmin.tui.widgets.row_table import RowTable
+from rmqproto.bodies.groups import ConsumerConnection
 from rmqproto.bodies.routes import TopicConfig, TopicConfigs
-from rmqproto.bodies.statistics import TopicStats
+from rmqproto.bodies.statistics import BrokerStatsData, TopicStats
+from rmqproto.codes import ResponseCode
+from rmqproto.errors import RefusedError
 from tests.rmqadmin.tui.fixed import NOW_MS, FixedClient
 from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
 from tests.rmqadmin.tui.painted import painted
@@ -344,22 +348,46 @@ def test_rows_of_topics_are_made_again_only_if_servers_say_something_else() -> N
     assert (found.rows["many-000"].perm, other.rows["many-000"].perm) == (6, 4)
 
 
-def test_which_groups_read_a_topic_is_asked_every_ten_seconds() -> None:
-    """The groups hardly change, and asking for them was half of the requests of a list of topics."""
+def test_the_rate_out_of_a_topic_is_asked_every_ten_seconds() -> None:
+    """Brokers count it anew every ten seconds. It was more than half of the requests of a list of topics."""
     clock = [NOW_MS]
     asked: list[str] = []
 
     class Noting(ManyTopics):
         def groups_of_topic(self, broker_addr: str, topic: str) -> list[str]:
             asked.append(topic)
-            return []
+            return ["readers"]
+
+        def broker_stats(self, broker_addr: str, stats_name: str, stats_key: str) -> BrokerStatsData:
+            asked.append(stats_key)
+            return super().broker_stats(broker_addr, stats_name, stats_key)
 
     client, memory = Noting(read_only=True), ClusterMemory(lambda: clock[0])
     rows = {"many-000": read_topics(client, memory).rows["many-000"]}  # type: ignore[arg-type]
-    for elapsed_ms, asked_count in ((0, 1), (GROUPS_YOUNG_MS, 1), (1, 2), (GROUPS_YOUNG_MS, 2)):
+    for elapsed_ms, times in ((0, 1), (OUT_TPS_YOUNG_MS, 1), (1, 2), (OUT_TPS_YOUNG_MS, 2)):
         clock[0] += elapsed_ms
         assert read_numbers(client, memory, rows)["many-000"].in_tps == 1.0  # type: ignore[arg-type]
-        assert len(asked) == asked_count
+        assert asked == ["many-000", "many-000@readers"] * times
+
+
+def test_the_clients_of_a_listed_group_are_asked_every_ten_seconds_though_there_are_none() -> None:
+    """That was half of the requests of a list of groups."""
+    clock = [NOW_MS]
+    asked: list[str] = []
+
+    class Noting(FixedClient):
+        def consumer_connection(self, broker_addr: str, group: str) -> ConsumerConnection:
+            asked.append(group)
+            raise RefusedError(ResponseCode.CONSUMER_NOT_ONLINE, "nobody is online")
+
+    client, memory = Noting(read_only=True), ClusterMemory(lambda: clock[0])
+    name, facts = next(iter(groups.read_groups(client, memory).rows.items()))  # type: ignore[arg-type]
+    for elapsed_ms, times in ((0, 1), (groups.CLIENTS_YOUNG_MS, 1), (1, 2), (groups.CLIENTS_YOUNG_MS, 2)):
+        clock[0] += elapsed_ms
+        assert groups.read_numbers(client, memory, {name: facts})[name].client_count == 0  # type: ignore[arg-type]
+        assert asked == [name] * times
+    groups.read_state(client, memory, facts)  # type: ignore[arg-type]
+    assert asked == [name] * 3
 
 
 def test_topics_out_of_view_are_asked_for_less_often_when_all_are_known() -> None:
