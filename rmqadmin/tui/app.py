@@ -122,9 +122,6 @@ _SERVER_LOOKED_FOR_S = 2.0
 _KEYS_IN_BROWSERS = {"brokers.write_perm": "ctrl+e"}
 """Instead of ctrl+w, with which a browser closes the page. No page can keep it from doing so."""
 
-STYLED_AT_ONCE = 8
-"""How many widgets get another theme in one turn of the loop: 5 ms."""
-
 _FILES_MAX = 10_000
 _NOT_OFFERED = ("Screenshot", "Keys", "Maximize", "Minimize")
 """Textual commands to leave out: the dashboard has its own of the first two, and tables already have all the room there
@@ -238,7 +235,7 @@ class DashboardApp(App[None]):
     async def _put_on_theme(self) -> None:
         """Reads the style sheet for the current theme and styles all screens by it, a few widgets in each turn of the
         loop."""
-        from rmqadmin.tui.widget_styles import read_again
+        from rmqadmin.tui.widget_styles import find_styles, read_again
 
         before, variables = self.theme_variables, self.get_css_variables()
         now, self.theme_variables = self.theme_variables, before  # lines drawn meanwhile have the old colours
@@ -248,10 +245,7 @@ class DashboardApp(App[None]):
         self.stylesheet, self.theme_variables = read, now
         self._invalidate_css()
         screen = self.screen
-        nodes = [self, *screen.walk_children(with_self=True)]
-        for at in range(0, len(nodes), STYLED_AT_ONCE):
-            self.stylesheet.update_nodes(nodes[at : at + STYLED_AT_ONCE])
-            await asyncio.sleep(0)
+        await find_styles([self, *screen.walk_children(with_self=True)])
         screen._css_update_count = self._css_update_count
         self.refresh_css()  # of the screens below a dialog, or opened meanwhile
         self.screen.refresh(layout=True)

@@ -21,6 +21,8 @@ from textual.screen import Screen, ScreenResultType
 from textual.strip import Strip
 from textual.widget import AwaitMount, Widget
 
+from rmqadmin.tui.breakpoints import change_breakpoints
+
 DRAWN_AT_ONCE = 8
 """How many lines of the screen are drawn in one turn of the loop: 5 ms."""
 
@@ -118,6 +120,35 @@ class ThriftyScreen(Screen[ScreenResultType]):
         """Ignores the size that the screen already has, which would make Textual lay it out and draw it again."""
         if size != self.outer_size:
             super()._screen_resized(size)
+
+    async def _on_resize(self, event: events.Resize) -> None:
+        """Replaces Textual's handler for another size of the terminal. Each screen, from the lowest one that is seen
+        on, gets its styles and its layout in turns of the loop of their own, and then all are drawn. Textual did it in
+        one turn, and then again if the screen has other classes at its new size."""
+        event.prevent_default()
+        event.stop()
+        top = self.app.screen
+        if self is not top and isinstance(top, ThriftyScreen):
+            return  # the top screen gets the same event
+        for screen in (*self.app._background_screens, self):
+            if isinstance(screen, ThriftyScreen):
+                await screen._fit(event.size)
+        self._repaint_required = False
+        await self._draw()
+
+    async def _fit(self, size: Size) -> None:
+        """Lays the screen out at another size, and waits until its widgets have heard of theirs."""
+        if change_breakpoints(self, size):
+            from rmqadmin.tui.widget_styles import find_styles  # loads widgets that the first frame does not need
+
+            await find_styles(list(self.walk_children(with_self=True)))
+        self._is_laid_out_only = True
+        try:
+            self._screen_resized(size)
+        finally:
+            self._is_laid_out_only = False
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
 
 
 class AwaitScreen(AwaitMount):

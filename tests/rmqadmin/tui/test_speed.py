@@ -24,7 +24,7 @@ from textual.strip import Strip
 from textual.widgets import Input
 
 from rmqadmin.tui import widget_styles
-from rmqadmin.tui.app import STYLED_AT_ONCE, DashboardApp
+from rmqadmin.tui.app import DashboardApp
 from rmqadmin.tui.dialogs.dialog import Dialog, dimmed_style
 from rmqadmin.tui.memory.cluster import ClusterMemory
 from rmqadmin.tui.remembered import remember
@@ -32,7 +32,7 @@ from rmqadmin.tui.screens.base import SORT_ASKED_AGAIN_MAX
 from rmqadmin.tui.settings import DashboardSettings
 from rmqadmin.tui.sources import groups
 from rmqadmin.tui.sources.topics import OUT_TPS_YOUNG_MS, read_numbers, read_topics
-from rmqadmin.tui.widget_styles import read_again
+from rmqadmin.tui.widget_styles import STYLED_AT_ONCE, read_again
 from rmqadmin.tui.widgets.row_table import RowTable
 from rmqproto.bodies.groups import ConsumerConnection
 from rmqproto.bodies.routes import TopicConfig, TopicConfigs

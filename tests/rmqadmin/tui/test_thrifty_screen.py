@@ -16,6 +16,7 @@ from textual._context import visible_screen_stack
 from textual._styles_cache import StylesCache
 from textual.app import App
 from textual.command import CommandPalette
+from textual.css.stylesheet import Stylesheet
 from textual.dom import DOMNode
 from textual.filter import ANSIToTruecolor
 from textual.geometry import Region
@@ -345,6 +346,52 @@ def test_a_key_can_be_read_between_the_layout_of_a_new_screen_and_its_drawing(
             steps = turns[name]
             before = steps[: steps.index("drawing")]
             assert (before[0], sorted(before[1:])) == ("layout", ["size", "turn", "turn"]), steps
+
+    drive(FixedClient, test, now_ms=NOW_MS, size=(170, 40))
+
+
+def test_keys_can_be_read_while_screens_are_fitted_to_another_size_of_the_terminal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Textual lays out and draws the top screen and the one below it in one turn, which took 40 to 54 ms. It found the
+    styles of the pulse after that, because its classes change at 160 columns."""
+    turns: list[str] = []
+    lay_out, draw, find = vars(Screen)["_refresh_layout"], LineCompositor._render_chops, Stylesheet.update_nodes
+
+    def noted(step: str) -> None:
+        if turns[-1:] in ([], ["turn"]):
+            asyncio.get_running_loop().call_soon(turns.append, "turn")
+        turns.append(step)
+
+    def laid_out(screen: Screen[Any], size: Any = None, scroll: bool = False) -> None:
+        noted(f"layout of {type(screen).__name__}")
+        lay_out(screen, size, scroll)
+        turns.append("laid out")
+
+    def drawn(compositor: LineCompositor, *wanted: Any) -> Any:
+        noted("drawing")
+        return draw(compositor, *wanted)
+
+    def styled(sheet: Stylesheet, *nodes: Any, **options: Any) -> None:
+        noted("styles")
+        find(sheet, *nodes, **options)
+
+    async def test(driver: Driver) -> None:
+        await driver.press("h")
+        await driver.until_shown("lag of all groups")
+        await driver.press("question_mark")
+        await driver.until_shown("on this screen")
+        monkeypatch.setattr(Screen, "_refresh_layout", laid_out)
+        monkeypatch.setattr(LineCompositor, "_render_chops", drawn)
+        monkeypatch.setattr(Stylesheet, "update_nodes", styled)
+        await driver.pilot.resize_terminal(120, 40)
+        await driver.until(lambda: "layout of KeysScreen" in turns and turns[-2:] == ["drawing", "turn"])
+        layouts = [turns.index(f"layout of {screen}") for screen in ("PulseScreen", "KeysScreen")]
+        assert turns.index("styles") < layouts[0] < layouts[1], turns
+        for at in layouts:
+            assert turns[at + 1] == "laid out", turns  # and not drawn in the same turn
+        assert "turn" in turns[layouts[0] : layouts[1]]
+        assert driver.app.screen._compositor.size == (120, 40)
 
     drive(FixedClient, test, now_ms=NOW_MS, size=(170, 40))
 
