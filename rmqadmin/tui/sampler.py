@@ -224,8 +224,7 @@ class Sampler:
 
     async def _take_topic_rates(self, feed: Feed, known: Sequence[str]) -> None:
         """Reads the rates of topics that an alert is about."""
-        alerts = self.pulse.alerts
-        wanted = [topic for topic in known if alerts.wants(Condition.ZERO_RATE, "topic", topic)]
+        wanted = self.pulse.alerts.wanted(Condition.ZERO_RATE, "topic", known)
         asked = self._asked_longest_ago(self._rates_asked, wanted, RATES_ASKED_MAX)
         if asked:
             found = await feed.ask(pulse.read_topic_rows, self._memory, asked)

@@ -3,7 +3,7 @@ is news once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -34,9 +34,10 @@ class AlertBook:
         self._states: dict[tuple[int, str], tuple[AlertState, Bounds]] = {}
         self._news: list[AlertNews] = []
 
-    def wants(self, condition: Condition, about: str, name: str) -> bool:
-        """Whether some rule needs this condition of ``name``."""
-        return any(rule.condition is condition and rule.about == about and rule.is_for(name) for rule in self.rules)
+    def wanted(self, condition: Condition, about: str, names: Iterable[str]) -> list[str]:
+        """Those of ``names`` of which some rule needs this condition."""
+        rules = [rule for rule in self.rules if rule.condition is condition and rule.about == about]
+        return [name for name in names if any(rule.is_for(name) for rule in rules)] if rules else []
 
     def look(
         self, at_ms: int, condition: Condition, about: str, values: Mapping[str, Bounds], *, are_all: bool = True

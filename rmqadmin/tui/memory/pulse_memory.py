@@ -85,6 +85,7 @@ class PulseMemory:
         self._worst: Sequence[WorstGroup] = ()
         self._worst_ms = 0
         self._topics: tuple[frozenset[str], frozenset[str]] | None = None
+        self._topics_read: tuple[list[str], frozenset[str]] | None = None
         self._letters: dict[str, LettersReading] | None = None
         self._letters_unread_count = 0
         self._letters_told: dict[str, _LettersTold] = {}
@@ -282,7 +283,14 @@ class PulseMemory:
     def take_topics(self, topics: Collection[str], broker_names: Collection[str]) -> None:
         """Takes all topics and brokers that the nameserver knows. Topics of a broker that has gone do not count as
         deleted, and topics of a broker that has come do not count as new."""
-        brokers = frozenset(broker_names)
+        read = list(topics), frozenset(broker_names)
+        if read != self._topics_read:  # looking at ten thousand names takes 10 ms
+            self._topics_read = read
+            self._take_other_topics(*read)
+        if not any(one.gone_since_ms is not None for one in (self._seen or {}).values()):
+            self.alerts.keep(Condition.ZERO_RATE, "topic", topics)
+
+    def _take_other_topics(self, topics: Collection[str], brokers: frozenset[str]) -> None:
         own = frozenset(
             topic
             for topic in topics
@@ -293,8 +301,6 @@ class PulseMemory:
             fewer, more = brokers <= brokers_before, brokers_before <= brokers
             self.log.add_names(self._now_ms(), SubjectKind.TOPIC, before, own, tells_new=fewer, tells_deleted=more)
         self._topics = own, brokers
-        if not any(one.gone_since_ms is not None for one in (self._seen or {}).values()):
-            self.alerts.keep(Condition.ZERO_RATE, "topic", topics)
 
     def take_letters(self, groups: Collection[str], found: Mapping[str, LettersReading]) -> None:
         """Takes all ``groups`` with dead letters, and ``found``, the depths of some of them."""

@@ -358,6 +358,7 @@ def test_topics_and_groups_come_and_go_but_not_with_their_broker(pulse: PulseMem
     pulse.take_topics(["orders", "flights", "%RETRY%y", "%DLQ%x"], ["broker-a", "broker-b"])
     assert changes(pulse) == ["flights: topic is new"]
     pulse.take_topics(["orders"], ["broker-a"])
+    pulse.take_topics(["orders"], ["broker-a"])
     pulse.take_topics(["orders", "flights"], ["broker-a", "broker-b"])
     assert len(changes(pulse)) == 1
     pulse.take_topics([f"t{number}" for number in range(9)], ["broker-a", "broker-b"])
@@ -507,7 +508,8 @@ def test_alerts_of_dead_letters_and_topics(clock: Clock) -> None:
     clock.now_ms += 1000
     pulse.take_letters(["billing"], {"billing": LettersReading(5)})
     assert news(pulse) == ["billing: alert is over: new dead letters"]
-    assert pulse.alerts.wants(Condition.ZERO_RATE, "topic", "orders")
+    assert pulse.alerts.wanted(Condition.ZERO_RATE, "topic", ["orders"]) == ["orders"]
+    assert pulse.alerts.wanted(Condition.ZERO_RATE, "group", ["orders"]) == []
     for in_tps in (3.0, 0.0, None, 1.0):
         pulse.take_rows(SubjectKind.TOPIC, {"orders": RowReading({"in_tps": in_tps}), "flights": RowReading({})})
     assert news(pulse) == ["orders: alert: nothing came in *", "orders: alert is over: nothing came in"]
