@@ -197,6 +197,7 @@ def test_text_below_a_dialog_is_dimmed_as_textual_does_it(color: str) -> None:
 
 def test_the_screen_below_a_dialog_is_drawn_as_textual_does_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ours does without Rich's console, which cuts all lines anew with each key."""
+    monkeypatch.setattr("rmqadmin.tui.widgets.status_line.elapsed", lambda _: "0 s")  # the age of what is below
 
     async def test(driver: Driver) -> None:
         await driver.press("t")
