@@ -215,8 +215,9 @@ class DashboardApp(App[None]):
     def on_ready(self) -> None:
         self._garbage.begin()
         ScrollBar.renderer = DirectBar
-        untouched_s = lambda: (self.now_ms() - self._touched_ms) / 1000  # noqa: E731
-        self.set_interval(LOOKED_EVERY_S, lambda: self._garbage.untouched_for(untouched_s()))
+        self.set_interval(
+            LOOKED_EVERY_S, lambda: self._garbage.untouched_for((self.now_ms() - self._touched_ms) / 1000)
+        )
         self.screen.call_after_refresh(lambda: self.run_worker(self._load()))
 
     def refresh_css(self, animate: bool = True) -> None:

@@ -132,11 +132,11 @@ class ThriftyScreen(Screen[ScreenResultType]):
             return  # the top screen gets the same event
         for screen in (*self.app._background_screens, self):
             if isinstance(screen, ThriftyScreen):
-                await screen._fit(event.size)
+                await screen._lay_out_at(event.size)
         self._repaint_required = False
         await self._draw()
 
-    async def _fit(self, size: Size) -> None:
+    async def _lay_out_at(self, size: Size) -> None:
         """Lays the screen out at another size, and waits until its widgets have heard of theirs."""
         if change_breakpoints(self, size):
             from rmqadmin.tui.widget_styles import find_styles  # loads widgets that the first frame does not need
