@@ -74,7 +74,7 @@ class HaLink:
         self._second_began_s = time.monotonic()
         self._second_bytes = 0
         self._memory: memoryview | None = None
-        """For reads from the device, each of which is sent before the next one."""
+        """For reads of a slave that catches up, each of which is sent before the next one."""
 
     async def serve(self) -> None:
         """Returns when the slave goes, is silent for ``haHousekeepingInterval``, or reports an impossible offset."""
@@ -214,7 +214,11 @@ class HaLink:
         file_end = log_.segments.base_of(start) + log_.file_size_bytes
         allowed = await self._allowed()
         size = min(end, file_end, start + min(allowed, PORTION_BYTES)) - start
-        data: Part | None = log_.read_cached(start, size)
+        data: Part | None
+        if size >= PORTION_BYTES:
+            data = log_.read_cached_into(start, self._room()[:size])
+        else:
+            data = log_.read_cached(start, size)
         if data is None:
             size = min(end, file_end, start + min(allowed, DIRECT_BYTES)) - start
             data = await trio.to_thread.run_sync(self._read_direct, start, size)
@@ -223,9 +227,12 @@ class HaLink:
         return self._parts(start, data, size)
 
     def _read_direct(self, start: int, size: int) -> memoryview:
+        return self._store.log.read_direct(start, size, self._room())
+
+    def _room(self) -> memoryview:
         if self._memory is None:
             self._memory = memoryview(mmap.mmap(-1, DIRECT_BYTES + 2 * PAGE_BYTES))
-        return self._store.log.read_direct(start, size, self._memory)
+        return self._memory
 
     def _parts(self, start: int, data: Part, size: int) -> list[Part]:
         """Heads and data of the next transfers."""

@@ -65,6 +65,10 @@ class File(Protocol):
     def pread_cached(self, size_bytes: int, at: int) -> bytes | None:
         """As ``pread``, but None if that would wait for the device, or if the system cannot tell."""
 
+    def pread_cached_into(self, memory: memoryview, at: int) -> bool:
+        """Fills the memory. False if the file ends before, if that would wait for the device, or if the system cannot
+        tell; what is in the memory is undefined then."""
+
     def pread_direct(self, memory: memoryview, at: int) -> int:
         """Fills the memory as far as the file goes, and returns the number of bytes. Leaves nothing in the page cache,
         if the file system can do that. The memory, its size and the place should start with a page, or at least with a
@@ -174,25 +178,24 @@ class OsFile:
         return b"".join(parts)
 
     def pread_cached(self, size_bytes: int, at: int) -> bytes | None:
-        if not _NOWAIT:
-            return None
         if not _LARGE_MIN_BYTES <= size_bytes <= _LARGE_MAX_BYTES:
             data = bytearray(size_bytes)
-            return bytes(data) if self._preadv_cached(data, at) == size_bytes else None
+            return bytes(data) if self.pread_cached_into(memoryview(data), at) else None
         buffer = _large_buffers.pop() if _large_buffers else bytearray(_LARGE_MAX_BYTES)
         try:
             view = memoryview(buffer)[:size_bytes]
-            return bytes(view) if self._preadv_cached(view, at) == size_bytes else None
+            return bytes(view) if self.pread_cached_into(view, at) else None
         finally:
             _large_buffers.append(buffer)
 
-    def _preadv_cached(self, buffer: bytearray | memoryview, at: int) -> int:
-        """How many bytes were in memory; -1 for none."""
+    def pread_cached_into(self, memory: memoryview, at: int) -> bool:
+        if not _NOWAIT:
+            return False
         try:
-            return os.preadv(self._fd, [buffer], at, _NOWAIT)
+            return os.preadv(self._fd, [memory], at, _NOWAIT) == len(memory)
         except OSError as error:
             if error.errno in (errno.EAGAIN, errno.EOPNOTSUPP):
-                return -1
+                return False
             raise
 
     def pread_direct(self, memory: memoryview, at: int) -> int:

@@ -67,6 +67,9 @@ class OverlayFile:
         data = self.pread(size_bytes, at)
         return data if len(data) == size_bytes else None
 
+    def pread_cached_into(self, memory: memoryview, at: int) -> bool:
+        return self.pread_direct(memory, at) == len(memory)
+
     def pread_direct(self, memory: memoryview, at: int) -> int:
         data = self.pread(len(memory), at)
         memory[: len(data)] = data

@@ -72,15 +72,32 @@ class CommitLog:
 
     def read_cached(self, log_offset: int, size_bytes: int) -> bytes | None:
         """As ``read``, or None if that may wait for the device."""
-        if log_offset >= self.written_offset - HOT_BYTES and log_offset >= self.uncached_offset:
+        if self._is_hot(log_offset):
             return self.read(log_offset, size_bytes)
+        base, file = self._file_of(log_offset)
+        return b"" if file is None else file.pread_cached(size_bytes, log_offset - base)
+
+    def read_cached_into(self, log_offset: int, memory: memoryview) -> bytes | memoryview | None:
+        """As ``read_cached`` for the memory's size, which must not go past the end of a file. The result is usually the
+        memory: that spares a copy."""
+        if self._is_hot(log_offset):
+            return self.read(log_offset, len(memory))
+        base, file = self._file_of(log_offset)
+        if file is None:
+            return b""
+        return memory if file.pread_cached_into(memory, log_offset - base) else None
+
+    def _is_hot(self, log_offset: int) -> bool:
+        """Whether it is so new that it is surely in memory."""
+        return log_offset >= self.written_offset - HOT_BYTES and log_offset >= self.uncached_offset
+
+    def _file_of(self, log_offset: int) -> tuple[int, File | None]:
+        """The file's first log offset and the file; None if there is none."""
         base, file = self._newest
         if file is None or not 0 <= log_offset - base < self.file_size_bytes:
             base = self.segments.base_of(log_offset)
-            if base not in self.segments.bases:
-                return b""
-            file = self.segments.file(base)
-        return file.pread_cached(size_bytes, log_offset - base)
+            file = self.segments.file(base) if base in self.segments.bases else None
+        return base, file
 
     def read_direct(self, log_offset: int, size_bytes: int, memory: memoryview) -> memoryview:
         """As ``read``, but past the page cache into ``memory``, of which the result is a part. The memory starts with a

@@ -110,6 +110,9 @@ class _Comparison:
     def pread_cached(self, size_bytes: int, at: int) -> bytes | None:
         return None
 
+    def pread_cached_into(self, memory: memoryview, at: int) -> bool:
+        return False
+
     def pread_direct(self, memory: memoryview, at: int) -> int:
         raise NotImplementedError
 

@@ -1,4 +1,4 @@
-"""A master whose slave needs log that is not in memory: it is read past the page cache, wherever a transfer begins."""
+"""A master whose slave needs old log: what is not in the page cache is read past it, wherever a transfer begins."""
 
 from __future__ import annotations
 
@@ -23,14 +23,17 @@ FILE_SIZE_BYTES = 40_000
 
 
 @pytest.mark.trio
-@pytest.mark.parametrize("is_supported", [True, False])
+@pytest.mark.parametrize(("is_supported", "is_in_memory"), [(True, False), (False, False), (True, True)])
 async def test_a_slave_gets_the_log_from_the_device(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_supported: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_supported: bool, is_in_memory: bool
 ) -> None:
     """From a report in the middle of a page on, over the ends of files, up to the last byte and not further."""
     monkeypatch.setattr(commit_log, "HOT_BYTES", -1)
     monkeypatch.setattr(ha_link, "DIRECT_BYTES", 3 * 4096 + 1)
-    monkeypatch.setattr(OsFile, "pread_cached", lambda *_: None)
+    monkeypatch.setattr(ha_link, "PORTION_BYTES", 5000)
+    if not is_in_memory:
+        monkeypatch.setattr(OsFile, "pread_cached", lambda *_: None)
+        monkeypatch.setattr(OsFile, "pread_cached_into", lambda *_: False)
     if not is_supported:
         monkeypatch.delattr("os.O_DIRECT")
     store = MessageStore(tmp_path, StoreOptions(commit_log_file_size_bytes=FILE_SIZE_BYTES), background=False)

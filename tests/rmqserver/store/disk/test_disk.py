@@ -80,6 +80,9 @@ def test_large_cached_reads_have_their_own_bytes(tmp_path: Path) -> None:
     expected = [data, data[5:100_005], data[70_000:370_000]]
     assert all(each in (one, None) for each, one in zip(found, expected, strict=True))
     assert file.pread_cached(100_000, (1 << 20) - 99_999) is None, "not all of it is there"
+    memory = memoryview(bytearray(100_000))
+    assert not file.pread_cached_into(memory, 5) or memory == data[5:100_005]
+    assert not file.pread_cached_into(memory, (1 << 20) - 99_999)
 
 
 def test_a_lock_holds_against_this_process_and_others(tmp_path: Path) -> None:
