@@ -104,6 +104,10 @@ NOT_RECORDED = {
         "all bytes count towards maxHaTransferByteInSecond, and in `haStatus`",
         "Apache's master counts only the headers of transfers, so the limit is never reached",
     ),
+    "haTransferBatchSize": Difference(
+        "a slave that is 1 MiB behind or more gets transfers of 1 MiB",
+        "every transfer has this size at most",
+    ),
     "haMasterAddress": Difference(
         "without effect: slaves get their master from the nameserver", "in 5.5.0 a slave with it never connects"
     ),
