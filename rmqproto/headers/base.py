@@ -110,9 +110,14 @@ def _forgiving(ext: dict[str, str], type: type[Header]) -> dict[str, str]:
     return given
 
 
+@cache  # each call would leave cycles to the garbage collector
+def _fields(type: type[Header]) -> tuple[msgspec.structs.FieldInfo, ...]:
+    return msgspec.structs.fields(type)
+
+
 def _problem(given: dict[str, str], type: type[Header]) -> str | None:
     """What is wrong with the first field that is, in words that need no knowledge of Python's types."""
-    for field in msgspec.structs.fields(type):
+    for field in _fields(type):
         value = given.get(field.encode_name)
         if value is None:
             if field.required:

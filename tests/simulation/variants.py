@@ -147,20 +147,19 @@ def slave_shows_what_it_has(product: Product) -> None:
 def slave_reports_before_it_writes(product: Product) -> None:
     shape = product.set_slave.SET_REPORT
 
-    async def receive(slave: Any, stream: Any, copy: Any, first: bytes) -> None:
-        received = bytearray(first)
+    async def receive(slave: Any, stream: Any, copy: Any) -> None:
         head = product.set_slave.SET_TRANSFER_HEAD
         while True:
             data = await stream.receive_some(1 << 20)
             if not data:
                 raise product.ha_slave.MasterGone("closed")
-            received += data
-            if len(received) >= head.size and int.from_bytes(received[:4], "big") == 2:
+            received = slave._head + data
+            if not slave._missing_bytes and len(received) >= head.size and int.from_bytes(received[:4], "big") == 2:
                 _, size, offset, *_ = head.unpack_from(received)
                 if offset == copy.end_offset and size:
                     slave._send_report(stream, shape.pack(2, offset + size))
                     await tasks.sleep(0.02)
-            del received[: slave._take(received, copy)]
+            slave._take(data, copy)
             slave._send_report(stream, shape.pack(2, copy.end_offset))
 
     product.set_slave.SetSlave._receive = receive
