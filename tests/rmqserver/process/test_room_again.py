@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -52,6 +53,17 @@ nearly full."""
 QUEUE = MessageQueue("Room", "broker-a", 0)
 
 
+def is_taken(admin: AdminClient, addr: str, queue: MessageQueue, taken: dict[int, bytes]) -> bool:
+    """Sends a message. If it is acknowledged, it is then in ``taken``, by its queue offset."""
+    body = b"%d" % len(taken)
+    try:
+        found = admin.send_message(addr, queue, Message(queue.topic, body, keys=("k",)))
+    except RocketMQError:
+        return False
+    taken[found.queue_offset] = body
+    return True
+
+
 @contextmanager
 def filling_server(directory: Path, at: tuple[str, str], *arguments: str | Path) -> Iterator[str]:
     """The address of a broker whose disk is full, for this call on these files, while ``directory / "full"`` exists."""
@@ -79,17 +91,8 @@ def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 def test_what_was_acknowledged_is_there_and_messages_are_taken_again(server: str, tmp_path: Path) -> None:
     """It used to refuse messages until somebody had started it again."""
     sent: dict[int, bytes] = {}
-
-    def send() -> bool:
-        body = b"%d" % len(sent)
-        try:
-            found = admin.send_message(server, QUEUE, Message("Room", body, keys=("k",)))
-        except RocketMQError:
-            return False
-        sent[found.queue_offset] = body
-        return True
-
     with AdminClient("127.0.0.1:1") as admin:
+        send = partial(is_taken, admin, server, QUEUE, sent)
         until(send)
         (tmp_path / "full").touch()
         until(lambda: not send())
@@ -140,16 +143,7 @@ def test_the_master_of_a_set_hands_over_and_is_in_sync_again(tmp_path: Path) -> 
         settings = {**COMMON, **PATIENT, "enableControllerMode": "true", "controllerAddr": controller.controller_addr}
         given = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
         told: dict[int, bytes] = {}
-
-        def send(to: str) -> bool:
-            body = b"%d" % len(told)
-            try:
-                result = admin.send_message(to, MessageQueue("Kept", BROKER_NAME, 0), Message("Kept", body))
-            except RocketMQError:
-                return False
-            told[result.queue_offset] = body
-            return True
-
+        send = partial(is_taken, admin, queue=MessageQueue("Kept", BROKER_NAME, 0), taken=told)
         (tmp_path / "master").mkdir()
         master = "broker", "--namesrv", namesrv.namesrv_addr, "--set", f"brokerName={BROKER_NAME}", *given
         with filling_server(tmp_path / "master", ("usage", ""), *master) as addr:

@@ -61,6 +61,19 @@ class CutSet:
             self.network.lead(host, f"127.0.0.1:{each}", each, has_frames=each <= port)
         self.found.start(number, brokerIP1=host, **{**SETTINGS, "brokerIP2": host, **more})
 
+    @contextmanager
+    def three_under_load(self) -> Iterator[None]:
+        """Three brokers in sync, of which two must have a message, while two clients send."""
+        for number in (1, 2, 3):
+            self.start(number, minInSyncReplicas="2")
+            until(lambda: len(self.in_sync) == number)  # noqa: B023
+        until(self.found.controller_is_settled)
+        with ExitStack() as clients:
+            for client in range(2):
+                clients.enter_context(beside(partial(self.send_far, client)))
+            self.until_more_are_stored()
+            yield
+
     @property
     def queue(self) -> MessageQueue:
         return MessageQueue(TOPIC, self.found.name, 0)
@@ -218,15 +231,7 @@ def log_of(cut_set: CutSet, number: int) -> str:
 
 
 def test_a_master_and_a_slave_of_three_are_cut_off(cut_set: CutSet) -> None:
-    for number in (1, 2, 3):
-        cut_set.start(number, minInSyncReplicas="2")
-        until(lambda: len(cut_set.in_sync) == number)  # noqa: B023
-    until(cut_set.found.controller_is_settled)
-    with ExitStack() as clients:
-        for client in range(2):
-            clients.enter_context(beside(partial(cut_set.send_far, client)))
-        cut_set.until_more_are_stored()
-
+    with cut_set.three_under_load():
         former = cut_set.number_of(cut_set.known.master_address)
         with cut_set.cut(former), beside(partial(cut_set.send_near, former)):
             until(lambda: former not in cut_set.in_sync)
@@ -256,14 +261,7 @@ def test_a_master_and_a_slave_of_three_are_cut_off(cut_set: CutSet) -> None:
 
 @pytest.mark.parametrize("is_successor_cut", [False, True], ids=["master", "successor"])
 def test_one_of_three_is_cut_off_in_the_middle_of_a_handover(cut_set: CutSet, *, is_successor_cut: bool) -> None:
-    for number in (1, 2, 3):
-        cut_set.start(number, minInSyncReplicas="2")
-        until(lambda: len(cut_set.in_sync) == number)  # noqa: B023
-    until(cut_set.found.controller_is_settled)
-    with ExitStack() as clients:
-        for client in range(2):
-            clients.enter_context(beside(partial(cut_set.send_far, client)))
-        cut_set.until_more_are_stored()
+    with cut_set.three_under_load():
         former = cut_set.number_of(cut_set.known.master_address)
         successor = min(set(cut_set.found.brokers) - {former})
         with beside(partial(cut_set.hand_over_to, successor)):
