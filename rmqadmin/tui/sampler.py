@@ -184,7 +184,8 @@ class Sampler:
         self.pulse.take_brokers(found.cluster.seen, found.readings)
         self.brokers_s = time.monotonic()
         answering = {key for key, reading in found.readings.items() if reading.error is None}
-        if self._answering is not None and answering - self._answering:
+        is_more = self.pulse.lacks if self._answering is None else answering - self._answering
+        if is_more:
             self._groups_feed.want()  # sums must include the broker that answers now
         if self._answering is not None and answering != self._answering:
             self._sets_feed.want()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 
 from rmqadmin.tui.app import AWAY_AFTER_MS
 from rmqadmin.tui.dashboard_client import DashboardClient
+from rmqadmin.tui.memory.cluster import ClusterMemory
 from rmqadmin.tui.memory.pulse_memory import PulseMemory
 from rmqadmin.tui.screens.brokers import BrokerScreen
 from rmqadmin.tui.screens.group import GroupScreen
@@ -19,6 +21,8 @@ from rmqadmin.tui.screens.messages import MessagesScreen
 from rmqadmin.tui.screens.pulse import PulseScreen, shares
 from rmqadmin.tui.screens.topics import QueuesScreen
 from rmqadmin.tui.settings import ClientMaker
+from rmqadmin.tui.sources import pulse as pulse_source
+from rmqadmin.tui.sources.pulse import BrokersRead
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
@@ -176,6 +180,38 @@ def test_a_broker_that_was_silent_for_a_while_does_not_keep_the_pulse_from_being
     try:
         drive(make_client, test, size=(120, 40), interval_s=FAST_S)
     finally:
+        os.kill(two.brokers["broker-b"].pid, signal.SIGCONT)
+
+
+def test_a_broker_whose_first_answer_comes_after_groups_lacked_it_has_them_read_again(
+    two: Two, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was not seen silent, so nothing asked for the groups again until their next regular reading."""
+    monkeypatch.setattr("rmqadmin.tui.sampler.GROUPS_MIN_S", 3600.0)
+    is_back, read = threading.Event(), pulse_source.read_brokers
+
+    def read_brokers(admin: AdminClient, memory: ClusterMemory) -> BrokersRead:
+        assert is_back.wait(60)
+        return read(admin, memory)
+
+    monkeypatch.setattr(pulse_source, "read_brokers", read_brokers)
+    two.send(3)
+    two.commit(0)
+    os.kill(two.brokers["broker-b"].pid, signal.SIGSTOP)
+
+    def make_client(*, read_only: bool) -> DashboardClient:
+        return DashboardClient(two.namesrv.namesrv_addr, None, SHORT_WAIT_S, read_only=read_only)
+
+    async def test(driver: Driver) -> None:
+        await driver.until_shown("≥3 ")
+        os.kill(two.brokers["broker-b"].pid, signal.SIGCONT)
+        is_back.set()
+        await driver.until(lambda: bool(re.search(r"billing +\d+ (ms|s) +3 ", driver.text)))
+
+    try:
+        drive(make_client, test, size=(120, 40), interval_s=FAST_S)
+    finally:
+        is_back.set()
         os.kill(two.brokers["broker-b"].pid, signal.SIGCONT)
 
 
