@@ -1,4 +1,5 @@
-"""The pytest plug-in as other projects use it, in inner runs of pytest."""
+"""The pytest plug-in as other projects use it, in inner runs of pytest. Each is a process of its own: a run in this
+process takes the modules that it imports out of ``sys.modules`` at its end, and later tests fail without them."""
 
 from __future__ import annotations
 
@@ -74,13 +75,13 @@ def test_a_session_of_tests_shares_a_broker_and_nothing_else(pytester: pytest.Py
             assert (config["autoCreateTopicEnable"], config["brokerName"]) == ("false", "of the ini")
         """
     )
-    pytester.runpytest_inprocess("-p", PLUGIN, "-q").assert_outcomes(passed=7)
+    pytester.runpytest_subprocess("-p", PLUGIN, "-q").assert_outcomes(passed=7)
 
 
 def test_a_server_that_cannot_start_says_why(pytester: pytest.Pytester) -> None:
     pytester.makeini("[pytest]\nrocketmq_args = --flush never")
     pytester.makepyfile("def test_start(rocketmq): pass")
-    result = pytester.runpytest_inprocess("-p", PLUGIN, "-q")
+    result = pytester.runpytest_subprocess("-p", PLUGIN, "-q")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*rmqserver did not start (exit status 2)*", "*--flush*never*"])
 
