@@ -173,8 +173,8 @@ def _in_sync(one: HaSet) -> Iterator[HealthFinding]:
     elif count < one.in_sync_needed:
         if one.known is not None:
             what = f"takes no messages: {count} in sync, and minInSyncReplicas={one.in_sync_needed}"
-            fix = f"Start {_told(one, _missing(one))}. To go on with fewer: rmqadmin updateBrokerConfig "
-            fix += f"-b {_master_addr(one)} -k minInSyncReplicas -v {count}"
+            fix = f"{_regain(one)} To go on with fewer: rmqadmin updateBrokerConfig -b {_master_addr(one)} "
+            fix += f"-k minInSyncReplicas -v {count}"
         else:
             what = f"has {count} of the {one.in_sync_needed} copies that inSyncReplicas wants: producers get "
             what += "FLUSH_SLAVE_TIMEOUT"
@@ -182,15 +182,13 @@ def _in_sync(one: HaSet) -> Iterator[HealthFinding]:
         yield _finding(one, Grade.ERROR, check, what, fix)
     elif one.known is not None and count == 1 and len(one.members) > 1:
         what = f"one of {len(one.members)} is in sync: if {_master_addr(one)} is lost, nobody takes over"
-        fix = f"Start {_told(one, _missing(one))}; one that runs is in sync when it has caught up: rmqadmin "
-        fix += f"getSyncStateSet -a {shlex.quote(one.controller_addrs)} -b {one.broker_name} --watch"
-        yield _finding(one, Grade.WARNING, check, what, fix)
+        yield _finding(one, Grade.WARNING, check, what, _regain(one))
     elif missing := _missing(one):
         what = f"{count} of {len(one.members)} are in sync, without {_told(one, missing)}"
-        fix = "Start it, or wait until it has caught up."
-        if one.known is not None:
-            ids = ";".join(str(member.broker_id) for member in missing)
-            fix += " If it is gone for good: rmqadmin cleanBrokerMetadata "
+        fix = _regain(one)
+        if dead := [member for member in missing if not member.is_alive]:
+            ids = ";".join(str(member.broker_id) for member in dead)
+            fix += " If gone for good: rmqadmin cleanBrokerMetadata "
             fix += f"-a {shlex.quote(one.controller_addrs)} -bn {one.broker_name} -c {one.cluster} -b '{ids}'"
         yield _finding(one, Grade.WARNING, check, what, fix)
     elif len(one.members) > 1:
@@ -203,6 +201,18 @@ def _in_sync(one: HaSet) -> Iterator[HealthFinding]:
 def _missing(one: HaSet) -> list[HaMember]:
     """The slaves that are not in sync. Empty if it is only known how many slaves the master has, not which."""
     return [member for member in one.members if member.in_sync is False]
+
+
+def _regain(one: HaSet) -> str:
+    """What brings the missing slaves back into sync: a dead one has to be started, a living one catches up."""
+    missing = _missing(one)
+    dead, alive = ([each for each in missing if bool(each.is_alive) is lives] for lives in (False, True))
+    lines = [f"Start {_told(one, dead)}."] if dead else []
+    if alive:
+        names = names_told([one.name_of(each) for each in alive])
+        watch = f"rmqadmin getSyncStateSet -a {shlex.quote(one.controller_addrs)} -b {one.broker_name} --watch"
+        lines.append(f"{watch} shows when {names} {'has' if len(alive) == 1 else 'have'} caught up.")
+    return " ".join(lines)
 
 
 def _told(one: HaSet, members: Sequence[HaMember]) -> str:

@@ -105,9 +105,9 @@ class SetChanges:
     def _note_in_sync(self, at_ms: int, one: HaSet, before: frozenset[int], now: frozenset[int]) -> None:
         count = f"{len(now)} of {len(one.members)} are"
         for broker_id in sorted(before - now):
-            self._add(at_ms, one, f"{broker_id} is not in sync any more, {count}", Mark.WARN)
+            self._add(at_ms, one, f"id {broker_id} is not in sync any more, {count}", Mark.WARN)
         for broker_id in sorted(now - before):
-            self._add(at_ms, one, f"{broker_id} is in sync, {count}", Mark.GOOD)
+            self._add(at_ms, one, f"id {broker_id} is in sync, {count}", Mark.GOOD)
 
     def _add(self, at_ms: int, one: HaSet, text: str, mark: Mark | None = None) -> None:
         self._count += 1

@@ -51,12 +51,12 @@ def test_a_master_that_is_lost_and_the_next_one() -> None:
     seen.look(3000, [at(2, 3, {2}, claiming=0, dead=1)])
     seen.look(3200, [at(2, 3, {2}, dead=1)])
     assert texts(seen)[1:] == [
-        "1 is not in sync any more, 1 of 2 are",
+        "id 1 is not in sync any more, 1 of 2 are",
         "10.0.0.2:10911 became its master, after 10.0.0.1:10911, epoch 1 → 3; it had none for at most 2 s",
     ]
     assert seen.without_master_ms("a", 3300) is None
     changes = seen.look(9000, [at(2, 3, {1, 2})])
-    assert [change.text for change in changes] == ["1 is in sync, 2 of 2 are"]
+    assert [change.text for change in changes] == ["id 1 is in sync, 2 of 2 are"]
 
 
 def test_a_planned_handover_between_two_looks_shows_no_gap() -> None:
@@ -99,4 +99,4 @@ def test_a_set_that_never_had_a_master_gets_one() -> None:
     seen.look(1000, [at(None, 0, set(), claiming=0)])
     assert seen.without_master_ms("a", 2000) is None
     seen.look(2000, [at(1, 1, {1})])
-    assert texts(seen) == ["10.0.0.1:10911 became its master, epoch 0 → 1", "1 is in sync, 1 of 2 are"]
+    assert texts(seen) == ["10.0.0.1:10911 became its master, epoch 0 → 1", "id 1 is in sync, 1 of 2 are"]

@@ -165,6 +165,13 @@ def test_the_fix_names_the_commands_that_mend_it() -> None:
     short = set_findings(controlled(master(), dead(2), minInSyncReplicas="2"), NOW_MS)
     fixes = {each.check: each.fix or "" for each in short}
     assert "updateBrokerConfig -b 10.0.0.1:10911 -k minInSyncReplicas -v 1" in fixes[Check.IN_SYNC]
+    catching_up = controlled(master(), slave(2, in_sync=False), dead(3))
+    fixes = {each.check: each.fix or "" for each in set_findings(catching_up, NOW_MS)}
+    assert fixes[Check.IN_SYNC].startswith("Start broker-a/3 at 10.0.0.3:10911, which is dead. rmqadmin getSyncStateSet ")
+    assert fixes[Check.IN_SYNC].endswith(" --watch shows when broker-a/2 has caught up.")
+    alive = set_findings(controlled(master(), slave(2), slave(3, in_sync=False)), NOW_MS)
+    fixes = {each.check: each.fix or "" for each in alive}
+    assert not {"Start", "cleanBrokerMetadata"} & set(fixes[Check.IN_SYNC].split()), "it lives: it only has to catch up"
     both = controlled(master(), master(2), master_id=2, registered_master=2)
     two = {each.check: each.fix or "" for each in set_findings(both, NOW_MS)}
     assert two[Check.MASTERS].startswith("Stop 10.0.0.1:10911; 10.0.0.2:10911 is the one that counts")
