@@ -262,21 +262,22 @@ is not a class for speed: a broker makes one for every message of a batch."""
 
 
 def batch_parts_untrusted(data: bytes) -> list[BatchPart]:
-    """The items of a batch send. ProtocolError at the first item that does not fit."""
+    """The items of a batch send. ProtocolError at the first item that does not fit. As in Apache's
+    ``MessageExtEncoder`` only the lengths of body and properties count: size, magic and checksum are not read."""
     at, end = 0, len(data)
     unpack = BATCH_ITEM.unpack_from
     parts = []
     while at < end:
         if end - at < _BATCH_ITEM_SIZE_MIN:
             raise ProtocolError(f"batch item at byte {at}: {end - at} bytes are too few")
-        size, _magic, _crc, flag, body_size = unpack(data, at)
-        item_end = at + size
+        _size, _magic, _crc, flag, body_size = unpack(data, at)
         body_end = at + _BATCH_BODY_AT + body_size
-        if body_size < 0 or item_end > end or body_end + 2 > item_end:
-            raise ProtocolError(f"batch item at byte {at}: size {size} or body length {body_size} does not fit")
+        if body_size < 0 or body_end + 2 > end:
+            raise ProtocolError(f"batch item at byte {at}: body length {body_size} does not fit")
+        item_end = body_end + 2 + (data[body_end] << 8 | data[body_end + 1])
+        if item_end > end:
+            raise ProtocolError(f"batch item at byte {at}: its properties do not fit")
         properties = data[body_end:item_end]
-        if properties[0] << 8 | properties[1] != len(properties) - 2:
-            raise ProtocolError(f"batch item at byte {at}: lengths do not add up to its size {size}")
         parts.append((flag, data[at + _BATCH_BODY_AT : body_end], properties))
         at = item_end
     return parts

@@ -111,6 +111,23 @@ def test_batch_round_trip(items: list[BatchItem]) -> None:
     assert split_batch_untrusted(encode_batch(items)) == items
 
 
+def test_of_a_batch_item_only_the_lengths_of_body_and_properties_are_read() -> None:
+    """Clients that left the size 0 were served by Apache's broker and refused by ours."""
+    items = split_batch_untrusted(GOLDEN_BATCH)
+    half = len(GOLDEN_BATCH) - len(encode_batch(items[1:]))
+    for size in (0, -1, 5, 1 << 30):
+        odd = size.to_bytes(4, "big", signed=True) + b"\xff" * 8
+        assert split_batch_untrusted(odd + GOLDEN_BATCH[12:half] + odd + GOLDEN_BATCH[half + 12 :]) == items
+
+
+@pytest.mark.parametrize("place", [16, 20 + len(b"b1")], ids=["body", "properties"])
+@pytest.mark.parametrize("length", [b"\xff\xff", b"\x7f\xff", b"\0\x60"])
+def test_a_batch_item_with_a_length_past_the_end_is_refused(place: int, length: bytes) -> None:
+    damaged = GOLDEN_BATCH[:place] + length + GOLDEN_BATCH[place + 2 :]
+    with pytest.raises(ProtocolError, match="batch item at byte"):
+        split_batch_untrusted(damaged)
+
+
 @given(st.binary(max_size=100))
 def test_a_body_that_is_no_batch_raises_nothing_but_the_one_error(data: bytes) -> None:
     with contextlib.suppress(ProtocolError):
