@@ -4,6 +4,8 @@ as by ``ReplicasInfoManager`` of 5.5.0."""
 from __future__ import annotations
 
 from rmqproto.codes import ResponseCode
+from rmqproto.filters.sql92.error import NUMBER_FORMAT_EXCEPTION
+from rmqproto.filters.sql92.java_values import int64
 from rmqproto.headers.controller import (
     ApplyBrokerIdHeader,
     BrokerSetAnswer,
@@ -115,7 +117,8 @@ def clean_broker_data(now: Situation, header: CleanBrokerDataHeader) -> Controll
         ids = _ids_untrusted(header.broker_controller_ids_to_clean)
     except ValueError as error:
         return _not_cleaned(
-            f"Please set the option <brokerControllerIdsToClean> according to the format, exception: {error}"
+            "Please set the option <brokerControllerIdsToClean> according to the format, "
+            f"exception: {NUMBER_FORMAT_EXCEPTION}: {error}"
         )
     found = now.sets.get(name)
     if found is None:
@@ -140,7 +143,7 @@ def _ids_untrusted(text: str | None) -> tuple[int, ...] | None:
     """Returns None for all ids. Raises ValueError for a text that is not a list of ids."""
     if text is None or not text.strip():
         return None
-    return tuple(int(part) for part in text.split(";") if part.strip())
+    return tuple(int64(part.strip()) for part in text.split(";") if part.strip())
 
 
 def _not_cleaned(remark: str) -> ControllerDecision:

@@ -515,6 +515,17 @@ def test_what_runs_is_not_wiped(trio: Trio, also_living: bool) -> None:
     assert trio.register(3, "h:3").code == MUST_REGISTER
 
 
+def test_ids_that_are_no_numbers_are_refused_in_apaches_words(trio: Trio) -> None:
+    """The remark held Python's words, and ``1_0`` was the id 10."""
+    for text in ("x", "1_0", "1.5"):
+        answer = trio.clean(f"1;{text}")
+        assert answer.code == NOT_CLEANED
+        assert answer.remark == (
+            "Please set the option <brokerControllerIdsToClean> according to the format, "
+            f'exception: java.lang.NumberFormatException: For input string: "{text}"'
+        )
+
+
 def test_a_whole_set_that_is_dead_goes(trio: Trio) -> None:
     for broker_id in (2, 3):
         trio.die(broker_id)
