@@ -46,7 +46,7 @@ class Need(NamedTuple):
     strict: PairsOf | None = None
     """Replaces ``pairs`` with authorizationStrictEnabled, for codes that need nothing, or too little, at Apache's."""
     names: tuple[str, ...] = ()
-    """Only for a hot request: the header fields on which alone the pairs depend."""
+    """Only for a hot request: two or more header fields; the pairs depend on no others."""
     plain: PairsOf | None = None
     """What ACL 1.0 requires of an account (``PlainAccessResource.parse``, 5.3.2), each with PUB or SUB; None: any
     account will do."""
@@ -102,10 +102,11 @@ def _both(one: PairsOf, other: PairsOf) -> PairsOf:
 
 
 def _send(request: Request[Any], cluster: str) -> Pairs:
-    """A consumer that sends to its retry topic needs its group."""
+    """A send to a retry topic needs that topic's group, whatever group the request names: a consumer whose message
+    cannot be sent back sends it to the retry topic as CLIENT_INNER_PRODUCER."""
     topic = request.header.topic
     if topic.startswith(RETRY_PREFIX):
-        yield Pair(group_resource(request.header.producer_group.strip() or topic), (SUB,))
+        yield Pair(group_resource(topic), (SUB,))
     else:
         yield Pair(topic_resource(topic), (PUB,))
 

@@ -89,10 +89,12 @@ def test_all_other_codes_of_apache_need_only_a_name_there() -> None:
 
 SWITCH: list[tuple[int, dict[str, str], list[tuple[str, str]]]] = [
     (10, {"topic": "T", "producerGroup": "p"}, [("Topic:T", "Pub")]),
-    (10, {"topic": "%RETRY%g", "producerGroup": "p"}, [("Group:p", "Sub")]),
+    # Whatever group they name: Java's consumers send there as CLIENT_INNER_PRODUCER.
+    (10, {"topic": "%RETRY%g", "producerGroup": "p"}, [("Group:g", "Sub")]),
     (10, {"topic": "%RETRY%g", "producerGroup": " "}, [("Group:g", "Sub")]),
     (310, {"b": "T", "a": "p"}, [("Topic:T", "Pub")]),
-    (320, {"b": "%RETRY%g", "a": "%RETRY%p"}, [("Group:p", "Sub")]),
+    (310, {"b": "%RETRY%g", "a": "p"}, [("Group:g", "Sub")]),
+    (320, {"b": "%RETRY%g", "a": "%RETRY%p"}, [("Group:g", "Sub")]),
     (370, {"topic": "T"}, [("Topic:T", "Pub")]),
     (37, {"topic": "T"}, [("Topic:T", "Pub")]),
     (37, {}, []),
