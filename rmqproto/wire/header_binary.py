@@ -24,7 +24,8 @@ CODE_MAX = (1 << 15) - 1
 
 
 def decode_untrusted(header: bytes) -> HeaderFields:
-    """The fields of a header. ProtocolError for a length that does not fit, or text that is not UTF-8."""
+    """The fields of a header. ProtocolError for a length that does not fit. Bytes that are not UTF-8 are replaced as
+    ``header_json`` replaces them."""
     if len(header) < _FIXED.size + _EXT_SIZE.size:
         raise ProtocolError(f"binary header of {len(header)} bytes is shorter than its fixed fields")
     code, language, version, opaque, flag, remark_size = _FIXED.unpack_from(header)
@@ -35,11 +36,8 @@ def decode_untrusted(header: bytes) -> HeaderFields:
     ext_at = remark_end + _EXT_SIZE.size
     if ext_size < 0 or ext_at + ext_size > len(header):
         raise ProtocolError(f"binary header: ext length {ext_size} does not fit")
-    try:
-        remark = header[_FIXED.size : remark_end].decode() or None
-        ext = _decode_ext_untrusted(header, ext_at, ext_at + ext_size)
-    except UnicodeDecodeError as error:
-        raise ProtocolError(f"binary header: text is not UTF-8: {error}") from None
+    remark = _text(header[_FIXED.size : remark_end]) or None
+    ext = _decode_ext_untrusted(header, ext_at, ext_at + ext_size)
     name = LANGUAGES[language] if language < len(LANGUAGES) else "OTHER"
     return HeaderFields(code, name, version, opaque, flag, remark, ext)
 
@@ -56,9 +54,13 @@ def _decode_ext_untrusted(header: bytes, at: int, end: int) -> dict[str, str]:
         value_end = value_at + _EXT_SIZE.unpack_from(header, name_end)[0]
         if not value_at <= value_end <= end:
             raise ProtocolError("binary header: ext value length does not fit")
-        ext[header[at + _NAME_SIZE.size : name_end].decode()] = header[value_at:value_end].decode()
+        ext[_text(header[at + _NAME_SIZE.size : name_end])] = _text(header[value_at:value_end])
         at = value_end
     return ext
+
+
+def _text(data: bytes) -> str:
+    return data.decode(errors="replace")
 
 
 def encode(

@@ -1,7 +1,8 @@
 """JSON headers (codec 0): tolerant in reading, strict and compact in writing (``RemotingSerializable``, 5.5.0).
 
 Real clients mix ext values of text, numbers, booleans and null. They leave ``extFields`` out or null. They give the
-language as a name or a number. We write every ext value as a JSON string: C++ clients silently read a number as 0.
+language as a name or a number. Bytes that are not UTF-8, as Windows clients write in names and properties, are replaced
+as Java replaces them, by U+FFFD. We write every ext value as a JSON string: C++ clients silently read a number as 0.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ class HeaderFields(msgspec.Struct, rename={"ext": "extFields"}):
 class _Loose(msgspec.Struct, rename="camel"):
     code: Int32
     language: str | int | None = None
-    version: Int32 = 0
-    opaque: Int32 = 0
-    flag: Int32 = 0
+    version: Int32 | None = None
+    opaque: Int32 | None = None
+    flag: Int32 | None = None
     remark: str | None = None
     ext_fields: dict[str, Any] | None = None
 
@@ -68,10 +69,16 @@ def _decode_loose_untrusted(header: bytes) -> HeaderFields:
     try:
         loose = _decode_loose(header)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-        loose = fastjson.loads_untrusted(header, _Loose)
+        loose = fastjson.loads_untrusted(header.decode(errors="replace"), _Loose)
     ext = {} if not loose.ext_fields else {k: _text(v) for k, v in loose.ext_fields.items() if v is not None}
     return HeaderFields(
-        loose.code, _language(loose.language), loose.version, loose.opaque, loose.flag, loose.remark, ext
+        loose.code,
+        _language(loose.language),
+        loose.version or 0,
+        loose.opaque or 0,
+        loose.flag or 0,
+        loose.remark,
+        ext,
     )
 
 

@@ -92,6 +92,29 @@ def test_odd_ext_values_are_text_or_no_header_and_nothing_worse(value: bytes) ->
         assert isinstance(decode_header_untrusted(0, header).ext["a"], str)
 
 
+@pytest.mark.parametrize("codec", [HeaderCodec.JSON, HeaderCodec.ROCKETMQ])
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        ("中文".encode("gbk"), "\ufffd\ufffd\ufffd\ufffd"),
+        (b"L\xe4d", "L\ufffdd"),
+        ("中".encode()[:-1] + b"x", "\ufffdx"),
+    ],
+)
+def test_bytes_that_are_not_utf8_are_replaced_as_java_replaces_them(
+    codec: HeaderCodec, given: bytes, read: str
+) -> None:
+    """A client that wrote its properties in GBK lost its connection; Apache's broker takes them."""
+    frame = encode_frame(Command(code=310, opaque=9, ext={"i": "x" * len(given)}, remark="r", codec=codec))
+    command = decode_frame_untrusted(frame.replace(b"x" * len(given), given))
+    assert (command.opaque, command.ext) == (9, {"i": read})
+
+
+def test_null_numbers_of_a_json_header_are_zero() -> None:
+    header = decode_header_untrusted(0, b'{"code":10,"flag":null,"opaque":null,"version":null,"extFields":{"a":"b"}}')
+    assert (header.code, header.flag, header.opaque, header.version, header.ext) == (10, 0, 0, 0, {"a": "b"})
+
+
 @pytest.mark.parametrize("name", ["code", "opaque", "flag", "version"])
 def test_numbers_of_a_header_past_32_bits_are_refused(name: str) -> None:
     with pytest.raises(ProtocolError):
