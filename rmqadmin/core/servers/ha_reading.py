@@ -161,18 +161,30 @@ def _lease_left_ms(admin: AdminClient, master: HaMember) -> int | None:
 
 
 def _with_ages(admin: AdminClient, of_set: HaSet) -> HaSet:
-    """The set with the time of the first message that each slave lacks. The time is unknown if the slave's log ends
-    within a message, or if the master does not serve the missing messages to anybody yet."""
+    """The set with the time of the first message that each slave lacks. The time is unknown if the master does not
+    serve the missing messages to anybody yet."""
     master = of_set.master
     if master is None or not any((of_set.behind_bytes(slave) or 0) > 0 for slave in of_set.slaves):
         return of_set
     members = []
     for member in of_set.members:
         if member in of_set.slaves and member.log_end is not None and (of_set.behind_bytes(member) or 0) > 0:
-            try:
-                first = admin.view_message(master.broker_addr, member.log_end)
-                member = msgspec.structs.replace(member, first_missing_ms=first.store_timestamp_ms)
-            except RocketMQError:
-                pass
+            first_ms = _first_missing_ms(admin, master.broker_addr, member.broker_addr, member.log_end)
+            member = msgspec.structs.replace(member, first_missing_ms=first_ms)
         members.append(member)
     return msgspec.structs.replace(of_set, members=members)
+
+
+def _first_missing_ms(admin: AdminClient, master_addr: str, slave_addr: str, log_end_offset: int) -> int | None:
+    """When the master stored the first message that the slave lacks, or has only in part: transfers end anywhere. Where
+    the last message begins is known to the slave alone, as the log offset up to which it has dispatched."""
+    try:
+        return admin.view_message(master_addr, log_end_offset).store_timestamp_ms
+    except RocketMQError:
+        pass
+    try:
+        told = admin.broker_runtime_info(slave_addr)
+        dispatched_offset = int(told["commitLogMaxOffset"]) - int(told["dispatchBehindBytes"])
+        return admin.view_message(master_addr, dispatched_offset).store_timestamp_ms
+    except (RocketMQError, KeyError, ValueError):
+        return None
