@@ -160,13 +160,9 @@ def test_clients_that_have_just_started_may_want_something_else() -> None:
 # --- mqadmin's text --------------------------------------------------------------------------------------------------
 
 
-def test_the_running_info_of_a_client(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_running_info_of_a_client(utc: None) -> None:
     """Apache's client sends its properties in another order than the tool prints. test_mqadmin_texts_of_servers tests
     that order; this test ignores it."""
-    import time
-
-    monkeypatch.setenv("TZ", "UTC")
-    time.tzset()
     text = golden("consumerStatus", "client")
     queues = re.findall(
         r"(?m)^(\S+) +broker-a +(\d+) +ProcessQueueInfo \[commitOffset=(\d+).*lastLockTimestamp=(\d+), droped=false, "
@@ -188,8 +184,6 @@ def test_the_running_info_of_a_client(monkeypatch: pytest.MonkeyPatch) -> None:
         status_table={"NormalTopic": ConsumeRates(), "%RETRY%NormalGroup": ConsumeRates()},
     )  # fmt: skip
     shown = running_info_text(said)
-    monkeypatch.undo()
-    time.tzset()
     without_properties = re.sub(r"(?s)(?<=#Consumer Properties#\n).*?(?=\n\n#Consumer Subscription#)", "", text)
     assert shown == without_properties
 

@@ -100,12 +100,17 @@ def test_a_lock_holds_against_this_process_and_others(tmp_path: Path) -> None:
 def test_a_file_is_closed_by_its_last_reader(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"data")
-    open_before = len(os.listdir("/proc/self/fd"))
+
+    def is_open() -> bool:
+        links = (os.path.realpath(link) for link in Path("/proc/self/fd").iterdir())
+        return any(link.startswith(str(path)) for link in links)
+
     file = OsDisk().open(str(path))
     path.unlink()
     assert file.pread(4, 0) == b"data"
+    assert is_open()
     del file
-    assert len(os.listdir("/proc/self/fd")) == open_before
+    assert not is_open()
 
 
 def test_disk_usage_is_rounded_up_as_apache_does() -> None:
