@@ -16,7 +16,8 @@ from tests.support import golden, servers
 from tests.support.servers import Server
 from tests.support.wire import Wire
 
-_numbers = itertools.count(1)
+# All have four digits, so that names sort in the order in which they were made, however many tests ran before.
+_numbers = itertools.count(1000)
 
 INTEROP = Path(__file__).parent / "interop"
 """Every test below it has the mark ``interop`` (``test_layout.py``)."""
