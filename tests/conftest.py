@@ -14,6 +14,7 @@ import hypothesis
 import pytest
 
 from tests.support import golden, servers
+from tests.support.process_state import ProcessState
 from tests.support.servers import Server
 from tests.support.wire import Wire
 
@@ -117,6 +118,14 @@ def own_files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         environment.setenv("TMPDIR", temporary)
         environment.setattr(tempfile, "tempdir", temporary)
         yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def as_found(own_files: None) -> Iterator[None]:
+    """Fails a file that leaves the process otherwise than it found it."""
+    before = ProcessState()
+    yield
+    assert not list(before.changes())
 
 
 @pytest.fixture(scope="session")
