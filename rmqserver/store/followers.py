@@ -56,6 +56,11 @@ class Follower(Protocol):
     def replay(self, records: list[FoundRecord]) -> None:
         """Takes the next records that recovery has read, in log order. It may know them already. OSError."""
 
+    def lacks_from(self) -> int | None:
+        """Asked once, when everything is replayed. If an offset before the first replayed record: it lacks records from
+        there on, and is replayed all records from there to the end of the log. What it still lacks then is not in the
+        log. None: it lacks nothing."""
+
     def cut(self, end_offset: int) -> None:
         """Forgets all records behind ``end_offset``, where the log now ends. OSError."""
 

@@ -223,6 +223,7 @@ class MessageStore:
         recovery = Recovery(
             self.log, self.followers, checkpoint, dispatched_offset,
             check_crc=self.options.check_crc_on_recover, read_only=self.read_only, is_all_kept=is_all_kept,
+            vouch_for_nothing=functools.partial(self._vouch_for_nothing, checkpoint),
         )  # fmt: skip
         recovered = recovery.run(clean=clean)
         self._flusher.flushed_offset = recovered.end_offset
@@ -242,17 +243,19 @@ class MessageStore:
         else:  # unsynced writes of a killed process are synced with the whole file system
             known_offset = dispatched_offset if self.disk.can_sync_file_system else 0
         is_known = self._queue_feed.load(known_offset, clean=clean)
-        if not is_known and not self.read_only:
-            self._vouch_for_nothing(checkpoint, clean=clean)
+        if not is_known:
+            lacks_some = max(self._queue_feed.newest_record_offset, 0) < checkpoint.queues_log_offset
+            if lacks_some:
+                self._vouch_for_nothing(checkpoint)
+            elif not clean and not self.read_only:
+                self.directory.mark_running(0)
         return is_known or not known_offset
 
-    def _vouch_for_nothing(self, checkpoint: Checkpoint, *, clean: bool) -> None:
+    def _vouch_for_nothing(self, checkpoint: Checkpoint) -> None:
         """From here on, queues may be rebuilt from the start of the log. A process killed meanwhile leaves some queues
         with their newest units and others with none, so no mark on the disk may call them whole."""
-        lacks_some = max(self._queue_feed.newest_record_offset, 0) < checkpoint.queues_log_offset
-        if lacks_some:
+        if not self.read_only:
             checkpoint.without_queues().write(self.disk, self.directory.checkpoint)
-        if lacks_some or not clean:
             self.directory.mark_running(0)
 
     def _make_durable(self, start: int, end: int, failed_flush_offset: int | None) -> None:
@@ -567,6 +570,7 @@ class MessageStore:
         """Removes the topic's queues. Its records stay in the log until they expire; those not visible yet never will
         be. A new topic of the same name starts at queue offset 0."""
         self.queues.delete_topic(topic)
+        self._queue_feed.write_everything()
 
     @says_what_failed
     def clean_expired(self, at_ms: int | None = None, *, force: bool = False) -> CleanReport:

@@ -55,6 +55,9 @@ class IndexFeed:
     def replay(self, records: list[FoundRecord]) -> None:
         pass
 
+    def lacks_from(self) -> None:
+        return None
+
     def cut(self, end_offset: int) -> None:
         self._was_cut = self._index.drop_from(end_offset)
 

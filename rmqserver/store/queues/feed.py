@@ -62,6 +62,10 @@ class QueueFeed:
         """The offset given to ``load``, if queues are opened on demand; else 0."""
         self._syncs_everything = False
         """Set if it is unknown which files a killed process has written."""
+        self._gaps: dict[ConsumeQueue, int] | None = {}
+        """Queues that lack units before the records that are replayed, and the log offset from which on. None: what is
+        missing is not in the log."""
+        self._replayed_from: int | None = None
         self._touched: dict[ConsumeQueue, int] = {}
         """Queues that were given units since ``replay`` began, with what was visible of them before."""
 
@@ -100,8 +104,17 @@ class QueueFeed:
         )
 
     def replay(self, records: list[FoundRecord]) -> None:
+        if self._replayed_from is None:
+            self._replayed_from = records[0].log_offset
         self._replay(records)
         self._last_record_offset = records[-1].log_offset
+
+    def lacks_from(self) -> int | None:
+        gaps, self._gaps = self._gaps, None
+        for queue, begin in (gaps or {}).items():
+            _log.warning("event=queue-gap topic=%s queue=%d units=%d log_offset=%d",
+                         queue.topic, queue.queue_id, queue.next_offset, begin)  # fmt: skip
+        return min(gaps.values(), default=None) if gaps else None
 
     def _replay(self, records: list[FoundRecord]) -> None:
         self._touched.clear()
@@ -169,6 +182,8 @@ class QueueFeed:
         queue = topic.queues.get(queue_id) or self._queues.add(topic, queue_id)
         if not queue_offset and queue.next_offset:
             queue = self._begun_anew(topic, queue, found.log_offset)
+        if self._gaps is not None and self._is_behind_gap(queue, queue_offset):
+            return
         self._touched.setdefault(queue, queue.max_offset)
         queue.append_recovered(queue_offset, found.log_offset, found.size_bytes, code)
         unwritten = queue.next_offset - queue.written_offset
@@ -176,6 +191,18 @@ class QueueFeed:
             self._queues.write_queue(queue)
         elif unwritten:
             self._queues.behind[queue] = None
+
+    def _is_behind_gap(self, queue: ConsumeQueue, queue_offset: int) -> bool:
+        """Whether records before the replayed ones may fill the gap between the queue's end and ``queue_offset``. Files
+        of the queue were removed, or do not hold what the marks on the disk promise."""
+        assert self._gaps is not None and self._replayed_from is not None
+        if not queue_offset:  # it was deleted, not lost: a new queue begins
+            self._gaps.pop(queue, None)
+        if queue_offset > queue.next_offset and queue not in self._gaps:
+            begin = max(queue.indexed_log_offset, self._log.min_offset)
+            if begin < self._replayed_from:
+                self._gaps[queue] = begin
+        return queue in self._gaps
 
     def _begun_anew(self, topic: Topic, queue: ConsumeQueue, log_offset: int) -> ConsumeQueue:
         """The queue for the first message of a queue, which lies at ``log_offset``. If it lies behind everything that
@@ -188,6 +215,7 @@ class QueueFeed:
 
     def cut(self, end_offset: int) -> None:
         """A log that ends before ``_known_offset`` is damaged: then every queue may know too much."""
+        self._gaps = None
         is_damaged = end_offset <= self._known_offset
         for queue in list(self._queues.all() if is_damaged else self._queues.opened()):
             queue.truncate(end_offset, read_only=self._read_only)
@@ -234,6 +262,12 @@ class QueueFeed:
             count += 1
         if not behind:
             self.note_dispatched(self._last_record_offset)
+
+    def write_everything(self) -> None:
+        """After a deletion: a replay that met older records of the deleted queues would take them for lost ones."""
+        self.work()
+        while self.is_behind:
+            self.work()
 
     def _write(self, queue: ConsumeQueue) -> None:
         try:

@@ -49,7 +49,8 @@ class Recovery:
     """One run over a store whose files are loaded. With ``read_only`` it touches no file. ``dispatched_offset`` is how
     far a process that was killed in this run of the operating system had dispatched
     (``StoreDirectory.dispatched_offset``); 0 if the queues are not as it left them. ``is_all_kept``: there was such a
-    process, and nothing that it wrote can be missing unless somebody removed it."""
+    process, and nothing that it wrote can be missing unless somebody removed it. ``vouch_for_nothing`` is called before
+    a follower that lacks older records gets them: until it has them, no mark on the disk may call it whole."""
 
     def __init__(
         self,
@@ -61,6 +62,7 @@ class Recovery:
         check_crc: bool = True,
         read_only: bool = False,
         is_all_kept: bool = False,
+        vouch_for_nothing: Callable[[], None] = lambda: None,
     ):
         self._log = log
         self._followers = followers
@@ -69,6 +71,7 @@ class Recovery:
         self._dispatched_offset = dispatched_offset
         self._read_only = read_only
         self._is_all_kept = is_all_kept
+        self._vouch_for_nothing = vouch_for_nothing
 
     @property
     def synced_offset(self) -> int:
@@ -91,6 +94,7 @@ class Recovery:
             end = newest.log_offset + newest.size_bytes
             last, timestamp = newest.log_offset, newest.store_timestamp_ms
             count += len(portion)
+        self._fill_gaps(start, end)
         if not count:
             self._refuse_damage(start, clean=clean)
             self._refuse_missing_log(clean=clean)
@@ -158,6 +162,37 @@ class Recovery:
                         yield portion[:torn]
                     return
             yield portion
+
+    # -- what was lost
+
+    def _fill_gaps(self, start: int, end: int) -> None:
+        """Replays the log once more for followers that lack records from before ``start``, where it was begun."""
+        for follower in self._followers.all:
+            lacks_from = follower.lacks_from()
+            if lacks_from is None:
+                continue
+            _log.warning("event=log-replayed-again from=%d to=%d reason='files of consume queues are gone'",
+                         lacks_from, end)  # fmt: skip
+            self._vouch_for_nothing()
+            self._dispatched_offset = 0
+            for portion in self._intact_portions(lacks_from, start, end):
+                follower.replay(portion)
+
+    def _intact_portions(self, first: int, start: int, end: int) -> Iterator[list[FoundRecord]]:
+        """The records from ``first`` to ``end``. Damage before ``start``, which a start usually does not see, costs
+        the rest of its file."""
+        while first < end:
+            at = first
+            for portion in scan_portions(self._log.segments, first, check_crc=self._check_crc):
+                portion = [found for found in portion if found.log_offset < end]
+                if not portion:
+                    return
+                yield portion
+                at = portion[-1].log_offset + portion[-1].size_bytes
+            if at >= start:
+                return
+            first = min(start, self._log.segments.base_of(at) + self._log.segments.file_size_bytes)
+            _log.error("no readable record at log offset %d: read on at %d", at, first)
 
     # -- what is too much
 

@@ -78,6 +78,9 @@ class SequenceFeed:
         elif any(_MARK in found.properties for found in records):
             self._begin(end)
 
+    def lacks_from(self) -> None:
+        return None
+
     def cut(self, end_offset: int) -> None:
         self._is_open = True
 

@@ -38,6 +38,9 @@ class Copier:
         self.newest_record_offset = max(self.newest_record_offset, records[-1].log_offset)
         self._copy(records[-1].log_offset + records[-1].size_bytes)
 
+    def lacks_from(self) -> None:
+        return None
+
     def cut(self, end_offset: int) -> None:
         del self.copied[end_offset:]
         self.newest_record_offset = min(self.newest_record_offset, end_offset - 1)

@@ -1,0 +1,151 @@
+"""Files of single consume queues are gone at a start. What the log still has must come back, and every queue goes on at
+its own queue offset."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from rmqproto.message.record import decode_record_untrusted
+from rmqserver.store.message_store import MessageStore
+from tests.crash.recording_disk import Loss, RecordingDisk
+from tests.rmqserver.store.conftest import TINY, put
+from tests.support.clock import Clock
+
+ROOT = "/store"
+COUNT = 35
+"""Messages of each queue: three full files and half a file."""
+QUEUES = (("T", 0), ("T", 1), ("U", 0))
+
+
+def opened(disk: RecordingDisk, *, read_only: bool = False) -> MessageStore:
+    store = MessageStore(ROOT, TINY, disk, clock_ms=Clock(), background=False, read_only=read_only)
+    store.open()
+    return store
+
+
+def filled(disk: RecordingDisk) -> MessageStore:
+    """Every queue has its messages, and all of them are dispatched."""
+    store = opened(disk)
+    for number in range(COUNT):
+        for topic, queue_id in QUEUES:
+            put(store, topic, queue_id, b"%s %d %d" % (topic.encode(), queue_id, number), tags="red")
+        store.commit()
+    while store.dispatch_some():
+        pass
+    return store
+
+
+def killed(disk: RecordingDisk) -> None:
+    """The newest message of each queue is only in the log."""
+    store = filled(disk)
+    for topic, queue_id in QUEUES:
+        put(store, topic, queue_id, b"%s %d %d" % (topic.encode(), queue_id, COUNT), tags="red")
+    store.commit()
+    store.abandon()
+
+
+def bodies(store: MessageStore, topic: str, queue_id: int) -> list[bytes]:
+    found: list[bytes] = []
+    offset = store.min_offset(topic, queue_id)
+    while offset < store.max_offset(topic, queue_id):
+        result = store.get(topic, queue_id, offset, 32)
+        found += [decode_record_untrusted(record).body for record in result.records()]
+        offset = result.next_offset
+    return found
+
+
+def assert_whole(store: MessageStore, count: int) -> None:
+    for topic, queue_id in QUEUES:
+        assert (store.min_offset(topic, queue_id), store.max_offset(topic, queue_id)) == (0, count)
+        assert bodies(store, topic, queue_id) == [b"%s %d %d" % (topic.encode(), queue_id, n) for n in range(count)]
+
+
+def remove_files(disk: RecordingDisk, topic: str, queue_id: int, numbers: tuple[int, ...]) -> None:
+    """Removes these files of the queue, counted from its first; its directory, too, if there are four."""
+    directory = f"{ROOT}/consumequeue/{topic}/{queue_id}"
+    for number in numbers:
+        disk.unlink(f"{directory}/{number * TINY.consume_queue_file_size_bytes:020d}")
+    if len(numbers) == 4:
+        disk.rmdir(directory)
+
+
+LOST = [(0, 1, 2, 3), (1, 2, 3), (3,)]
+
+
+@pytest.mark.parametrize("numbers", LOST, ids=["queue", "later files", "last file"])
+@pytest.mark.parametrize("lost", [QUEUES[:1], QUEUES[:2]], ids=["one", "two"])
+def test_a_killed_store_fills_a_gap_in_a_queue_from_the_log(
+    lost: tuple[tuple[str, int], ...], numbers: tuple[int, ...], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Blanks were written into the gap, and consumers passed over messages that were in the log."""
+    disk = RecordingDisk()
+    killed(disk)
+    for topic, queue_id in lost:
+        remove_files(disk, topic, queue_id, numbers)
+    assert_whole(opened(disk.image(Loss.NOTHING, Random(0)), read_only=True), COUNT + 1)
+    caplog.clear()
+    store = opened(disk)
+    assert_whole(store, COUNT + 1)
+    assert caplog.text.count("event=log-replayed-again") == 1
+    assert caplog.text.count("event=queue-gap") == len(lost)
+    assert store.close()
+    assert_whole(opened(disk), COUNT + 1)
+
+
+def test_a_start_that_fills_a_gap_may_be_killed_at_any_moment() -> None:
+    """The marks said that the queues were whole until the new units were written."""
+    disk = RecordingDisk()
+    killed(disk)
+    remove_files(disk, "T", 1, LOST[0])
+    moments: list[RecordingDisk] = []
+    disk.on_change = lambda: moments.append(disk.image(Loss.NOTHING, Random(0)))
+    store = opened(disk)
+    while store.dispatch_some():
+        pass
+    store.flush()
+    disk.on_change = None
+    assert len(moments) > 20
+    for moment in moments:
+        again = opened(moment)
+        assert_whole(again, COUNT + 1)
+        again.abandon()
+
+
+def test_a_gap_that_the_log_cannot_fill_is_told_and_passed_over(caplog: pytest.LogCaptureFixture) -> None:
+    disk = RecordingDisk()
+    killed(disk)
+    remove_files(disk, "T", 1, (1, 2, 3))
+    path = f"{ROOT}/commitlog/{0:020d}"
+    data = disk.read_bytes(path)
+    at = data.index(b"T 1 12")
+    disk.open(path).pwrite(b"?", at)  # this record and those behind it in its file cannot be read
+    store = opened(disk)
+    assert "no readable record at log offset" in caplog.text
+    assert "nothing leads to messages 12 to" in caplog.text
+    found = bodies(store, "T", 1)
+    assert found[:12] + found[-1:] == [b"T 1 %d" % number for number in (*range(12), COUNT)]
+    lost = disk.read_bytes(path)[at:].count(b"T 1 ") + 1
+    assert store.max_offset("T", 1) == COUNT + 1 and len(found) >= COUNT + 1 - lost
+
+
+def test_a_store_without_gaps_is_replayed_once(caplog: pytest.LogCaptureFixture) -> None:
+    disk = RecordingDisk()
+    killed(disk)
+    assert_whole(opened(disk), COUNT + 1)
+    assert "event=log-replayed-again" not in caplog.text
+
+
+def test_a_topic_that_was_deleted_and_made_again_has_no_gap(caplog: pytest.LogCaptureFixture) -> None:
+    """Its older messages are replayed, too, and look as if their queue had lost its files."""
+    disk = RecordingDisk()
+    killed(disk)
+    store = opened(disk)
+    store.delete_topic("T")
+    put(store, "T", 1, b"new")
+    store.commit()
+    store.abandon()
+    caplog.clear()
+    assert bodies(opened(disk), "T", 1) == [b"new"]
+    assert "event=log-replayed-again" not in caplog.text
