@@ -36,6 +36,7 @@ from rmqserver.store.queues import time_search
 from rmqserver.store.queues.consume_queue import ConsumeQueue
 from rmqserver.store.queues.consume_queues import ConsumeQueues
 from rmqserver.store.queues.feed import QueueFeed
+from rmqserver.store.queues.known_ends import KnownEnds
 from rmqserver.store.queues.light import light_names
 from rmqserver.store.queues.reader import TRANSFER_BYTES_MAX, Reader
 from rmqserver.store.recovery.checkpoint import Checkpoint
@@ -124,7 +125,8 @@ class MessageStore:
         paths = self.directory
         self.log = CommitLog(paths.commit_log, options.commit_log_file_size_bytes, self.disk, self._cache)
         self.queues = ConsumeQueues(
-            paths.consume_queues, options.consume_queue_file_size_bytes, self.disk, self._cache
+            paths.consume_queues, options.consume_queue_file_size_bytes, self.disk, self._cache,
+            KnownEnds(paths.queue_ends, self.disk),
         )  # fmt: skip
         self.index: Index | None = None
         if options.index_enabled:
@@ -242,6 +244,8 @@ class MessageStore:
             known_offset = checkpoint.closed_offset(functools.partial(time_search.store_time_ms, self.log))
         else:  # unsynced writes of a killed process are synced with the whole file system
             known_offset = dispatched_offset if self.disk.can_sync_file_system else 0
+        ends_offset = known_offset if clean else checkpoint.queues_log_offset if checkpoint.is_ours else 0
+        self.queues.ends.load(ends_offset, is_closed=clean, read_only=self.read_only)
         is_known = self._queue_feed.load(known_offset, clean=clean)
         if not is_known:
             lacks_some = max(self._queue_feed.newest_record_offset, 0) < checkpoint.queues_log_offset
@@ -286,11 +290,18 @@ class MessageStore:
         is_clean = not self.flags.has_write_failed
         if is_clean and not keeps_mark:
             try:
+                self._save_ends()
                 self.directory.mark_stopped()
             except OSError:
                 is_clean = False
         self._release()
         return is_clean
+
+    def _save_ends(self) -> None:
+        assert self._checkpointer is not None
+        if log_offset := self._checkpointer.closed_offset:
+            opened = ((queue.topic, queue.queue_id, queue.next_offset) for queue in self.queues.opened())
+            self.queues.ends.save(log_offset, opened)
 
     def abandon(self) -> None:
         """Lets go of everything, like a killed process: flushes nothing and leaves the ``abort`` mark. For a store

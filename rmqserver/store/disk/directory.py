@@ -24,6 +24,7 @@ class StoreDirectory:
         self.checkpoint = f"{root}/checkpoint"
         self.config = f"{root}/config"
         self.failed_flush = f"{root}/failed_flush"
+        self.queue_ends = f"{root}/queueEnds"
         self.producer_sequences = f"{root}/producerSequences"
         self._abort = f"{root}/abort"
         self._lock = f"{root}/lock"

@@ -192,7 +192,7 @@ class ConsumeQueue:
         self.indexed_log_offset = end
         if offset < self.next_offset:
             return
-        if offset > self.next_offset and not self._skip_to(offset):
+        if offset > self.next_offset and not self.skip_to(offset):
             return
         self.tail += unit
         self.next_offset = self.max_offset = offset + 1
@@ -214,7 +214,7 @@ class ConsumeQueue:
         is_last_loaded = offset == self.next_offset - 1 and not self.tail
         return is_last_loaded and _lies_in_two_sectors(offset) and self.units(offset, 1) != unit
 
-    def _skip_to(self, offset: int) -> bool:
+    def skip_to(self, offset: int) -> bool:
         """Makes ``offset`` the next one. False if the jump is implausible: the record's header is damaged."""
         if self.next_offset == 0 and not self.segments.bases and offset <= QUEUE_OFFSET_MAX:
             self.min_offset = self.tail_first = self.written_offset = self.max_offset = self.next_offset = offset

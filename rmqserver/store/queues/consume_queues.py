@@ -11,13 +11,18 @@ from rmqproto.java.java_hash import abs_hash, extend_hash, extend_hash_utf8, tag
 from rmqproto.message.record import MAGIC_V1, MAGIC_V2, RECORD_V4, TOPIC_V1_LENGTH_MAX, topic_field
 from rmqproto.names import LIGHT_QUEUE_PREFIX
 from rmqserver.store.disk.disk import Disk, storage_error
-from rmqserver.store.disk.segments import FileCache, SegmentedFile
+from rmqserver.store.disk.segments import NAME_DIGITS, FileCache, SegmentedFile
 from rmqserver.store.fate import fates
+from rmqserver.store.options import UNIT_SIZE_BYTES
 from rmqserver.store.queues.consume_queue import ConsumeQueue
+from rmqserver.store.queues.known_ends import KnownEnds
 from rmqserver.store.results import MessageRefused, PutStatus
 
 NO_TAG = -1
 """Stands for the hash of a tag's index entry if a message has no tags."""
+
+LOOKED_FOR_MAX = 1000
+"""Queues whose last files a start looks for, for a microsecond each: a start takes no longer with more queues."""
 
 TAGS_CACHED_MAX = 1000
 """Limit for each topic, because tags come from clients."""
@@ -65,8 +70,11 @@ class ConsumeQueues:
     """``topics`` holds the topics used so far, with the queues used so far. Every method that opens a queue raises
     StorageError if the queue cannot be read; the next use tries again."""
 
-    def __init__(self, directory: str, file_size_bytes: int, disk: Disk, cache: FileCache):
+    def __init__(self, directory: str, file_size_bytes: int, disk: Disk, cache: FileCache, ends: KnownEnds):
         self.directory = directory
+        self.ends = ends
+        self.refuses_short = False
+        """Set after recovery, which makes queues whole."""
         self.topics: dict[str, Topic] = {}
         self.behind: dict[ConsumeQueue, None] = {}
         """Queues with visible units that are not in their file yet, oldest first."""
@@ -130,7 +138,9 @@ class ConsumeQueues:
             found = ConsumeQueue(topic.name, queue_id, segments)
             if queue_id in topic.unopened:
                 self._open(found)
-                topic.unopened.discard(queue_id)
+            if self.refuses_short:
+                self._refuse_short(found)
+            topic.unopened.discard(queue_id)
             topic.queues[queue_id] = found
         return found
 
@@ -143,13 +153,44 @@ class ConsumeQueues:
         except OSError as error:
             raise storage_error(error, "cannot open consume queue", queue.segments.directory) from error
 
+    def _refuse_short(self, queue: ConsumeQueue) -> None:
+        end = self.ends.of(queue.topic, queue.queue_id)
+        if queue.next_offset >= end:
+            return
+        self.ends.note_short(queue.topic, queue.queue_id)
+        raise StorageError(
+            f"{queue.segments.directory}: the queue ended at queue offset {end} when the store was closed, "
+            f"and its files end at {queue.next_offset}",
+            hint="stop the broker and start it again: it makes the queue again from the log",
+        )
+
+    def open_doubtful(self) -> None:
+        """Opens the queues that have lost their topic's directory or their last file, or that were refused when the
+        store was last open: recovery makes them whole. What it does not find here is refused when it is used."""
+        looked_for, there = 0, set(self.names())
+        for topic, queue_id, end in list(self.ends.all()):
+            is_doubtful = topic not in there or self.ends.is_short(topic, queue_id)
+            if not is_doubtful and looked_for < LOOKED_FOR_MAX:
+                looked_for += 1
+                is_doubtful = not self._has_file(topic, queue_id, end - 1)
+            if is_doubtful:
+                self.add(self.topic(topic), queue_id)
+
+    def _has_file(self, topic: str, queue_id: int, queue_offset: int) -> bool:
+        at = queue_offset * UNIT_SIZE_BYTES
+        path = f"{self.directory}/{topic}/{queue_id}/{at - at % self._file_size_bytes:0{NAME_DIGITS}d}"
+        return self._disk.is_file(path)
+
     def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
         entry = self.topics.get(topic)
         if entry is None:
             if topic not in self._unopened:
                 return None
             entry = self.topic(topic)
-        return entry.queues.get(queue_id) or (self.add(entry, queue_id) if queue_id in entry.unopened else None)
+        if (queue := entry.queues.get(queue_id)) is not None:
+            return queue
+        is_known = queue_id in entry.unopened or (self.refuses_short and self.ends.of(topic, queue_id) > 0)
+        return self.add(entry, queue_id) if is_known else None
 
     def names(self) -> list[str]:
         """The topics that have a queue, or a directory for one."""
@@ -198,6 +239,7 @@ class ConsumeQueues:
         topic = self.topic(name) if name in self._unopened else self.topics.get(name)
         if topic is None:
             return
+        self.ends.forget(name)
         del self.topics[name]
         self.light_count -= name.startswith(LIGHT_QUEUE_PREFIX)
         for queue in topic.queues.values():
@@ -213,6 +255,7 @@ class ConsumeQueues:
 
     def begin_anew(self, topic: Topic, queue: ConsumeQueue) -> ConsumeQueue:
         """Replaces the queue by an empty one."""
+        self.ends.forget(topic.name, queue.queue_id)
         self.delete_queue(queue)
         del topic.queues[queue.queue_id]
         return self.add(topic, queue.queue_id)

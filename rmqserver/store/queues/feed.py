@@ -79,8 +79,10 @@ class QueueFeed:
         self._queues.look(clean=True, read_only=self._read_only)
         if known_offset and self._has_unit_of(known_offset):
             self._known_offset = known_offset
+            self._queues.open_doubtful()
             return True
         self._queues.look(clean=clean, read_only=self._read_only)
+        self._queues.open_doubtful()
         for _ in self._queues.all():
             pass
         return False
@@ -110,11 +112,20 @@ class QueueFeed:
         self._last_record_offset = records[-1].log_offset
 
     def lacks_from(self) -> int | None:
-        gaps, self._gaps = self._gaps, None
-        for queue, begin in (gaps or {}).items():
+        gaps, self._gaps = self._gaps or {}, None
+        for queue in self._short():
+            begin = max(queue.indexed_log_offset, self._log.min_offset)
+            if self._replayed_from is not None and begin < self._replayed_from:
+                gaps.setdefault(queue, begin)
+        for queue, begin in gaps.items():
             _log.warning("event=queue-gap topic=%s queue=%d units=%d log_offset=%d",
                          queue.topic, queue.queue_id, queue.next_offset, begin)  # fmt: skip
-        return min(gaps.values(), default=None) if gaps else None
+        return min(gaps.values(), default=None)
+
+    def _short(self) -> list[ConsumeQueue]:
+        """The opened queues that end before they did when the store was closed."""
+        ends = self._queues.ends
+        return [queue for queue in self._queues.opened() if queue.next_offset < ends.of(queue.topic, queue.queue_id)]
 
     def _replay(self, records: list[FoundRecord]) -> None:
         self._touched.clear()
@@ -195,7 +206,8 @@ class QueueFeed:
     def _is_behind_gap(self, queue: ConsumeQueue, queue_offset: int) -> bool:
         """Whether records before the replayed ones may fill the gap between the queue's end and ``queue_offset``. Files
         of the queue were removed, or do not hold what the marks on the disk promise."""
-        assert self._gaps is not None and self._replayed_from is not None
+        assert self._gaps is not None
+        assert self._replayed_from is not None
         if not queue_offset:  # it was deleted, not lost: a new queue begins
             self._gaps.pop(queue, None)
         if queue_offset > queue.next_offset and queue not in self._gaps:
@@ -216,7 +228,9 @@ class QueueFeed:
     def cut(self, end_offset: int) -> None:
         """A log that ends before ``_known_offset`` is damaged: then every queue may know too much."""
         self._gaps = None
-        is_damaged = end_offset <= self._known_offset
+        is_damaged = end_offset <= max(self._known_offset, self._queues.ends.log_offset)
+        if is_damaged and self._queues.ends.log_offset:
+            self._queues.ends.forget_all()
         for queue in list(self._queues.all() if is_damaged else self._queues.opened()):
             queue.truncate(end_offset, read_only=self._read_only)
         self._queues.log_end_offset = end_offset
@@ -224,6 +238,10 @@ class QueueFeed:
     def recovered(self, start_offset: int, end_offset: int, synced_offset: int, *, was_clean: bool) -> None:
         """Units that a killed process wrote to queue files since its last checkpoint are there, but not synced. The
         next checkpoint vouches for them, so it has to sync them."""
+        self._queues.refuses_short = True
+        for queue in self._short():  # the log has lost or expired messages; new ones do not get their queue offsets
+            queue.skip_to(self._queues.ends.of(queue.topic, queue.queue_id))
+            self._queues.behind[queue] = None
         self._syncs_everything = bool(self._known_offset) and not was_clean
         for queue in self._queues.opened():
             if queue.tail:

@@ -19,6 +19,11 @@ class Checkpointer:
         self._followers = followers
         self._disk = disk
 
+    @property
+    def closed_offset(self) -> int:
+        """The record up to which the checkpoint vouches for everything; 0 if for nothing."""
+        return self._checkpoint.queues_log_offset if self._checkpoint.is_ours else 0
+
     def prepare(self, last_record_offset: int, store_timestamp_ms: int) -> Callable[[], None]:
         """The work for everything confirmed now; the arguments are the newest confirmed record and its store time. The
         caller has done all deferred work. It has the log flushed before the work runs, and runs works in order."""

@@ -16,9 +16,13 @@ EVENT = "event=queues-missing"
 UNLISTED = "event=topics-unlisted"
 
 
+@pytest.mark.parametrize("knows_ends", [True, False], ids=["ours", "another's"])
 @pytest.mark.parametrize("lost", [["T"], ["T", "U"]], ids=["one", "all"])
-def test_a_topic_without_consume_queues_is_told(tmp_path: Path, lost: list[str]) -> None:
-    """They used to be taken for empty without a word. If all are gone, the start makes them again."""
+def test_a_topic_without_consume_queues_is_made_again_or_told(
+    tmp_path: Path, lost: list[str], knows_ends: bool
+) -> None:
+    """They used to be taken for empty without a word. A broker of ours that stops notes where the queues end; if no
+    such note is there, the start makes them again only if all are gone."""
     with servers.standalone(tmp_path) as server, Wire(server.broker_addr) as wire:
         create_group(wire, "g")
         for topic in ("T", "U"):
@@ -29,10 +33,13 @@ def test_a_topic_without_consume_queues_is_told(tmp_path: Path, lost: list[str])
     assert not {EVENT, UNLISTED} & set(server.log_file.read_text().split())
     for topic in lost:
         shutil.rmtree(tmp_path / "store/consumequeue" / topic)
+    if not knows_ends:
+        (tmp_path / "store/queueEnds").unlink()
     with servers.standalone(tmp_path) as server, Wire(server.broker_addr) as wire:
         end = ok(wire.ask(R.GET_MAX_OFFSET, {"topic": "T", "queueId": "0"})).ext["offset"]
     told = [line for line in server.log_file.read_text().splitlines() if EVENT in line]
-    assert (end, len(told)) == (("0", 1) if lost == ["T"] else ("3", 0))
+    is_lost = lost == ["T"] and not knows_ends
+    assert (end, len(told)) == (("0", 1) if is_lost else ("3", 0))
     assert all("topic=T group=g read_to=2" in line for line in told)
 
 

@@ -3,12 +3,16 @@ its own queue offset."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 
 import pytest
 
+from rmqproto.errors import StorageError
 from rmqproto.message.record import decode_record_untrusted
 from rmqserver.store.message_store import MessageStore
+from rmqserver.store.queues import consume_queues
+from rmqserver.store.results import MessageRefused
 from tests.crash.recording_disk import Loss, RecordingDisk
 from tests.rmqserver.store.conftest import TINY, put
 from tests.support.clock import Clock
@@ -127,7 +131,8 @@ def test_a_gap_that_the_log_cannot_fill_is_told_and_passed_over(caplog: pytest.L
     found = bodies(store, "T", 1)
     assert found[:12] + found[-1:] == [b"T 1 %d" % number for number in (*range(12), COUNT)]
     lost = disk.read_bytes(path)[at:].count(b"T 1 ") + 1
-    assert store.max_offset("T", 1) == COUNT + 1 and len(found) >= COUNT + 1 - lost
+    assert store.max_offset("T", 1) == COUNT + 1
+    assert len(found) >= COUNT + 1 - lost
 
 
 def test_a_store_without_gaps_is_replayed_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -149,3 +154,153 @@ def test_a_topic_that_was_deleted_and_made_again_has_no_gap(caplog: pytest.LogCa
     caplog.clear()
     assert bodies(opened(disk), "T", 1) == [b"new"]
     assert "event=log-replayed-again" not in caplog.text
+
+
+# -- the newest messages of the queue were dispatched long before: no record tells of the loss
+
+
+def closed(disk: RecordingDisk) -> None:
+    assert filled(disk).close()
+
+
+def killed_later(disk: RecordingDisk) -> None:
+    """Closed, then opened and killed without any new message."""
+    closed(disk)
+    opened(disk).abandon()
+
+
+ENDED = pytest.mark.parametrize("ended", [closed, killed_later], ids=["closed", "killed"])
+
+
+@ENDED
+@pytest.mark.parametrize("numbers", LOST, ids=["queue", "later files", "last file"])
+@pytest.mark.parametrize("lost", [(0,), (1,), (2,), (0, 1), (0, 2), (0, 1, 2)], ids=str)
+def test_queues_that_have_lost_files_are_made_again(
+    ended: Callable[[RecordingDisk], None], lost: tuple[int, ...], numbers: tuple[int, ...]
+) -> None:
+    """They were taken for shorter ones without a word: messages were hidden, and new ones got their queue offsets."""
+    disk = RecordingDisk()
+    ended(disk)
+    for index in lost:
+        remove_files(disk, *QUEUES[index], numbers)
+    assert_whole(opened(disk.image(Loss.NOTHING, Random(0)), read_only=True), COUNT)
+    store = opened(disk)
+    assert [put(store, *queue).queue_offset for queue in QUEUES] == [COUNT] * len(QUEUES)
+    store.commit()
+    for queue in QUEUES:
+        assert bodies(store, *queue)[:-1] == [b"%s %d %d" % (queue[0].encode(), queue[1], n) for n in range(COUNT)]
+    assert store.close()
+
+
+@ENDED
+def test_the_directory_of_a_topic_may_be_gone(
+    ended: Callable[[RecordingDisk], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = RecordingDisk()
+    ended(disk)
+    disk.remove_tree(f"{ROOT}/consumequeue/T")
+    assert_whole(opened(disk), COUNT)
+    assert caplog.text.count("event=queue-gap topic=T") == 2
+    assert "event=log-replayed-again from=0" in caplog.text
+
+
+@ENDED
+def test_a_queue_that_no_start_looks_for_is_refused_and_made_again_by_the_next(
+    ended: Callable[[RecordingDisk], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A start looks for the files of so many queues and no more."""
+    monkeypatch.setattr(consume_queues, "LOOKED_FOR_MAX", 0)
+    disk = RecordingDisk()
+    ended(disk)
+    remove_files(disk, "T", 1, (3,))
+    store = opened(disk)
+    with pytest.raises(StorageError, match=r"T/1: the queue ended at queue offset 35 .* its files end at 30"):
+        store.max_offset("T", 1)
+    with pytest.raises(MessageRefused):
+        put(store, "T", 1)
+    assert bodies(store, "T", 0)[-1] == b"T 0 34"
+    assert store.close()
+    assert_whole(opened(disk), COUNT)
+
+
+@ENDED
+def test_a_whole_queue_without_a_directory_is_refused_too(
+    ended: Callable[[RecordingDisk], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consume_queues, "LOOKED_FOR_MAX", 0)
+    disk = RecordingDisk()
+    ended(disk)
+    remove_files(disk, "T", 1, (0, 1, 2, 3))
+    store = opened(disk)
+    with pytest.raises(StorageError, match=r"T/1: the queue ended at queue offset 35 .* its files end at 0"):
+        store.max_offset("T", 1)
+
+
+# -- what is no loss
+
+
+@pytest.mark.parametrize("is_killed", [False, True], ids=["closed", "killed"])
+def test_deleted_topics_do_not_come_back(is_killed: bool, caplog: pytest.LogCaptureFixture) -> None:
+    disk = RecordingDisk()
+    closed(disk)
+    store = opened(disk)
+    store.delete_topic("T")
+    if is_killed:
+        store.abandon()
+    else:
+        assert store.close()
+    again = opened(disk)
+    assert again.queues.names() == ["U"]
+    assert put(again, "T", 1).queue_offset == 0
+    assert "event=log-replayed-again" not in caplog.text
+
+
+def test_a_queue_whose_messages_have_expired_goes_on_at_its_offset() -> None:
+    disk = RecordingDisk()
+    closed(disk)
+    remove_files(disk, "T", 1, (0, 1, 2, 3))
+    for base in (0, 4096):
+        disk.unlink(f"{ROOT}/commitlog/{base:020d}")
+    store = opened(disk)
+    first = store.min_offset("T", 1)
+    assert bodies(store, "T", 1) == [b"T 1 %d" % number for number in range(first, COUNT)]
+    assert 0 < first < put(store, "T", 1).queue_offset == COUNT
+
+
+def test_messages_that_the_log_no_longer_has_end_a_queue() -> None:
+    disk = RecordingDisk()
+    closed(disk)
+    path = f"{ROOT}/commitlog/{8192:020d}"
+    at = disk.read_bytes(path).index(b"U 0 34")
+    disk.open(path).pwrite(b"?", at)
+    store = opened(disk)
+    assert put(store, "U").queue_offset == COUNT - 1
+
+
+@pytest.mark.parametrize("content", [b"", b"RMQE", bytes(100)], ids=["empty", "short", "zeros"])
+def test_a_damaged_table_of_ends_is_none(content: bytes) -> None:
+    disk = RecordingDisk()
+    closed(disk)
+    file = disk.open(f"{ROOT}/queueEnds")
+    file.truncate(0)
+    file.pwrite(content, 0)
+    store = opened(disk)
+    assert_whole(store, COUNT)
+    assert not disk.is_file(f"{ROOT}/queueEnds")
+    assert store.close()
+    assert disk.is_file(f"{ROOT}/queueEnds")
+
+
+def test_a_table_of_ends_of_another_time_is_none() -> None:
+    disk = RecordingDisk()
+    closed(disk)
+    old = disk.read_bytes(f"{ROOT}/queueEnds")
+    store = opened(disk)
+    put(store, "U", 0)
+    store.commit()
+    assert store.close()
+    file = disk.open(f"{ROOT}/queueEnds")
+    file.truncate(0)
+    file.pwrite(old, 0)
+    opened(disk)
+    assert not disk.is_file(f"{ROOT}/queueEnds")

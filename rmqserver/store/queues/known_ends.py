@@ -1,0 +1,124 @@
+"""Where the queues ended when the store was closed, as a file (``queueEnds``, ours alone). A queue is opened when it is
+first used, and nothing else tells a queue that has lost its files from one that never had any: its next message would
+get a queue offset that an older one has. The file saves no work, and a store without it is a sound one."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from zlib import crc32
+
+import msgspec
+
+from rmqserver.store.disk.disk import Disk
+from rmqserver.store.disk.whole_files import replace_file
+
+# The file, big-endian:
+#  0 "RMQE" | 4 version u32 | 8 CRC-32 of the rest u32 | 12 a SavedEnds as MessagePack
+_HEAD = struct.Struct(">4sII")
+_MAGIC, _VERSION = b"RMQE", 1
+
+Ends = dict[str, dict[int, int]]
+"""The queue offset behind the last message, by topic and queue id."""
+
+
+class SavedEnds(msgspec.Struct, array_like=True):
+    """``log_offset`` is that of the log's last record. The queues in ``short`` were found to end too early: the next
+    start opens them."""
+
+    log_offset: int
+    ends: Ends
+    short: list[tuple[str, int]]
+
+
+def encode(saved: SavedEnds) -> bytes:
+    body = msgspec.msgpack.encode(saved)
+    return _HEAD.pack(_MAGIC, _VERSION, crc32(body)) + body
+
+
+def decode_untrusted(data: bytes) -> SavedEnds | None:
+    """None for anything but a complete file of this form."""
+    if len(data) < _HEAD.size:
+        return None
+    magic, version, crc = _HEAD.unpack_from(data)
+    body = data[_HEAD.size :]
+    if (magic, version) != (_MAGIC, _VERSION) or crc32(body) != crc:
+        return None
+    try:
+        return msgspec.msgpack.decode(body, type=SavedEnds)
+    except msgspec.MsgspecError:
+        return None
+
+
+class KnownEnds:
+    """No queue ends earlier, unless its topic is deleted or the log is cut. The file is removed before that, so it also
+    counts after a kill."""
+
+    def __init__(self, path: str, disk: Disk):
+        self._path = path
+        self._disk = disk
+        self._ends: Ends = {}
+        self._short: dict[tuple[str, int], None] = {}
+        self._is_there = self._read_only = False
+        self.log_offset = 0
+        """That of a record: the ends cover this record and all before it. 0 if no end is known."""
+
+    def load(self, log_offset_max: int, *, is_closed: bool, read_only: bool) -> None:
+        """``log_offset_max`` is the newest record whose unit is known to be in a file; with ``is_closed`` the store was
+        closed behind it. A file that says other things is of another time of the log, and is removed. OSError."""
+        self._read_only = read_only
+        self._is_there = self._disk.is_file(self._path)
+        saved = decode_untrusted(self._disk.read_bytes(self._path)) if self._is_there else None
+        low = log_offset_max if is_closed else 1
+        if saved is None or not 0 < low <= saved.log_offset <= log_offset_max:
+            self.forget_all()
+            return
+        self._ends, self.log_offset = saved.ends, saved.log_offset
+        self._short = dict.fromkeys(saved.short)
+
+    def of(self, topic: str, queue_id: int) -> int:
+        """The queue's end; 0 if it is unknown."""
+        queues = self._ends.get(topic)
+        return queues.get(queue_id, 0) if queues is not None else 0
+
+    def all(self) -> Iterator[tuple[str, int, int]]:
+        """Topic, queue id and end of each queue."""
+        for topic, queues in self._ends.items():
+            for queue_id, end in queues.items():
+                yield topic, queue_id, end
+
+    def is_short(self, topic: str, queue_id: int) -> bool:
+        """Whether the queue was found to end too early when the store was last open."""
+        return (topic, queue_id) in self._short
+
+    def note_short(self, topic: str, queue_id: int) -> None:
+        self._short[topic, queue_id] = None
+
+    def forget(self, topic: str, queue_id: int | None = None) -> None:
+        """Call it before the queue, or the whole topic, is deleted. OSError."""
+        self._remove_file()
+        queues = self._ends.get(topic, {})
+        for each in list(queues) if queue_id is None else [queue_id]:
+            queues.pop(each, None)
+            self._short.pop((topic, each), None)
+
+    def forget_all(self) -> None:
+        """Call it before the log is cut. OSError."""
+        self._remove_file()
+        self._ends, self._short, self.log_offset = {}, {}, 0
+
+    def _remove_file(self) -> None:
+        if self._is_there and not self._read_only:
+            self._disk.unlink(self._path)
+            self._disk.sync_directory(self._path.rpartition("/")[0])
+            self._is_there = False
+
+    def save(self, log_offset: int, opened: Iterable[tuple[str, int, int]]) -> None:
+        """Writes the file for a store that is about to be closed with this last record. ``opened`` gives topic, queue
+        id and end of the queues that were used; of the others, what was known is true still. OSError."""
+        for topic, queue_id, end in opened:
+            if end:
+                self._ends.setdefault(topic, {})[queue_id] = end
+            self._short.pop((topic, queue_id), None)
+        replace_file(self._disk, self._path, encode(SavedEnds(log_offset, self._ends, list(self._short))))
+        self._is_there = True
