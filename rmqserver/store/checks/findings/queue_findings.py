@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from rmqproto.names import LIGHT_QUEUE_PREFIX, is_system_topic
 from rmqproto.wording import counted
 from rmqserver.store.checks.findings.checked_store import CheckedStore
 from rmqserver.store.checks.findings.finding import FindingKind, Severity
 from rmqserver.store.checks.found_files import FoundFiles
+from rmqserver.store.checks.found_tables import TOPICS
 from rmqserver.store.checks.looks.checked_queue import CheckedQueue, UnitRun, UnitState
 from rmqserver.store.disk.segments import FileCache
 from rmqserver.store.options import UNIT_SIZE_BYTES
@@ -17,6 +20,8 @@ SERVED = "leaves it: consumers get what it points to, or pass over it"
 
 _SHIFT_MS_MAX = 30 * 24 * 3_600_000
 _MS_PER_S = 1000
+
+_NAMES_SHOWN = 10
 
 
 def add_all(checked: CheckedStore) -> None:
@@ -42,6 +47,8 @@ def add_all(checked: CheckedStore) -> None:
                 _path(checked, queue), topic=queue.topic, queue_id=queue.queue_id, count=queue.dropped_runs,
             )  # fmt: skip
         _add_unnamed(checked, queue)
+    if checked.known_topics is None:
+        _add_missing_table(checked)
 
 
 def _is_deleted(checked: CheckedStore, topic: str) -> bool:
@@ -74,13 +81,36 @@ def _add_other_delay(checked: CheckedStore, queue: CheckedQueue) -> None:
 
 def _add_unnamed(checked: CheckedStore, queue: CheckedQueue) -> None:
     known, topic = checked.known_topics, queue.topic
-    if known is None or topic in known or topic.startswith(LIGHT_QUEUE_PREFIX) or is_system_topic(topic):
+    if known is None or topic in known or _needs_no_name(topic):
         return
     checked.add(
         Severity.WARNING, FindingKind.TABLE_TOPIC,
         f"{counted(queue.unit_count, 'message')} of a topic that config/topics.json does not name",
         _path(checked, queue), topic=topic, queue_id=queue.queue_id, count=queue.unit_count,
         ours="serves them when the topic is made again", apache="serves them when the topic is made again",
+    )  # fmt: skip
+
+
+def _needs_no_name(topic: str) -> bool:
+    """Whether brokers serve the topic though config/topics.json does not name it."""
+    return topic.startswith(LIGHT_QUEUE_PREFIX) or is_system_topic(topic)
+
+
+def _add_missing_table(checked: CheckedStore) -> None:
+    """Brokers begin with an empty table. Without messages, that is a store which no topic was made in."""
+    counts: Counter[str] = Counter()
+    for queue in checked.queues.queues():
+        if queue.unit_count and not _needs_no_name(queue.topic):
+            counts[queue.topic] += queue.unit_count
+    if not counts:
+        return
+    shown = ", ".join(sorted(counts)[:_NAMES_SHOWN]) + (", …" if len(counts) > _NAMES_SHOWN else "")
+    checked.add(
+        Severity.WARNING, FindingKind.TABLE_TOPIC,
+        f"no table of topics, and {counted(sum(counts.values()), 'message')} of {counted(len(counts), 'topic')}: "
+        f"{shown}", checked.found.below(f"{checked.found.paths.config}/{TOPICS}"), count=len(counts),
+        ours=checked.ours.refused("serves them when the topics are made again"),
+        apache=checked.apache.refused("serves them when the topics are made again"),
     )  # fmt: skip
 
 

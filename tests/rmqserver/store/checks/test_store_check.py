@@ -297,7 +297,8 @@ def test_a_unit_that_points_behind_the_log(closed: Path) -> None:
 
 
 def test_a_queue_that_is_gone_is_made_anew_from_the_log(closed: Path) -> None:
-    """Our broker notices that the newest record's queue is missing. It does not look for others."""
+    """Our broker notices that queues are missing which were there when it stopped; after another broker's stop, only
+    that the newest record's queue is missing."""
     damaged = Damaged.of(closed)
     damaged.remove("consumequeue")
     found = [each for each in damaged.found() if each.kind is FindingKind.UNIT_MISSING]
@@ -307,9 +308,27 @@ def test_a_queue_that_is_gone_is_made_anew_from_the_log(closed: Path) -> None:
     damaged = Damaged.of(closed)
     damaged.remove("consumequeue/TopicB")
     found = [each for each in damaged.found() if each.kind is FindingKind.UNIT_MISSING]
+    assert {(each.topic, each.ours) for each in found} == {("TopicB", "makes them anew from the log")}
+    damaged.remove("queueEnds")
+    found = [each for each in damaged.found() if each.kind is FindingKind.UNIT_MISSING]
     assert {each.topic for each in found} == {"TopicB"}
     assert {each.ours for each in found} == {"leaves it: consumers never get them"}
     assert all("the queue has no file" in each.what for each in found)
+
+
+def test_a_table_of_topics_that_is_missing_is_told(closed: Path) -> None:
+    """Nothing was said, and a broker that starts there serves no message of any topic."""
+    damaged = Damaged.of(closed)
+    damaged.remove("config/topics.json")
+    damaged.remove("config/topics.json.bak")
+    found = one(damaged.found(), FindingKind.TABLE_TOPIC)
+    assert (found.path, found.severity, found.count) == ("config/topics.json", Severity.WARNING, 3)
+    assert "of 3 topics: TopicA, TopicB, TopicC" in found.what
+    assert found.ours == found.apache == "serves them when the topics are made again"
+    damaged.remove("consumequeue")
+    damaged.remove("commitlog")
+    damaged.disk.mkdir(f"{closed}/commitlog")
+    assert not [each for each in damaged.found() if each.kind is FindingKind.TABLE_TOPIC]
 
 
 def test_units_that_a_killed_broker_did_not_write_are_no_damage(killed: Path) -> None:
