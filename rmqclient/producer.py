@@ -278,22 +278,39 @@ class Producer(Lifetime):
         await routes.queues(topic, create=True)
         tried = {failed_broker}
         while True:
-            broker_name = None
+            writable = await self._writable_soon(topic, deadline_s, NotConnectedError)
+            target = queue or self._next_queue(writable, failed_broker)
             try:
-                writable = await self._writable(topic)
-                target = queue or self._next_queue(writable, failed_broker)
-                broker_name = target.broker_name
                 await self._client.channels.connected(routes.master_of(target), deadline_s)
             except NotConnectedError:
-                routes.refresh_soon()
-                if trio.current_time() + WITHOUT_MASTER_S >= deadline_s:
+                if not await self._may_go_on(deadline_s, waits=target.broker_name in tried):
                     raise
             else:
                 return target
-            if broker_name in tried:
-                await trio.sleep(WITHOUT_MASTER_S)
-            tried.add(broker_name)
-            failed_broker = broker_name
+            failed_broker = target.broker_name
+            tried.add(failed_broker)
+
+    async def _writable_soon(
+        self, topic: str, deadline_s: float, *waited_out: type[RocketMQError]
+    ) -> tuple[MessageQueue, ...]:
+        """The writable queues. Waits while they cannot be had for one of these reasons, and raises it at the
+        deadline."""
+        while True:
+            try:
+                return await self._writable(topic)
+            except waited_out:
+                if not await self._may_go_on(deadline_s):
+                    raise
+
+    async def _may_go_on(self, deadline_s: float, *, waits: bool = True) -> bool:
+        """After a look for a master that found none: has the routes read again, and waits as long as it pays, or, if
+        there is something else to try, not at all. False if the time is over."""
+        self._client.routes.refresh_soon()
+        if trio.current_time() + WITHOUT_MASTER_S >= deadline_s:
+            return False
+        if waits:
+            await trio.sleep(WITHOUT_MASTER_S)
+        return True
 
     async def _send_numbered(
         self, lines: SequenceLines, message: Message, queue: MessageQueue | None, timeout_s: float
@@ -304,7 +321,9 @@ class Producer(Lifetime):
         message = keyed_message(message)
         failed: RocketMQError = RequestTimeoutError(f"{message.topic}: no queue was known in time")
         with trio.move_on_at(deadline_s):
-            writable = await self._writable_soon(message.topic)
+            writable = await self._writable_soon(
+                message.topic, deadline_s, ConnectError, NotFoundError, RequestTimeoutError
+            )
             queue = queue or self._next_queue(writable, None)
             line = lines.of(queue)
             failed = RequestTimeoutError(
@@ -325,15 +344,6 @@ class Producer(Lifetime):
                     if not await turn.is_to_try_again(failed):
                         raise failed
         raise failed
-
-    async def _writable_soon(self, topic: str) -> tuple[MessageQueue, ...]:
-        """The writable queues. Waits for a master while a set of brokers has none, and for a name server."""
-        while True:
-            try:
-                return await self._writable(topic)
-            except (ConnectError, NotFoundError, RequestTimeoutError):
-                self._client.routes.refresh_soon()
-            await trio.sleep(WITHOUT_MASTER_S)
 
     async def _send_once(
         self, queue: MessageQueue, code: RequestCode, request: Callable[[SendRequests], EncodedSend], deadline_s: float
