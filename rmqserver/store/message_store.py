@@ -300,8 +300,7 @@ class MessageStore:
     def _save_ends(self) -> None:
         assert self._checkpointer is not None
         if log_offset := self._checkpointer.closed_offset:
-            opened = ((queue.topic, queue.queue_id, queue.next_offset) for queue in self.queues.opened())
-            self.queues.ends.save(log_offset, opened)
+            self.queues.ends.save(self.log.min_offset, log_offset, self.queues.opened())
 
     def abandon(self) -> None:
         """Lets go of everything, like a killed process: flushes nothing and leaves the ``abort`` mark. For a store

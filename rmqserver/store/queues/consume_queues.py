@@ -164,17 +164,25 @@ class ConsumeQueues:
             hint="stop the broker and start it again: it makes the queue again from the log",
         )
 
-    def open_doubtful(self) -> None:
-        """Opens the queues that have lost their topic's directory or their last file, or that were refused when the
-        store was last open: recovery makes them whole. What it does not find here is refused when it is used."""
+    def open_doubtful(self) -> list[ConsumeQueue]:
+        """Opens the queues that have lost their topic's directory, their last or their first file, or that were refused
+        when the store was last open: recovery makes them whole. Returns those without their first file, for which that
+        takes a new queue. A short queue that is not found here is refused when it is used."""
+        headless: list[ConsumeQueue] = []
         looked_for, there = 0, set(self.names())
-        for topic, queue_id, end in list(self.ends.all()):
+        has_all_heads = self.ends.log_min_offset != self.log_min_offset
+        for topic, queue_id, first, end in list(self.ends.all()):
             is_doubtful = topic not in there or self.ends.is_short(topic, queue_id)
+            lacks_head = False
             if not is_doubtful and looked_for < LOOKED_FOR_MAX:
                 looked_for += 1
                 is_doubtful = not self._has_file(topic, queue_id, end - 1)
-            if is_doubtful:
-                self.add(self.topic(topic), queue_id)
+                lacks_head = not has_all_heads and not self._has_file(topic, queue_id, first)
+            if is_doubtful or lacks_head:
+                queue = self.add(self.topic(topic), queue_id)
+                if lacks_head and queue.segments.bases:
+                    headless.append(queue)
+        return headless
 
     def _has_file(self, topic: str, queue_id: int, queue_offset: int) -> bool:
         at = queue_offset * UNIT_SIZE_BYTES
@@ -254,9 +262,10 @@ class ConsumeQueues:
         self._disk.rmdir(path)
 
     def begin_anew(self, topic: Topic, queue: ConsumeQueue) -> ConsumeQueue:
-        """Replaces the queue by an empty one."""
-        self.ends.forget(topic.name, queue.queue_id)
-        self.delete_queue(queue)
+        """Replaces the queue by an empty one; in a store that is read only, in memory."""
+        if not self._read_only:
+            self.ends.forget(topic.name, queue.queue_id)
+            self.delete_queue(queue)
         del topic.queues[queue.queue_id]
         return self.add(topic, queue.queue_id)
 

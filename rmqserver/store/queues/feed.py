@@ -66,6 +66,8 @@ class QueueFeed:
         """Queues that lack units before the records that are replayed, and the log offset from which on. None: what is
         missing is not in the log."""
         self._replayed_from: int | None = None
+        self._headless: list[ConsumeQueue] = []
+        """Queues that have lost their first file: they are made again as a whole."""
         self._touched: dict[ConsumeQueue, int] = {}
         """Queues that were given units since ``replay`` began, with what was visible of them before."""
 
@@ -79,10 +81,10 @@ class QueueFeed:
         self._queues.look(clean=True, read_only=self._read_only)
         if known_offset and self._has_unit_of(known_offset):
             self._known_offset = known_offset
-            self._queues.open_doubtful()
+            self._headless = self._queues.open_doubtful()
             return True
         self._queues.look(clean=clean, read_only=self._read_only)
-        self._queues.open_doubtful()
+        self._headless = self._queues.open_doubtful()
         for _ in self._queues.all():
             pass
         return False
@@ -108,6 +110,8 @@ class QueueFeed:
     def replay(self, records: list[FoundRecord]) -> None:
         if self._replayed_from is None:
             self._replayed_from = records[0].log_offset
+        if self._gaps is None:
+            self._replace_headless()
         self._replay(records)
         self._last_record_offset = records[-1].log_offset
 
@@ -117,10 +121,17 @@ class QueueFeed:
             begin = max(queue.indexed_log_offset, self._log.min_offset)
             if self._replayed_from is not None and begin < self._replayed_from:
                 gaps.setdefault(queue, begin)
+        for queue in self._headless:
+            gaps[queue] = self._log.min_offset
         for queue, begin in gaps.items():
             _log.warning("event=queue-gap topic=%s queue=%d units=%d log_offset=%d",
                          queue.topic, queue.queue_id, queue.next_offset, begin)  # fmt: skip
         return min(gaps.values(), default=None)
+
+    def _replace_headless(self) -> None:
+        for queue in self._headless:
+            self._queues.begin_anew(self._queues.topics[queue.topic], queue)
+        self._headless.clear()
 
     def _short(self) -> list[ConsumeQueue]:
         """The opened queues that end before they did when the store was closed."""

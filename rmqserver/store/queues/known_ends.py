@@ -12,20 +12,23 @@ import msgspec
 
 from rmqserver.store.disk.disk import Disk
 from rmqserver.store.disk.whole_files import replace_file
+from rmqserver.store.options import UNIT_SIZE_BYTES
+from rmqserver.store.queues.consume_queue import ConsumeQueue
 
 # The file, big-endian:
 #  0 "RMQE" | 4 version u32 | 8 CRC-32 of the rest u32 | 12 a SavedEnds as MessagePack
 _HEAD = struct.Struct(">4sII")
 _MAGIC, _VERSION = b"RMQE", 1
 
-Ends = dict[str, dict[int, int]]
-"""The queue offset behind the last message, by topic and queue id."""
+Ends = dict[str, dict[int, tuple[int, int]]]
+"""By topic and queue id: the first queue offset of the queue's first file, and the one behind its last message."""
 
 
 class SavedEnds(msgspec.Struct, array_like=True):
-    """``log_offset`` is that of the log's last record. The queues in ``short`` were found to end too early: the next
-    start opens them."""
+    """The log began at ``log_min_offset``; ``log_offset`` is that of its last record. The queues in ``short`` were
+    found to end too early: the next start opens them."""
 
+    log_min_offset: int
     log_offset: int
     ends: Ends
     short: list[tuple[str, int]]
@@ -60,6 +63,8 @@ class KnownEnds:
         self._ends: Ends = {}
         self._short: dict[tuple[str, int], None] = {}
         self._is_there = self._read_only = False
+        self.log_min_offset = -1
+        """Where the log began. If it still does, no first file of a queue was removed since."""
         self.log_offset = 0
         """That of a record: the ends cover this record and all before it. 0 if no end is known."""
 
@@ -73,19 +78,19 @@ class KnownEnds:
         if saved is None or not 0 < low <= saved.log_offset <= log_offset_max:
             self.forget_all()
             return
-        self._ends, self.log_offset = saved.ends, saved.log_offset
+        self._ends, self.log_min_offset, self.log_offset = saved.ends, saved.log_min_offset, saved.log_offset
         self._short = dict.fromkeys(saved.short)
 
     def of(self, topic: str, queue_id: int) -> int:
         """The queue's end; 0 if it is unknown."""
         queues = self._ends.get(topic)
-        return queues.get(queue_id, 0) if queues is not None else 0
+        return queues[queue_id][1] if queues is not None and queue_id in queues else 0
 
-    def all(self) -> Iterator[tuple[str, int, int]]:
-        """Topic, queue id and end of each queue."""
+    def all(self) -> Iterator[tuple[str, int, int, int]]:
+        """Topic, queue id, first queue offset of the first file, and end of each queue."""
         for topic, queues in self._ends.items():
-            for queue_id, end in queues.items():
-                yield topic, queue_id, end
+            for queue_id, (first, end) in queues.items():
+                yield topic, queue_id, first, end
 
     def is_short(self, topic: str, queue_id: int) -> bool:
         """Whether the queue was found to end too early when the store was last open."""
@@ -105,7 +110,7 @@ class KnownEnds:
     def forget_all(self) -> None:
         """Call it before the log is cut. OSError."""
         self._remove_file()
-        self._ends, self._short, self.log_offset = {}, {}, 0
+        self._ends, self._short, self.log_min_offset, self.log_offset = {}, {}, -1, 0
 
     def _remove_file(self) -> None:
         if self._is_there and not self._read_only:
@@ -113,12 +118,15 @@ class KnownEnds:
             self._disk.sync_directory(self._path.rpartition("/")[0])
             self._is_there = False
 
-    def save(self, log_offset: int, opened: Iterable[tuple[str, int, int]]) -> None:
-        """Writes the file for a store that is about to be closed with this last record. ``opened`` gives topic, queue
-        id and end of the queues that were used; of the others, what was known is true still. OSError."""
-        for topic, queue_id, end in opened:
-            if end:
-                self._ends.setdefault(topic, {})[queue_id] = end
-            self._short.pop((topic, queue_id), None)
-        replace_file(self._disk, self._path, encode(SavedEnds(log_offset, self._ends, list(self._short))))
+    def save(self, log_min_offset: int, log_offset: int, opened: Iterable[ConsumeQueue]) -> None:
+        """Writes the file for a store that is about to be closed: its log begins at ``log_min_offset``, and the last
+        record is at ``log_offset``. ``opened`` are the queues that were used. Of others, what was known is true still:
+        retention, which removes first files, uses all of them. OSError."""
+        for queue in opened:
+            if queue.segments.bases:
+                first = queue.segments.min_offset // UNIT_SIZE_BYTES
+                self._ends.setdefault(queue.topic, {})[queue.queue_id] = first, queue.next_offset
+            self._short.pop((queue.topic, queue.queue_id), None)
+        saved = SavedEnds(log_min_offset, log_offset, self._ends, list(self._short))
+        replace_file(self._disk, self._path, encode(saved))
         self._is_there = True

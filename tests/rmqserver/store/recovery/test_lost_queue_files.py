@@ -75,10 +75,10 @@ def remove_files(disk: RecordingDisk, topic: str, queue_id: int, numbers: tuple[
         disk.rmdir(directory)
 
 
-LOST = [(0, 1, 2, 3), (1, 2, 3), (3,)]
+LOST = [(0, 1, 2, 3), (1, 2, 3), (3,), (0,), (0, 1), (0, 3)]
 
 
-@pytest.mark.parametrize("numbers", LOST, ids=["queue", "later files", "last file"])
+@pytest.mark.parametrize("numbers", LOST[:3], ids=str)
 @pytest.mark.parametrize("lost", [QUEUES[:1], QUEUES[:2]], ids=["one", "two"])
 def test_a_killed_store_fills_a_gap_in_a_queue_from_the_log(
     lost: tuple[tuple[str, int], ...], numbers: tuple[int, ...], caplog: pytest.LogCaptureFixture
@@ -173,7 +173,7 @@ ENDED = pytest.mark.parametrize("ended", [closed, killed_later], ids=["closed", 
 
 
 @ENDED
-@pytest.mark.parametrize("numbers", LOST, ids=["queue", "later files", "last file"])
+@pytest.mark.parametrize("numbers", LOST, ids=str)
 @pytest.mark.parametrize("lost", [(0,), (1,), (2,), (0, 1), (0, 2), (0, 1, 2)], ids=str)
 def test_queues_that_have_lost_files_are_made_again(
     ended: Callable[[RecordingDisk], None], lost: tuple[int, ...], numbers: tuple[int, ...]
@@ -252,6 +252,25 @@ def test_deleted_topics_do_not_come_back(is_killed: bool, caplog: pytest.LogCapt
     again = opened(disk)
     assert again.queues.names() == ["U"]
     assert put(again, "T", 1).queue_offset == 0
+    assert "event=log-replayed-again" not in caplog.text
+
+
+@ENDED
+def test_first_files_that_have_expired_are_not_missed(
+    ended: Callable[[RecordingDisk], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = RecordingDisk()
+    closed(disk)
+    store = opened(disk)
+    path = f"{ROOT}/commitlog/{0:020d}"
+    assert store.clean_expired(1 << 50, force=True).deleted_follower_files
+    assert not disk.is_file(path)
+    if ended is closed:
+        assert store.close()
+    else:
+        store.abandon()
+    again = opened(disk)
+    assert again.max_offset("T", 1) == COUNT > again.min_offset("T", 1) > 0
     assert "event=log-replayed-again" not in caplog.text
 
 
