@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from rmqproto.errors import RocketMQError
+from rmqproto.errors import RocketMQError, StorageError
 from rmqproto.ha import HA_PORT_DISTANCE
 from rmqproto.message.record import host_bytes
 from rmqserver.advertise import join
@@ -304,11 +304,22 @@ class BrokerHost:
         return None
 
     async def _replace(self, *, sow: bool) -> Broker:
-        self.broker = after = self._make_broker()
-        try:
-            self._open_broker(sow=sow)
-        except RocketMQError as error:
-            await self._fail(error)
+        """A slave of a set whose disk is too full to open its store waits for room, as one that does not follow. Any
+        other broker ends if it cannot open its store: a master that waited would keep the set from having another."""
+        waits = self._member is not None and self._config.broker_role is BrokerRole.SLAVE
+        before, again_after_s = self.broker, ROOM_AGAIN_AFTER_S
+        while True:
+            self.broker = after = self._make_broker()
+            try:
+                self._open_broker(sow=sow)
+                break
+            except RocketMQError as error:
+                if not (waits and isinstance(error, StorageError) and error.lacks_room):
+                    await self._fail(error)
+                log.error("event=store-waits-for-room reason=%r again_after_s=%d", str(error), again_after_s)
+            self.broker = before  # closed, but heartbeats tell its offsets
+            await trio.sleep(again_after_s)
+            again_after_s = min(2 * again_after_s, ROOM_AGAIN_MAX_S)
         for tell in self.on_broker:
             tell(after)
         return after

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,8 +20,10 @@ import trio
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message, SendStatus
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.errors import RocketMQError
+from rmqproto.errors import RocketMQError, StorageError
+from rmqserver.config.setting_values import BrokerRole
 from rmqserver.process.broker_host import BrokerHost
+from rmqserver.store.disk.disk import storage_error
 from tests.support import servers
 from tests.support.broker_set import BROKER_NAME, COMMON, PATIENT, BrokerSet
 from tests.support.processes import end
@@ -132,8 +136,10 @@ def test_a_slave_of_a_set_is_in_sync_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_master_of_a_set_hands_over_and_is_in_sync_again(tmp_path: Path) -> None:
-    """Its set took no messages until somebody had started it again."""
+@pytest.mark.parametrize("at", [("usage", ""), ("pwrite", "store/")], ids=["nearly full", "full"])
+def test_the_master_of_a_set_hands_over_and_is_in_sync_again(tmp_path: Path, at: tuple[str, str]) -> None:
+    """Its set took no messages until somebody had started it again. One that could not even open its store as a slave's
+    ended."""
     with (
         servers.controller(tmp_path / "controller") as controller,
         servers.namesrv(tmp_path / "namesrv") as namesrv,
@@ -146,7 +152,7 @@ def test_the_master_of_a_set_hands_over_and_is_in_sync_again(tmp_path: Path) -> 
         send = partial(is_taken, admin, queue=MessageQueue("Kept", BROKER_NAME, 0), taken=told)
         (tmp_path / "master").mkdir()
         master = "broker", "--namesrv", namesrv.namesrv_addr, "--set", f"brokerName={BROKER_NAME}", *given
-        with filling_server(tmp_path / "master", ("usage", ""), *master) as addr:
+        with filling_server(tmp_path / "master", at, *master) as addr:
             until(lambda: {addr} == found.in_sync_addrs())
             with found.start(2, **PATIENT) as slave:
                 until(lambda: {addr, slave.broker_addr} == found.in_sync_addrs())
@@ -160,6 +166,77 @@ def test_the_master_of_a_set_hands_over_and_is_in_sync_again(tmp_path: Path) -> 
                 until(lambda: send(slave.broker_addr))
                 bodies = found.bodies(2)
                 assert {offset: bodies[offset] for offset in told} == told
+
+
+@dataclass
+class Opening:
+    """Stands in for a host whose store opens after some failures. It notes when it tried, and which broker was named
+    meanwhile."""
+
+    failures: list[StorageError]
+    _member: object = None
+    role: BrokerRole = BrokerRole.SLAVE
+    broker: str = "before"
+    on_broker: tuple[Any, ...] = ()
+    tried_s: list[float] = field(default_factory=list)
+    failed: list[RocketMQError] = field(default_factory=list)
+
+    @property
+    def _config(self) -> Any:
+        return SimpleNamespace(broker_role=self.role)
+
+    def _make_broker(self) -> str:
+        return f"after {len(self.tried_s)}"
+
+    def _open_broker(self, *, sow: bool) -> None:
+        self.tried_s.append(trio.current_time())
+        if self.failures:
+            raise self.failures.pop(0)
+
+    async def _fail(self, error: RocketMQError) -> None:
+        self.failed.append(error)
+        await trio.sleep_forever()
+
+
+def no_room() -> StorageError:
+    return storage_error(OSError(errno.ENOSPC, "No space left on device"), "cannot open store", "/data")
+
+
+@pytest.mark.trio
+async def test_a_slave_of_a_set_waits_for_room_to_open_its_store(autojump_clock: object) -> None:
+    """A former master ended: it had closed its store to open it as a slave's."""
+    host: Any = Opening([no_room() for _ in range(3)], object())
+    began_s = trio.current_time()
+    async with trio.open_nursery() as nursery:
+
+        async def replace() -> None:
+            assert await BrokerHost._replace(host, sow=False) == "after 3"
+
+        nursery.start_soon(replace)
+        await trio.sleep(0.5)
+        assert host.broker == "before"
+    assert host.broker == "after 3"
+    assert [at_s - began_s for at_s in host.tried_s] == pytest.approx([0, 1, 3, 7])
+    assert not host.failed
+
+
+@pytest.mark.trio
+@pytest.mark.parametrize(
+    ("error", "member", "role"),
+    [
+        (StorageError("damaged"), object(), BrokerRole.SLAVE),
+        (no_room(), object(), BrokerRole.SYNC_MASTER),
+        (no_room(), None, BrokerRole.SLAVE),
+    ],
+    ids=["damaged", "master", "in no set"],
+)
+async def test_another_store_that_does_not_open_ends_the_server(
+    error: StorageError, member: object, role: BrokerRole, autojump_clock: object
+) -> None:
+    host: Any = Opening([error], member, role)
+    with trio.move_on_after(100):
+        await BrokerHost._replace(host, sow=False)
+    assert (host.failed, len(host.tried_s)) == ([error], 1)
 
 
 @pytest.mark.trio
