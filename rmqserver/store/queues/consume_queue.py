@@ -165,6 +165,10 @@ class ConsumeQueue:
             del self.tail[: surplus * UNIT_SIZE_BYTES]
             self.tail_first += surplus
 
+    def lacks_file_of(self, offset: int) -> bool:
+        """Whether the queue's files begin behind ``offset``."""
+        return bool(self.segments.bases) and offset * UNIT_SIZE_BYTES < self.segments.bases[0]
+
     def paths_since(self, offset: int) -> list[str]:
         """Files that hold units from ``offset`` on."""
         start = self.segments.base_of(offset * UNIT_SIZE_BYTES)

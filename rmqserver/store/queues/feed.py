@@ -215,8 +215,9 @@ class QueueFeed:
             self._queues.behind[queue] = None
 
     def _is_behind_gap(self, queue: ConsumeQueue, queue_offset: int) -> bool:
-        """Whether records before the replayed ones may fill the gap between the queue's end and ``queue_offset``. Files
-        of the queue were removed, or do not hold what the marks on the disk promise."""
+        """Whether the queue needs records before the replayed ones: to fill the gap between its end and
+        ``queue_offset``, or because its files begin behind that. Files were removed, or do not hold what the marks on
+        the disk promise."""
         assert self._gaps is not None
         assert self._replayed_from is not None
         if not queue_offset:  # it was deleted, not lost: a new queue begins
@@ -225,6 +226,9 @@ class QueueFeed:
             begin = max(queue.indexed_log_offset, self._log.min_offset)
             if begin < self._replayed_from:
                 self._gaps[queue] = begin
+        elif queue.lacks_file_of(queue_offset) and queue not in self._gaps:
+            self._headless.append(queue)
+            self._gaps[queue] = self._log.min_offset
         return queue in self._gaps
 
     def _begun_anew(self, topic: Topic, queue: ConsumeQueue, log_offset: int) -> ConsumeQueue:

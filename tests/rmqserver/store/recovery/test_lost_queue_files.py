@@ -236,6 +236,18 @@ def test_a_whole_queue_without_a_directory_is_refused_too(
         store.max_offset("T", 1)
 
 
+@pytest.mark.parametrize("numbers", [(0,), (0, 1), (0, 3)], ids=str)
+def test_a_replay_from_the_start_finds_queues_without_their_first_files(numbers: tuple[int, ...]) -> None:
+    """Nothing had been noted, because the store was never closed. The newest message's queue is gone, so the start
+    reads the whole log; it meets messages whose units are missing."""
+    disk = RecordingDisk()
+    killed(disk)
+    remove_files(disk, "U", 0, LOST[0])
+    remove_files(disk, "T", 0, numbers)
+    assert_whole(opened(disk.image(Loss.NOTHING, Random(0)), read_only=True), COUNT + 1)
+    assert_whole(opened(disk), COUNT + 1)
+
+
 # -- what is no loss
 
 
