@@ -272,6 +272,24 @@ FAMILIES: dict[str, tuple[Entry, ...]] = {
 }
 """The commands as the help lists them."""
 
+NOUN_SUMMARIES = {
+    "group": "Look into a consumer group.",
+    "msg": "Find, read, send and copy messages.",
+    "dlq": "List, look at and redrive dead letters.",
+    "export": "Write what brokers have as files for apply.",
+    "bench": "Measure how fast a cluster sends, reads and delivers.",
+    "store": "Look into the files of a stopped broker, and check them.",
+    "user": "List and change the users of brokers.",
+    "acl": "Show, change and explain what users may do.",
+    "check": "Check a cluster for a monitoring system: one line, and the status of a plug-in.",
+    "context": "Name clusters, and say how each is reached.",
+    "config": "Show and check the settings of this program.",
+    "fault": "Make requests of a test fail.",
+    "snapshot": "Save the state of a broker between tests, and restore it.",
+    "server": "Reset a broker between tests.",
+}
+"""The first line of the help of each noun group."""
+
 _ACL_FILES = "edit conf/plain_acl.yml of the broker, or go over to users and policies"
 DROPPED = {
     "updateaclconfig": f"Of ACL 1.0, and not in 5.5.0: createUser and createAcl, or {_ACL_FILES} (docs/security.md).",

@@ -115,6 +115,6 @@ class LazyGroup(TyperGroup):
 
 def build_noun_group(noun: str) -> Any:
     group = type("NounGroup", (LazyGroup,), {"noun": noun})
-    app = typer.Typer(cls=group, name=noun, help=f"Commands about {noun}.", **TYPER_SETTINGS)
+    app = typer.Typer(cls=group, name=noun, help=registry.NOUN_SUMMARIES[noun], **TYPER_SETTINGS)
     app.callback()(lambda: None)
     return typer.main.get_command(app)

@@ -72,8 +72,7 @@ def summaries(noun: str = "") -> list[tuple[str, str]]:
     if noun:
         return [(entry.name.partition(" ")[2], entry.summary) for entry in registry.group_members(noun)]
     found = {entry.name.partition(" ")[0]: entry.summary for entry in registry.ENTRIES}
-    groups = set(nouns())
-    return [(name, f"Commands about {name}." if name in groups else summary) for name, summary in found.items()]
+    return [(name, registry.NOUN_SUMMARIES.get(name, summary)) for name, summary in found.items()]
 
 
 def own_options(command: CommandInfo) -> list[OptionInfo]:

@@ -290,6 +290,13 @@ def test_families_hold_every_command_once() -> None:
     assert all(first != second for first, second in pairwise(registry.top_level_names()))
 
 
+def test_each_noun_says_what_its_commands_are_for(run: Rmqadmin) -> None:
+    """The help said "Commands about msg."."""
+    nouns = {name for name in registry.top_level_names() if registry.group_members(name)}
+    assert set(registry.NOUN_SUMMARIES) == nouns
+    assert "  Find, read, send and copy messages.\n" in run("msg", "--help").out
+
+
 def test_a_noun_alone_shows_its_commands(run: Rmqadmin) -> None:
     """It used to end in an error with the whole help in one line."""
     ran = run("dlq")
