@@ -15,6 +15,8 @@ from typer.core import TyperGroup
 
 from rmqadmin import registry
 from rmqadmin.cli.command_building import HELP_SETTINGS, TYPER_SETTINGS, build_command
+from rmqadmin.cli.mqadmin_argv import MissingValueError
+from rmqadmin.cli.option_values import add_value_hint
 from rmqadmin.invocation import invocation_of
 from rmqadmin.output import diagnostics
 from rmqproto.errors import UsageError
@@ -43,7 +45,12 @@ class LazyGroup(TyperGroup):
             option = getattr(error, "option_name", None)
             if option is None:
                 raise
+            if not hasattr(error, "possibilities"):  # an option of the group, which lacks its value
+                raise add_value_hint(MissingValueError(self._canonical(option)), ctx) from None
             raise self._misplaced(option, args) from None
+
+    def _canonical(self, option: str) -> str:
+        return next((param.opts[-1] for param in self.params if option in param.opts), option)
 
     def _misplaced(self, option: str, args: Sequence[str]) -> UsageError:
         """The error for a command's option written before the command, as some other programs allow."""

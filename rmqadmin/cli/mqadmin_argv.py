@@ -26,6 +26,14 @@ class UnknownOptionError(UsageError):
         self.token = token
 
 
+class MissingValueError(UsageError):
+    """``option`` is the canonical spelling of the option that stands without its value."""
+
+    def __init__(self, option: str):
+        super().__init__(f"Missing argument for option: {option.lstrip('-')}")
+        self.option = option
+
+
 class OptionSpec(msgspec.Struct, frozen=True):
     """One option of one command. ``short_names`` and ``long_names`` are without dashes.
 
@@ -121,7 +129,7 @@ class _Parser:
             if waiting and self.is_value(waiting[-1], spec):
                 value = waiting.pop()
             elif spec.implied_value is None:
-                raise UsageError(f"Missing argument for option: {spec.canonical.lstrip('-')}")
+                raise MissingValueError(spec.canonical)
             else:
                 value = spec.implied_value
         if spec.canonical in self.found.seen and not spec.repeats:

@@ -24,7 +24,7 @@ from rmqadmin.core.exit_codes import ExitCode
 from rmqadmin.invocation import Invocation, invocation_of
 from rmqadmin.options.context_words import ContextName
 from rmqadmin.output import diagnostics
-from rmqadmin.output.output_format import Color, Format
+from rmqadmin.output.output_format import Color, Format, parse_format
 from rmqadmin.version import PIPE_CLOSED
 
 
@@ -69,6 +69,8 @@ def _root(
     invocation.is_quiet = invocation.is_quiet or quiet
     diagnostics.be_quiet(invocation.is_quiet)
     if ctx.invoked_subcommand is None:
+        if format is not None:  # a command's name may have been taken for it
+            parse_format(format, "--output")
         sys.stdout.write(ctx.get_help() + "\n")
 
 

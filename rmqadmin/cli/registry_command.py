@@ -12,7 +12,8 @@ import typer
 from typer.core import TyperCommand
 
 from rmqadmin.cli.command_functions import result_types
-from rmqadmin.cli.mqadmin_argv import Normalised, OptionSpec, UnknownOptionError, normalise
+from rmqadmin.cli.mqadmin_argv import MissingValueError, Normalised, OptionSpec, UnknownOptionError, normalise
+from rmqadmin.cli.option_values import add_value_hint
 from rmqadmin.core.whole_numbers import check_range
 from rmqadmin.invocation import Invocation, invocation_of
 from rmqadmin.options.command_options import (
@@ -59,6 +60,8 @@ class RegistryCommand(TyperCommand):
             found = normalise(args, option_specs(self), keeps_quotes=not self.entry.is_mqadmin)
         except UnknownOptionError as error:
             raise self._with_place(ctx, error) from None
+        except MissingValueError as error:
+            raise add_value_hint(error, ctx) from None
         found.options = self._trimmed(found.options)
         self._check_numbers(found.options)
         self._check_meant_format(found.options)

@@ -114,6 +114,23 @@ def test_an_option_behind_its_command_that_stands_before_it_is_told_so(run: Rmqa
     assert f"It goes before the command: rmqadmin {meant} …" in ran.err
 
 
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        ("topicList -o", "Missing argument for option: output\nhint: -o FORMAT: table, wide, json"),
+        ("topicRoute -t", "Missing argument for option: topic\nhint: -t TOPIC: Topic name."),
+        ("-o", "Missing argument for option: output\nhint: -o FORMAT: table, wide, json"),
+        ("--color", "Missing argument for option: color\nhint: --color <auto|always|never>: "),
+        ("-o topicList", "--output: 'topicList' is not an output format\nhint: The formats are table"),
+    ],
+)
+def test_an_option_without_its_value_is_told_what_it_takes(run: Rmqadmin, args: str, said: str) -> None:
+    """`rmqadmin -o` said that there is no option -o, and `rmqadmin -o topicList` showed the help, with status 0."""
+    ran = run(*args.split())
+    assert (ran.status, ran.out) == (ExitCode.USAGE, "")
+    assert ran.err.startswith(f"rmqadmin: error: {said}")
+
+
 def test_an_unknown_option_leads_to_the_help(run: Rmqadmin) -> None:
     """The group of `group lag` is a word, but elsewhere it stands after ``-g``."""
     assert "hint: `rmqadmin group lag --help` shows its options and arguments." in run("group", "lag", "-g", "G").err
