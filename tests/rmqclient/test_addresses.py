@@ -22,6 +22,16 @@ def test_a_host_may_be_a_name() -> None:
     assert split_address("bücher.example:10911") == ("bücher.example", 10911)
 
 
+@pytest.mark.parametrize("text", ["a:1,b:2", "a:1 b:2", "a b:1"])
+def test_addresses_that_are_joined_otherwise_are_told_how(text: str) -> None:
+    """They were looked up as the name of one host."""
+    with pytest.raises(UsageError) as caught:
+        parse_addresses(text)
+    assert "joined by semicolons" in str(caught.value.hint)
+    with pytest.raises(UsageError):
+        split_address("a:1;b:2")
+
+
 NONE = ["", ";", "host", "host:", ":9876", "host:port", "host:0", "host:65536", "host:٣", "host:" + "9" * 20]
 UNKNOWABLE = ["a..b:9876", f"{'n' * 64}:9876", f"{'ü' * 64}:9876", "ü..b:9876"]
 
