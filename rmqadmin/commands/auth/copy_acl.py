@@ -8,7 +8,7 @@ import typer
 
 from rmqadmin.call import Call
 from rmqadmin.core.access.acls import plan_acl
-from rmqadmin.core.changes import Changes, Step
+from rmqadmin.core.changes import Changes, Step, plan_each
 from rmqadmin.options.auth_options import FromBroker, ToBroker
 from rmqadmin.shared.changing import change
 from rmqclient.addresses import split_address
@@ -37,13 +37,16 @@ def copy_acl(
     for addr in (source, target):
         split_address(addr)
     acls = admin.acls(source) if subjects is None else _named(admin, source, subjects)
-    steps = {acl.subject: _plan(admin, target, acl) for acl in acls}
+    if not acls:
+        admin.acls(target)  # as it is not asked otherwise: a wrong address must not look like success
+        call.notice(f"there is no ACL to copy on {source}")
+    by_target = {f"{target} {acl.subject}": acl for acl in acls}
 
     def text(done: list[str]) -> str:
-        copied = [subject for subject, step in steps.items() if step.target in done]
+        copied = [acl.subject for name, acl in by_target.items() if name in done]
         return "".join(f"copy acl of {subject} from {source} to {target} success.\n" for subject in copied)
 
-    return change(call, [*steps.values()], text)
+    return change(call, plan_each(by_target, lambda name: _plan(admin, target, by_target[name])), text)
 
 
 def _named(admin: AdminClient, addr: str, subjects: str) -> list[AclInfo]:

@@ -10,7 +10,7 @@ import typer
 from rmqadmin.call import Call
 from rmqadmin.core.access.user_changes import user_away
 from rmqadmin.core.access.users import account_changes
-from rmqadmin.core.changes import Changes, Step, action
+from rmqadmin.core.changes import Changes, Step, action, plan_each
 from rmqadmin.options.auth_options import FromBroker, ToBroker
 from rmqadmin.shared.changing import change
 from rmqclient.addresses import split_address
@@ -39,13 +39,16 @@ def copy_user(
     for addr in (source, target):
         split_address(addr)
     accounts = admin.accounts(source) if usernames is None else _named(admin, source, usernames)
-    steps = {account.username: _plan(admin, target, account) for account in accounts}
+    if not accounts:
+        admin.accounts(target)  # as it is not asked otherwise: a wrong address must not look like success
+        call.notice(f"there is no user to copy on {source}")
+    by_target = {f"{target} {account.username}": account for account in accounts}
 
     def text(done: list[str]) -> str:
-        copied = [name for name, step in steps.items() if step.target in done]
-        return "".join(f"copy user of {name} from {source} to {target} success.\n" for name in copied)
+        copied = [account.username for name, account in by_target.items() if name in done]
+        return "".join(f"copy user of {username} from {source} to {target} success.\n" for username in copied)
 
-    return change(call, [*steps.values()], text)
+    return change(call, plan_each(by_target, lambda name: _plan(admin, target, by_target[name])), text)
 
 
 def _named(admin: AdminClient, addr: str, usernames: str) -> list[UserAccount]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rmqproto.bodies.acl import AclEntry, AclInfo, AclPolicy, UserAccount
-from rmqproto.codes import RequestCode
+from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.wire import fastjson
 from rmqproto.wire.command import Command
 from tests.rmqadmin.conftest import Rmqadmin
@@ -161,6 +161,36 @@ def test_an_acl_is_copied_to_another_broker(rmqadmin: Rmqadmin) -> None:
         assert RequestCode.AUTH_CREATE_ACL in other.codes()
         assert rmqadmin("copyAcl", *args, "-s", "User:alice").out == said
         assert RequestCode.AUTH_UPDATE_ACL in other.codes()
+
+
+@pytest.mark.parametrize("command", ["copyAcl", "copyUser"])
+def test_the_broker_copied_to_is_asked_even_if_there_is_nothing_to_copy(rmqadmin: Rmqadmin, command: str) -> None:
+    """A wrong address ended with status 0 and an empty table."""
+    empty = AccessKeeper()
+    empty.users.clear()
+    empty.acls.clear()
+    with Replayed(answers=[empty]) as one, Replayed(answers=[AccessKeeper()]) as other:
+        assert rmqadmin(command, "-f", one.address, "-t", "127.0.0.1:1", "-n", one.address).status == 3
+        ran = rmqadmin(command, "-f", one.address, "-t", other.address, "-n", one.address)
+        assert (ran.status, f"to copy on {one.address}" in ran.err) == (0, True), ran.err
+
+
+def test_an_acl_that_cannot_be_copied_does_not_keep_the_others(rmqadmin: Rmqadmin) -> None:
+    """The first user that was missing on the other broker ended the whole copy."""
+    source = AccessKeeper()
+    source.acls = {f"User:{name}": AclInfo(subject=f"User:{name}") for name in ("missing", "alice")}
+    target = AccessKeeper()
+    target.acls.clear()
+
+    def unknown(request: Command) -> Command | None:
+        is_missing = request.code == RequestCode.AUTH_GET_ACL and request.ext["subject"] == "User:missing"
+        return Command(code=ResponseCode.NO_PERMISSION, remark="The subject is not exist.") if is_missing else None
+
+    with Replayed(answers=[source]) as one, Replayed(answers=[unknown, target]) as other:
+        ran = rmqadmin("-o", "json", "copyAcl", "-f", one.address, "-t", other.address, "-n", one.address)
+        assert ran.status == 1
+        assert [(row["action"], row["done"]) for row in ran.items] == [("refused", False), ("create", True)]
+        assert list(target.acls) == ["User:alice"]
 
 
 def test_each_master_has_its_rows(rmqadmin: Rmqadmin) -> None:
