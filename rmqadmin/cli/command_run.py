@@ -83,7 +83,7 @@ def _exit_status(result: Result, call: Call) -> int:
     if remark is not None:
         diagnostics.notice(remark)
     if problem is not None:
-        raise PartlyFailedError(problem)
+        raise result.cause() or PartlyFailedError(problem)
     if damage is not None:
         raise DamageError(damage)
     return ExitCode.OK

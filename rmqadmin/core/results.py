@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from rmqproto.errors import RocketMQError
 from rmqproto.wording import counted
 
 Notice = Callable[[str], None]
@@ -155,6 +156,11 @@ DOCUMENT_VERSION = 1
 """The ``_version`` of every document. A change that could break a script raises it and goes into the manual."""
 
 
+def first_if_all(errors: Sequence[RocketMQError | None]) -> RocketMQError | None:
+    """For ``Result.cause``: the first error, if there is one for every part."""
+    return errors[0] if errors and None not in errors else None
+
+
 def some_failed(errors: Sequence[object | None], noun: str) -> str | None:
     """For ``Result.problem``: how many of how many failed, and the first error; None if none failed. ``errors`` has
     None for successes."""
@@ -224,6 +230,11 @@ class Result(msgspec.Struct, frozen=True):
 
     def problem(self) -> str | None:
         """What went wrong with one part, if the other parts are worth showing. The program then ends with status 1."""
+        return None
+
+    def cause(self) -> RocketMQError | None:
+        """The first part's error, if no part succeeded. The program then ends with this error, its status and its hint
+        instead of ``problem`` and status 1."""
         return None
 
     def exit_status(self) -> int | None:

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import typer
 
 from rmqadmin.call import Call
-from rmqadmin.core.messages.probes import SIZE_BYTES, Probe, probes_problem, send_probes
+from rmqadmin.core.messages.probes import SIZE_BYTES, Probe, probes_cause, probes_problem, send_probes
 from rmqadmin.core.mqadmin_text import queue_text
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.servers.write_perm import require_broker
 from rmqadmin.core.topics.routes import queues_to_send_to
 from rmqadmin.options.command_options import BrokerName
+from rmqproto.errors import RocketMQError
 from rmqproto.wire.frames import FRAME_SIZE_MAX_BYTES
 
 if TYPE_CHECKING:
@@ -51,6 +52,9 @@ class SendStatuses(Result, frozen=True):
 
     def problem(self) -> str | None:
         return probes_problem(self.probes)
+
+    def cause(self) -> RocketMQError | None:
+        return probes_cause(self.probes)
 
 
 def _row(probe: Probe, result: SendResult | None) -> SendStatusRow:

@@ -10,8 +10,9 @@ import typer
 from rmqadmin.call import Call
 from rmqadmin.core import targets
 from rmqadmin.core.mqadmin_text import java_bool
-from rmqadmin.core.results import Result, Row, doc, some_failed
+from rmqadmin.core.results import Result, Row, doc, first_if_all, some_failed
 from rmqadmin.core.servers.broker_state import BrokerRow, Replica, ask_replica, broker_row, replicas_of
+from rmqproto.errors import RocketMQError
 
 _MS_PER_HOUR = 3_600_000
 
@@ -27,6 +28,9 @@ class _Brokers(Result, frozen=True):
 
     def problem(self) -> str | None:
         return some_failed([replica.error for replica in self.replicas], "broker")
+
+    def cause(self) -> RocketMQError | None:
+        return first_if_all([replica.cause for replica in self.replicas])
 
 
 class Brokers(_Brokers, frozen=True):
@@ -126,7 +130,7 @@ def cluster_list(
         str | None, typer.Option("-c", "--clusterName", metavar="CLUSTER", help="This cluster only.")
     ] = None,
 ) -> Brokers | DayCounts:
-    """One row a broker, slaves too. A broker that does not answer has a row that says why; the exit status is then 1.
+    """One row a broker, slaves too. A broker that does not answer has a row that says why.
 
     Examples:
       rmqadmin clusterList

@@ -11,8 +11,17 @@ import typer
 
 from rmqadmin.call import Call
 from rmqadmin.core import targets
-from rmqadmin.core.messages.probes import COUNT, SIZE_BYTES, Probe, failures, mean_ms, mean_text, send_probes
-from rmqadmin.core.results import Result, Row, doc, some_failed
+from rmqadmin.core.messages.probes import (
+    COUNT,
+    SIZE_BYTES,
+    Probe,
+    failures,
+    mean_ms,
+    mean_text,
+    probes_cause,
+    send_probes,
+)
+from rmqadmin.core.results import Result, Row, doc, first_if_all, some_failed
 from rmqadmin.core.topics.routes import writable_queues
 from rmqadmin.options.command_options import ProbeCount, ProbeSize, TrueFalse
 from rmqproto.errors import RocketMQError
@@ -36,12 +45,12 @@ class BrokerTimeRow(Row, frozen=True):
 
 
 class ProbedBroker(msgspec.Struct, frozen=True):
-    """One broker and its test messages. ``error``: why nothing could be sent."""
+    """One broker and its test messages. ``failure``: why nothing could be sent."""
 
     cluster: str
     broker_name: str
     probes: list[Probe]
-    error: str | None = None
+    failure: RocketMQError | None = None
 
 
 class BrokerTimes(Result, frozen=True):
@@ -63,8 +72,8 @@ class BrokerTimes(Result, frozen=True):
             broker_name=one.broker_name,
             mean_rt_ms=None if mean is None else round(mean, 2),
             success_count=sum(probe.result is not None for probe in one.probes),
-            fail_count=self.count if one.error else len(failed),
-            error=one.error or next(iter(failed), None),
+            fail_count=self.count if one.failure else len(failed),
+            error=str(one.failure) if one.failure else next(iter(failed), None),
         )
 
     def mqadmin_text(self) -> str:
@@ -82,6 +91,9 @@ class BrokerTimes(Result, frozen=True):
 
     def problem(self) -> str | None:
         return some_failed([row.error for row in self.rows()], "broker")
+
+    def cause(self) -> RocketMQError | None:
+        return first_if_all([one.failure or probes_cause(one.probes) for one in self.found])
 
 
 def cluster_rt(
@@ -124,6 +136,6 @@ def _probed(admin: AdminClient, cluster: str, broker_name: str, count: int, size
     try:
         queues = writable_queues(admin.topic_route(broker_name), broker_name)
     except RocketMQError as error:
-        return ProbedBroker(cluster, broker_name, [], str(error))
+        return ProbedBroker(cluster, broker_name, [], error)
     own = [found for found in queues if found[0].broker_name == broker_name] or queues
     return ProbedBroker(cluster, broker_name, send_probes(admin, own, count, size, dry_run=dry_run))

@@ -6,11 +6,21 @@ from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
 from rmqadmin.call import Call
-from rmqadmin.core.messages.probes import COUNT, SIZE_BYTES, Probe, mean_ms, mean_text, probes_problem, send_probes
+from rmqadmin.core.messages.probes import (
+    COUNT,
+    SIZE_BYTES,
+    Probe,
+    mean_ms,
+    mean_text,
+    probes_cause,
+    probes_problem,
+    send_probes,
+)
 from rmqadmin.core.mqadmin_text import java_bool
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.topics.routes import queues_to_send_to, writable_queues
 from rmqadmin.options.command_options import ProbeCount, ProbeSize, Topic
+from rmqproto.errors import RocketMQError
 
 
 class SendTimeRow(Row, frozen=True):
@@ -62,6 +72,9 @@ class SendTimes(Result, frozen=True):
 
     def problem(self) -> str | None:
         return probes_problem(self.probes)
+
+    def cause(self) -> RocketMQError | None:
+        return probes_cause(self.probes)
 
 
 def check_msg_send_rt(call: Call, topic: Topic, amount: ProbeCount = COUNT, size: ProbeSize = SIZE_BYTES) -> SendTimes:

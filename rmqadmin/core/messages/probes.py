@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from rmqadmin.core.results import first_if_all
 from rmqclient.message import Message, SendResult
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import RocketMQError
@@ -22,12 +23,16 @@ SIZE_BYTES, COUNT = 128, 100
 
 
 class Probe(msgspec.Struct, frozen=True):
-    """One test message, sent or (``rt_ms`` is None) only planned. ``error``: why the broker did not take it."""
+    """One test message, sent or (``rt_ms`` is None) only planned. ``failure``: why the broker did not take it."""
 
     queue: MessageQueue
     rt_ms: float | None = None
     result: SendResult | None = None
-    error: str | None = None
+    failure: RocketMQError | None = None
+
+    @property
+    def error(self) -> str | None:
+        return None if self.failure is None else str(self.failure)
 
 
 def send_probes(
@@ -44,10 +49,10 @@ def send_probes(
 def send_probe(admin: AdminClient, queue: MessageQueue, addr: str, message: Message) -> Probe:
     started_s = time.monotonic()
     try:
-        result, error = admin.send_message(addr, queue, message), None
-    except RocketMQError as failure:
-        result, error = None, str(failure)
-    return Probe(queue, round((time.monotonic() - started_s) * 1000, 2), result, error)
+        result, failure = admin.send_message(addr, queue, message), None
+    except RocketMQError as error:
+        result, failure = None, error
+    return Probe(queue, round((time.monotonic() - started_s) * 1000, 2), result, failure)
 
 
 def mean_ms(probes: Iterable[Probe]) -> float | None:
@@ -69,3 +74,8 @@ def probes_problem(probes: Sequence[Probe]) -> str | None:
     """For ``Result.problem``."""
     found = list(failures(probes))
     return f"{len(found)} of {counted(len(probes), 'message')} failed: {found[0]}" if found else None
+
+
+def probes_cause(probes: Sequence[Probe]) -> RocketMQError | None:
+    """For ``Result.cause``."""
+    return first_if_all([probe.failure for probe in probes])

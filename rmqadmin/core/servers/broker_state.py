@@ -54,8 +54,8 @@ def _number_or_text(text: str) -> str | int | float:
 
 
 class Replica(msgspec.Struct, frozen=True):
-    """One broker process and what it said about itself (28). If it said nothing, ``info`` is empty and ``error`` says
-    why."""
+    """One broker process and what it said about itself (28). If it said nothing, ``info`` is empty, ``error`` says why
+    and ``cause`` is the error itself."""
 
     cluster: str
     broker_name: str
@@ -63,6 +63,7 @@ class Replica(msgspec.Struct, frozen=True):
     broker_addr: str
     info: Mapping[str, str]
     error: str | None = None
+    cause: RocketMQError | None = None
 
     def number(self, name: str) -> float | None:
         """The value of a key; the first of a rate's three values. None if the broker does not have the key."""
@@ -185,4 +186,4 @@ def ask_replica(admin: AdminClient, replica: Replica) -> Replica:
     try:
         return msgspec.structs.replace(replica, info=admin.broker_runtime_info(replica.broker_addr))
     except RocketMQError as error:
-        return msgspec.structs.replace(replica, error=str(error))
+        return msgspec.structs.replace(replica, error=str(error), cause=error)

@@ -14,6 +14,7 @@ from rmqadmin.core.messages.traces import FoundTrace
 from rmqclient.message import SendResult, SendStatus
 from rmqproto import trace
 from rmqproto.bodies.base import MessageQueue
+from rmqproto.errors import RocketMQError
 from rmqproto.trace import TraceRecord
 from tests.rmqadmin.conftest import golden
 
@@ -39,7 +40,7 @@ def test_the_mean_of_a_single_message_is_not_known() -> None:
 
 
 def test_a_message_that_was_not_taken_is_counted_and_told_of() -> None:
-    times = SendTimes([sent(QUEUES[0], 1.0), Probe(QUEUES[1], 2.0, error="full")])
+    times = SendTimes([sent(QUEUES[0], 1.0), Probe(QUEUES[1], 2.0, failure=RocketMQError("full"))])
     assert (times.summary().success_count, times.summary().fail_count) == (1, 1)
     assert times.problem() == "1 of 2 messages failed: full"
     assert times.mqadmin_text().splitlines()[2].split() == ["broker-a", "1", "false", "2"]
