@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,4 +47,24 @@ def class_archive(java_home: str, spark_home: str, cache: Path) -> ClassArchive 
         return None
     parts = (os.path.realpath(java_home), java.st_size, java.st_mtime_ns, spark_home, jars.st_mtime_ns)
     name = hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+    _remove_left_over(folder)
     return ClassArchive(folder / f"{name}.jsa", folder / f"{name}.{os.getpid()}")
+
+
+def _remove_left_over(folder: Path) -> None:
+    """Removes what the JVMs of killed processes wrote: nobody moves it into place, nor knows whether it is whole."""
+    for file in folder.iterdir():
+        pid = file.suffix.removeprefix(".")
+        if pid.isdigit() and not _is_running(int(pid)):
+            with suppress(OSError):
+                file.unlink()
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):  # another user's, or no process id at all
+        return True
+    return True

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,18 @@ def test_the_first_session_writes_it_and_the_next_ones_use_it(homes: tuple[str, 
     again = made(homes, tmp_path / "cache")
     assert again.java_option == f"-XX:SharedArchiveFile={first.path}"
     assert not first.fresh_path.exists()
+
+
+def test_what_a_killed_session_left_is_removed_by_the_next(homes: tuple[str, str], tmp_path: Path) -> None:
+    """Java writes its 130 MB even if the process that started it is gone. Each kill of a first session left one."""
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    running = made(homes, tmp_path).fresh_path
+    left = running.with_suffix(f".{ended.pid}")
+    for file in (left, running):
+        file.write_bytes(b"classes")
+    made(homes, tmp_path)
+    assert (left.exists(), running.exists()) == (False, True)
 
 
 def test_another_java_or_spark_has_another(homes: tuple[str, str], tmp_path: Path) -> None:
