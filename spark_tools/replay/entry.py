@@ -27,6 +27,7 @@ from spark_tools.replay.plans.plan import Plan
 from spark_tools.replay.plans.planning import check_source, check_target, plan_replay
 from spark_tools.replay.plans.request import ReplayRequest, default_ledger_root, freeze
 from spark_tools.replay.sending.ledger import read_ledger
+from spark_tools.replay.sending.redriven import other_jobs_delivered
 from spark_tools.session import SessionOptions, check_installed, find_java, spark_session
 
 if TYPE_CHECKING:
@@ -135,6 +136,8 @@ def _carry_out(
     with _all_must_answer():
         check(plan)
         check_target(plan, runner.run.cluster)
+        if (execute or resume) and plan.skip_redriven and read_ledger(directory).begin is None:
+            other_jobs_delivered(root, plan, strict=True)  # raises; `run_replay` asks again, under a lock
         if planned is None and spark_only(plan) is None and plan.offset_count <= PLANNED_HERE_MAX:
             plan = planned = _counted(plan, _local_engine(plan, runner), directory, request, runner)
     if planned is not None:

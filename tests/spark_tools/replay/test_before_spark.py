@@ -16,12 +16,13 @@ from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
-from rmqproto.errors import NotFoundError, RefusedError
+from rmqproto.errors import NotFoundError, RefusedError, UsageError
 from spark_tools.replay import entry
 from spark_tools.replay.entry import Runner, replay
 from spark_tools.replay.hooks import Hooks
 from spark_tools.replay.plans.plan import Selection
 from spark_tools.replay.plans.request import ReplayRequest
+from spark_tools.replay.sending.ledger import Begin, Ledger
 from tests.spark_tools.replay.replay_lab import wait_for_route
 from tests.support.servers import Server
 
@@ -50,6 +51,27 @@ def topic(server: Server, fresh: Callable[[str], str]) -> str:
         for _ in range(3):
             admin.send_message(server.broker_addr, MessageQueue(name, "broker-a", 0), Message(name, b"x"))
     return name
+
+
+def test_an_unfinished_job_over_the_same_messages_is_named_without_it(
+    server: Server, topic: str, fresh: Callable[[str], str], tmp_path: Path
+) -> None:
+    """It used to be named once Spark had started, which takes minutes on a busy machine."""
+    target = fresh("BeforeTarget")
+    with AdminClient(server.namesrv_addr) as admin:
+        admin.create_topic(server.broker_addr, TopicConfig(topic_name=target, perm=6))
+        wait_for_route(admin, target)
+    request = ReplayRequest(
+        name_server=server.namesrv_addr, topics=[topic], to=f"topic:{target}", skip_redriven=True
+    )  # fmt: skip
+    runner = Runner(ledger_root=str(tmp_path))
+    first = replay(request, runner, job="first")
+    with Ledger(first.directory) as ledger:
+        ledger.append(Begin(first.plan.identity, 1, excluded={}, fences=[]))
+    with pytest.raises(UsageError, match="job first has begun") as caught:
+        replay(request, runner, execute=True, job="second")
+    assert "--resume --job first" in str(caught.value.hint)
+    assert replay(request, runner, job="second").result is None, "a dry run"
 
 
 def test_a_small_plan_is_counted_without_it(server: Server, topic: str, fresh, tmp_path: Path) -> None:
