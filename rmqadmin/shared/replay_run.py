@@ -61,7 +61,8 @@ def run_job(
         stage.stop()
         for note in getattr(error, "__notes__", ()):
             call.notice(note)
-        for name in open_jobs(work.ledger or default_ledger_root()):
+        sends = (work.execute or work.resume) and not call.dry_run
+        for name in open_jobs(work.ledger or default_ledger_root()) if sends else ():
             call.notice(f"a job is not finished; to continue: rmqadmin {call.command} --resume --job {name}{ledger}")
         raise
     finally:

@@ -153,8 +153,10 @@ def _read_ids(path: str | None) -> list[str]:
     try:
         with open(path, encoding="utf-8") as file:
             return [line.strip() for line in file if line.strip()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"--ids {path}: {error}") from None
+    except OSError as error:
+        raise UsageError(f"--ids {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"--ids {path} is not UTF-8") from None
 
 
 def _keep_order(order: str | None) -> bool:

@@ -312,7 +312,13 @@ def _only_queues(ranges: list[OffsetRange], queues: list[str]) -> list[OffsetRan
         if not broker or not number.isdecimal():
             raise UsageError(f"--queue {text} is not of the form BROKER:QUEUE")
         wanted.add((broker, int(number)))
-    return [each for each in ranges if (each.queue.broker_name, each.queue.queue_id) in wanted]
+    found = [each for each in ranges if (each.queue.broker_name, each.queue.queue_id) in wanted]
+    if ranges and not found:
+        there = ", ".join(sorted({f"{each.queue.broker_name}:{each.queue.queue_id}" for each in ranges}))
+        raise NotFoundError(
+            f"none of --queue {', '.join(queues)} has a message in this range", hint=f"These have: {there}."
+        )
+    return found
 
 
 def _selection(request: ReplayRequest) -> Selection:

@@ -209,6 +209,9 @@ def test_requests_become_numbers(server: Server, topic: str) -> None:
 
     assert ranges() == [(0, 0, 3), (1, 0, 3)]
     assert ranges(queues=["broker-a:1"]) == [(1, 0, 3)]
+    with pytest.raises(NotFoundError, match="none of --queue broker-a:9") as caught:
+        ranges(queues=["broker-a:9"])
+    assert "broker-a:1" in str(caught.value.hint)
     assert ranges(offsets=f'{{"{topic}":{{"broker-a":{{"0":[1,2]}}}}}}') == [(0, 1, 2)]
     assert ranges(start_ms=1_000_000_000_000) == [(0, 0, 3), (1, 0, 3)]
     for nothing in ({"end_ms": 1_000_000_000_000}, {"start_ms": 4_000_000_000_000}, {"queues": ["broker-b:0"]}):

@@ -280,6 +280,21 @@ def test_what_can_be_gone_on_with_and_where_spark_wrote_is_said(run: Rmqadmin, m
         assert ("Spark's output is in /tmp/log" in said) == (end is error)
 
 
+def test_what_only_plans_names_no_other_job(run: Rmqadmin, monkeypatch, tmp_path) -> None:
+    """Each wrong value of a selection was followed by the advice to continue a job that has nothing to do with it."""
+
+    def fail(*_: Any, **__: Any) -> ReplayOutcome:
+        raise NotFoundError("nothing is selected")
+
+    monkeypatch.setattr(entry, "replay", fail)
+    with Ledger(str(tmp_path / "cut")) as ledger:
+        ledger.append(Begin(PLAN.identity, 1, {}, []))
+    where = ("spark-replay", "--dlq", "billing", "-n", "h:1", "--ledger", str(tmp_path))
+    assert "--resume --job cut" not in run(*where).err
+    assert "--resume --job cut" not in run(*where, "--execute", "--dry-run").err
+    assert "--resume --job cut" in run(*where, "--execute").err
+
+
 def test_progress_is_plain_lines_and_only_when_something_moved(run: Rmqadmin, monkeypatch) -> None:
     """A resumed job: an earlier run delivered two of its nine messages, and had sent two more of the wave that it left
     open."""
