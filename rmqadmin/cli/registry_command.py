@@ -34,6 +34,15 @@ from rmqproto.java.java_numbers import INT_MAX, LONG_MAX
 ALIASES = {"--namesrvAddr": ("nameserverAddr",), "--limit": ("max-count",)}
 """Other long names of an option, without dashes: mqadmin's RocksDB commands have their own name for the name servers,
 and ``--limit`` was first called ``--max-count``."""
+_WORD_OF_OPTION = {
+    **dict.fromkeys(("-t", "--topic"), "TOPIC"),
+    **dict.fromkeys(("-g", "--group", "--groupName", "--consumerGroup"), "GROUP"),
+    **dict.fromkeys(("-u", "--username", "-s", "--subject"), "USER"),
+    **dict.fromkeys(("-i", "--msgId"), "ID"),
+    **dict.fromkeys(("-r", "--resources"), "RESOURCE"),
+    **dict.fromkeys(("-a", "--actions"), "ACTION"),
+}
+"""What mqadmin's options name, as the arguments of our own commands are called."""
 _JSON_SPELLINGS = frozenset(f"--output={format}" for format in JSON_FORMATS)
 
 
@@ -85,8 +94,18 @@ class RegistryCommand(TyperCommand):
             if name in param.opts:
                 written = error.token if has_value or param.is_flag else f"{name} {param.metavar or 'VALUE'}"
                 error.hint = f"It goes before the command: {diagnostics.PROGRAM} {written} {self.entry.name} …"
-        error.hint = error.hint or f"`{ctx.command_path} --help` shows its options and arguments."
+        error.hint = (
+            self._as_word(ctx, name) or error.hint or f"`{ctx.command_path} --help` shows its options and arguments."
+        )
         return error
+
+    def _as_word(self, ctx: Any, name: str) -> str | None:
+        """The hint for an option of mqadmin's commands whose value is a word here: ``msg cat -t X``."""
+        wanted = _WORD_OF_OPTION.get(name)
+        words = [param.make_metavar(ctx) for param in self.params if param.param_type_name == "argument"]
+        if wanted is None or wanted not in (word.strip("[]{}.") for word in words):
+            return None
+        return f"{wanted} is a word here: {ctx.command_path} {' '.join(words)}"
 
     def _trimmed(self, options: Sequence[str]) -> list[str]:
         """The options with words of a choice without the blanks around them, as mqadmin takes them."""

@@ -131,9 +131,22 @@ def test_an_option_without_its_value_is_told_what_it_takes(run: Rmqadmin, args: 
     assert ran.err.startswith(f"rmqadmin: error: {said}")
 
 
+@pytest.mark.parametrize(
+    ("args", "meant"),
+    [
+        ("msg cat -t X", "TOPIC is a word here: rmqadmin msg cat TOPIC"),
+        ("msg cat --topic=X", "TOPIC is a word here: rmqadmin msg cat TOPIC"),
+        ("dlq redrive -g G", "GROUP is a word here: rmqadmin dlq redrive [GROUP]"),
+        ("user add -u bob", "USER is a word here: rmqadmin user add USER"),
+        ("store inspect -t X", "`rmqadmin store inspect --help` shows its options and arguments."),
+    ],
+)
+def test_an_option_of_mqadmin_that_is_a_word_here_is_told_so(run: Rmqadmin, args: str, meant: str) -> None:
+    assert f"hint: {meant}\n" in run(*args.split()).err
+
+
 def test_an_unknown_option_leads_to_the_help(run: Rmqadmin) -> None:
-    """The group of `group lag` is a word, but elsewhere it stands after ``-g``."""
-    assert "hint: `rmqadmin group lag --help` shows its options and arguments." in run("group", "lag", "-g", "G").err
+    assert "hint: `rmqadmin explain --help` shows its options and arguments." in run("explain", "-c", "17").err
 
 
 def test_an_errors_own_hint_comes_before_that_of_its_code(capsys: pytest.CaptureFixture[str]) -> None:
