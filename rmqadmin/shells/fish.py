@@ -118,7 +118,8 @@ def _fish_option(option: OptionInfo) -> str:
             parts.append(f"-s {name[1:]}" if len(name) == 2 else f"-o {name[1:]}")
     kind = names_kind(option.metavar)
     if option.choices:
-        parts.append(f"-x -a '{' '.join(option.choices)}'")
+        offers = " ".join(f"{choice}\\t" for choice in option.choices)  # no description: fish repeats the option's
+        parts.append(f"-x -a '{offers}'")
     elif kind is not None:
         parts.append(f"-x -a '(__rmqadmin_names {kind})'")
     elif option.takes_value:

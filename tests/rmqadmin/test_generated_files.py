@@ -227,6 +227,13 @@ def test_fish_offers_names_behind_a_command_in_any_case_and_no_error_without_con
     assert fish("rmqadmin --context ") == ["live"]
 
 
+def test_fish_shows_no_help_beside_each_choice() -> None:
+    """Each of the ten formats had all ten beside it. A choice with an empty description of its own has none."""
+    lines = completions.generate()["rmqadmin.fish"].splitlines()
+    (formats,) = {line.partition(" -a ")[2] for line in lines if "-l output -x" in line and "__rmqadmin_on ''" in line}
+    assert formats.startswith("'table\\t wide\\t json\\t ")
+
+
 def test_what_fish_would_not_take_is_not_generated() -> None:
     """fish reports a pattern without a match as an error, unless `for` has it; TAB after `--context` printed that to
     whoever had no context yet. Commands are taken in any case, so conditions are about lower-case names."""
