@@ -275,6 +275,11 @@ class ResponseCode(IntEnum):
     POLICY_NOT_EXIST = 3002
 
 
+SEND_CODES = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
+"""The requests of a producer. Clients choose among them by version and mode."""
+
+REPLY_CODES = (RequestCode.SEND_REPLY_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2)
+
 SUCCESS_ALONE = frozenset({int(ResponseCode.SUCCESS)})
 """The codes that a client accepts in an answer by default."""
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.codes import SEND_CODES, RequestCode, ResponseCode
 from rmqproto.errors import UsageError
 
 DELAY_MAX_MS = 3_600_000
@@ -14,7 +14,7 @@ DELAY_MAX_MS = 3_600_000
 EVERY = "*"
 
 _KINDS = {
-    "SEND_MESSAGE": (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE),
+    "SEND_MESSAGE": SEND_CODES,
     "PULL_MESSAGE": (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE),
     "ACK_MESSAGE": (RequestCode.ACK_MESSAGE, RequestCode.BATCH_ACK_MESSAGE),
 }

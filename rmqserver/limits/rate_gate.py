@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, Protocol
 
-from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.codes import SEND_CODES, RequestCode, ResponseCode
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
 from rmqproto.wire.signing import ACCESS_KEY
 from rmqserver.limits.rates import Meter, NamedRates
@@ -16,7 +16,7 @@ from rmqserver.remoting.answer import Request
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.gate import TakeOver
 
-SENDS = frozenset({RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE})
+SENDS = frozenset(SEND_CODES)
 PULLS = frozenset({
     RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE, RequestCode.POP_MESSAGE, RequestCode.POP_LITE_MESSAGE,
 })  # fmt: skip

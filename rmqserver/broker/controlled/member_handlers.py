@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rmqproto.bodies.replication import EpochCache, EpochEntry
-from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.codes import REPLY_CODES, SEND_CODES, RequestCode, ResponseCode
 from rmqproto.wire.fastjson import dumps
 from rmqserver.broker.sending.send_checks import unavailable_text
 from rmqserver.remoting.answer import Refused, Request, success
@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from rmqserver.remoting.service import Handler
 
 _PUTS = (
-    RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE,
-    RequestCode.CONSUMER_SEND_MSG_BACK, RequestCode.SEND_REPLY_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2,
-    RequestCode.END_TRANSACTION, RequestCode.RECALL_MESSAGE,
+    *SEND_CODES, *REPLY_CODES, RequestCode.CONSUMER_SEND_MSG_BACK, RequestCode.END_TRANSACTION,
+    RequestCode.RECALL_MESSAGE,
 )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.codes import SEND_CODES, ResponseCode
 from rmqproto.message.properties import parse
 from rmqserver.broker.sending.properties import wants_safe
 from rmqserver.remoting.answer import Refused, Request
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from rmqserver.broker.replicas.members import Addrs
     from rmqserver.remoting.connection import Connection
     from rmqserver.remoting.service import Handler
-
-_SENDS = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
 
 
 class EnoughSlaves:
@@ -33,7 +31,7 @@ class EnoughSlaves:
 
     def handlers(self, table: Mapping[int, Handler]) -> dict[int, Handler]:
         """Handlers that replace some of the table's."""
-        return {code: self._send_by(table[code]) for code in _SENDS if code in table}
+        return {code: self._send_by(table[code]) for code in SEND_CODES if code in table}
 
     def _send_by(self, send: Handler) -> Handler:
         def handle(request: Request[Any], connection: Connection) -> bytes | None:

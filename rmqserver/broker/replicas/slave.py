@@ -14,7 +14,7 @@ import trio
 
 from rmqproto.bodies.base import DataVersion
 from rmqproto.bodies.statistics import ConsumerOffsetsBody, DelayOffsets
-from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.codes import REPLY_CODES, SEND_CODES, RequestCode, ResponseCode
 from rmqproto.errors import ProtocolError, RefusedError, StorageError
 from rmqproto.ha import MASTER_ID
 from rmqproto.headers.base import from_ext
@@ -47,10 +47,7 @@ REJECTED_TEXT = "[REJECTREQUEST]system busy, start flow control for a while"
 OTHER_LOG_TEXT = "the log of this slave is not its master's"
 
 READS = (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
-_SENDS = (
-    RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE,
-    RequestCode.SEND_REPLY_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2,
-)  # fmt: skip
+_SENDS = (*SEND_CODES, *REPLY_CODES)
 WRITES = (
     *_SENDS, RequestCode.CONSUMER_SEND_MSG_BACK,
     RequestCode.POP_MESSAGE, RequestCode.POP_LITE_MESSAGE, RequestCode.ACK_MESSAGE, RequestCode.BATCH_ACK_MESSAGE,

@@ -7,7 +7,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.codes import REPLY_CODES, RequestCode, ResponseCode
 from rmqproto.headers.client_calls import PushReplyHeader
 from rmqproto.headers.sending import SendAnswer, SendHeader
 from rmqproto.message import properties as props
@@ -44,10 +44,7 @@ class Replies:
         self._check = TopicCheck(parts.config, parts.topics, parts.clock_ms)
 
     def handlers(self) -> dict[int, Handler]:
-        return {
-            RequestCode.SEND_REPLY_MESSAGE: self._handle,
-            RequestCode.SEND_REPLY_MESSAGE_V2: self._handle,
-        }
+        return dict.fromkeys(REPLY_CODES, self._handle)
 
     def _handle(self, request: Request[SendHeader], connection: Connection) -> None:
         message = self._message(request, connection)

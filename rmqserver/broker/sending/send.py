@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqproto.codes import ONEWAY_FLAG, RequestCode
+from rmqproto.codes import ONEWAY_FLAG, SEND_CODES
 from rmqproto.headers.sending import SendHeader
 from rmqproto.message import properties as props
 from rmqserver.broker.errors import as_refused
@@ -61,8 +61,7 @@ class Sends:
         self.settings_changed()
 
     def handlers(self) -> dict[int, Handler]:
-        codes = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
-        return dict.fromkeys(codes, self.send)
+        return dict.fromkeys(SEND_CODES, self.send)
 
     def settings_changed(self) -> None:
         """To be called when a topic or a setting has changed."""
