@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from rmqproto.errors import ProtocolError
 from rmqproto.message.record import MAGIC_V2, RECORD_SIZE_MIN_BYTES
-from rmqproto.message.sys_flag import BORN_HOST_V6, STORE_HOST_V6
+from rmqproto.message.sys_flag import BORN_HOST_V6, HOSTS_V6, STORE_HOST_V6
 from spark_tools.property_columns import PropertyColumns
 from spark_tools.record_scan import Bytes, Offsets
 
@@ -146,7 +146,7 @@ def locate_untrusted(data: Bytes, starts: Offsets) -> Located:
     if len(starts) and (int(starts[-1]) + RECORD_SIZE_MIN_BYTES > len(data) or int(starts[0]) < 0):
         raise ProtocolError("a record's fixed fields are cut short")
     heads = _heads(data, starts, _layout(False, False))
-    kinds = heads["sysFlag"] & (BORN_HOST_V6 | STORE_HOST_V6)
+    kinds = heads["sysFlag"] & HOSTS_V6
     if not kinds.any():
         return _place(data, starts, heads, starts + heads.itemsize)
     wide = np.zeros(len(starts), _layout(True, True))

@@ -35,8 +35,6 @@ INPUT_COLUMNS = {
     "properties": ("map<string,string>",), "queueId": ("int",), "brokerName": ("string",), "shardingKey": ("string",),
     "delayTimeLevel": ("int",), "deliverTimestamp": ("timestamp", "bigint"), "flag": ("int",),
 }  # fmt: skip
-SHARDING_KEY = "__SHARDINGKEY"
-TIMER_DELIVER_MS = "TIMER_DELIVER_MS"
 _NO_END = float("inf")
 
 
@@ -172,7 +170,7 @@ class WriteTask:
         message = Outgoing(
             replay_id="", queue=self._source, queue_offset=number, topic=topic, body=raw, properties=text,
             flag=row.get("flag") or 0, target=self._target(topic, row),
-            alone=topic.startswith(RETRY_PREFIX) or props.DELAY in properties or TIMER_DELIVER_MS in properties,
+            alone=topic.startswith(RETRY_PREFIX) or props.DELAY in properties or props.TIMER_DELIVER_MS in properties,
         )  # fmt: skip
         message = compress(message, self._options.compress_over_bytes)
         problem = too_large(message.body)
@@ -180,14 +178,15 @@ class WriteTask:
 
     def _properties(self, row: Mapping[str, Any]) -> dict[str, str]:
         found = {name: value for name, value in (row.get("properties") or {}).items() if value}
-        for column, name in (("tags", props.TAGS), ("keys", props.KEYS), ("shardingKey", SHARDING_KEY)):
+        for column, name in (("tags", props.TAGS), ("keys", props.KEYS), ("shardingKey", props.SHARDING_KEY)):
             if row.get(column):
                 found[name] = row[column]
         if row.get("delayTimeLevel"):
             found[props.DELAY] = str(row["delayTimeLevel"])
         deliver = row.get("deliverTimestamp")
         if deliver is not None:
-            found[TIMER_DELIVER_MS] = str(deliver if isinstance(deliver, int) else round(deliver.timestamp() * 1000))
+            deliver_ms = deliver if isinstance(deliver, int) else round(deliver.timestamp() * 1000)
+            found[props.TIMER_DELIVER_MS] = str(deliver_ms)
         found.setdefault(props.UNIQUE_KEY, self._unique_ids.next())
         return found
 

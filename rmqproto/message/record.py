@@ -22,7 +22,11 @@ from rmqproto.message.sys_flag import (
     COMPRESSION_LZ4,
     COMPRESSION_TYPE_MASK,
     COMPRESSION_ZSTD,
+    HOST_V4_SIZE,
+    HOST_V6_SIZE,
+    HOSTS_V6,
     STORE_HOST_V6,
+    with_host_bits,
 )
 
 MAGIC_V1 = -626843481  # 0xDAA320A7: one byte of topic length
@@ -149,9 +153,7 @@ def encode_record(message: StoredMessage) -> bytes:
     """The record's bytes. Size, CRC, magic and the host flags are computed; those of the message are ignored."""
     topic = topic_field(message.topic)
     magic = MAGIC_V1 if len(topic) <= TOPIC_V1_LENGTH_MAX + 1 else MAGIC_V2
-    sys_flag = message.sys_flag & ~(BORN_HOST_V6 | STORE_HOST_V6)
-    sys_flag |= BORN_HOST_V6 if len(message.born_host) == 20 else 0
-    sys_flag |= STORE_HOST_V6 if len(message.store_host) == 20 else 0
+    sys_flag = with_host_bits(message.sys_flag, message.born_host, message.store_host)
     size = (
         _HEAD_SIZE + len(message.born_host) + 8 + len(message.store_host) + _TAIL.size
         + len(message.body) + len(topic) + 2 + len(message.properties_raw)
@@ -190,10 +192,10 @@ def decode_record_untrusted(data: bytes | bytearray | memoryview, start: int = 0
     if size < RECORD_SIZE_MIN_BYTES or end > len(data):
         raise ProtocolError(f"record at byte {start}: size {size} does not fit {len(data) - start} bytes")
     fixed_end = start + RECORD_V4.size
-    if sys_flag & (BORN_HOST_V6 | STORE_HOST_V6):
+    if sys_flag & HOSTS_V6:
         at = start + _HEAD_SIZE
-        born_size = 20 if sys_flag & BORN_HOST_V6 else 8
-        store_size = 20 if sys_flag & STORE_HOST_V6 else 8
+        born_size = HOST_V6_SIZE if sys_flag & BORN_HOST_V6 else HOST_V4_SIZE
+        store_size = HOST_V6_SIZE if sys_flag & STORE_HOST_V6 else HOST_V4_SIZE
         fixed_end = at + born_size + 8 + store_size + _TAIL.size
         if fixed_end > end:
             raise ProtocolError(f"record at byte {start}: size {size} is smaller than its fixed fields")

@@ -11,6 +11,9 @@ TRANSACTION_COMMIT = 0x8
 TRANSACTION_ROLLBACK = 0xC
 BORN_HOST_V6 = 0x10
 STORE_HOST_V6 = 0x20
+HOSTS_V6 = BORN_HOST_V6 | STORE_HOST_V6
+HOST_V4_SIZE, HOST_V6_SIZE = 8, 20
+"""Bytes of a host in a record."""
 NEED_UNWRAP = 0x40
 INNER_BATCH = 0x80
 COMPRESSION_TYPE_MASK = 0x700
@@ -29,6 +32,13 @@ def compression_of(sys_flag: int) -> str | None:
         return None
     kind = sys_flag & COMPRESSION_TYPE_MASK
     return next((name for name, bits in COMPRESSIONS.items() if bits & COMPRESSION_TYPE_MASK == kind), "zlib")
+
+
+def with_host_bits(sys_flag: int, born_host: bytes, store_host: bytes) -> int:
+    """The sysFlag with the host bits that fit these hosts: 4 or 16 address bytes, and the port as i32."""
+    sys_flag &= ~HOSTS_V6
+    sys_flag |= BORN_HOST_V6 if len(born_host) == HOST_V6_SIZE else 0
+    return sys_flag | (STORE_HOST_V6 if len(store_host) == HOST_V6_SIZE else 0)
 
 
 UNIT = 0x1

@@ -20,22 +20,25 @@ from rmqproto.message.properties import (
     PRIORITY,
     PRODUCER_SEQ,
     TAGS,
+    TIMER_DELAY_MS,
+    TIMER_DELAY_SEC,
+    TIMER_DELIVER_MS,
     TRACE_ON,
     TRAN_MSG,
     UNIQUE_KEY,
     WAIT,
 )
-from rmqproto.message.sys_flag import BORN_HOST_V6, COMPRESSED, COMPRESSION_TYPE_MASK, MULTI_TAGS, STORE_HOST_V6
+from rmqproto.message.sys_flag import COMPRESSED, COMPRESSION_TYPE_MASK, HOSTS_V6, MULTI_TAGS
 from rmqserver.remoting.answer import Refused
 
 if TYPE_CHECKING:
     from rmqserver.config.broker_config import BrokerConfig
 
 INNER_NUM = "INNER_NUM"
-TIMER_NAMES = ("TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS")
+TIMER_NAMES = (TIMER_DELAY_SEC, TIMER_DELAY_MS, TIMER_DELIVER_MS)
 """If a message has several, the first of these counts."""
 
-UNUSUAL_SYS_FLAG = ~(COMPRESSED | MULTI_TAGS | COMPRESSION_TYPE_MASK | BORN_HOST_V6 | STORE_HOST_V6)
+UNUSUAL_SYS_FLAG = ~(COMPRESSED | MULTI_TAGS | COMPRESSION_TYPE_MASK | HOSTS_V6)
 """A message with one of these bits may be half of a transaction, a batch in one record, or something unknown."""
 
 _NAMES_WITH_A_MEANING = (

@@ -14,7 +14,7 @@ from rmqproto.errors import StorageError
 from rmqproto.message.light_queues import LIGHT_QUEUE_ID
 from rmqproto.message.properties import PROPERTIES_SIZE_MAX_BYTES, MessageKeys, find_bytes, message_keys
 from rmqproto.message.record import MAGIC_BLANK, RECORD_V4, TOPIC_V1_LENGTH_MAX, BatchPart, batch_parts_untrusted
-from rmqproto.message.sys_flag import BORN_HOST_V6, INNER_BATCH, STORE_HOST_V6, TRANSACTION_MASK
+from rmqproto.message.sys_flag import HOST_V4_SIZE, HOSTS_V6, INNER_BATCH, TRANSACTION_MASK, with_host_bits
 from rmqserver.store.confirmation import Confirmation
 from rmqserver.store.disk.disk import NO_ROOM, File, storage_error
 from rmqserver.store.fate import DUE_TIME, FATE_MASK, INDEXED, QUEUED
@@ -37,8 +37,7 @@ RECORD_OVERHEAD_MAX_BYTES = 64 << 10
 
 _INNER_BATCH_TEXT = "inner batches (sysFlag 0x80) are not served: no queue here holds them"
 
-_HOSTS_V6 = BORN_HOST_V6 | STORE_HOST_V6
-_HOSTS_V4_SIZE = 16
+_HOSTS_V4_SIZE = 2 * HOST_V4_SIZE
 
 # Looked up once here, not for every message.
 _pack_record, _pack_unit = RECORD_V4.pack, UNIT.pack
@@ -137,8 +136,8 @@ class Appender:
         hosts_size = len(born_host) + len(store_host)
         if hosts_size != _HOSTS_V4_SIZE:
             size += hosts_size - _HOSTS_V4_SIZE
-        elif sys_flag & _HOSTS_V6:
-            sys_flag &= ~_HOSTS_V6
+        elif sys_flag & HOSTS_V6:
+            sys_flag &= ~HOSTS_V6
         if (
             body_size > self._body_size_max
             or properties_size > PROPERTIES_SIZE_MAX_BYTES
@@ -358,9 +357,7 @@ class Appender:
     ) -> bytes:  # fmt: skip
         """A record from its sysFlag to its prepared transaction offset: the part that the messages of a batch share,
         and that is longer if hosts are IPv6."""
-        sys_flag &= ~_HOSTS_V6
-        sys_flag |= BORN_HOST_V6 if len(born_host) == 20 else 0
-        sys_flag |= STORE_HOST_V6 if len(store_host) == 20 else 0
+        sys_flag = with_host_bits(sys_flag, born_host, store_host)
         now_ms = self._now_ms or self._start_round()
         born, rest = _BORN.pack(sys_flag, born_timestamp_ms), _REST.pack(reconsume_times, prepared_offset)
         return b"".join((born, born_host, now_ms.to_bytes(8, "big"), store_host, rest))

@@ -21,7 +21,7 @@ from rmqproto.message.record import (
     StoredMessage,
     decode_record_untrusted,
 )
-from rmqproto.message.sys_flag import BORN_HOST_V6, STORE_HOST_V6
+from rmqproto.message.sys_flag import HOSTS_V6
 from rmqserver.store.disk.segments import SegmentedFile
 from rmqserver.store.fate import INDEXED, fate
 from rmqserver.store.log.commit_log import BLANK, BLANK_SIZE_BYTES
@@ -35,8 +35,6 @@ than the maximum would leave the processor's cache before the CRC is computed. A
 # | store time | - store host, reconsume times, prepared transaction offset | body length
 _HEAD = struct.Struct(">iiIi4xqqi16xq20xi")
 assert _HEAD.size == RECORD_V4.size
-
-_HOSTS_V6 = BORN_HOST_V6 | STORE_HOST_V6
 
 
 class FoundRecord(msgspec.Struct, frozen=True, gc=False):
@@ -115,7 +113,7 @@ def records_untrusted(
         stop = at + size
         if log_offset != chunk_offset + at or size < RECORD_SIZE_MIN_BYTES or stop > end:
             break
-        if magic != MAGIC_V1 or sys_flag & _HOSTS_V6:
+        if magic != MAGIC_V1 or sys_flag & HOSTS_V6:
             found = _unusual_untrusted(chunk, at, check_crc)
             if found is None:
                 break

@@ -9,7 +9,7 @@ from operator import add, gt
 
 from rmqproto.filters.message_filter import AcceptsRawProperties
 from rmqproto.message.record import MAGIC_V1, RECORD_SIZE_MIN_BYTES
-from rmqproto.message.sys_flag import BORN_HOST_V6, STORE_HOST_V6
+from rmqproto.message.sys_flag import HOST_V4_SIZE, HOST_V6_SIZE, HOSTS_V6
 from rmqserver.store.log.commit_log import GAP_MAX_BYTES, SPAN_MAX_BYTES, CommitLog
 from rmqserver.store.options import UNIT_SIZE_BYTES
 from rmqserver.store.queues.consume_queue import UNIT
@@ -40,8 +40,7 @@ _TOPIC_V1_AT = _HEAD.size + 1
 """Where the topic of a record with an empty body begins, if its length is one byte."""
 _unpack_head = _HEAD.unpack_from
 _I32 = struct.Struct(">i")
-_HOSTS_V6 = BORN_HOST_V6 | STORE_HOST_V6
-_HOST_V6_MORE_BYTES = 12
+_HOST_V6_MORE_BYTES = HOST_V6_SIZE - HOST_V4_SIZE
 
 
 class RecordWalk(UnitWalk):
@@ -175,7 +174,7 @@ def take_wanted_untrusted(
     for seen, (at, end, (record_size, magic, sys_flag, body_size)) in enumerate(zip(starts, ends, heads, strict=False)):
         if len(records) >= count_max:
             return seen
-        if magic == MAGIC_V1 and not sys_flag & _HOSTS_V6:  # nearly all records
+        if magic == MAGIC_V1 and not sys_flag & HOSTS_V6:  # nearly all records
             if not 0 <= body_size <= end - at - RECORD_SIZE_MIN_BYTES:
                 continue
             start = at + _TOPIC_V1_AT + body_size
@@ -191,7 +190,7 @@ def _unusual_start_untrusted(data: bytes, at: int, end: int) -> int:
     """Where the properties of a record with a long topic or IPv6 hosts begin; a place behind its end if its lengths do
     not fit."""
     _, magic, sys_flag, _ = _unpack_head(data, at)
-    body_at = at + _HEAD.size + _HOST_V6_MORE_BYTES * (sys_flag & _HOSTS_V6).bit_count()
+    body_at = at + _HEAD.size + _HOST_V6_MORE_BYTES * (sys_flag & HOSTS_V6).bit_count()
     if end < body_at:
         return end + 1
     (body_size,) = _I32.unpack_from(data, body_at - _I32.size)

@@ -8,20 +8,19 @@ from dataclasses import dataclass
 
 from rmqproto.message.crc import body_crc
 from rmqproto.message.sys_flag import (
-    BORN_HOST_V6,
     COMPRESSED,
     COMPRESSION_TYPE_MASK,
+    HOSTS_V6,
     INNER_BATCH,
     MULTI_TAGS,
     NEED_UNWRAP,
-    STORE_HOST_V6,
     TRANSACTION_MASK,
 )
 from rmqserver.store.checks.looks.log_walk import LogStretch
 from rmqserver.store.log.scan import FoundRecord
 
 _KNOWN_FLAGS = (
-    COMPRESSED | MULTI_TAGS | TRANSACTION_MASK | BORN_HOST_V6 | STORE_HOST_V6 | NEED_UNWRAP | INNER_BATCH
+    COMPRESSED | MULTI_TAGS | TRANSACTION_MASK | HOSTS_V6 | NEED_UNWRAP | INNER_BATCH
     | COMPRESSION_TYPE_MASK
 )  # fmt: skip
 
