@@ -24,9 +24,9 @@ from rmqclient.message import ReceivedMessage
 from rmqclient.remoting.client_instance import ClientInstance
 from rmqproto.allocate import Strategy, averagely
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.groups import ConsumerData, Heartbeat, SubscriptionData
-from rmqproto.bodies.statistics import ConsumerRunningInfo
-from rmqproto.codes import VERSION, RequestCode, version_name
+from rmqproto.bodies.groups import CONSUME_ACTIVELY, ConsumerData, Heartbeat, SubscriptionData
+from rmqproto.bodies.statistics import ConsumerRunningInfo, running_properties
+from rmqproto.codes import RequestCode
 from rmqproto.errors import RefusedError, RocketMQError, UsageError
 from rmqproto.filters.subscription import ALL, Sql92
 from rmqproto.names import group_problem
@@ -274,7 +274,7 @@ class LitePullConsumer(Lifetime):
             return Heartbeat(client_id=client_id)
         consumer = ConsumerData(
             group_name=self.group,
-            consume_type="CONSUME_ACTIVELY",
+            consume_type=CONSUME_ACTIVELY,
             consume_from_where=self._start_at.consume_from.value,
             message_model=self._message_model.value,
             subscription_data_set=list(self._subscriptions.values()),
@@ -291,13 +291,9 @@ class LitePullConsumer(Lifetime):
         return fastjson.dumps(
             ConsumerRunningInfo(
                 mq_table=ObjectMap((queue, assigned.info()) for queue, assigned in self._assigned.items()),
-                properties={
-                    "PROP_CLIENT_VERSION": version_name(VERSION),
-                    "PROP_CONSUME_TYPE": "CONSUME_ACTIVELY",
-                    "PROP_CONSUMEORDERLY": "false",
-                    "PROP_CONSUMER_START_TIMESTAMP": str(self._started_ms),
-                    "PROP_NAMESERVER_ADDR": self._namesrv_addrs,
-                },
+                properties=running_properties(
+                    CONSUME_ACTIVELY, self._started_ms, self._namesrv_addrs, is_orderly=False
+                ),
                 subscription_set=list(self._subscriptions.values()),
             )
         )

@@ -16,9 +16,15 @@ from rmqclient.consuming.rates import Rates
 from rmqclient.message import ReceivedMessage
 from rmqclient.remoting.channels import BrokerRequestHandler
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.groups import SubscriptionData
-from rmqproto.bodies.statistics import ConsumeDirectlyResult, ConsumerRunningInfo, ConsumerStatus, ResetOffsets
-from rmqproto.codes import VERSION, RequestCode, version_name
+from rmqproto.bodies.groups import CONSUME_PASSIVELY, SubscriptionData
+from rmqproto.bodies.statistics import (
+    ConsumeDirectlyResult,
+    ConsumerRunningInfo,
+    ConsumerStatus,
+    ResetOffsets,
+    running_properties,
+)
+from rmqproto.codes import RequestCode
 from rmqproto.headers.base import from_ext
 from rmqproto.headers.client_calls import ConsumeDirectlyHeader, TopicGroupHeader
 from rmqproto.message.record import decode_record_untrusted
@@ -84,11 +90,9 @@ class BrokerQuestions:
                 mq_pop_table=ObjectMap((queue, popper.info(now_s, now_ms)) for queue, popper in self.popped.items()),
                 mq_table=ObjectMap((queue, owner.info(now_s, now_ms)) for queue, owner in self.pulled.items()),
                 properties={
-                    "PROP_CLIENT_VERSION": version_name(VERSION),
-                    "PROP_CONSUME_TYPE": "CONSUME_PASSIVELY",
-                    "PROP_CONSUMEORDERLY": "true" if self.is_orderly else "false",
-                    "PROP_CONSUMER_START_TIMESTAMP": str(self.started_ms),
-                    "PROP_NAMESERVER_ADDR": self.namesrv_addrs,
+                    **running_properties(
+                        CONSUME_PASSIVELY, self.started_ms, self.namesrv_addrs, is_orderly=self.is_orderly
+                    ),
                     "PROP_THREADPOOL_CORE_SIZE": str(self.concurrency),
                 },
                 status_table=self.rates.status_table(now_s),

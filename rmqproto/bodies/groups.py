@@ -9,6 +9,12 @@ import msgspec
 from rmqproto.bodies.base import Body, DataVersion, MessageQueue
 from rmqproto.java.java_numbers import Int32, Int64
 
+CONSUME_ACTIVELY = "CONSUME_ACTIVELY"
+"""The consumeType of consumers that ask for messages themselves and have no listener."""
+CONSUME_PASSIVELY = "CONSUME_PASSIVELY"
+"""The consumeType of consumers that have a listener."""
+CONSUME_POP = "CONSUME_POP"
+
 
 class GroupRetryPolicy(Body, kw_only=True):
     """The delays between retries for POP and the proxy. Remoting push consumers ignore it."""
@@ -69,7 +75,7 @@ class ConsumerData(Body, kw_only=True):
     """One consumer group in a heartbeat. The three enums come as names or, from C++ clients, as ordinals."""
 
     consume_from_where: str | Int32 = "CONSUME_FROM_LAST_OFFSET"
-    consume_type: str | Int32 = "CONSUME_PASSIVELY"
+    consume_type: str | Int32 = CONSUME_PASSIVELY
     group_name: str
     message_model: str | Int32 = "CLUSTERING"
     subscription_data_set: list[SubscriptionData] = []

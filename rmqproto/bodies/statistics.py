@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 
 from rmqproto.bodies.base import Body, DataVersion, MessageQueue
-from rmqproto.bodies.groups import SubscriptionData
+from rmqproto.bodies.groups import CONSUME_PASSIVELY, SubscriptionData
+from rmqproto.codes import VERSION, version_name
 from rmqproto.java.java_numbers import Int32, Int64
 from rmqproto.wire.fastjson import ObjectMap
 
@@ -148,6 +149,10 @@ class ConsumeRates(Body, kw_only=True):
     pull_tps: float = msgspec.field(default=0.0, name="pullTPS")
 
 
+CONSUME_TYPE, CONSUME_ORDERLY, STARTED_MS = "PROP_CONSUME_TYPE", "PROP_CONSUMEORDERLY", "PROP_CONSUMER_START_TIMESTAMP"
+"""Names of properties in a ``ConsumerRunningInfo``."""
+
+
 class ConsumerRunningInfo(Body, kw_only=True):
     """Answer of 307, made by the client."""
 
@@ -158,6 +163,25 @@ class ConsumerRunningInfo(Body, kw_only=True):
     status_table: dict[str, ConsumeRates] = {}
     subscription_set: list[SubscriptionData] = []
     user_consumer_info: dict[str, str] = {}
+
+    @property
+    def is_push(self) -> bool:
+        return self.properties.get(CONSUME_TYPE) == CONSUME_PASSIVELY
+
+    @property
+    def is_orderly(self) -> bool:
+        return self.properties.get(CONSUME_ORDERLY, "").lower() == "true"
+
+
+def running_properties(consume_type: str, started_ms: int, namesrv_addrs: str, *, is_orderly: bool) -> dict[str, str]:
+    """The properties that every consumer tells of itself."""
+    return {
+        "PROP_CLIENT_VERSION": version_name(VERSION),
+        CONSUME_TYPE: consume_type,
+        CONSUME_ORDERLY: "true" if is_orderly else "false",
+        STARTED_MS: str(started_ms),
+        "PROP_NAMESERVER_ADDR": namesrv_addrs,
+    }
 
 
 class ConsumeDirectlyResult(Body, kw_only=True):

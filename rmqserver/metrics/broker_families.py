@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
+from rmqproto.bodies.groups import CONSUME_ACTIVELY, CONSUME_PASSIVELY, CONSUME_POP
 from rmqproto.codes import version_name
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX, is_system_group, retry_topic
 from rmqproto.pop import normal_topic
@@ -22,7 +23,7 @@ from rmqserver.broker.tables.offsets import SEPARATOR
 from rmqserver.metrics.exposition import COUNTER, GAUGE, Family, LabelledValue
 
 _STORAGE = {"storage_type": "local", "storage_medium": "disk"}
-_CONSUME_MODES = {"CONSUME_ACTIVELY": "pull", "CONSUME_PASSIVELY": "push", "CONSUME_POP": "pop"}
+_CONSUME_MODES = {CONSUME_ACTIVELY: "pull", CONSUME_PASSIVELY: "push", CONSUME_POP: "pop"}
 
 
 class _Progress(NamedTuple):

@@ -9,20 +9,18 @@ from spark_tools.live import LiveCluster
 from spark_tools.replay.sending.ledger import Fence
 from spark_tools.replay.sending.target import read_fences, replay_ids_since
 
-CONSUME_ORDERLY = "PROP_CONSUMEORDERLY"
-
 
 def refuse_orderly_group(cluster: LiveCluster, group: str) -> None:
     """UsageError if a member of the group consumes orderly. A member that does not answer is passed over; if it
     consumes orderly, ``came_back`` will show it."""
     for broker in cluster.admin.cluster_info().broker_addr_table.values():
-        address = broker.broker_addrs.get(0)
+        address = broker.master_addr
         if address is None:
             continue
         try:
             for client_id in cluster.admin.consumer_ids(address, group):
                 info = cluster.admin.consumer_running_info(address, group, client_id)
-                if info.properties.get(CONSUME_ORDERLY) == "true":
+                if info.is_orderly:
                     raise UsageError(
                         f"group {group} consumes orderly: its retry topic leads back to its dead letters",
                         hint="--to same sends to the origin topic, which reaches every group that reads it",

@@ -27,6 +27,7 @@ from rmqadmin.core.servers.broker_answers import Answers
 from rmqadmin.core.units import at_least, count
 from rmqadmin.options.command_options import ShowAll, TrueFalse
 from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.groups import CONSUME_ACTIVELY, CONSUME_PASSIVELY
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.bodies.statistics import ConsumeOffset
 from rmqproto.codes import version_name
@@ -35,8 +36,7 @@ from rmqproto.java.java_hash import java_hash
 from rmqproto.names import RETRY_PREFIX, is_system_group, retry_topic
 from rmqproto.queue_mapping import MappingError
 
-PUSH = "CONSUME_PASSIVELY"
-_TYPES = {PUSH: "PUSH", "CONSUME_ACTIVELY": "PULL"}
+_TYPES = {CONSUME_PASSIVELY: "PUSH", CONSUME_ACTIVELY: "PULL"}
 
 # --- one group -------------------------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from rmqadmin.core.groups import running_info
 from rmqadmin.core.groups.client_answers import ClientAnswer
 from rmqadmin.core.groups.consumption import Subscription
 from rmqadmin.core.results import TIME, Result, Row, doc, some_failed
-from rmqproto.bodies.statistics import ConsumerRunningInfo
+from rmqproto.bodies.statistics import CONSUME_TYPE, ConsumerRunningInfo
 from rmqproto.codes import version_name
 
 # --- a group ---------------------------------------------------------------------------------------------------------
@@ -54,7 +54,7 @@ class GroupStatus(Result, frozen=True):
         return ClientStatusRow(
             client_id=client_id,
             version=version_name(answer.connection.version),
-            consume_type=info.properties.get(running_info.CONSUME_TYPE) if info else None,
+            consume_type=info.properties.get(CONSUME_TYPE) if info else None,
             started_ms=running_info.started_ms(info) if info else None,
             queue_count=len(info.mq_table) + len(info.mq_pop_table) if info else None,
             cached_count=sum(state.cached_msg_count for state in info.mq_table.values()) if info else None,

@@ -11,11 +11,8 @@ from rmqadmin.core import units
 from rmqadmin.core.mqadmin_text import java_bool, java_text, properties_order, queue_text
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionData
-from rmqproto.bodies.statistics import ConsumerRunningInfo, ProcessQueueInfo
+from rmqproto.bodies.statistics import STARTED_MS, ConsumerRunningInfo, ProcessQueueInfo
 from rmqproto.wording import counted
-
-CONSUME_TYPE, ORDERLY, START_MS = "PROP_CONSUME_TYPE", "PROP_CONSUMEORDERLY", "PROP_CONSUMER_START_TIMESTAMP"
-PUSH = "CONSUME_PASSIVELY"
 
 SETTLED_MS = 2 * 60 * 1000
 """How long after its start a client may have a different subscription: a deployment may be in progress."""
@@ -24,12 +21,8 @@ STUCK_MS = 60 * 1000
 """How long a client may hold messages of a queue without consuming one."""
 
 
-def is_push(info: ConsumerRunningInfo) -> bool:
-    return info.properties.get(CONSUME_TYPE) == PUSH
-
-
 def started_ms(info: ConsumerRunningInfo) -> int | None:
-    text = info.properties.get(START_MS, "")
+    text = info.properties.get(STARTED_MS, "")
     return int(text) if text.isdecimal() else None
 
 
@@ -41,7 +34,7 @@ def have_same_subscription(infos: Mapping[str, ConsumerRunningInfo], now_ms: int
     """Whether all clients of a group have the same subscription. Pull clients and those that have just started do not
     count."""
     found = [infos[client_id] for client_id in sorted(infos)]
-    if not found or not is_push(found[0]) or now_ms - (started_ms(found[0]) or now_ms) <= SETTLED_MS:
+    if not found or not found[0].is_push or now_ms - (started_ms(found[0]) or now_ms) <= SETTLED_MS:
         return True
     wants = [[(wanted.topic, wanted.sub_string) for wanted in subscriptions(info)] for info in found]
     return all(want == wants[0] for want in wants)
@@ -63,18 +56,17 @@ class QueueProblem(NamedTuple):
 
 def queue_problems(info: ConsumerRunningInfo, now_ms: int) -> list[QueueProblem]:
     """What is wrong with a push client's queues."""
-    if not is_push(info):
+    if not info.is_push:
         return []
-    orderly = info.properties.get(ORDERLY, "").lower() == "true"
     found = []
     for queue, state in sorted(info.mq_table.items()):
-        if orderly and not state.locked:
+        if info.is_orderly and not state.locked:
             text = f"can't lock for a while, {now_ms - state.last_lock_timestamp}ms"
             found.append(QueueProblem(queue, "not locked", text))
-        elif orderly and state.droped and state.try_unlock_times > 0:
+        elif info.is_orderly and state.droped and state.try_unlock_times > 0:
             text = f"unlock {state.try_unlock_times} times, still failed"
             found.append(QueueProblem(queue, f"unlocked {counted(state.try_unlock_times, 'time')} in vain", text))
-        elif not orderly and state.cached_msg_count > 0 and now_ms - state.last_consume_timestamp > STUCK_MS:
+        elif not info.is_orderly and state.cached_msg_count > 0 and now_ms - state.last_consume_timestamp > STUCK_MS:
             since_ms = now_ms - state.last_consume_timestamp
             text = f"can't consume for a while, maybe blocked, {since_ms}ms"
             found.append(QueueProblem(queue, f"blocked for {units.duration(since_ms)}", text))

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from rmqadmin.core.groups.consumption import GroupClients
+from rmqproto.bodies.groups import CONSUME_PASSIVELY
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.errors import RocketMQError
 from rmqproto.names import RETRY_PREFIX
@@ -15,7 +16,7 @@ from rmqproto.topic_message_type import MESSAGE_TYPE, TopicMessageType
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
 
-_PUSH, _BROADCASTING = "CONSUME_PASSIVELY", "BROADCASTING"
+_BROADCASTING = "BROADCASTING"
 
 
 def read_uncommitted(
@@ -25,7 +26,7 @@ def read_uncommitted(
     topics where the group has an offset. Members in broadcast mode, and those that pull, may keep their offsets
     themselves, and consumers of lite topics have offsets in those; they are left out. A broker that does not answer
     counts as having none."""
-    if not clients.connections or clients.consume_type != _PUSH or clients.message_model == _BROADCASTING:
+    if not clients.connections or clients.consume_type != CONSUME_PASSIVELY or clients.message_model == _BROADCASTING:
         return {}
     wanted = [topic for topic in clients.subscriptions if topic not in known and not topic.startswith(RETRY_PREFIX)]
     counts = {topic: sum(_message_count(admin, broker, topic) for broker in brokers) for topic in sorted(wanted)}

@@ -59,7 +59,7 @@ def push(admin: AdminClient, messages: Sequence[FoundMessage], group: str, clien
     """Makes one push consumer consume messages now."""
     addrs = targets.selected_addrs(brokers_of_group(admin, group))
     info = admin.consumer_running_info(addrs[0], group, client_id)
-    if info.properties.get("PROP_CONSUME_TYPE") != "CONSUME_PASSIVELY":
+    if not info.is_push:
         raise UsageError(f"this {client_id} client is not push consumer ,not support direct push")
     pushed: list[tuple[str, ConsumeDirectlyResult | None]] = []
     for message in messages:

@@ -16,9 +16,11 @@ import msgspec
 from rmqadmin.core import targets
 from rmqadmin.core.groups.consumption import read_offsets
 from rmqadmin.core.servers.broker_answers import Answers, answers_of
+from rmqproto.bodies.groups import CONSUME_ACTIVELY
 from rmqproto.bodies.routes import BrokerData, TopicRoute
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import ProtocolError, RefusedError
+from rmqproto.ha import MASTER_ID
 from rmqproto.java.java_numbers import LONG_MAX
 from rmqproto.message import properties as props
 from rmqproto.message.message_id import parse_offset_id_untrusted
@@ -204,7 +206,7 @@ def tracks(admin: AdminClient, message: FoundMessage) -> list[Track]:
 def _track(admin: AdminClient, message: FoundMessage, group: str) -> Track:
     try:
         clients = admin.consumer_connection(message.broker_addr, group)
-        if clients.consume_type == "CONSUME_ACTIVELY":
+        if clients.consume_type == CONSUME_ACTIVELY:
             return Track(group, "PULL")
         if clients.message_model == "BROADCASTING":
             return Track(group, "CONSUME_BROADCASTING")
@@ -227,7 +229,7 @@ def _track(admin: AdminClient, message: FoundMessage, group: str) -> Track:
 def _is_consumed(admin: AdminClient, message: FoundMessage, group: str) -> bool:
     """Whether the group's offset in the message's queue is past the message."""
     stored = message.stored
-    broker = BrokerData(broker_addrs={0: message.broker_addr}, broker_name=message.broker_name)
+    broker = BrokerData(broker_addrs={MASTER_ID: message.broker_addr}, broker_name=message.broker_name)
     offsets = read_offsets(admin, [broker], group, stored.topic).offsets
     return any(
         queue.topic == stored.topic

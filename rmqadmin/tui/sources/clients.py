@@ -15,7 +15,7 @@ from rmqadmin.tui.memory.cluster import ClusterMemory
 from rmqadmin.tui.sources.found import Found, lacks_text
 from rmqadmin.tui.sources.groups import GroupFacts, read_clients_of, read_offsets_of
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.statistics import ConsumeRates, ConsumerRunningInfo, ProcessQueueInfo
+from rmqproto.bodies.statistics import STARTED_MS, ConsumeRates, ConsumerRunningInfo, ProcessQueueInfo
 from rmqproto.errors import NotFoundError, RocketMQError
 
 if TYPE_CHECKING:
@@ -114,5 +114,5 @@ def _rates(status: ConsumeRates) -> str:
 
 
 def _property(name: str, value: str) -> str:
-    is_start = name == running_info.START_MS and value.isdecimal()
+    is_start = name == STARTED_MS and value.isdecimal()
     return f"{value} ({moment(int(value))})" if is_start else value

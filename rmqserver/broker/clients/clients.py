@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from rmqproto.bodies.groups import ConsumerData, SubscriptionData
+from rmqproto.bodies.groups import CONSUME_ACTIVELY, CONSUME_PASSIVELY, CONSUME_POP, ConsumerData, SubscriptionData
 from rmqproto.codes import LANGUAGES
 from rmqproto.filters.message_filter import MessageFilter
 from rmqserver.broker.clients.carried_subscriptions import CarriedSubscriptions
@@ -27,9 +27,7 @@ NAME_LENGTH_MAX = 1024
 """Characters of a client id or a producer group."""
 
 # Names of Java enums, in the order of their ordinals: C++ clients send ordinals.
-PULLS = "CONSUME_ACTIVELY"
-"""The type of consumers that ask for messages themselves and have no listener."""
-CONSUME_TYPES = ("CONSUME_ACTIVELY", "CONSUME_PASSIVELY", "CONSUME_POP")
+CONSUME_TYPES = (CONSUME_ACTIVELY, CONSUME_PASSIVELY, CONSUME_POP)
 MESSAGE_MODELS = ("BROADCASTING", "CLUSTERING")
 CONSUME_FROM_WHERES = (
     "CONSUME_FROM_LAST_OFFSET", "CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST", "CONSUME_FROM_MIN_OFFSET",
@@ -63,7 +61,7 @@ class ConsumerGroup:
     group: str
     members: dict[Connection, Client] = field(default_factory=dict)
     subscriptions: dict[str, SubscriptionData] = field(default_factory=dict)
-    consume_type: str = "CONSUME_PASSIVELY"
+    consume_type: str = CONSUME_PASSIVELY
     message_model: str = "CLUSTERING"
     consume_from_where: str = "CONSUME_FROM_LAST_OFFSET"
     subscriptions_bytes: int = 0

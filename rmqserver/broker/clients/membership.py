@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rmqproto.bodies.groups import CheckClientRequest, ConsumerData, ConsumerIds, Heartbeat
+from rmqproto.bodies.groups import CONSUME_ACTIVELY, CheckClientRequest, ConsumerData, ConsumerIds, Heartbeat
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.headers.consuming import ConsumerGroupHeader, HeartbeatAnswer, UnregisterClientHeader
 from rmqproto.message.sys_flag import UNIT_SUBSCRIBED
 from rmqproto.names import retry_topic
 from rmqproto.wire import fastjson
-from rmqserver.broker.clients.clients import CONSUME_TYPES, PULLS, enum_name
+from rmqserver.broker.clients.clients import CONSUME_TYPES, enum_name
 from rmqserver.broker.consuming.kinds import is_tags
 from rmqserver.remoting.answer import Refused, Request, send_answer, success
 
@@ -59,7 +59,8 @@ class Membership:
         wants_subscriptions = not heartbeat.heartbeat_fingerprint  # a client without one always sends everything
         changed = []
         for data in heartbeat.consumer_data_set:
-            if self._config.reject_pull_consumer_enable and enum_name(data.consume_type, CONSUME_TYPES) == PULLS:
+            consume_type = enum_name(data.consume_type, CONSUME_TYPES)
+            if consume_type == CONSUME_ACTIVELY and self._config.reject_pull_consumer_enable:
                 continue
             if not self._prepare_group(data):
                 continue

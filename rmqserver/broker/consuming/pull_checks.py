@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rmqproto.bodies.groups import CONSUME_ACTIVELY
 from rmqproto.codes import ResponseCode
 from rmqproto.filters.message_filter import MessageFilter
 from rmqproto.headers.base import Header
 from rmqproto.headers.consuming import PULL_LITE, PULL_SUBSCRIPTION, PullHeader
 from rmqproto.names import is_system_group
 from rmqproto.perm import PERM_READ
-from rmqserver.broker.clients.clients import PULLS
 from rmqserver.remoting.answer import SEE_FAQ, Refused
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class ReadChecks:
         """For ``rejectPullConsumerEnable``: whoever pulls must be a member of its group, which no consumer without a
         listener becomes then, or the group must have listeners."""
         online = self._clients.consumers.get(group)
-        if online is not None and online.consume_type != PULLS:
+        if online is not None and online.consume_type != CONSUME_ACTIVELY:
             return
         is_member = online is not None and any(member.peer == peer for member in online.members)
         if not is_member and not is_system_group(group):
