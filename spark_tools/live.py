@@ -17,6 +17,7 @@ from rmqproto.bodies.routes import BrokerData, QueueData
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import ConnectError, NotFoundError, RefusedError, RequestTimeoutError
 from rmqproto.filters.subscription import SQL92, subscription_data
+from rmqproto.ha import MASTER_ID
 from rmqproto.headers.base import from_ext
 from rmqproto.headers.consuming import OffsetAnswer, PullAnswer, QueueHeader
 from rmqproto.perm import PERM_READ
@@ -121,7 +122,7 @@ class LiveCluster:
     def master(self, topic: str, broker_name: str) -> str:
         """The address of the master. NotFoundError if the broker does not have the topic, or has no master."""
         entry = self.route(topic).get(broker_name)
-        address = entry[1].broker_addrs.get(0) if entry is not None else None
+        address = entry[1].master_addr if entry is not None else None
         if address is None:
             raise NotFoundError(f"broker {broker_name} has no topic {topic}, or no master")
         return address
@@ -130,7 +131,7 @@ class LiveCluster:
         entry = self.route(queue.topic).get(queue.broker_name)
         if entry is None:
             raise NotFoundError(f"broker {queue.broker_name} has no topic {queue.topic}")
-        slaves = [address for number, address in sorted(entry[1].broker_addrs.items()) if number != 0]
+        slaves = [address for number, address in sorted(entry[1].broker_addrs.items()) if number != MASTER_ID]
         if self._read_from == "slave" and slaves:
             return slaves[0]
         return self.master(queue.topic, queue.broker_name)

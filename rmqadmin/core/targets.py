@@ -30,7 +30,7 @@ def masters(admin: AdminClient, broker_addr: str | None, cluster_name: str | Non
     brokers = _of_cluster(admin, broker_addr, cluster_name)
     if brokers is None:
         return [(broker_addr or "").strip()]
-    found = [broker.broker_addrs[0] for broker in brokers if 0 in broker.broker_addrs]
+    found = [broker.master_addr for broker in brokers if broker.master_addr]
     if not found:
         raise NotFoundError(f"the cluster {(cluster_name or '').strip()} has no master")
     return found

@@ -21,9 +21,7 @@ def open_letters(call: Call, group: str) -> None:
     topic = dlq_topic(group)
     route = call.admin.topic_route(topic)
     closed = {each.broker_name for each in route.queue_datas if not each.perm & PERM_READ}
-    addrs = [
-        each.broker_addrs[0] for each in route.broker_datas if each.broker_name in closed and 0 in each.broker_addrs
-    ]
+    addrs = [each.master_addr for each in route.broker_datas if each.broker_name in closed and each.master_addr]
     if not addrs:
         return
     if call.dry_run:

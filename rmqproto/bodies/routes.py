@@ -7,11 +7,12 @@ from typing import Any
 import msgspec
 
 from rmqproto.bodies.base import Body, DataVersion
+from rmqproto.ha import MASTER_ID
 from rmqproto.java.java_numbers import Int32, Int64
 
 
 class BrokerData(Body, kw_only=True):
-    """A broker name's addresses by broker id; 0 is the master."""
+    """A broker name's addresses by broker id; the master's is ``MASTER_ID``."""
 
     broker_addrs: dict[Int64, str]
     broker_name: str
@@ -19,9 +20,13 @@ class BrokerData(Body, kw_only=True):
     enable_acting_master: bool = False
     zone_name: str | None = None
 
+    @property
+    def master_addr(self) -> str | None:
+        return self.broker_addrs.get(MASTER_ID)
+
     def selected_addr(self) -> str | None:
         """The master's address, or else that of any replica."""
-        return self.broker_addrs.get(0) or next(iter(self.broker_addrs.values()), None)
+        return self.master_addr or next(iter(self.broker_addrs.values()), None)
 
 
 class QueueData(Body, kw_only=True):

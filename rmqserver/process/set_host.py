@@ -6,6 +6,7 @@ from typing import Any
 
 import trio
 
+from rmqproto.ha import MASTER_ID
 from rmqserver.local_set import LocalSet, LocalSetPlan
 from rmqserver.process.controller_host import ControllerHost
 from rmqserver.process.failing import Fail
@@ -40,7 +41,7 @@ class SetHost:
         for name, each in self._controller.sets.items():
             is_in_sync = each.master_broker_id is not None and len(each.sync_state_set) == self._replica_count
             addrs = known[name].broker_addrs if name in known else {}
-            if is_in_sync and len(addrs) == self._replica_count and addrs.get(0) == each.master_address:
+            if is_in_sync and len(addrs) == self._replica_count and addrs.get(MASTER_ID) == each.master_address:
                 return each.master_address
         return None
 

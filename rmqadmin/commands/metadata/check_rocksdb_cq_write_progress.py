@@ -84,7 +84,7 @@ def check_rocksdb_cq_write_progress(
       rmqadmin checkRocksdbCqWriteProgress -c DefaultCluster -t OrderTopic -cf -1d
     """
     from_ms = parse_mqadmin_time(check_from, call.now_ms())
-    brokers = [one for one in targets.cluster(call.admin, cluster) if 0 in one.broker_addrs]
-    names = {broker.broker_addrs[0]: broker.broker_name for broker in brokers}
+    brokers = targets.cluster(call.admin, cluster)
+    names = {broker.master_addr: broker.broker_name for broker in brokers if broker.master_addr}
     answers = call.answers.of(lambda addr: call.admin.check_rocksdb_queues(addr, topic.strip(), from_ms), names)
     return QueueChecks([CheckedBroker(names[addr], addr, said) for addr, said in answers.items()])

@@ -63,11 +63,10 @@ def export_configs(call: Call, cluster_name: ExportedCluster, file_path: ExportF
     """
     admin = call.admin
     brokers = targets.cluster(admin, cluster_name)
-    masters = [broker for broker in brokers if 0 in broker.broker_addrs]
-    answers = targets.ask_each(admin.broker_config, [broker.broker_addrs[0] for broker in masters])
+    masters = {broker.broker_name: broker.master_addr for broker in brokers if broker.master_addr}
+    answers = targets.ask_each(admin.broker_config, list(masters.values()))
     configs = {
-        broker.broker_name: {key: answer[key] for key in KEYS if key in answer}
-        for broker, answer in zip(masters, answers, strict=True)
+        name: {key: answer[key] for key in KEYS if key in answer} for name, answer in zip(masters, answers, strict=True)
     }
     scale = ClusterScale(
         namesrv_count=len(admin.namesrv_addrs),

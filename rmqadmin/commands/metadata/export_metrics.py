@@ -20,6 +20,7 @@ from rmqadmin.options.export_options import ExportedCluster, ExportFolder
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.codes import VERSION, version_name
 from rmqproto.errors import RocketMQError
+from rmqproto.ha import MASTER_ID
 from rmqproto.java.java_hash import java_hash
 from rmqproto.names import SCHEDULE_TOPIC, TRANSACTION_HALF_TOPIC
 
@@ -95,16 +96,15 @@ def export_metrics(call: Call, cluster_name: ExportedCluster, file_path: ExportF
       rmqadmin exportMetrics -c DefaultCluster --output wide
       rmqadmin exportMetrics -c DefaultCluster -f export
     """
-    brokers = [broker for broker in targets.cluster(call.admin, cluster_name) if 0 in broker.broker_addrs]
-    found = targets.ask_each(lambda broker: _measured(call.admin, broker), brokers)
+    masters = [(one, one.master_addr) for one in targets.cluster(call.admin, cluster_name) if one.master_addr]
+    found = targets.ask_each(lambda master: _measured(call.admin, *master), masters)
     path = export(file_path, call.as_mqadmin, "metrics.json", lambda: _file(found), call.notice)
     return Metrics(found, path)
 
 
-def _measured(admin: AdminClient, broker: BrokerData) -> Measured:
-    addr = broker.broker_addrs[0]
+def _measured(admin: AdminClient, broker: BrokerData, addr: str) -> Measured:
     info, config = admin.broker_runtime_info(addr), admin.broker_config(addr)
-    replica = Replica(broker.cluster or "", broker.broker_name, 0, addr, info)
+    replica = Replica(broker.cluster or "", broker.broker_name, MASTER_ID, addr, info)
     half, delayed = (read_stats(admin, addr, TOPIC_PUT, topic) for topic in (TRANSACTION_HALF_TOPIC, SCHEDULE_TOPIC))
     groups = user_groups(admin, addr).subscription_group_table
     row = MetricsRow(

@@ -172,13 +172,9 @@ def _counts(
 ) -> tuple[_Counts | None, str | None]:
     """The sum over all brokers. If one does not answer: None, and the error."""
     found = []
-    for broker in brokers:
-        if 0 not in broker.broker_addrs:
-            continue
+    for master_addr in [broker.master_addr for broker in brokers if broker.master_addr]:
         try:
-            stats = call.answers.ask(
-                broker.broker_addrs[0], lambda addr: read_stats(call.admin, addr, stats_name, stats_key)
-            )
+            stats = call.answers.ask(master_addr, lambda addr: read_stats(call.admin, addr, stats_name, stats_key))
         except RocketMQError as error:
             return None, str(error)
         if stats is not None:

@@ -37,7 +37,7 @@ def update_topic_perm(
     topic, bits = topic.strip(), parse_perm(perm)
     targets.masters(call.admin, broker_addr, cluster_name)  # errors in -b and -c come first
     route = call.admin.topic_route(topic)
-    masters = {broker.broker_addrs[0]: broker for broker in route.broker_datas if 0 in broker.broker_addrs}
+    masters = {broker.master_addr: broker for broker in route.broker_datas if broker.master_addr}
     if broker_addr is not None:
         addrs = [addr for addr in masters if addr == broker_addr.strip()]
     else:

@@ -22,6 +22,7 @@ from rmqproto.bodies.routes import BrokerData
 from rmqproto.bodies.statistics import ConsumeOffset, TopicStats
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import NotFoundError, RefusedError, RocketMQError
+from rmqproto.ha import MASTER_ID
 from rmqproto.names import RETRY_PREFIX, retry_topic
 from rmqproto.queue_mapping import MappingError
 
@@ -306,7 +307,7 @@ def group_brokers(admin: AdminClient, group: str, broker_addr: str | None) -> li
     """The one broker of an address, or all that may know the group."""
     if broker_addr is None:
         return brokers_of_group(admin, group)
-    return [BrokerData(broker_addrs={0: broker_addr.strip()}, broker_name=broker_addr.strip())]
+    return [BrokerData(broker_addrs={MASTER_ID: broker_addr.strip()}, broker_name=broker_addr.strip())]
 
 
 def online_clients(

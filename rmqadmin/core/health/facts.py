@@ -17,13 +17,12 @@ from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import BrokerData, ClusterInfo, TopicConfig, TopicList, TopicRoute
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import RefusedError, RocketMQError
+from rmqproto.ha import MASTER_ID
 from rmqproto.headers.nameserver import RouteHeader
 from rmqproto.names import DLQ_PREFIX, is_system_group
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
-
-MASTER_ID = 0
 
 
 class NamesrvFacts(msgspec.Struct, frozen=True, kw_only=True):

@@ -180,7 +180,7 @@ def _wiped(namesrv_addr: str, routes: Mapping[str, TopicRoute], facts: ClusterFa
 def _without_master(namesrv_addr: str, routes: Mapping[str, TopicRoute]) -> Iterator[HealthFinding]:
     lost: dict[str, list[str]] = defaultdict(list)
     for topic, route in routes.items():
-        up = {broker.broker_name for broker in route.broker_datas if 0 in broker.broker_addrs}
+        up = {broker.broker_name for broker in route.broker_datas if broker.master_addr}
         for queues in route.queue_datas:
             if queues.broker_name not in up:
                 lost[queues.broker_name].append(topic)

@@ -59,7 +59,7 @@ class LoadTopic:
             return None
         count, groups = 0, set[str]()
         for broker in route.broker_datas:
-            if (addr := broker.broker_addrs.get(0)) is not None:
+            if (addr := broker.master_addr) is not None:
                 offsets = self._admin.topic_stats(addr, self.name).offset_table.values()
                 count += sum(each.max_offset - each.min_offset for each in offsets)
                 groups.update(self._admin.groups_of_topic(addr, self.name))

@@ -58,7 +58,7 @@ def _broker(data: BrokerData) -> ManifestBroker:
     return ManifestBroker(
         data.broker_name,
         data.cluster,
-        data.broker_addrs.get(0),
+        data.master_addr,
         [addr for _, addr in sorted(data.broker_addrs.items())],
     )
 

@@ -9,7 +9,6 @@ import msgspec
 
 from rmqadmin.core import targets
 from rmqadmin.core.servers.ha_sets import (
-    MASTER_ID,
     AskedController,
     AskedControllers,
     HaFacts,
@@ -19,6 +18,7 @@ from rmqadmin.core.servers.ha_sets import (
 )
 from rmqproto.bodies.replication import ReplicaIdentity, ReplicaSet
 from rmqproto.errors import RocketMQError
+from rmqproto.ha import MASTER_ID
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient

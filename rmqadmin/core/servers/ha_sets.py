@@ -14,8 +14,6 @@ from rmqproto.bodies.replication import ReplicaSet
 from rmqproto.errors import UsageError
 from rmqproto.headers.controller import ControllerMetaAnswer
 
-MASTER_ID = 0
-
 
 class KnownBroker(msgspec.Struct, frozen=True, kw_only=True):
     """A broker process that a name server lists, or listed before it went away, and its settings as far as they are

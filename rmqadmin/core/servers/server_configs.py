@@ -12,6 +12,7 @@ from rmqadmin.core.changes import FieldChange, Step
 from rmqadmin.core.mqadmin_text import properties_order
 from rmqadmin.core.results import Result, Row, doc
 from rmqproto.errors import NotFoundError, RocketMQError
+from rmqproto.ha import MASTER_ID
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
@@ -69,9 +70,9 @@ def replica_headings(admin: AdminClient, broker_addr: str | None, cluster_name: 
         return [(addr, f"============{addr}============\n")]
     found = []
     for broker in targets.cluster(admin, cluster_name):
-        master = broker.broker_addrs.get(0, "NO_MASTER")
+        master = broker.master_addr or "NO_MASTER"
         for broker_id, addr in sorted(broker.broker_addrs.items()):
-            whose = f"Master: {addr}" if broker_id == 0 else f"My Master: {master}=====Slave: {addr}"
+            whose = f"Master: {addr}" if broker_id == MASTER_ID else f"My Master: {master}=====Slave: {addr}"
             found.append((addr, f"============{whose}============\n"))
     return found
 

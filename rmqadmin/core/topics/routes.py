@@ -66,7 +66,7 @@ def queues_to_send_to(admin: AdminClient, topic: str) -> list[tuple[MessageQueue
 
 def writable_queues(route: TopicRoute, topic: str, queue_nums_max: int | None = None) -> list[tuple[MessageQueue, str]]:
     """Queues that take messages, with their masters' addresses. RefusedError with code 16 if there is none."""
-    addrs = {broker.broker_name: broker.broker_addrs[0] for broker in route.broker_datas if 0 in broker.broker_addrs}
+    addrs = {broker.broker_name: broker.master_addr for broker in route.broker_datas if broker.master_addr}
     found = [
         (MessageQueue(topic, queues.broker_name, queue_id), addrs[queues.broker_name])
         for queues in route.queue_datas

@@ -65,7 +65,7 @@ def master_addrs(info: ClusterInfo, names: Iterable[str]) -> dict[str, str]:
     """The masters of brokers. NotFoundError if one has none: a mapping is written to all of them or to none."""
     found = {}
     for name in names:
-        addr = info.broker_addr_table.get(name, _NOBODY).broker_addrs.get(0)
+        addr = info.broker_addr_table.get(name, _NOBODY).master_addr
         if addr is None:
             raise NotFoundError(f"Can't find addr for broker {name}", hint="Its master has to be up.")
         found[name] = addr
@@ -81,9 +81,7 @@ _NOBODY = BrokerData(broker_addrs={}, broker_name="")
 def read_configs(admin: AdminClient, info: ClusterInfo, topic: str, answers: Answers | None = None) -> Configs:
     """The configuration of the topic on every broker that knows it. Raises the first error of a master: without its
     part, a mapping is not known. ``answers`` records the errors, and knows who is silent."""
-    masters = {
-        name: broker.broker_addrs[0] for name, broker in info.broker_addr_table.items() if 0 in broker.broker_addrs
-    }
+    masters = {name: broker.master_addr for name, broker in info.broker_addr_table.items() if broker.master_addr}
 
     def read(addr: str) -> TopicConfigAndQueueMapping | None:
         try:

@@ -13,7 +13,7 @@ from rmqadmin.core.alerts.alert_state import UNKNOWN_VALUE, Bounds
 from rmqadmin.core.groups.rebalances import Rebalances
 from rmqadmin.core.groups.retention import near_ms
 from rmqadmin.core.health.health_finding import Check, HealthFinding
-from rmqadmin.core.servers.ha_sets import MASTER_ID, HaSet
+from rmqadmin.core.servers.ha_sets import HaSet
 from rmqadmin.core.servers.set_changes import SetChanges
 from rmqadmin.core.system_names import is_made_by_brokers
 from rmqadmin.core.tables.marks import Mark
@@ -44,6 +44,7 @@ from rmqadmin.tui.memory.readings import (
 from rmqadmin.tui.memory.trouble_list import TroubleLine, TroubleList, worst_first
 from rmqadmin.tui.memory.troubles import Rule
 from rmqadmin.tui.memory.verdict import Verdict
+from rmqproto.ha import MASTER_ID
 from rmqproto.names import DLQ_PREFIX
 from rmqproto.wording import counted
 
