@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 Waiting = tuple[Appended, bytes, bytes | None]
 """Where the message went, its unique key (alphanumeric), and the recall handle of a timer."""
 
+Place = tuple[str, bytes, int | None]
+"""The topic in which a message waits, the property that says for what, and when a timer is due (ms)."""
+
 _HALF = b"TRAN_MSG\x01true\x02"
 _TIMER = b"TIMER_DEL"
 """How the names of timer properties begin."""
@@ -50,14 +53,12 @@ class WaitingPut:
         sys_flag = header.sys_flag | target.sys_flag
         before, half, after = properties.partition(_HALF)
         if half:
-            timer = b""
             sys_flag &= ~TRANSACTION_MASK
+            timer = b""
         else:
-            before, timer, rest = properties.partition(_TIMER)
+            before, timer, after = _parted_by_timer(properties)
             if not timer:
                 return None
-            more, _, after = rest.partition(b"\x02")
-            timer += more
         keys = _keys_of(before, after)
         if keys is None or sys_flag & UNUSUAL_SYS_FLAG:
             return None
@@ -66,17 +67,10 @@ class WaitingPut:
             unique_key = self._parts.unique_ids.next().encode()
             properties += b"UNIQ_KEY\x01%b\x02" % unique_key
             keys = unique_key, *keys[1:]
-        handle = out_ms = None
-        if half:
-            if self._config.reject_transaction_message:
-                return None
-            topic, why = TRANSACTION_HALF_TOPIC, b"__transactionId__\x01%b" % unique_key
-        else:
-            out_ms = self._out_ms(timer) if header.topic != TIMER_TOPIC else None
-            if out_ms is None:
-                return None
-            topic, why = TIMER_TOPIC, b"TIMER_OUT_MS\x01%d" % out_ms
-            handle = recall_handle(header.topic, self._config.broker_name, out_ms, unique_key.decode()).encode()
+        place = self._half(unique_key) if half else self._timer(header.topic, timer)
+        if place is None:
+            return None
+        topic, why, out_ms = place
         appended = self._parts.store.append(
             topic, 0, header.flag, sys_flag, header.born_timestamp, born_host, store_host, header.reconsume_times, body,
             b"%b%b%b\x02REAL_TOPIC\x01%b\x02REAL_QID\x01%d\x02"
@@ -89,14 +83,31 @@ class WaitingPut:
         flow.size_bytes += appended.size_bytes
         if out_ms is None:
             self._parts.transaction_metrics.add(header.topic, 1)
-        else:
-            self._parts.timer_store.announce(appended.log_offset, header.topic, out_ms)
-        return appended, unique_key, handle
+            return appended, unique_key, None
+        self._parts.timer_store.announce(appended.log_offset, header.topic, out_ms)
+        handle = recall_handle(header.topic, self._config.broker_name, out_ms, unique_key.decode())
+        return appended, unique_key, handle.encode()
 
-    def _out_ms(self, timer: bytes) -> int | None:
-        """As ``timer_out_ms``, for a whole property; None if it names no time."""
+    def _half(self, unique_key: bytes) -> Place | None:
+        if self._config.reject_transaction_message:
+            return None
+        return TRANSACTION_HALF_TOPIC, b"__transactionId__\x01%b" % unique_key, None
+
+    def _timer(self, topic: str, timer: bytes) -> Place | None:
+        """``timer`` is a whole property. None if it names no time that a producer may ask for."""
         name, _, value = timer.decode().partition("\x01")
-        return timer_out_ms(name, value, self._parts) if name in TIMER_NAMES and value else None
+        if topic == TIMER_TOPIC or name not in TIMER_NAMES or not value:
+            return None
+        out_ms = timer_out_ms(name, value, self._parts)
+        return None if out_ms is None else (TIMER_TOPIC, b"TIMER_OUT_MS\x01%d" % out_ms, out_ms)
+
+
+def _parted_by_timer(properties: bytes) -> tuple[bytes, bytes, bytes]:
+    """What stands before the first timer property, that property, and what stands after it. The second is empty if
+    there is none."""
+    before, begin, rest = properties.partition(_TIMER)
+    more, _, after = rest.partition(b"\x02")
+    return before, begin + more, after
 
 
 def _keys_of(before: bytes, after: bytes) -> MessageKeys | None:
