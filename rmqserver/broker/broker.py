@@ -291,32 +291,8 @@ class Broker(Service):
             self.guard(self._plain_gate)
         recovered = self.store.open()
         try:
-            self.auth.load()
-            self.auth.init_super_user(self._auth_settings.init_user)
-            self.auth.init_super_user(self._auth_settings.inner_client)
-            if self._auth_settings.migrates_plain:
-                migrate(self._auth_settings.plain_home, self.auth)
-            self.topics.load()
-            self.mappings.load()
-            self.groups.load()
-            self.offsets.load()
-            if self.slave is None:  # a slave gets its master's tables later
-                tell_lost_queues(self.offsets, self.store)
-                tell_unlisted_topics(self.topics, self.store)
-            self.consumer_filters.load()
-            # Offsets may be ahead of the log even if only the process was killed: it may have started after a power cut
-            # and ended before it saved what it had held back. After a promotion they are another broker's, whose log
-            # went further. The end of the log may also have been damaged or removed.
-            is_promoted = self.slave is None and (self._set_state is not None or was_slave(self.files))
-            may_be_ahead = recovered.may_lack_messages or is_promoted
-            if may_be_ahead:
-                self.offsets.hold_back(self.store.max_offset)
-            if self.slave is not None:
-                self.slave.load()
-            else:
-                forget_notes(self.files)
-                self._load_deliveries(recovered, may_be_ahead=may_be_ahead)
-                forget(self.files)
+            self._load_users()
+            self._load_tables(recovered)
             if self._set_state is not None:
                 self._set_state.opened(recovered, self.store.log.min_offset)
                 if isinstance(self.replicas, SetMaster) and self._set_state.sync_set is not None:
@@ -329,6 +305,37 @@ class Broker(Service):
         self._has_news.set()  # recovery postpones work, too
         self.loop.watch(self.store.flush_fd, self._flush_done)
         return recovered
+
+    def _load_users(self) -> None:
+        settings = self._auth_settings
+        self.auth.load()
+        self.auth.init_super_user(settings.init_user)
+        self.auth.init_super_user(settings.inner_client)
+        if settings.migrates_plain:
+            migrate(settings.plain_home, self.auth)
+
+    def _load_tables(self, recovered: Recovered) -> None:
+        self.topics.load()
+        self.mappings.load()
+        self.groups.load()
+        self.offsets.load()
+        if self.slave is None:  # a slave gets its master's tables later
+            tell_lost_queues(self.offsets, self.store)
+            tell_unlisted_topics(self.topics, self.store)
+        self.consumer_filters.load()
+        # Offsets may be ahead of the log even if only the process was killed: it may have started after a power cut and
+        # ended before it saved what it had held back. After a promotion they are another broker's, whose log went
+        # further. The end of the log may also have been damaged or removed.
+        is_promoted = self.slave is None and (self._set_state is not None or was_slave(self.files))
+        may_be_ahead = recovered.may_lack_messages or is_promoted
+        if may_be_ahead:
+            self.offsets.hold_back(self.store.max_offset)
+        if self.slave is not None:
+            self.slave.load()
+        else:
+            forget_notes(self.files)
+            self._load_deliveries(recovered, may_be_ahead=may_be_ahead)
+            forget(self.files)
 
     def _load_deliveries(self, recovered: Recovered, *, may_be_ahead: bool) -> None:
         """Loads the state of deliveries, which a slave leaves to its master."""

@@ -128,30 +128,22 @@ class MessageStore:
             paths.consume_queues, options.consume_queue_file_size_bytes, self.disk, self._cache,
             KnownEnds(paths.queue_ends, self.disk),
         )  # fmt: skip
-        self.index: Index | None = None
-        if options.index_enabled:
-            sizes = options.index_slot_count, options.index_unit_count
-            self.index = Index(paths.index, *sizes, self.disk, clock_ms)
+        self.index = self._make_index()
         self._maker = FileMaker(self.log, self.disk)
         self._failed_flush = parts.failed_flush(paths.failed_flush, self.disk)
         self._flusher = parts.flusher(
-            self.log,
-            self._bell,
-            self._failed_flush.mark,
-            interval_ms=options.flush_interval_ms,
+            self.log, self._bell, self._failed_flush.mark, interval_ms=options.flush_interval_ms,
             checkpoint_interval_ms=options.checkpoint_interval_ms,
-        )
+        )  # fmt: skip
         self._queue_feed = parts.queue_feed(
             self.queues, self.log, self.disk, self.flags, options, self.directory.note_dispatched, read_only=read_only
         )
-        self._index_feed: IndexFeed | None = None
-        if self.index is not None and not read_only:
-            self._index_feed = IndexFeed(self.index, self.log, self.queues, self.disk, self.flags)
+        self._index_feed = self._make_index_feed()
         self.followers = Followers(self._followers(follow))
-        waits_for_flush = options.flush_mode is FlushMode.SYNC
         self._confirmation = parts.confirmation(
-            self.log, self.followers, self._flusher.request, on_visible, waits_for_flush=waits_for_flush,
-            waits_for_copies=options.waits_for_copies, on_written=on_written,
+            self.log, self.followers, self._flusher.request, on_visible,
+            waits_for_flush=options.flush_mode is FlushMode.SYNC, waits_for_copies=options.waits_for_copies,
+            on_written=on_written,
         )  # fmt: skip
         self._appender = Appender(
             self.log, self.queues, self.flags, options, clock_ms, self._maker, self._confirmation,
@@ -169,6 +161,19 @@ class MessageStore:
         self.commit = self._appender.commit
         self.flush_fd = self._bell.fd
         """Readable when ``on_flush_done`` has something to do."""
+
+    def _make_index(self) -> Index | None:
+        options = self.options
+        if not options.index_enabled:
+            return None
+        return Index(
+            self.directory.index, options.index_slot_count, options.index_unit_count, self.disk, self.clock_ms
+        )  # fmt: skip
+
+    def _make_index_feed(self) -> IndexFeed | None:
+        if self.index is None or self.read_only:
+            return None
+        return IndexFeed(self.index, self.log, self.queues, self.disk, self.flags)
 
     def _followers(self, more: Iterable[Callable[[MessageStore], Follower]]) -> Iterator[Follower]:
         """The only place that names the followers of the log."""
