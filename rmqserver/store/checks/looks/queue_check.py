@@ -68,6 +68,21 @@ class LogEnds:
         return self.min_offset <= log_offset < self.end_offset and self.stretch_at(log_offset) is None
 
 
+def _state_of(unit: bytes, log: LogEnds, *, is_before_records: bool) -> UnitState | None:
+    """The state of a unit without a record. None if nothing is wrong with it: units at the begin may outlive their
+    records."""
+    log_offset, size, _ = UNIT.unpack(unit)
+    if unit == NO_UNIT:
+        return None if is_before_records else UnitState.HOLE
+    if size == PRE_BLANK_SIZE and log_offset == 0:
+        return None
+    if size <= 0 or log_offset < 0:
+        return UnitState.RUBBISH
+    if log_offset < log.min_offset:
+        return None if is_before_records else UnitState.STRAY
+    return UnitState.STRAY if log.has(log_offset) else UnitState.LOST
+
+
 class QueueCheck:
     """``take`` all records in log order, then ``finish``. ``has_queues``: there are consume queues that can be read."""
 
@@ -170,29 +185,20 @@ class QueueCheck:
                     on_queue()
 
     def _look_at_others(self, queue: CheckedQueue, log: LogEnds) -> None:
-        is_before_records = True
-        first_record = min((begin for begin, _ in queue.covered), default=1 << 62)
+        first_record = min((begin for begin, _ in queue.covered), default=None)
         last_record = max((end for _, end in queue.covered), default=0)
         has_ended = False
         for queue_offset, count, unit in queue.other_units():
-            log_offset, size, _ = UNIT.unpack(unit)
-            is_before_records = is_before_records and queue_offset < first_record
-            state: UnitState | None
-            if has_ended:
-                state = UnitState.RUBBISH
-            elif unit == NO_UNIT:
-                has_ended = queue_offset >= last_record
-                state = None if has_ended or is_before_records else UnitState.HOLE
-            elif size == PRE_BLANK_SIZE and log_offset == 0:
-                state = None
-            elif size <= 0 or log_offset < 0:
-                state, has_ended = UnitState.RUBBISH, queue_offset >= last_record
-            elif log_offset < log.min_offset:
-                state = None if is_before_records else UnitState.STRAY
-            else:
-                state = UnitState.STRAY if log.has(log_offset) else UnitState.LOST
+            state: UnitState | None = UnitState.RUBBISH
+            if not has_ended:
+                is_before_records = first_record is None or queue_offset < first_record
+                state = _state_of(unit, log, is_before_records=is_before_records)
+                if queue_offset >= last_record:
+                    has_ended = unit == NO_UNIT or state is UnitState.RUBBISH
+                    state = None if unit == NO_UNIT else state
             if state is not UnitState.RUBBISH and unit != NO_UNIT:
                 queue.end_offset = max(queue.end_offset, queue_offset + 1)
+            log_offset = UNIT.unpack(unit)[0]
             if state is UnitState.LOST:
                 self._lose(queue, queue_offset, log_offset, log)
             if state is not None:
