@@ -116,36 +116,40 @@ def read_part(part: Part, rules: ReadRules) -> Iterator[pa.RecordBatch]:
 
 def _scan(part: ScanPart, rules: ReadRules) -> Iterator[pa.RecordBatch]:
     file = os.open(f"{part.root}/commitlog/{part.base:020d}", os.O_RDONLY | os.O_CLOEXEC)
-    chunk = _Chunk()
     try:
-        at = part.begin if part.begin == part.base else _next_record(file, part, part.begin)
-        needed = 0
-        while at < part.end:
-            size = max(needed, min(CHUNK_BYTES, part.end - at + OVERHANG_BYTES))
-            data = chunk.read(file, at - part.base, size)
-            starts, end = record_starts(data, part.end - at)
-            if len(starts):
-                located, end = _until_damage(data, starts, at, end)
-                following = at + end
-                if not end:
-                    bad_at = at + int(starts[len(located) - 1])
-                    following = _next_record(file, part, bad_at + 1)
-                    _say_where(located, part, bad_at, following)
-                yield from _wanted(located, part, rules)
-                at, needed = following, 0
-                continue
+        for located in _located_in(file, part):
+            yield from _wanted(located, part, rules)
+    finally:
+        os.close(file)
+
+
+def _located_in(file: int, part: ScanPart) -> Iterator[Located]:
+    """The records of the part, a chunk at a time; a stretch without records, or with a damaged one, is one row."""
+    chunk = _Chunk()
+    at = part.begin if part.begin == part.base else _next_record(file, part, part.begin)
+    needed = 0
+    while at < part.end:
+        size = max(needed, min(CHUNK_BYTES, part.end - at + OVERHANG_BYTES))
+        data = chunk.read(file, at - part.base, size)
+        starts, end = record_starts(data, part.end - at)
+        if len(starts):
+            located, end = _until_damage(data, starts, at, end)
+            following = at + end
+            if not end:
+                bad_at = at + int(starts[len(located) - 1])
+                following = _next_record(file, part, bad_at + 1)
+                _say_where(located, part, bad_at, following)
+        else:
             state, needed = state_at(data, 0)
             if state is PlaceState.FILE_END:
                 return
             if state is PlaceState.INCOMPLETE and len(data) == size < needed:
                 continue
             following = _next_record(file, part, at + 1)
-            lost = nothing_located(at, "no record starts here, where one should")
-            _say_where(lost, part, at, following)
-            yield from _wanted(lost, part, rules)
-            at, needed = following, 0
-    finally:
-        os.close(file)
+            located = nothing_located(at, "no record starts here, where one should")
+            _say_where(located, part, at, following)
+        yield located
+        at, needed = following, 0
 
 
 def _until_damage(data: Bytes, starts: npt.NDArray[np.int64], at: int, end: int) -> tuple[Located, int]:
