@@ -54,7 +54,7 @@ from rmqserver.broker.parts import BrokerParts
 from rmqserver.broker.relays.delay import Delays
 from rmqserver.broker.relays.timers import Timers
 from rmqserver.broker.replicas.ha_master import HaMaster
-from rmqserver.broker.replicas.slave_note import forget, was_slave
+from rmqserver.broker.replicas.slave_note import forget_slave_note, was_slave
 from rmqserver.broker.replicas.slave_offsets import SlaveOffsets, forget_notes
 from rmqserver.broker.role import Role
 from rmqserver.broker.sending.pending import PendingPuts
@@ -335,7 +335,7 @@ class Broker(Service):
         else:
             forget_notes(self.files)
             self._load_deliveries(recovered, may_be_ahead=may_be_ahead)
-            forget(self.files)
+            forget_slave_note(self.files)
 
     def _load_deliveries(self, recovered: Recovered, *, may_be_ahead: bool) -> None:
         """Loads the state of deliveries, which a slave leaves to its master."""

@@ -254,15 +254,14 @@ class Timers:
         try:
             for unit, record in zip(units, records, strict=True):
                 message = decoded(record)
-                if message is not None:
-                    if not message.is_recalled(recalled):
-                        put = self._put_copy(message, unit.write_time_ms, now_ms, is_roll=unit.is_roll)
-                        if put is not None:
-                            delivered.append(NotedCopy(put, slot.time, unit.position + 1))
-                    if unit.is_delete:
-                        self.counts.add(message.topic, 1)
-                    else:
-                        counts[message.topic] += 1
+                if message is not None and not message.is_recalled(recalled):
+                    put = self._put_copy(message, unit.write_time_ms, now_ms, is_roll=unit.is_roll)
+                    if put is not None:
+                        delivered.append(NotedCopy(put, slot.time, unit.position + 1))
+                if message is not None and unit.is_delete:
+                    self.counts.add(message.topic, 1)
+                elif message is not None:
+                    counts[message.topic] += 1
                 done = unit.position
         finally:
             self._note(delivered)

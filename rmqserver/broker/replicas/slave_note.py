@@ -41,7 +41,7 @@ def was_slave(files: ConfigFiles) -> bool:
     return _read(files).is_slave
 
 
-def forget(files: ConfigFiles) -> None:
+def forget_slave_note(files: ConfigFiles) -> None:
     """Records that this broker is no longer a slave."""
     if was_slave(files):
         _save(files, SlaveLog())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rmqserver.broker.replicas.slave_note import SlaveNote, forget, was_slave
+from rmqserver.broker.replicas.slave_note import SlaveNote, forget_slave_note, was_slave
 from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.disk.disk import OsDisk
 
@@ -21,7 +21,7 @@ def test_it_is_known_until_this_broker_is_a_slave_no_more(tmp_path: Path) -> Non
     again = SlaveNote(files())
     again.load()
     assert again.is_other_log
-    forget(files())
+    forget_slave_note(files())
     assert not was_slave(files())
     anew = SlaveNote(files())
     anew.load()
