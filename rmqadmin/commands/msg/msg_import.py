@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, ClassVar, cast
+from typing import Annotated, BinaryIO, ClassVar, NamedTuple
 
 import typer
 
@@ -20,7 +20,7 @@ from rmqadmin.core.messages.bodies_in import STANDARD_INPUT
 from rmqadmin.core.messages.files.exported_message import ExportedMessage
 from rmqadmin.core.messages.files.formats import FileFormat, format_of_content, read_untrusted
 from rmqadmin.core.messages.importing import progress_file
-from rmqadmin.core.messages.importing.check import Checked, RefusedRow, check_messages, target_queues
+from rmqadmin.core.messages.importing.check import Checked, QueuesByTopic, RefusedRow, check_messages, target_queues
 from rmqadmin.core.messages.importing.importer import Importer, forget
 from rmqadmin.core.messages.importing.progress_file import ImportProgress
 from rmqadmin.core.messages.importing.send_lanes import Lanes
@@ -97,52 +97,74 @@ def msg_import(
     if resume and restart:
         raise UsageError("--resume and --restart exclude each other")
     with _opened(file) as source:
-        return _import(call, file, source, to, format, rate, skip_refused=skip_refused, resume=resume, restart=restart)
+        asked = _Asked(
+            file, source, format_of_content(source, format), to, rate,
+            skip_refused=skip_refused, resume=resume, restart=restart,
+        )  # fmt: skip
+        return _import(call, asked)
 
 
-def _import(
-    call: Call,
-    name: str,
-    source: BinaryIO,
-    to: str | None,
-    said: FileFormat | None,
-    rate: float | None,
-    *,
-    skip_refused: bool,
-    resume: bool,
-    restart: bool,
-) -> ImportedMessages:
-    format = format_of_content(source, said)
-    digest = hashlib.file_digest(cast(Any, source), "sha256").hexdigest()
-    checked = _checked(name, source, format, to)
+class _Asked(NamedTuple):
+    """What to import, and how. ``name`` is the file's; ``rate`` is in messages a second."""
+
+    name: str
+    source: BinaryIO
+    format: FileFormat
+    to: str | None
+    rate: float | None
+    skip_refused: bool
+    resume: bool
+    restart: bool
+
+    def messages(self) -> Iterator[ExportedMessage]:
+        """All messages, from the file's beginning. UsageError, with the file's name, for those that cannot be read."""
+        try:
+            yield from read_untrusted(self.source, self.format)
+        except ProtocolError as error:
+            raise UsageError(f"{self.name}: {error}", hint=error.hint) from None
+
+
+def _import(call: Call, asked: _Asked) -> ImportedMessages:
+    digest = hashlib.file_digest(asked.source, "sha256").hexdigest()  # type: ignore[arg-type] # all files have readinto
+    checked = _checked(asked)
     queues = target_queues(call.admin, sorted(checked.topics))
-    if call.dry_run or (checked.refused_count and not skip_refused):
-        totals = _totals(name, format, checked, None, None)
+    if call.dry_run or (checked.refused_count and not asked.skip_refused):
+        totals = _totals(asked, checked, None, None)
         return ImportedMessages(totals, checked.refused, is_refusing=not call.dry_run)
     namesrv_addrs = list(call.admin.namesrv_addrs)
-    path = progress_file.progress_path(digest, namesrv_addrs, to)
-    progress = _earlier(path, name, resume=resume, restart=restart) or ImportProgress(
-        source=name, digest=digest, namesrv_addrs=namesrv_addrs, to=to, total_count=checked.count
+    path = progress_file.progress_path(digest, namesrv_addrs, asked.to)
+    progress = _earlier(path, asked) or ImportProgress(
+        source=asked.name, digest=digest, namesrv_addrs=namesrv_addrs, to=asked.to, total_count=checked.count
     )
     topics = ", ".join(sorted(checked.topics)) or "no topic"
     left_count = checked.count - checked.refused_count - progress.done_count
     call.confirm_bulk(f"This sends {counted(max(0, left_count), 'message')} to {topics}.", topics)
+    began_s = time.monotonic()
+    weakly_stored_count = _send(call, asked, queues, progress, path)
+    if weakly_stored_count:
+        call.notice(f"not yet on the disk or on a slave, but stored: {counted(weakly_stored_count, 'message')}")
+    totals = _totals(asked, checked, progress, round(time.monotonic() - began_s, 1))
+    return ImportedMessages(totals, progress.refused)
+
+
+def _send(call: Call, asked: _Asked, queues: QueuesByTopic, progress: ImportProgress, path: Path) -> int:
+    """Sends what ``progress`` lacks. Returns how many messages are not yet as safe as their brokers are set to make
+    them. If it fails after something may have been sent, ``path`` keeps the progress, and the user is told how to
+    continue."""
     stage = StageLines(counted="imported", at_once=False)
     settings = call.settings
     lanes = Lanes(settings.credentials(), settings.tls(), settings.address_map(), call.admin.timeout_s)
-    importer = Importer(call.admin, queues, progress, path, lanes, rate=rate, on_done=stage.read)
-    began_s = time.monotonic()
-    stage(f"importing {name}")
+    importer = Importer(call.admin, queues, progress, path, lanes, rate=asked.rate, on_done=stage.read)
+    stage(f"importing {asked.name}")
     try:
-        importer.go_on() if resume else importer.begin()
-        importer.run(_named(name, read_untrusted(source, format)))
+        importer.go_on() if asked.resume else importer.begin()
+        importer.run(asked.messages())
     except BaseException as error:  # Ctrl-C, too
         stage.stop()
         if importer.has_sent or isinstance(error, (ConnectError, RequestTimeoutError, KeyboardInterrupt)):
-            to_go_on = f"rmqadmin msg import {name}{f' --to {to}' if to else ''} --resume"
-            call.notice(
-                f"{progress.done_count:,} of {counted(checked.count, 'message')} are done; to continue: {to_go_on}"
-            )
+            done = f"{progress.done_count:,} of {counted(progress.total_count, 'message')} are done"
+            to = f" --to {asked.to}" if asked.to else ""
+            call.notice(f"{done}; to continue: rmqadmin msg import {asked.name}{to} --resume")
         else:
             forget(path)  # certainly nothing was sent
         raise
@@ -150,46 +172,41 @@ def _import(
         stage.stop()
         lanes.close()
     forget(path)
-    if importer.weakly_stored_count:
-        call.notice(
-            f"not yet on the disk or on a slave, but stored: {counted(importer.weakly_stored_count, 'message')}"
-        )
-    totals = _totals(name, format, checked, progress, round(time.monotonic() - began_s, 1))
-    return ImportedMessages(totals, progress.refused)
+    return importer.weakly_stored_count
 
 
-def _checked(name: str, source: BinaryIO, format: FileFormat, to: str | None) -> Checked:
+def _checked(asked: _Asked) -> Checked:
     stage = StageLines(at_once=False)
-    stage(f"checking {name}")
+    stage(f"checking {asked.name}")
     try:
-        return check_messages(_named(name, read_untrusted(source, format)), to, stage.read)
+        return check_messages(asked.messages(), asked.to, stage.read)
     finally:
         stage.stop()
 
 
-def _earlier(path: Path, name: str, *, resume: bool, restart: bool) -> ImportProgress | None:
+def _earlier(path: Path, asked: _Asked) -> ImportProgress | None:
     """The progress of an earlier run. UsageError if there is one but neither --resume nor --restart was given, or if
     there is none to resume."""
-    if restart:
+    if asked.restart:
         forget(path)
         return None
     found = progress_file.load(path)
-    if found is None and resume:
-        raise UsageError(f"no import of {name} was interrupted", hint="Leave out --resume.")
-    if found is not None and not resume:
+    if found is None and asked.resume:
+        raise UsageError(f"no import of {asked.name} was interrupted", hint="Leave out --resume.")
+    if found is not None and not asked.resume:
         raise UsageError(
-            f"an import of {name} has not come to its end: {found.done_count:,} of {found.total_count:,} are done",
+            f"an import of {asked.name} has not come to its end: "
+            f"{found.done_count:,} of {found.total_count:,} are done",
             hint="--resume goes on; --restart begins again, and sends some twice.",
         )
     return found
 
 
-def _totals(
-    name: str, format: FileFormat, checked: Checked, progress: ImportProgress | None, seconds: float | None
-) -> ImportTotals:
+def _totals(asked: _Asked, checked: Checked, progress: ImportProgress | None, seconds: float | None) -> ImportTotals:
+    """``progress`` is None if nothing was sent."""
     return ImportTotals(
-        file=name,
-        format=format.value,
+        file=asked.name,
+        format=asked.format.value,
         messages=checked.count,
         size_bytes=checked.size_bytes,
         topics=", ".join(f"{topic} {count:,}" for topic, count in sorted(checked.topics.items())),
@@ -201,24 +218,16 @@ def _totals(
     )
 
 
-def _named(name: str, messages: Iterator[ExportedMessage]) -> Iterator[ExportedMessage]:
-    """The messages. UsageError, with the file's name, for those that cannot be read."""
-    try:
-        yield from messages
-    except ProtocolError as error:
-        raise UsageError(f"{name}: {error}", hint=error.hint) from None
-
-
 @contextlib.contextmanager
 def _opened(file: str) -> Iterator[BinaryIO]:
     """The file, opened. It is read twice, so input from a pipe is copied to a temporary file. UsageError."""
     try:
         with contextlib.ExitStack() as open_files:
-            found: Any = sys.stdin.buffer if file == STANDARD_INPUT else open_files.enter_context(open(file, "rb"))
+            found: BinaryIO = sys.stdin.buffer if file == STANDARD_INPUT else open_files.enter_context(open(file, "rb"))
             if file == STANDARD_INPUT or not found.seekable():
                 spooled = open_files.enter_context(tempfile.TemporaryFile())
                 shutil.copyfileobj(found, spooled, _COPY_SIZE_BYTES)
                 found = spooled
-            yield cast(BinaryIO, found)
+            yield found
     except OSError as error:
         raise UsageError(f"{file}: {error.strerror or error}") from None
