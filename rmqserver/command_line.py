@@ -119,8 +119,7 @@ def plan(options: Options) -> ServerPlan:
     given = settings_of(options)
     tls = tls_settings(given)
     auth = auth_settings(given)
-    for key in SECRET_KEYS & dict(map(_split, options.settings)).keys():
-        log.warning("event=secret-on-command-line key=%s reason='every user of this machine can read it there'", key)
+    _warn_of_secrets(options)
     listed = {key: value.strip() for key, value in given.items() if key in AUTH_KEYS - SECRET_KEYS - OWN_KEYS}
     given = {key: value for key, value in given.items() if key not in TLS_KEYS | AUTH_KEYS}
     namesrv = NamesrvConfig() if options.has_namesrv else None
@@ -129,7 +128,7 @@ def plan(options: Options) -> ServerPlan:
     listen = options.listen or given.get("bindAddress") or LISTEN_DEFAULT
     store_dir = None
     if broker is not None:
-        mine = {key: value for key, value in given.items() if broker.knows(key) or not (namesrv and namesrv.knows(key))}
+        mine = _given_to_broker(given, broker, namesrv)
         store_dir = _store_dir(options, mine)
         broker.record({"useTLS": "true" if tls.link is not None else "false", **listed})
         broker.load(_broker_settings(options, mine, listen, store_dir))
@@ -137,13 +136,7 @@ def plan(options: Options) -> ServerPlan:
             broker.record(store_paths(store_dir))
     if namesrv is not None:
         check_namesrv(auth, has_broker=broker is not None)
-        # A key unknown to both is reported once: by the broker, if there is one. Limits are for both.
-        mine = {
-            key: value
-            for key, value in given.items()
-            if broker is None or (namesrv.knows(key) and (namesrv.is_own(key) or not broker.knows(key)))
-        }
-        namesrv.load(_namesrv_settings(options, mine, listen, store_dir))
+        namesrv.load(_namesrv_settings(options, _given_to_namesrv(given, namesrv, broker), listen, store_dir))
         is_asking = auth.is_authenticating if broker is None else auth.guards_namesrv
         namesrv.record({NAMESRV_AUTHENTICATION: "true" if is_asking else "false"})
     if controller is not None:
@@ -167,6 +160,26 @@ def plan(options: Options) -> ServerPlan:
         faults=_faults(options.faults),
         has_test_requests=options.test_requests == "on" or (options.test_requests is None and store_dir is None),
     )
+
+
+def _warn_of_secrets(options: Options) -> None:
+    for key in SECRET_KEYS & dict(map(_split, options.settings)).keys():
+        log.warning("event=secret-on-command-line key=%s reason='every user of this machine can read it there'", key)
+
+
+# A key that neither knows is reported once: by the broker, if there is one. Limits are for both.
+
+
+def _given_to_broker(given: Mapping[str, str], broker: BrokerConfig, namesrv: NamesrvConfig | None) -> dict[str, str]:
+    return {key: value for key, value in given.items() if broker.knows(key) or not (namesrv and namesrv.knows(key))}
+
+
+def _given_to_namesrv(given: Mapping[str, str], namesrv: NamesrvConfig, broker: BrokerConfig | None) -> dict[str, str]:
+    return {
+        key: value
+        for key, value in given.items()
+        if broker is None or (namesrv.knows(key) and (namesrv.is_own(key) or not broker.knows(key)))
+    }
 
 
 def settings_of(options: Options) -> dict[str, str]:
