@@ -45,37 +45,66 @@ def line_for(command: CommandInfo, selected: Mapping[str, str], known: Mapping[s
     the command takes nothing that is selected, or cannot run from here."""
     if command.entry.effect in NOT_FROM_HERE:
         return None
-    words, missing = [command.entry.name], ""
-    given: set[str] = set()
-    own = [option for option in command.options if not option.is_shared]
-    needed_too = _NEEDED_TOO.get(command.entry.name, ())
-    for option in own:
-        name = option.metavar
-        is_needed = option.is_required or option.names[-1] in needed_too
-        # A second option of that kind names another one: the topic or server that something is copied from, or to.
-        is_free = name not in given if is_needed else not given or name in _NARROWING
-        if name in selected and is_free and option.names[-1] not in _OTHER_ROLES:
-            words += [_short(option), typed(selected[name])]
-            given.add(name)
-        elif is_needed and name in known:
-            words += [_short(option), typed(known[name])]
-        elif is_needed and not missing:
-            missing = f"{_short(option)} "
-    for argument in command.arguments:
-        name = argument.strip("[].").split("|")[0]
-        if name not in selected:
-            is_optional = argument.startswith("[") and argument not in needed_too
-            missing = missing or ("" if is_optional else " ")
-            break
-        words.append(typed(selected[name]))
-        given.add(name)
-    if not given:
+    line = _Line(command, selected, known)
+    line.add_options()
+    line.add_arguments()
+    if not line.given:
         return None
-    if {option.metavar for option in own} >= {"HOST:PORT", "CLUSTER"} and given.isdisjoint({"HOST:PORT", "CLUSTER"}):
-        more = _place(selected, known)
-        words += more
-        missing = missing or ("" if more or not _changes(command) else "-c ")
-    return f"{' '.join(words)} {missing}".rstrip() + (" " if missing else "")
+    line.add_place()
+    return line.text()
+
+
+class _Line:
+    """A command's line in the making. ``given`` are the placeholders that have a selected value; ``missing`` is the
+    first thing that must be typed."""
+
+    def __init__(self, command: CommandInfo, selected: Mapping[str, str], known: Mapping[str, str]):
+        self.given: set[str] = set()
+        self.missing = ""
+        self._command = command
+        self._selected = selected
+        self._known = known
+        self._words = [command.entry.name]
+        self._options = [option for option in command.options if not option.is_shared]
+        self._needed_too = _NEEDED_TOO.get(command.entry.name, ())
+
+    def text(self) -> str:
+        """Ends with a space if more must be typed."""
+        return f"{' '.join(self._words)} {self.missing}".rstrip() + (" " if self.missing else "")
+
+    def add_options(self) -> None:
+        for option in self._options:
+            name = option.metavar
+            is_needed = option.is_required or option.names[-1] in self._needed_too
+            # A second option of that kind names another one: the topic or server that something is copied from, or to.
+            is_free = name not in self.given if is_needed else not self.given or name in _NARROWING
+            if name in self._selected and is_free and option.names[-1] not in _OTHER_ROLES:
+                self._words += [_short(option), typed(self._selected[name])]
+                self.given.add(name)
+            elif is_needed and name in self._known:
+                self._words += [_short(option), typed(self._known[name])]
+            elif is_needed and not self.missing:
+                self.missing = f"{_short(option)} "
+
+    def add_arguments(self) -> None:
+        for argument in self._command.arguments:
+            name = argument.strip("[].").split("|")[0]
+            if name not in self._selected:
+                is_optional = argument.startswith("[") and argument not in self._needed_too
+                self.missing = self.missing or ("" if is_optional else " ")
+                return
+            self._words.append(typed(self._selected[name]))
+            self.given.add(name)
+
+    def add_place(self) -> None:
+        """The broker or the cluster, if the command takes either and has neither yet."""
+        either = {"HOST:PORT", "CLUSTER"}
+        if not {option.metavar for option in self._options} >= either or not self.given.isdisjoint(either):
+            return
+        place = _place(self._selected, self._known)
+        self._words += place
+        if not place and _changes(self._command):
+            self.missing = self.missing or "-c "
 
 
 def _place(selected: Mapping[str, str], known: Mapping[str, str]) -> list[str]:
