@@ -6,7 +6,7 @@ order. A second run finds nothing left to do.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,7 +15,7 @@ from rmqadmin.core import targets
 from rmqadmin.core.changes import Step, not_planned
 from rmqadmin.core.manifests.brokers import ManifestBroker
 from rmqadmin.core.manifests.kinds import KINDS, TOPIC_KIND, ObjectKind
-from rmqadmin.core.manifests.manifest import Manifest
+from rmqadmin.core.manifests.manifest import Manifest, ManifestEntry
 from rmqadmin.core.topics.deletion import delete_in_namesrvs
 from rmqproto.errors import RocketMQError
 
@@ -54,18 +54,16 @@ def plan(
         entries = manifest.get(kind.section)
         if entries is None:
             continue
-        places = read_places(admin, kind, brokers, prune=prune)
-        failed = [(place.addr, place.failure) for place in places if place.failure is not None]
-        wished += [ObjectStep(kind.noun, "", not_planned(*each)) for each in failed]
         doomed: dict[str, list[Place]] = {}
-        for place in places:
-            if place.failure is not None:
-                continue
-            for name, entry in entries.items():
-                key = place.broker.named_in(entry)
-                if key is None and entry.brokers is not None:
-                    continue
-                values, before = entry.on(key or ""), place.found.get(name)
+        places = read_places(admin, kind, brokers, prune=prune)
+        wished += [
+            ObjectStep(kind.noun, "", not_planned(place.addr, place.failure))
+            for place in places
+            if place.failure is not None
+        ]
+        for place in (each for each in places if each.failure is None):
+            for name, values in _wished_on(place, entries):
+                before = place.found.get(name)
                 if values is not None:
                     wished.append(ObjectStep(kind.noun, name, kind.plan(admin, place.addr, name, values, before)))
                 elif before is not None:
@@ -74,6 +72,14 @@ def plan(
                 doomed.setdefault(name, []).append(place)
         deletions[:0] = [step for name, where in doomed.items() for step in _deletion(admin, kind, name, where)]
     return [*wished, *deletions]
+
+
+def _wished_on(place: Place, entries: Mapping[str, ManifestEntry]) -> Iterator[tuple[str, dict[str, Any] | None]]:
+    """What the manifest wants of each object on one broker: its values, or None if it is to be absent."""
+    for name, entry in entries.items():
+        key = place.broker.named_in(entry)
+        if key is not None or entry.brokers is None:
+            yield name, entry.on(key or "")
 
 
 def read_places(
