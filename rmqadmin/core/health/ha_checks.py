@@ -61,38 +61,44 @@ def _named_differently(groups: Sequence[AskedControllers]) -> list[str]:
 
 def controllers_findings(group: AskedControllers) -> Iterator[HealthFinding]:
     """``subject`` is the controller with the problem, or all of them."""
-
-    def finding(grade: Grade, what: str, fix: str | None = None, subject: str = group.addrs) -> HealthFinding:
-        return HealthFinding(grade=grade, check=Check.CONTROLLERS, subject=subject, what=what, fix=fix)
-
     silent = [one for one in group.controllers if one.meta is None]
     if not group.answering:
         reasons = "; ".join(dict.fromkeys(one.error or one.addr for one in silent))
         what = f"no controller answers ({reasons}): sets keep their roles, and nobody takes over from a lost master"
-        yield finding(
-            Grade.ERROR, what, "Start them again on their directories: rmqserver controller --data DIRECTORY."
-        )
+        fix = "Start them again on their directories: rmqserver controller --data DIRECTORY."
+        yield _controller_finding(group.addrs, Grade.ERROR, what, fix)
         return
     for one in silent:
         fix = "Start it again, or take it out of controllerAddr in the settings of brokers."
-        yield finding(Grade.WARNING, f"does not answer: {one.error}", fix, subject=one.addr)
+        yield _controller_finding(one.addr, Grade.WARNING, f"does not answer: {one.error}", fix)
+    if (problem := _leaderless(group)) is not None:
+        yield problem
+    elif not silent:
+        what = f"{group.leader_addrs[0]} leads, {counted(len(group.controllers), 'controller')} answer"
+        yield _controller_finding(group.addrs, Grade.OK, what)
+
+
+def _leaderless(group: AskedControllers) -> HealthFinding | None:
+    """What keeps the controllers that answer from being led by one of them that reports its sets."""
     if disagreement := _disagreement(group):
+        what = f"the controllers disagree: {disagreement}"
         fix = "Normal for seconds after an election. If it stays: they are different groups, or one is cut off from "
         fix += "the others; give all of them the same peers, and brokers the addresses of one group alone."
-        yield finding(Grade.ERROR, f"the controllers disagree: {disagreement}", fix)
-    elif not group.leader_addrs:
+        return _controller_finding(group.addrs, Grade.ERROR, what, fix)
+    if not group.leader_addrs:
         what = "no controller leads: no master is elected, and no set changes"
-        yield finding(Grade.ERROR, what, "More than half of them, or of their etcd, must be up; their logs say more.")
-    elif group.known is None:
+        fix = "More than half of them, or of their etcd, must be up; their logs say more."
+        return _controller_finding(group.addrs, Grade.ERROR, what, fix)
+    if group.known is None:
         what = f"{group.leader_addrs[0]} leads, but does not report its sets: {group.error}"
-        fix = (
-            "Open the way to it from here; if it refuses, give the keys of a user that may: --access-key, --secret-key."
-        )
-        yield finding(Grade.WARNING, what, fix)
-    elif not silent:
-        yield finding(
-            Grade.OK, f"{group.leader_addrs[0]} leads, {counted(len(group.controllers), 'controller')} answer"
-        )
+        fix = "Open the way to it from here; if it refuses, give the keys of a user that may: --access-key, "
+        fix += "--secret-key."
+        return _controller_finding(group.addrs, Grade.WARNING, what, fix)
+    return None
+
+
+def _controller_finding(subject: str, grade: Grade, what: str, fix: str | None = None) -> HealthFinding:
+    return HealthFinding(grade=grade, check=Check.CONTROLLERS, subject=subject, what=what, fix=fix)
 
 
 def _disagreement(group: AskedControllers) -> str | None:
@@ -122,38 +128,38 @@ def set_findings(one: HaSet, now_ms: int) -> Iterator[HealthFinding]:
 
 
 def _masters(one: HaSet) -> Iterator[HealthFinding]:
-    claiming, master = one.claiming, one.master
+    claiming, master, known = one.claiming, one.master, one.known
     if len(claiming) > 1:
-        told = " and ".join(_with_epoch(member) for member in claiming)
-        has_one_epoch = len({member.last_epoch for member in claiming}) == 1
-        what = f"{counted(len(claiming), 'broker')} claim to be its master: {told}. "
-        if has_one_epoch:
-            what += "Messages that one of them takes are missing at the others"
-        else:
-            what += "Messages that the one of the older epoch takes are cut off when it follows the other"
-        others = [member.broker_addr for member in claiming if member is not master]
-        stop = "Stop all but one of them"
-        if master is not None:
-            stop = f"Stop {' and '.join(others)}; {master.broker_addr} is the one that counts"
-        fix = f"{stop}. One that is to follow again must be a slave (brokerRole=SLAVE, another "
-        fix += "brokerId), without messages that its master lacks."
-        if one.has_controllers:
-            fix = f"{stop}, and start it again: it then asks the controllers for its role."
-        yield _finding(one, Grade.ERROR, Check.MASTERS, what, fix)
-    elif one.known is not None and master is not None and claiming and claiming[0] is not master:
+        yield _several_masters(one, claiming)
+    elif known is not None and master is not None and claiming and claiming[0] is not master:
         what = f"the controller says that {master.broker_addr} is its master, and {claiming[0].broker_addr} says that "
         what += "it is"
         fix = "Normal for a second after an election. If it stays: start the latter again."
         yield _finding(one, Grade.WARNING, Check.MASTERS, what, fix)
-    if (
-        one.known is not None
-        and one.registered_master is not None
-        and one.known.master_address not in (None, one.registered_master)
-    ):
-        what = f"name servers send clients to {one.registered_master}, and the controller's master is "
-        what += f"{one.known.master_address}"
+    registered = one.registered_master
+    if known is not None and registered is not None and known.master_address not in (None, registered):
+        what = f"name servers send clients to {registered}, and the controller's master is {known.master_address}"
         fix = "Normal for a second after an election. If it stays: is the name server reached from the new master?"
         yield _finding(one, Grade.WARNING, Check.MASTERS, what, fix)
+
+
+def _several_masters(one: HaSet, claiming: Sequence[HaMember]) -> HealthFinding:
+    told = " and ".join(_with_epoch(member) for member in claiming)
+    what = f"{counted(len(claiming), 'broker')} claim to be its master: {told}. "
+    if len({member.last_epoch for member in claiming}) == 1:
+        what += "Messages that one of them takes are missing at the others"
+    else:
+        what += "Messages that the one of the older epoch takes are cut off when it follows the other"
+    stop = "Stop all but one of them"
+    if one.master is not None:
+        others = [member.broker_addr for member in claiming if member is not one.master]
+        stop = f"Stop {' and '.join(others)}; {one.master.broker_addr} is the one that counts"
+    if one.has_controllers:
+        fix = f"{stop}, and start it again: it then asks the controllers for its role."
+    else:
+        fix = f"{stop}. One that is to follow again must be a slave (brokerRole=SLAVE, another "
+        fix += "brokerId), without messages that its master lacks."
+    return _finding(one, Grade.ERROR, Check.MASTERS, what, fix)
 
 
 def _with_epoch(member: HaMember) -> str:
@@ -161,41 +167,52 @@ def _with_epoch(member: HaMember) -> str:
 
 
 def _in_sync(one: HaSet) -> Iterator[HealthFinding]:
-    check, count = Check.IN_SYNC, one.in_sync_count
+    count = one.in_sync_count
     if count is None:
         return
     if one.known is not None and one.known.master_broker_id is None:
-        in_sync = [member for member in one.members if member.in_sync]
-        what = f"has no master: none that was in sync is alive ({_told(one, in_sync)})"
-        fix = "Start one of them. enableElectUncleanMaster=true at the controller elects another one, and loses what "
-        fix += "only they have."
-        yield _finding(one, Grade.ERROR, check, what, fix)
+        yield _without_master(one)
     elif count < one.in_sync_needed:
-        if one.known is not None:
-            what = f"takes no messages: {count} in sync, and minInSyncReplicas={one.in_sync_needed}"
-            fix = f"{_regain(one)} To go on with fewer: rmqadmin updateBrokerConfig -b {_master_addr(one)} "
-            fix += f"-k minInSyncReplicas -v {count}"
-        else:
-            what = f"has {count} of the {one.in_sync_needed} copies that inSyncReplicas wants: producers get "
-            what += "FLUSH_SLAVE_TIMEOUT"
-            fix = f"Start its slave. rmqadmin haStatus -b {_master_addr(one)} shows which are connected."
-        yield _finding(one, Grade.ERROR, check, what, fix)
+        yield _short_of_copies(one, count)
     elif one.known is not None and count == 1 and len(one.members) > 1:
         what = f"one of {len(one.members)} is in sync: if {_master_addr(one)} is lost, nobody takes over"
-        yield _finding(one, Grade.WARNING, check, what, _regain(one))
+        yield _finding(one, Grade.WARNING, Check.IN_SYNC, what, _regain(one))
     elif missing := _missing(one):
-        what = f"{count} of {len(one.members)} are in sync, without {_told(one, missing)}"
-        fix = _regain(one)
-        if dead := [member for member in missing if not member.is_alive]:
-            ids = ";".join(str(member.broker_id) for member in dead)
-            fix += " If gone for good: rmqadmin cleanBrokerMetadata "
-            fix += f"-a {shlex.quote(one.controller_addrs)} -bn {one.broker_name} -c {one.cluster} -b '{ids}'"
-        yield _finding(one, Grade.WARNING, check, what, fix)
+        yield _without_some(one, count, missing)
     elif len(one.members) > 1:
         epoch = "" if one.known is None else f", epoch {one.known.master_epoch}"
-        yield _finding(
-            one, Grade.OK, check, f"all {len(one.members)} are in sync, the master is {_master_addr(one)}{epoch}"
-        )
+        what = f"all {len(one.members)} are in sync, the master is {_master_addr(one)}{epoch}"
+        yield _finding(one, Grade.OK, Check.IN_SYNC, what)
+
+
+def _without_master(one: HaSet) -> HealthFinding:
+    in_sync = [member for member in one.members if member.in_sync]
+    what = f"has no master: none that was in sync is alive ({_told(one, in_sync)})"
+    fix = "Start one of them. enableElectUncleanMaster=true at the controller elects another one, and loses what "
+    fix += "only they have."
+    return _finding(one, Grade.ERROR, Check.IN_SYNC, what, fix)
+
+
+def _short_of_copies(one: HaSet, count: int) -> HealthFinding:
+    if one.known is not None:
+        what = f"takes no messages: {count} in sync, and minInSyncReplicas={one.in_sync_needed}"
+        fix = f"{_regain(one)} To go on with fewer: rmqadmin updateBrokerConfig -b {_master_addr(one)} "
+        fix += f"-k minInSyncReplicas -v {count}"
+    else:
+        what = f"has {count} of the {one.in_sync_needed} copies that inSyncReplicas wants: producers get "
+        what += "FLUSH_SLAVE_TIMEOUT"
+        fix = f"Start its slave. rmqadmin haStatus -b {_master_addr(one)} shows which are connected."
+    return _finding(one, Grade.ERROR, Check.IN_SYNC, what, fix)
+
+
+def _without_some(one: HaSet, count: int, missing: Sequence[HaMember]) -> HealthFinding:
+    what = f"{count} of {len(one.members)} are in sync, without {_told(one, missing)}"
+    fix = _regain(one)
+    if dead := [member for member in missing if not member.is_alive]:
+        ids = ";".join(str(member.broker_id) for member in dead)
+        fix += " If gone for good: rmqadmin cleanBrokerMetadata "
+        fix += f"-a {shlex.quote(one.controller_addrs)} -bn {one.broker_name} -c {one.cluster} -b '{ids}'"
+    return _finding(one, Grade.WARNING, Check.IN_SYNC, what, fix)
 
 
 def _missing(one: HaSet) -> list[HaMember]:
