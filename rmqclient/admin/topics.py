@@ -18,18 +18,8 @@ class TopicCalls(AdminCaller):
         """Creates a topic, or gives it a new configuration (17). Names in ``config.attributes`` have a sign, + to set
         and - to remove: ``{"+message.type": "DELAY", "-reserve.time": ""}``. RefusedError with code 29 for a name that
         is not legal or is a system topic's."""
-        attributes = ",".join(f"{name}={value}" if value else name for name, value in config.attributes.items())
-        header = headers.tables.TopicConfigHeader(
-            topic=config.topic_name,
-            default_topic=AUTO_CREATE_TOPIC,
-            read_queue_nums=config.read_queue_nums,
-            write_queue_nums=config.write_queue_nums,
-            perm=config.perm,
-            topic_filter_type=config.topic_filter_type,
-            topic_sys_flag=config.topic_sys_flag,
-            order=config.order,
-            attributes=attributes,
-        )
+        header = _header_of(config)
+        header.attributes = ",".join(f"{name}={value}" if value else name for name, value in config.attributes.items())
         self.call(broker_addr, RequestCode.UPDATE_AND_CREATE_TOPIC, header)
 
     def create_topics(self, broker_addr: str, configs: list[bodies.routes.TopicConfig]) -> None:
@@ -83,17 +73,8 @@ class TopicCalls(AdminCaller):
     ) -> None:
         """Creates a static topic, or gives it a new mapping (513). RefusedError with code 1 for a mapping that must not
         follow the current one, unless ``force``."""
-        header = headers.tables.TopicConfigHeader(
-            topic=config.topic_name,
-            default_topic=AUTO_CREATE_TOPIC,
-            read_queue_nums=config.read_queue_nums,
-            write_queue_nums=config.write_queue_nums,
-            perm=config.perm,
-            topic_filter_type=config.topic_filter_type,
-            topic_sys_flag=config.topic_sys_flag,
-            order=config.order,
-            force=force,
-        )
+        header = _header_of(config)
+        header.force = force
         self.call(broker_addr, RequestCode.UPDATE_AND_CREATE_STATIC_TOPIC, header, fastjson.dumps(mapping))
 
     def system_topics_of_broker(self, broker_addr: str) -> list[str]:
@@ -124,3 +105,17 @@ class TopicCalls(AdminCaller):
         )
         answer = self.call(broker_addr, RequestCode.QUERY_CONSUME_QUEUE, header)
         return body_of(answer, bodies.statistics.ConsumeQueueAnswer) if answer.body else None
+
+
+def _header_of(config: bodies.routes.TopicConfig) -> headers.tables.TopicConfigHeader:
+    """All but the attributes."""
+    return headers.tables.TopicConfigHeader(
+        topic=config.topic_name,
+        default_topic=AUTO_CREATE_TOPIC,
+        read_queue_nums=config.read_queue_nums,
+        write_queue_nums=config.write_queue_nums,
+        perm=config.perm,
+        topic_filter_type=config.topic_filter_type,
+        topic_sys_flag=config.topic_sys_flag,
+        order=config.order,
+    )
