@@ -20,7 +20,7 @@ from rmqproto.perm import PERM_INHERIT
 from rmqproto.wire import fastjson
 from rmqserver.store.disk.directory import StoreDirectory
 from rmqserver.store.disk.disk import OsDisk
-from rmqserver.store.message_store import MessageStore
+from rmqserver.store.message_store import open_read_only
 from rmqserver.store.options import StoreOptions
 from rmqserver.store.queues.consume_queue import ConsumeQueue
 from rmqserver.store.queues.time_search import offset_for_time
@@ -84,12 +84,10 @@ class StoreView:
         if not os.path.isdir(f"{self.root}/commitlog"):
             raise StorageError(f"{root} holds no commitlog directory", hint="name the store's root directory")
         self.broker_name = broker_name or _broker_name_of(self.root) or UNKNOWN_BROKER
-        directory = StoreDirectory(self.root, OsDisk())
-        options = directory.adopt_sizes(StoreOptions(index_enabled=False))
         # Before the store is opened: a broker that uses it may move it on.
-        self._flushed_record_offset = Checkpoint.read(OsDisk(), directory.checkpoint).queues_log_offset
-        self._store = MessageStore(self.root, options, read_only=True)
-        self._store.open()
+        checkpoint = Checkpoint.read(OsDisk(), StoreDirectory(self.root, OsDisk()).checkpoint)
+        self._flushed_record_offset = checkpoint.queues_log_offset
+        self._store = open_read_only(self.root, StoreOptions(index_enabled=False))
         self._groups: dict[str, dict[int, int]] | None = None
 
     def __enter__(self) -> StoreView:
