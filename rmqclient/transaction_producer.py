@@ -196,7 +196,7 @@ class TransactionProducer(Producer):
             return b""
         try:
             state = await _ask(self._listener.check_local_transaction, message)
-        except Exception:
+        except Exception:  # the edge of the application's code: the broker asks again
             log.exception("check of a transaction failed id=%s", header.transaction_id)
             state = LocalTransactionState.UNKNOWN
         answer = EndTransactionHeader(

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import TypeVar
 
 import msgspec
 
@@ -17,6 +17,8 @@ from rmqclient.tls_files import TlsFiles
 from rmqproto.errors import UsageError
 from rmqproto.filters.sql92 import Sql92Error, compile_sql92
 from rmqproto.wire.credentials import Credentials
+
+T = TypeVar("T")
 
 EARLIEST = -2
 LATEST = -1
@@ -336,7 +338,7 @@ def _pattern(text: str | None) -> str | None:
     return text
 
 
-def _json(name: str, text: str, kind: Any) -> Any:
+def _json(name: str, text: str, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(text.encode(), type=kind, strict=False)
     except (msgspec.MsgspecError, RecursionError) as error:

@@ -49,8 +49,6 @@ PLACES_EVERY_MS = 60_000
 MEMBERS_ASKED_MAX = 4
 """How many groups have their members asked in each round: those furthest behind, then those least recently asked."""
 
-MEMBER_WAIT_MAX_S = 3.0
-
 SETS_MIN_S, WRONG_SETS_MIN_S = 60.0, 10.0
 """How often masters, slaves and controllers are asked about each other, and how often while one is wrong. They are
 asked at once when a broker goes or comes."""
@@ -96,7 +94,7 @@ class Sampler:
         self._tables_feed = self._feed(self._take_tables, lambda: max(TABLES_MIN_S, self._interval_s()), "tables")
         self._sets_feed = self._feed(self._take_sets, self._sets_interval_s, "sets")
         for feed in (self._members_feed, self._tables_feed, self._sets_feed):
-            feed.client.answer_wait_max_s = MEMBER_WAIT_MAX_S
+            feed.client.answer_wait_max_s = groups.MEMBER_WAIT_MAX_S
 
     @property
     def feeds(self) -> list[Feed]:

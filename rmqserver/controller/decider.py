@@ -106,7 +106,7 @@ class Decider:
             if self.failure is not None:
                 raise self.failure
             after = apply_all(self.sets, decision.events)
-        except Exception as error:
+        except Exception as error:  # one decision that fails must not end the others: its request gets the error
             job.done(error)
             return
         self._keeping = tuple(decision.events)

@@ -6,8 +6,8 @@ from rmqadmin.call import Call
 from rmqadmin.core.health.broker_checks import broker_findings
 from rmqadmin.core.health.cluster_checks import cluster_findings
 from rmqadmin.core.health.facts import BrokerFacts, ClusterFacts, read_facts
-from rmqadmin.core.health.health_finding import Check, Grade, HealthFinding, in_order
-from rmqadmin.core.health.plugin_text import CheckedThing, CheckResult, Measure, PluginState, worst
+from rmqadmin.core.health.health_finding import Check, HealthFinding, in_order
+from rmqadmin.core.health.plugin_text import STATE_BY_GRADE, CheckedThing, CheckResult, Measure, PluginState, worst
 from rmqadmin.core.health.thresholds import Quantity, Thresholds
 from rmqadmin.options.health_options import (
     BrokerNames,
@@ -22,8 +22,6 @@ from rmqproto.wording import counted
 
 CHECKS = frozenset({Check.REACHABLE, Check.SERVING, Check.PERMISSION, Check.ROLES, Check.BROKER_NAMES})
 """The doctor's checks that tell whether a broker does its work."""
-
-_STATES = {Grade.ERROR: PluginState.CRITICAL, Grade.WARNING: PluginState.WARNING}
 
 
 def check_broker(
@@ -65,7 +63,7 @@ def _missing(facts: ClusterFacts, wanted: set[str]) -> list[CheckedThing]:
 
 def _thing(broker: BrokerFacts, found: list[HealthFinding], thresholds: tuple[Thresholds, Thresholds]) -> CheckedThing:
     names = {broker.name, broker.replica.broker_name, broker.replica.broker_addr}
-    mine = in_order(one for one in found if one.subject in names and one.grade in _STATES)
+    mine = in_order(one for one in found if one.subject in names and one.grade in STATE_BY_GRADE)
     warning, critical = (each.get(Quantity.TIME_MS) for each in thresholds)
     measures = [
         Measure(
@@ -76,6 +74,6 @@ def _thing(broker: BrokerFacts, found: list[HealthFinding], thresholds: tuple[Th
             None if critical is None else critical / 1000,
         )
     ]
-    states = [*(_STATES[one.grade] for one in mine), measures[0].state]
+    states = [*(STATE_BY_GRADE[one.grade] for one in mine), measures[0].state]
     what = "; ".join(one.what for one in mine) or f"serves, answered in {broker.took_ms} ms"
     return CheckedThing(broker.name, worst(states), what, measures if broker.replica.error is None else [])

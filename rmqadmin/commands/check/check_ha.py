@@ -10,8 +10,8 @@ import typer
 from rmqadmin.call import Call
 from rmqadmin.core.health.facts import read_facts
 from rmqadmin.core.health.ha_checks import behind_text, controllers_findings, registered_brokers, set_findings
-from rmqadmin.core.health.health_finding import Grade, HealthFinding, in_order
-from rmqadmin.core.health.plugin_text import CheckedThing, CheckResult, Measure, PluginState, worst
+from rmqadmin.core.health.health_finding import HealthFinding, in_order
+from rmqadmin.core.health.plugin_text import STATE_BY_GRADE, CheckedThing, CheckResult, Measure, PluginState, worst
 from rmqadmin.core.health.settled_servers import ServerFacts, read_settled
 from rmqadmin.core.health.thresholds import Quantity, Thresholds
 from rmqadmin.core.servers.ha_reading import read_ha
@@ -27,7 +27,6 @@ from rmqadmin.options.health_options import (
 )
 from rmqproto.wording import counted
 
-_STATES = {Grade.ERROR: PluginState.CRITICAL, Grade.WARNING: PluginState.WARNING}
 _DEFAULTS = ("15s,256MiB", "1m,1GiB")
 
 
@@ -75,9 +74,9 @@ def check_ha(
     for group in found.controllers:
         if not wanted or wanted & set(group.broker_names):
             things += [
-                CheckedThing(f"controller {one.subject}", _STATES[one.grade], one.what)
+                CheckedThing(f"controller {one.subject}", STATE_BY_GRADE[one.grade], one.what)
                 for one in controllers_findings(group)
-                if one.grade in _STATES
+                if one.grade in STATE_BY_GRADE
             ]
     return CheckResult(things, f"{counted(len(sets), 'set')} of brokers, all in sync")
 
@@ -86,8 +85,8 @@ def checked_set(
     one: HaSet, in_sync_wanted: int | None, thresholds: tuple[Thresholds, Thresholds], now_ms: int
 ) -> CheckedThing:
     """What is told about one set. ``in_sync_wanted``: how many there should be; None to take any number."""
-    bad = in_order(each for each in set_findings(one, now_ms) if each.grade in _STATES)
-    states, words = [_STATES[each.grade] for each in bad], [_told(one, each) for each in bad]
+    bad = in_order(each for each in set_findings(one, now_ms) if each.grade in STATE_BY_GRADE)
+    states, words = [STATE_BY_GRADE[each.grade] for each in bad], [_told(one, each) for each in bad]
     measures = []
     count = one.in_sync_count
     if count is None:

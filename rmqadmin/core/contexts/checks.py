@@ -89,28 +89,16 @@ def _servers(
     """Checks each name server by itself, then the brokers that the first one lists."""
     from rmqadmin.core.targets import all_brokers, ask_each, replicas_of_all
     from rmqadmin.core.targets import cluster as brokers_of
-    from rmqclient.admin import AdminClient
-
-    def client(addr: str) -> AdminClient:
-        timeout_s = settings.setting("timeout_s").value
-        return AdminClient(
-            addr,
-            settings.credentials(),
-            timeout_s,
-            read_only=True,
-            tls=settings.tls(),
-            address_map=settings.address_map(),
-        )
 
     def look(addr: str) -> ContextCheckRow:
-        with client(addr) as admin:
+        with _client(settings, addr) as admin:
             return row(f"name server {addr}", lambda: _timed(lambda: _brokers_text(admin)))
 
     asked = ask_each(look, addresses_of(namesrv_addr))
     yield from asked
     if not any(each.ok for each in asked):
         return
-    with client(namesrv_addr) as admin:
+    with _client(settings, namesrv_addr) as admin:
         if cluster is not None:
             there = row(f"cluster {cluster}", lambda: counted(len(brokers_of(admin, cluster)), "broker"))
             yield there
@@ -119,10 +107,27 @@ def _servers(
         brokers = brokers_of(admin, cluster) if cluster is not None else all_brokers(admin.cluster_info())
 
         def look_at_broker(addr: str) -> ContextCheckRow:
-            version = lambda: admin.broker_runtime_info(addr).get("brokerVersionDesc", "no version")  # noqa: E731
-            return row(f"broker {addr}", lambda: _timed(version))
+            return row(f"broker {addr}", lambda: _timed(lambda: _version_text(admin, addr)))
 
         yield from ask_each(look_at_broker, replicas_of_all(brokers))
+
+
+def _client(settings: EffectiveSettings, namesrv_addr: str) -> AdminClient:
+    """The caller closes it."""
+    from rmqclient.admin import AdminClient
+
+    return AdminClient(
+        namesrv_addr,
+        settings.credentials(),
+        settings.setting("timeout_s").value,
+        read_only=True,
+        tls=settings.tls(),
+        address_map=settings.address_map(),
+    )
+
+
+def _version_text(admin: AdminClient, addr: str) -> str:
+    return admin.broker_runtime_info(addr).get("brokerVersionDesc", "no version")
 
 
 def _brokers_text(admin: AdminClient) -> str:

@@ -27,10 +27,14 @@ def namesrv_findings(facts: ClusterFacts, cluster: str | None = None) -> Iterato
             what="no name server knows a broker of this cluster",
             fix=f"Start its brokers. Or was another cluster meant? There are: {names_told(sorted(clusters)) or None}.",
         )
+    if len(facts.answering) > 1:
+        yield from _agreement(facts)
+
+
+def _agreement(facts: ClusterFacts) -> Iterator[HealthFinding]:
+    """Whether the name servers that answer, two at least, know the same brokers and topics."""
     known = {key for namesrv in facts.answering for key in _brokers(namesrv)}
     topics = {topic for namesrv in facts.answering for topic in namesrv.topics}
-    if len(facts.answering) < 2:
-        return
     for namesrv in facts.answering:
         brokers = sorted({name for name, _, _ in known - _brokers(namesrv)} - _names(namesrv))
         if brokers:

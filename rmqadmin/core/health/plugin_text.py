@@ -10,6 +10,7 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
+from rmqadmin.core.health.health_finding import Grade
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.terminal_text import printable
 
@@ -22,6 +23,9 @@ class PluginState(IntEnum):
     CRITICAL = 2
     UNKNOWN = 3
 
+
+STATE_BY_GRADE = {Grade.ERROR: PluginState.CRITICAL, Grade.WARNING: PluginState.WARNING}
+"""The state of a thing with such a finding. Findings of other grades do not count."""
 
 _BY_BADNESS = (PluginState.OK, PluginState.WARNING, PluginState.UNKNOWN, PluginState.CRITICAL)
 

@@ -77,7 +77,7 @@ def read_table(folder: str, kind: TableKind) -> dict[str, Any]:
         ) from None
     try:
         database = Rdict(str(path), options=Options(raw_mode=True), access_type=AccessType.read_only())
-    except Exception as error:
+    except Exception as error:  # rocksdict has no class of its own for errors of RocksDB
         raise StorageError(f"{path}: {error}") from None
     try:
         raw = {bytes(key).decode(errors="replace"): bytes(value) for key, value in database.items()}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from rmqadmin.core.results import TIME, Result, Row, doc
 from rmqproto.errors import StorageError
@@ -73,9 +73,9 @@ class StartPlan(Result, frozen=True):
         return None if self.refusal is None else f"a broker would refuse to start: {self.refusal}"
 
 
-def start_plan(found: Survey, on_work: Any) -> StartPlan:
+def start_plan(found: Survey, on_work: Callable[[], None]) -> StartPlan:
     from rmqserver.store.checks.dry_run import DryRun
-    from rmqserver.store.checks.start_plan import ChangedPart, PlannedChange, planned_changes
+    from rmqserver.store.checks.start_plan import ADD_UNITS, ChangedPart, PlannedChange, planned_changes
 
     with DryRun(found.root, found.options, found.timer_options, found.disk, on_work=on_work) as dry:
         changes: list[PlannedChange] = []
@@ -92,7 +92,7 @@ def start_plan(found: Survey, on_work: Any) -> StartPlan:
             records_read=recovered.replayed_count if recovered is not None else None,
             log_end_offset=recovered.end_offset if recovered is not None else None,
             lost_messages=sum(each.lost_messages for each in changes),
-            units_made=sum(each.count for each in changes if each.action == "add units"),
+            units_made=sum(each.count for each in changes if each.action == ADD_UNITS),
             index_entries_made=sum(each.count for each in changes if each.part is ChangedPart.INDEX),
             timers_waiting=dry.timers.waiting_count if dry.timers is not None else None,
             said=dry.said or None,

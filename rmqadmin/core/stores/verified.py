@@ -12,7 +12,7 @@ from rmqproto.wording import counted
 
 if TYPE_CHECKING:
     from rmqserver.store.checks.findings.finding import Finding
-    from rmqserver.store.checks.store_check import CheckReport
+    from rmqserver.store.checks.store_check import CheckReport, Progress
     from rmqserver.store.checks.survey import Survey
 
 _INDENT = 9
@@ -167,7 +167,7 @@ def _becomes(finding: Finding) -> str:
     return "; ".join(f"a start of {who}: {does}" for who, does in both if does)
 
 
-def verified(found: Survey, on_progress: Any, *, shows_notes: bool) -> VerifiedStore:
+def verified(found: Survey, on_progress: Progress, *, shows_notes: bool) -> VerifiedStore:
     from rmqserver.store.checks.store_check import check_store
 
     return VerifiedStore(found.root, check_store(found, on_progress), shows_notes)

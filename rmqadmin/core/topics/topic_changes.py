@@ -7,7 +7,7 @@ with mqadmin.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -25,6 +25,8 @@ from rmqproto.names import ORDER_TOPIC_NAMESPACE, topic_problem
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
+
+T = TypeVar("T")
 
 QUEUE_NUMS_DEFAULT = 8
 
@@ -75,7 +77,7 @@ class TopicWish(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def _or(said: Any, otherwise: Any) -> Any:
+def _or(said: T | None, otherwise: T) -> T:
     return otherwise if said is None else said
 
 

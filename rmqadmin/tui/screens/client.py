@@ -12,11 +12,10 @@ from rmqadmin.core.tables.marks import Mark
 from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.screens.base import TableScreen
-from rmqadmin.tui.screens.group_state import MEMBER_WAIT_MAX_S
 from rmqadmin.tui.sources import clients
 from rmqadmin.tui.sources.clients import ClientFact
 from rmqadmin.tui.sources.found import Found
-from rmqadmin.tui.sources.groups import GroupFacts
+from rmqadmin.tui.sources.groups import MEMBER_WAIT_MAX_S, GroupFacts
 from rmqadmin.tui.widgets.columns import VITAL, Column
 
 

@@ -27,12 +27,12 @@ from rmqadmin.tui.memory.readings import RowReading
 from rmqadmin.tui.memory.troubles import deletion_text
 from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.screens.base import PLOT_KEY, STALE_AFTER_MIN_S, DashboardScreen
-from rmqadmin.tui.screens.group_state import MEMBER_WAIT_MAX_S, STATE, group_reading, read_group_row, state_mark
+from rmqadmin.tui.screens.group_state import STATE, group_reading, read_group_row, state_mark
 from rmqadmin.tui.screens.over_time_columns import OVER_TIME, line_column, wrong_column
 from rmqadmin.tui.screens.selected import of_queue
 from rmqadmin.tui.sources import groups
 from rmqadmin.tui.sources.found import lacks_text
-from rmqadmin.tui.sources.groups import GroupFacts, GroupNumbers, GroupState, QueueKept, QueueOffsets
+from rmqadmin.tui.sources.groups import MEMBER_WAIT_MAX_S, GroupFacts, GroupNumbers, GroupState, QueueKept, QueueOffsets
 from rmqadmin.tui.widgets.columns import BASE, MINOR, NUMBERS, VITAL, Column
 from rmqadmin.tui.widgets.row_table import RowTable
 from rmqproto.bodies.base import MessageQueue

@@ -18,9 +18,6 @@ STATE = "state"
 STATE_EVERY = 5
 """Every fifth refresh asks members for their queues: each question goes through a broker to a consumer."""
 
-MEMBER_WAIT_MAX_S = 3.0
-"""A member that takes longer counts as unknown. Its broker would wait 10 s."""
-
 
 def state_mark(state: GroupState) -> Mark | None:
     return sharing_mark(state.summary())

@@ -15,11 +15,11 @@ from rmqadmin.tui.memory.changes import SubjectKind
 from rmqadmin.tui.memory.readings import RowReading
 from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.screens.base import PLOT_KEY, SYSTEM_KEY, TableScreen
-from rmqadmin.tui.screens.group_state import MEMBER_WAIT_MAX_S, STATE, STATE_EVERY, group_reading, state_mark
+from rmqadmin.tui.screens.group_state import STATE, STATE_EVERY, group_reading, state_mark
 from rmqadmin.tui.screens.over_time_columns import line_column, trend_column, wrong_column
 from rmqadmin.tui.sources import groups
 from rmqadmin.tui.sources.found import Found
-from rmqadmin.tui.sources.groups import GroupFacts, GroupNumbers
+from rmqadmin.tui.sources.groups import MEMBER_WAIT_MAX_S, GroupFacts, GroupNumbers
 from rmqadmin.tui.widgets.columns import MINOR, VITAL, Column
 from rmqadmin.tui.widgets.row_table import RowTable
 from rmqproto.names import is_system_group

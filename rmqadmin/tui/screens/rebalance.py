@@ -19,11 +19,10 @@ from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.units import UNKNOWN, age, clock, elapsed
 from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.screens.base import DashboardScreen
-from rmqadmin.tui.screens.group_state import MEMBER_WAIT_MAX_S
 from rmqadmin.tui.screens.selected import of_queue
 from rmqadmin.tui.sources import groups
 from rmqadmin.tui.sources.found import lacks_text
-from rmqadmin.tui.sources.groups import GroupFacts, GroupState
+from rmqadmin.tui.sources.groups import MEMBER_WAIT_MAX_S, GroupFacts, GroupState
 from rmqadmin.tui.widgets.advice import Advice
 from rmqadmin.tui.widgets.columns import MINOR, VITAL, Column
 from rmqadmin.tui.widgets.row_table import RowTable

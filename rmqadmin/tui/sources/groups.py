@@ -33,6 +33,9 @@ CLIENTS_YOUNG_MS = 10_000
 LAG_TIMES_MAX = 64
 """For how many queues of a group each refresh reads the first waiting message."""
 
+MEMBER_WAIT_MAX_S = 3.0
+"""A member that takes longer to answer counts as unknown. Its broker would wait 10 s."""
+
 
 class GroupFacts(msgspec.Struct, frozen=True):
     """A group and the brokers that have a configuration of it and can be asked. ``may_consume`` is None if they differ.

@@ -65,7 +65,7 @@ class SlowReads:
             self._count(-1)
             try:
                 on_loaded(failed)
-            except Exception:
+            except Exception:  # one failing answer must not end the task of all reads
                 log.exception("event=read-not-answered")
 
     def _count(self, change: int) -> None:

@@ -101,7 +101,7 @@ class PendingPuts:
                 for put in written:  # as _end does it, without the call
                     try:
                         put[0](STORED, put)
-                    except Exception:
+                    except Exception:  # one failing answer must not keep the others from theirs
                         log.exception("event=put-not-answered")
                 self._stats.put_times.note(int((time.monotonic() - started_s) * 1e6), len(written))
             if unsafe:

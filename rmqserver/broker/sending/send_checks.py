@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rmqserver.store.message_store import MessageStore
 
 RETRY_QUEUE_NUMS = 1
+"""Queues of a group's retry topic that a send creates."""
 
 
 class TopicCheck:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TypeVar
 
 import msgspec
 import trio
@@ -33,6 +33,8 @@ from rmqserver.controller.quorum.etcd import Etcd, EtcdError, KeyCondition, KeyP
 from rmqserver.logs import Seldom
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 LAYOUT = 1
 HISTORY_DECISIONS = 1000
@@ -326,7 +328,7 @@ def _touched(events: Sequence[ControllerEvent], after: BrokerSets) -> list[str]:
     return list(names)
 
 
-def _read(value: bytes, kind: Any, key: str) -> Any:
+def _read(value: bytes, kind: type[T], key: str) -> T:
     try:
         return msgspec.json.decode(value, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:

@@ -9,7 +9,7 @@ from rmqserver.store.disk.disk import Disk
 from rmqserver.store.disk.found_sizes import stream_names
 from rmqserver.store.disk.segments import FileCache, SegmentedFile
 
-_FILES_OPEN_MAX = 16
+FILES_OPEN_MAX = 16
 _READ_BYTES = 1 << 20
 
 
@@ -68,7 +68,7 @@ class FoundFiles(SegmentedFile):
 
 def files_of(found: Survey, directory: str, file_size_bytes: int) -> FoundFiles:
     """The files of one stream of a store."""
-    cache = FileCache(found.disk, _FILES_OPEN_MAX, read_only=True)
+    cache = FileCache(found.disk, FILES_OPEN_MAX, read_only=True)
     return FoundFiles(directory, file_size_bytes, found.disk, cache)
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -21,12 +21,14 @@ from rmqproto.bodies.statistics import ConsumerOffsetsBody, DelayOffsets, TimerM
 from rmqproto.errors import ProtocolError
 from rmqproto.wire.fastjson import parse_large_untrusted
 from rmqserver.store.disk.disk import Disk
+from rmqserver.store.disk.whole_files import BACKUP
 
 TOPICS, GROUPS = "topics.json", "subscriptionGroup.json"
 OFFSETS, LIGHT_OFFSETS = "consumerOffset.json", "lmqConsumerOffset.json"
 DELAY_OFFSETS = "delayOffset.json"
 USERS = "auth.json"
-BACKUP = ".bak"
+
+T = TypeVar("T")
 
 _ENTRIES_COMPARED_MIN = 3
 
@@ -165,11 +167,10 @@ class FoundTables:
     def delay_offsets(self) -> dict[int, int]:
         """Offsets by delay level."""
         table = self.used(DELAY_OFFSETS)
-        offsets: dict[int, int] = _converted(table.document, DelayOffsets).offset_table if table is not None else {}
-        return offsets
+        return _converted(table.document, DelayOffsets).offset_table if table is not None else {}
 
 
-def _converted(document: Any, kind: Any) -> Any:
+def _converted(document: object, kind: type[T]) -> T:
     return msgspec.convert(document, kind, strict=False, str_keys=True)
 
 

@@ -19,6 +19,9 @@ from rmqserver.store.index.file import HEADER, INDEX_UNIT, IndexHeader
 from rmqserver.store.log.scan import FoundRecord
 from rmqserver.store.options import UNIT_SIZE_BYTES
 
+ADD_UNITS = "add units"
+"""The action by which a queue gets units that it lacks."""
+
 _UNMENTIONED = ("abort", "lock")
 """Every start writes them."""
 
@@ -111,7 +114,7 @@ class _Changes:
         if below is None:
             for start, end in written:
                 first, behind = start // UNIT_SIZE_BYTES, -(-end // UNIT_SIZE_BYTES)
-                yield _queue_change(name, "add units", base + first, base + behind)
+                yield _queue_change(name, ADD_UNITS, base + first, base + behind)
             return
         for start, end in written:
             for at in range(start // UNIT_SIZE_BYTES, -(-end // UNIT_SIZE_BYTES)):
@@ -212,7 +215,7 @@ def _unit_action(before: bytes, after: bytes) -> str:
     if before.ljust(len(after), b"\0") == after:
         return ""
     if not any(before):
-        return "add units"
+        return ADD_UNITS
     return "clear units" if not any(after) else "replace units"
 
 

@@ -46,6 +46,11 @@ hash of its tag's entry (NO_TAG if it has none). A tuple, not a class: there is 
 NAME_DIGITS = 17
 
 
+def seconds_since(begin_timestamp_ms: int, store_timestamp_ms: int) -> int:
+    """The time of an entry, as its unit holds it."""
+    return min(max(0, store_timestamp_ms - begin_timestamp_ms) // 1000, _SECONDS_MAX)
+
+
 def is_index_name(name: str) -> bool:
     """Whether an index file can have this name: it is the local time when the file was made."""
     return len(name) == NAME_DIGITS and name.isdecimal()
@@ -247,7 +252,7 @@ class LiveIndexFile(IndexFile):
     def _seconds(self, items: list[IndexItem], log_offsets: list[int]) -> Iterable[int]:
         """The seconds from the file's begin time to each entry."""
         begin_ms = self.header.begin_timestamp_ms
-        by_time = {at_ms: min(max(0, at_ms - begin_ms) // 1000, _SECONDS_MAX) for at_ms in {item[2] for item in items}}
+        by_time = {at_ms: seconds_since(begin_ms, at_ms) for at_ms in {item[2] for item in items}}
         if len(set(by_time.values())) == 1:
             return repeat(by_time.popitem()[1])
         by_offset = {item[1]: by_time[item[2]] for item in items}

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -38,6 +38,8 @@ from spark_tools.source_options import OffsetTable, ReadOptions, address_options
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row, SparkSession
 
+
+T = TypeVar("T")
 
 _PYTHON_ERROR = re.compile(r"[A-Za-z]\w*(Error|Exception|Interrupt|Iteration)(: |$)")
 """The last line of a Python traceback: its class has no package, while a Java class has one."""
@@ -304,7 +306,7 @@ def _refuse_chance(frame: DataFrame) -> None:
         )
 
 
-def run_spark(action: Any) -> Any:
+def run_spark(action: Callable[[], T]) -> T:
     """The action's result. SparkJobError with one line of text for any error of Spark."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException

@@ -81,7 +81,7 @@ def load_function(function: UserFunction) -> BatchFunction:
     sys.modules[module.__name__] = module  # dataclasses look up their module
     try:
         exec(compile(function.source, f"{module_name}.py", "exec"), module.__dict__)
-    except Exception as error:
+    except Exception as error:  # the user's code
         raise TransformError(f"--transform {function.name}: {type(error).__name__}: {error}") from None
     found = getattr(module, function_name, None)
     if not callable(found):
@@ -136,7 +136,7 @@ class RowTransform:
 
         try:
             made = self._function(batch)
-        except Exception as error:
+        except Exception as error:  # the user's code
             raise TransformError(f"--transform {self._name}: {type(error).__name__}: {error}") from None
         if not isinstance(made, pa.RecordBatch | pa.Table):
             raise TransformError(f"--transform {self._name} returned {type(made).__name__}, not an Arrow batch")

@@ -6,7 +6,6 @@ from rmqproto.names import LIGHT_QUEUE_PREFIX, SCHEDULE_TOPIC, is_system_group
 from rmqserver.store.checks.findings.checked_store import CheckedStore
 from rmqserver.store.checks.findings.finding import FindingKind, Severity
 from rmqserver.store.checks.found_tables import (
-    BACKUP,
     DELAY_OFFSETS,
     GROUPS,
     LIGHT_OFFSETS,
@@ -15,6 +14,7 @@ from rmqserver.store.checks.found_tables import (
     FoundTables,
 )
 from rmqserver.store.checks.survey import holds_rocksdb
+from rmqserver.store.disk.whole_files import BACKUP
 
 LEFT = "leaves it"
 REFUSED = "refuses to start"

@@ -5,13 +5,12 @@ from __future__ import annotations
 from rmqproto.names import TIMER_TOPIC
 from rmqserver.store.checks.findings.checked_store import CheckedStore
 from rmqserver.store.checks.findings.finding import FindingKind, Severity
-from rmqserver.store.checks.found_files import FoundFiles
+from rmqserver.store.checks.found_files import FILES_OPEN_MAX, FoundFiles
 from rmqserver.store.checks.looks.wheel_check import WheelCheck
 from rmqserver.store.disk.segments import FileCache
 
 MENDED = "brings wheel and timer log together again"
 LEFT = "leaves it"
-_FILES_OPEN_MAX = 16
 
 FaultKeys = set[tuple[FindingKind, tuple[object, ...]]]
 
@@ -40,6 +39,6 @@ def _left_by_a_start(checked: CheckedStore, wheel: WheelCheck, queue_end: int, n
     if checked.dry.refusal is not None:
         return None
     disk = checked.dry.disk
-    cache = FileCache(disk, _FILES_OPEN_MAX, read_only=True)
+    cache = FileCache(disk, FILES_OPEN_MAX, read_only=True)
     log = FoundFiles(checked.log.directory, checked.log.file_size_bytes, disk, cache)
     return {(fault.kind, fault.key) for fault in wheel.faults(disk, log, queue_end, now_ms)}

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from itertools import islice
 
 from rmqserver.store.checks.looks.index_check import CheckedIndexFile, FoundIndexFile
-from rmqserver.store.index.file import HEADER, INDEX_UNIT, SLOT, IndexItem, entries
+from rmqserver.store.index.file import HEADER, INDEX_UNIT, SLOT, IndexItem, entries, seconds_since
 
 _BLOCK_ENTRIES = 20_000
 _RUNS_MAX = 1000
-_SECONDS_MAX = 0x7FFFFFFF
 
 Entry = tuple[int, int, int, int]
 """Hash, log offset, seconds since the file's begin, number of the entry before it in its slot."""
@@ -112,7 +111,7 @@ class IndexDiff:
         found.take()
 
     def _seconds(self, number: int, store_ms: int) -> tuple[int, ...]:
-        seconds = min(max(0, store_ms - self._begin_ms) // 1000, _SECONDS_MAX)
+        seconds = seconds_since(self._begin_ms, store_ms)
         return (seconds, self._checked.first_seconds) if number == 1 else (seconds,)
 
     def _chain(self, number: int, key_hash: int, previous: int) -> None:

@@ -12,7 +12,7 @@ from rmqproto.message import properties as props
 from rmqproto.message.record import StoredMessage, decode_record_untrusted
 from rmqproto.names import TIMER_TOPIC
 from rmqserver.store.checks.findings.finding import FindingKind
-from rmqserver.store.checks.found_files import FoundFiles
+from rmqserver.store.checks.found_files import FILES_OPEN_MAX, FoundFiles
 from rmqserver.store.checks.survey import Survey
 from rmqserver.store.disk.disk import Disk, is_empty
 from rmqserver.store.disk.overlay import OverlayDisk
@@ -29,7 +29,6 @@ from rmqserver.store.timers.timer_check import (
 from rmqserver.store.timers.timer_store import LATEST_SLOTS_KEPT
 from rmqserver.store.timers.wheel import NOTHING, SLOT, Slot, TimerWheel
 
-_FILES_OPEN_MAX = 16
 _AHEAD_MAX_MS = 60_000
 _BEHIND_MAX_MS = 3_600_000
 """How far the time up to which timers are delivered can be ahead of, or behind, the time when the checkpoint was
@@ -95,7 +94,7 @@ class _Look:
         self._saved = TimerCheckpoint.read(disk, self._paths.check)
         self._since = self._saved.read_time_ms // precision_ms
         size = found.timer_options.log_file_size_bytes
-        self._files = FoundFiles(self._paths.log, size, disk, FileCache(disk, _FILES_OPEN_MAX, read_only=True))
+        self._files = FoundFiles(self._paths.log, size, disk, FileCache(disk, FILES_OPEN_MAX, read_only=True))
         self._timer_log = TimerLog(self._paths.log, size, disk, FileCache(disk, 0))
         self._timer_log.segments = self._files
         self._reached: set[int] = set()
