@@ -41,7 +41,7 @@ from rmqadmin.tui.app import DashboardApp
 from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.screens.message import MessageScreen
 from rmqadmin.tui.settings import DashboardSettings
-from rmqadmin.tui.widgets.row_table import RowTable
+from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig

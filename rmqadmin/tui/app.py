@@ -98,7 +98,7 @@ _MODULES_LATE = (
     "rmqadmin.tui.command_line.line_screen",
     "rmqadmin.tui.command_line.output_screen",
     "rmqadmin.tui.command_line.palette",
-    "rmqadmin.tui.widgets.filter_input",
+    "rmqadmin.tui.widgets.tables.filter_input",
     "rmqadmin.tui.widgets.plot",
 )
 """The modules of the screens that a key may open."""

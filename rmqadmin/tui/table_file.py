@@ -11,8 +11,8 @@ from typing import Any
 
 from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.values import machine_text
-from rmqadmin.tui.widgets.columns import Column
-from rmqadmin.tui.widgets.rows import Line, Rows
+from rmqadmin.tui.widgets.tables.columns import Column
+from rmqadmin.tui.widgets.tables.rows import Line, Rows
 from rmqproto.errors import UsageError
 
 LACKING = "lacking"

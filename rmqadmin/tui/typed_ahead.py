@@ -19,7 +19,7 @@ from textual.dom import DOMNode
 from textual.widgets import Input
 
 from rmqadmin.tui.screens.base import DashboardScreen
-from rmqadmin.tui.widgets.row_table import MOVING_KEYS, RowTable
+from rmqadmin.tui.widgets.tables.row_table import MOVING_KEYS, RowTable
 
 HELD_MAX_S = 2.0
 """How long keys wait for a screen to open. After that they go to whatever has the focus, so that the user can still

@@ -19,7 +19,7 @@ from rmqadmin.tui.command_line.understood import CommandAsked
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.screens.base import DashboardScreen
 from rmqadmin.tui.until_closed import until_closed
-from rmqadmin.tui.widgets.lines import Text, TextLines
+from rmqadmin.tui.widgets.texts.lines import Text, TextLines
 
 _LOOK_S = 0.2
 _LINES_HEIGHT_MIN = 10

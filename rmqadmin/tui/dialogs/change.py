@@ -29,10 +29,10 @@ from rmqadmin.tui.dialogs.dialog import Dialog
 from rmqadmin.tui.dialogs.inputs import NameInput
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.until_closed import until_closed, while_open
-from rmqadmin.tui.widgets.columns import Column, column_of
 from rmqadmin.tui.widgets.key_line import PICTURE_KEY, KeyLine
-from rmqadmin.tui.widgets.long_text import LongText
-from rmqadmin.tui.widgets.row_table import RowTable
+from rmqadmin.tui.widgets.tables.columns import Column, column_of
+from rmqadmin.tui.widgets.tables.row_table import RowTable
+from rmqadmin.tui.widgets.texts.long_text import LongText
 from rmqproto.errors import RocketMQError
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from rmqadmin.tui.screens.selected import of_replica
 from rmqadmin.tui.sources import access
 from rmqadmin.tui.sources.access import Grant
 from rmqadmin.tui.sources.found import Found
-from rmqadmin.tui.widgets.columns import MINOR, VITAL, Column
+from rmqadmin.tui.widgets.tables.columns import MINOR, VITAL, Column
 from rmqproto.access.users import UserType
 from rmqproto.bodies.acl import UserInfo
 

@@ -23,12 +23,12 @@ from rmqadmin.tui.refresh import REFRESH_DEADLINE_S, Feed
 from rmqadmin.tui.remembered import Remembered, read_remembered, remember_filter, remember_order
 from rmqadmin.tui.screens.over_time_columns import OVER_TIME
 from rmqadmin.tui.thrifty_screen import ThriftyScreen
-from rmqadmin.tui.widgets.columns import BASE, NUMBERS, Column
-from rmqadmin.tui.widgets.cut_line import CutLine
 from rmqadmin.tui.widgets.head_line import HeadLine
 from rmqadmin.tui.widgets.key_line import KeyLine
-from rmqadmin.tui.widgets.row_table import RowTable
 from rmqadmin.tui.widgets.status_line import StatusLine
+from rmqadmin.tui.widgets.tables.columns import BASE, NUMBERS, Column
+from rmqadmin.tui.widgets.tables.cut_line import CutLine
+from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqproto.errors import NotFoundError, UsageError
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from rmqadmin.tui.memory.cluster import Lacks
     from rmqadmin.tui.memory.readings import RowReading
     from rmqadmin.tui.sources.found import Found
-    from rmqadmin.tui.widgets.filter_input import FilterInput
+    from rmqadmin.tui.widgets.tables.filter_input import FilterInput
 
 STALE_AFTER_INTERVALS = 2.5
 """A cell that missed two refreshes is stale. One late refresh is normal."""
@@ -285,7 +285,7 @@ class DashboardScreen(ThriftyScreen[None]):
         table = self.filtered_table()
         if table is None:
             return
-        from rmqadmin.tui.widgets.filter_input import FilterInput
+        from rmqadmin.tui.widgets.tables.filter_input import FilterInput
 
         line = next(iter(self.query(FilterInput)), None)
         if line is None:  # made on demand: it takes 6 ms, and few screens are ever filtered

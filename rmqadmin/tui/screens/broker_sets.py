@@ -20,8 +20,8 @@ from rmqadmin.tui.screens.base import DashboardScreen
 from rmqadmin.tui.sources import broker_sets
 from rmqadmin.tui.sources.broker_sets import ReadSets, SetRow
 from rmqadmin.tui.widgets.advice import Advice
-from rmqadmin.tui.widgets.columns import MINOR, VITAL, Column
-from rmqadmin.tui.widgets.row_table import RowTable
+from rmqadmin.tui.widgets.tables.columns import MINOR, VITAL, Column
+from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqproto.wording import counted
 
 SERVER_WAIT_MAX_S = 2.0

@@ -17,8 +17,8 @@ from rmqadmin.tui.memory.changes import Subject, SubjectKind
 from rmqadmin.tui.screens.base import PLOT_KEY, TableScreen
 from rmqadmin.tui.screens.over_time_columns import line_column, wrong_column
 from rmqadmin.tui.screens.selected import of_replica
-from rmqadmin.tui.widgets.columns import MINOR, VITAL, Column
-from rmqadmin.tui.widgets.row_table import RowTable
+from rmqadmin.tui.widgets.tables.columns import MINOR, VITAL, Column
+from rmqadmin.tui.widgets.tables.row_table import RowTable
 
 if TYPE_CHECKING:
     from rmqadmin.core.servers.broker_state import Replica

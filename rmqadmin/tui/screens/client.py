@@ -16,7 +16,7 @@ from rmqadmin.tui.sources import clients
 from rmqadmin.tui.sources.clients import ClientFact
 from rmqadmin.tui.sources.found import Found
 from rmqadmin.tui.sources.groups import MEMBER_WAIT_MAX_S, GroupFacts
-from rmqadmin.tui.widgets.columns import VITAL, Column
+from rmqadmin.tui.widgets.tables.columns import VITAL, Column
 
 
 def _problem_mark(fact: ClientFact) -> Mark | None:

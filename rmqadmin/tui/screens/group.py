@@ -33,8 +33,8 @@ from rmqadmin.tui.screens.selected import of_queue
 from rmqadmin.tui.sources import groups
 from rmqadmin.tui.sources.found import lacks_text
 from rmqadmin.tui.sources.groups import MEMBER_WAIT_MAX_S, GroupFacts, GroupNumbers, GroupState, QueueKept, QueueOffsets
-from rmqadmin.tui.widgets.columns import BASE, MINOR, NUMBERS, VITAL, Column
-from rmqadmin.tui.widgets.row_table import RowTable
+from rmqadmin.tui.widgets.tables.columns import BASE, MINOR, NUMBERS, VITAL, Column
+from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import version_name
 from rmqproto.errors import NotFoundError

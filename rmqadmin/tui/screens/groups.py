@@ -20,8 +20,8 @@ from rmqadmin.tui.screens.over_time_columns import line_column, trend_column, wr
 from rmqadmin.tui.sources import groups
 from rmqadmin.tui.sources.found import Found
 from rmqadmin.tui.sources.groups import MEMBER_WAIT_MAX_S, GroupFacts, GroupNumbers
-from rmqadmin.tui.widgets.columns import MINOR, VITAL, Column
-from rmqadmin.tui.widgets.row_table import RowTable
+from rmqadmin.tui.widgets.tables.columns import MINOR, VITAL, Column
+from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqproto.names import is_system_group
 
 _NUMBERS = TableScreen.NUMBERS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rmqadmin.core.messages.lookup import FoundMessage
-from rmqadmin.tui.widgets.row_table import RowTable
+from rmqadmin.tui.widgets.tables.row_table import RowTable
 
 
 class ListWalk:

@@ -9,8 +9,8 @@ from textual.binding import Binding, BindingType
 from rmqadmin.core.messages.retry_history import failed_group
 from rmqadmin.tui.screens.base import TableScreen
 from rmqadmin.tui.screens.list_walk import ListWalk
-from rmqadmin.tui.widgets.marked_table import MarkedTable
-from rmqadmin.tui.widgets.row_table import RowTable
+from rmqadmin.tui.widgets.tables.marked_table import MarkedTable
+from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqproto.names import DLQ_PREFIX
 
 REDRIVE_LETTER = "R"

@@ -39,12 +39,12 @@ from rmqadmin.tui.screens.list_walk import ListWalk
 from rmqadmin.tui.screens.message_history import history_text
 from rmqadmin.tui.sources import traces
 from rmqadmin.tui.until_closed import until_closed
-from rmqadmin.tui.widgets.columns import MINOR, VITAL, Column
-from rmqadmin.tui.widgets.json_lines import BranchLine, parse_json_untrusted
-from rmqadmin.tui.widgets.json_tree import JsonTree
-from rmqadmin.tui.widgets.lines import Text, TextLines, WrappedLines, hex_lines
-from rmqadmin.tui.widgets.row_table import RowTable
 from rmqadmin.tui.widgets.tabbed_view import TabbedView, TabLine
+from rmqadmin.tui.widgets.tables.columns import MINOR, VITAL, Column
+from rmqadmin.tui.widgets.tables.row_table import RowTable
+from rmqadmin.tui.widgets.texts.json_lines import BranchLine, parse_json_untrusted
+from rmqadmin.tui.widgets.texts.json_tree import JsonTree
+from rmqadmin.tui.widgets.texts.lines import Text, TextLines, WrappedLines, hex_lines
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.errors import ProtocolError
 from rmqproto.message import properties as props

@@ -9,7 +9,7 @@ from rmqadmin.core.messages.retry_history import StoredCopy, failure_facts
 from rmqadmin.core.terminal_text import printable
 from rmqadmin.core.times import iso_local
 from rmqadmin.core.units import elapsed
-from rmqadmin.tui.widgets.lines import Text
+from rmqadmin.tui.widgets.texts.lines import Text
 
 _LABEL_WIDTH = 14
 _TITLE = "every time it was stored"

@@ -30,10 +30,10 @@ from rmqadmin.tui.sources.found import Found
 from rmqadmin.tui.sources.messages import Window
 from rmqadmin.tui.sources.scan import Scan
 from rmqadmin.tui.until_closed import until_closed
-from rmqadmin.tui.widgets.columns import MINOR, NUMBERS, VITAL, Column
-from rmqadmin.tui.widgets.marked_table import MarkedTable
 from rmqadmin.tui.widgets.preview import MessagePreview
-from rmqadmin.tui.widgets.row_table import RowTable
+from rmqadmin.tui.widgets.tables.columns import MINOR, NUMBERS, VITAL, Column
+from rmqadmin.tui.widgets.tables.marked_table import MarkedTable
+from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import ProtocolError, RocketMQError
 from rmqproto.message import properties as props

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.sparkline import sparkline
-from rmqadmin.tui.widgets.columns import MINOR, Column
+from rmqadmin.tui.widgets.tables.columns import MINOR, Column
 
 OVER_TIME = "over time"
 """The part with the ``OverTime`` of a row."""

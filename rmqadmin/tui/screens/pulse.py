@@ -22,9 +22,9 @@ from rmqadmin.tui.memory.verdict import Verdict
 from rmqadmin.tui.screens import pulse_columns
 from rmqadmin.tui.screens.base import PLOT_KEY, STALE_AFTER_MIN_S, DashboardScreen
 from rmqadmin.tui.screens.selected import of_subject
-from rmqadmin.tui.widgets.columns import NUMBERS, Column
-from rmqadmin.tui.widgets.row_table import HEADER_HEIGHT, RowTable
-from rmqadmin.tui.widgets.stacked_table import StackedTable
+from rmqadmin.tui.widgets.tables.columns import NUMBERS, Column
+from rmqadmin.tui.widgets.tables.row_table import HEADER_HEIGHT, RowTable
+from rmqadmin.tui.widgets.tables.stacked_table import StackedTable
 from rmqproto.names import DLQ_PREFIX
 from rmqproto.wording import counted
 

@@ -10,7 +10,7 @@ from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.tables.sparkline import sparkline
 from rmqadmin.core.units import clock
-from rmqadmin.tui.widgets.columns import MINOR, NUMBERS, VITAL, Column
+from rmqadmin.tui.widgets.tables.columns import MINOR, NUMBERS, VITAL, Column
 
 if TYPE_CHECKING:
     from rmqadmin.tui.memory.changes import ChangeSeen

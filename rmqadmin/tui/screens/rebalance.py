@@ -24,8 +24,8 @@ from rmqadmin.tui.sources import groups
 from rmqadmin.tui.sources.found import lacks_text
 from rmqadmin.tui.sources.groups import MEMBER_WAIT_MAX_S, GroupFacts, GroupState
 from rmqadmin.tui.widgets.advice import Advice
-from rmqadmin.tui.widgets.columns import MINOR, VITAL, Column
-from rmqadmin.tui.widgets.row_table import RowTable
+from rmqadmin.tui.widgets.tables.columns import MINOR, VITAL, Column
+from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.wording import counted
 

@@ -21,9 +21,9 @@ from rmqadmin.tui.screens.messages import message_columns
 from rmqadmin.tui.sources import messages
 from rmqadmin.tui.sources.messages import SEARCH_COUNT
 from rmqadmin.tui.sources.scan import SCAN_MAX_S, SCAN_WINDOW, Scan, parse_question
-from rmqadmin.tui.widgets.columns import Column
 from rmqadmin.tui.widgets.compact_input import CompactInput
-from rmqadmin.tui.widgets.marked_table import MarkedTable
+from rmqadmin.tui.widgets.tables.columns import Column
+from rmqadmin.tui.widgets.tables.marked_table import MarkedTable
 from rmqproto.errors import RocketMQError, UsageError
 
 SEARCH_DEADLINE_S = SCAN_MAX_S + 5.0

@@ -15,7 +15,7 @@ from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.screens.base import DashboardScreen
 from rmqadmin.tui.sources import clients
 from rmqadmin.tui.sources.groups import GroupFacts
-from rmqadmin.tui.widgets.lines import Text, TextLines
+from rmqadmin.tui.widgets.texts.lines import Text, TextLines
 from rmqproto.wording import counted
 
 _LISTENER = "ConsumeMessageThread"

@@ -19,8 +19,8 @@ from rmqadmin.tui.screens.selected import of_queue
 from rmqadmin.tui.sources import topics
 from rmqadmin.tui.sources.found import Found
 from rmqadmin.tui.sources.topics import MADE_BY_BROKERS, TopicFacts, TopicNumbers
-from rmqadmin.tui.widgets.columns import MINOR, VITAL, Column, columns_of
-from rmqadmin.tui.widgets.row_table import RowTable
+from rmqadmin.tui.widgets.tables.columns import MINOR, VITAL, Column, columns_of
+from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.perm import PERM_READ_WRITE
 

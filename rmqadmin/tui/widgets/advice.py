@@ -8,7 +8,7 @@ from textual.app import ComposeResult
 from textual.content import Content
 from textual.widgets import Static
 
-from rmqadmin.tui.widgets.long_text import LongText
+from rmqadmin.tui.widgets.texts.long_text import LongText
 
 
 class Advice(LongText):

@@ -16,7 +16,7 @@ from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.messages.retry_history import failure_facts
 from rmqadmin.core.units import size
 from rmqadmin.tui.literal import literal
-from rmqadmin.tui.widgets.lines import Text, TextLines
+from rmqadmin.tui.widgets.texts.lines import Text, TextLines
 from rmqproto.errors import ProtocolError
 from rmqproto.message import properties as props
 

@@ -11,7 +11,7 @@ from rmqadmin.core.terminal_text import shortened_at_end
 from rmqadmin.core.units import elapsed
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.refresh import Feed
-from rmqadmin.tui.widgets.cut_line import in_lines
+from rmqadmin.tui.widgets.tables.cut_line import in_lines
 from rmqadmin.tui.widgets.told_line import ToldLine
 
 _GAP = Content("  ·  ")

@@ -25,8 +25,8 @@ import pytest
 
 from rmqadmin.tui.screens.message import MessageScreen
 from rmqadmin.tui.screens.pulse import PulseScreen
-from rmqadmin.tui.widgets.columns import NUMBERS
-from rmqadmin.tui.widgets.row_table import RowTable
+from rmqadmin.tui.widgets.tables.columns import NUMBERS
+from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqclient.admin import AdminClient
 from tests.rmqadmin.tui.opened import Driven, Driver, clients_of, drive, put_cursor
 from tests.rmqadmin.tui.painted import said_by_color_alone, unreadable

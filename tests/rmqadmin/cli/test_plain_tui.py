@@ -26,7 +26,7 @@ NOT_BEFORE_THE_FIRST_FRAME = {
     "rmqclient.admin",
     "rmqadmin.tui.sampler",
     "rmqadmin.tui.screens.topics",
-    "rmqadmin.tui.widgets.filter_input",
+    "rmqadmin.tui.widgets.tables.filter_input",
     "rmqadmin.tui.widgets.plot",
 }
 

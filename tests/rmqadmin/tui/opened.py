@@ -18,7 +18,7 @@ from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.recording.replay import Replay
 from rmqadmin.tui.screens.base import DashboardScreen
 from rmqadmin.tui.settings import ClientMaker, DashboardSettings
-from rmqadmin.tui.widgets.row_table import RowTable
+from rmqadmin.tui.widgets.tables.row_table import RowTable
 
 UNTIL_TIMEOUT_S = 60.0
 CLOSED_LOOK_S = 0.1

@@ -10,7 +10,7 @@ from textual.color import Color
 from textual.geometry import Offset, Region
 
 from rmqadmin.tui.contrast import CONTRAST_MIN, contrast
-from rmqadmin.tui.widgets.row_table import RowTable
+from rmqadmin.tui.widgets.tables.row_table import RowTable
 from tests.rmqadmin.tui.opened import Driver
 
 _BORDER = re.compile("[\u2500-\u257f ]+")

@@ -8,7 +8,7 @@ import pytest
 
 from rmqadmin.tui.app import DashboardApp
 from rmqadmin.tui.dialogs.write_perm import WritePermScreen
-from rmqadmin.tui.widgets.row_table import RowTable
+from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqproto.bodies.acl import UserInfo
 from rmqproto.bodies.routes import BrokerData, ClusterInfo
 from rmqproto.codes import ResponseCode

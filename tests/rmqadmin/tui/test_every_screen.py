@@ -13,9 +13,9 @@ from rmqadmin.tui.dialogs.keys import KeyOf, sheet
 from rmqadmin.tui.screens.base import DashboardScreen
 from rmqadmin.tui.screens.group import GroupScreen
 from rmqadmin.tui.screens.message import MessageScreen
-from rmqadmin.tui.widgets.filter_input import FilterInput
 from rmqadmin.tui.widgets.key_line import KeyLine
-from rmqadmin.tui.widgets.row_table import RowTable
+from rmqadmin.tui.widgets.tables.filter_input import FilterInput
+from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import ClusterInfo, TopicConfig

@@ -10,8 +10,8 @@ from textual.strip import Strip
 
 from rmqadmin.tui.garbage import AWAY_S, PASSED_OVER_MAX, SEARCHES_MIN, WAITED_S, RestfulCollector
 from rmqadmin.tui.sources.topics import TopicFacts
-from rmqadmin.tui.widgets.columns import Column
-from rmqadmin.tui.widgets.rows import Rows
+from rmqadmin.tui.widgets.tables.columns import Column
+from rmqadmin.tui.widgets.tables.rows import Rows
 from rmqproto.bodies.routes import TopicConfig
 from tests.rmqadmin.tui.fixed import NOW_MS, FixedClient
 from tests.rmqadmin.tui.opened import Driver, drive

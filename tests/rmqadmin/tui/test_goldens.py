@@ -19,7 +19,8 @@ from textual.color import Color
 from rmqadmin.tui.app import picture_of
 from rmqadmin.tui.memory.history import SAMPLES_MAX, NumberHistory, Series
 from rmqadmin.tui.settings import ClientMaker
-from rmqadmin.tui.widgets import rows, status_line
+from rmqadmin.tui.widgets import status_line
+from rmqadmin.tui.widgets.tables import rows
 from tests.rmqadmin.tui.fixed import DEAD_COUNT, DLQ, GROUP, NOW_MS, TOPIC, FixedClient, FixedSetClient
 from tests.rmqadmin.tui.forms import fill
 from tests.rmqadmin.tui.opened import Driver, drive, put_cursor, put_cursor_at, without_ages

@@ -10,8 +10,8 @@ from textual.geometry import Region
 from textual.pilot import Pilot
 
 from rmqadmin.tui.contrast import readable
-from rmqadmin.tui.widgets.json_lines import parse_json_untrusted
-from rmqadmin.tui.widgets.json_tree import JsonTree
+from rmqadmin.tui.widgets.texts.json_lines import parse_json_untrusted
+from rmqadmin.tui.widgets.texts.json_tree import JsonTree
 
 BODY = b'{"a": [1, {"b": null}], "c": {"d": "x", "e": []}, "f": 2}'
 WHOLE = [

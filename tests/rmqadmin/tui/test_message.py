@@ -14,7 +14,7 @@ from rmqadmin.cli import program
 from rmqadmin.core.error_table import EXPLANATIONS
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.tui.screens.message import MessageScreen, compression_name, flag_names
-from rmqadmin.tui.widgets.lines import TextLines
+from rmqadmin.tui.widgets.texts.lines import TextLines
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue

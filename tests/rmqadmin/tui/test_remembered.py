@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rmqadmin.tui.remembered import SavedOrder, read_remembered, remember_filter, remember_order, remembered_path
-from rmqadmin.tui.widgets.row_table import RowTable
+from rmqadmin.tui.widgets.tables.row_table import RowTable
 from tests.rmqadmin.tui.fixed import FixedClient
 from tests.rmqadmin.tui.opened import Driver, drive
 

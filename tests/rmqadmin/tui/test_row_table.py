@@ -16,9 +16,9 @@ from textual.pilot import Pilot
 from rmqadmin.core.results import Shape
 from rmqadmin.tui.contrast import readable
 from rmqadmin.tui.filters import parse_filter
-from rmqadmin.tui.widgets.columns import MINOR, VITAL, Column, sort_letters
-from rmqadmin.tui.widgets.row_line import NOT_ASKED
-from rmqadmin.tui.widgets.row_table import RowTable
+from rmqadmin.tui.widgets.tables.columns import MINOR, VITAL, Column, sort_letters
+from rmqadmin.tui.widgets.tables.row_line import NOT_ASKED
+from rmqadmin.tui.widgets.tables.row_table import RowTable
 from tests.rmqadmin.tui.opened import without_cursor
 
 NAMES = [f"topic-{number:04}" for number in range(1000)]

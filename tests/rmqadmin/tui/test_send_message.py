@@ -7,7 +7,7 @@ from pathlib import Path
 from textual import events
 from textual.widgets import Input
 
-from rmqadmin.tui.widgets.row_table import RowTable
+from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqproto.bodies.base import MessageQueue
 from tests.rmqadmin.tui.conftest import BROKER, QUEUE_COUNT, World
 from tests.rmqadmin.tui.forms import close, confirm, fill, name_line, set_field

@@ -22,12 +22,12 @@ from rmqadmin.core.terminal_text import printable
 from rmqadmin.core.units import at_least, duration, elapsed, moment, perm, queue_nums, size
 from rmqadmin.tui.filters import parse_filter
 from rmqadmin.tui.settings import read_keys
-from rmqadmin.tui.widgets.cut_line import in_lines
 from rmqadmin.tui.widgets.head_line import fitted
-from rmqadmin.tui.widgets.json_lines import DEPTH_MAX, GUIDE_WIDTH, NODES_MAX, parse_json_untrusted
 from rmqadmin.tui.widgets.key_line import GO_GROUP, KEPT_GROUP, ShownKey, fitted_keys
-from rmqadmin.tui.widgets.lines import Text, TextLines, hex_lines
-from rmqadmin.tui.widgets.packed_lines import PackedLines
+from rmqadmin.tui.widgets.tables.cut_line import in_lines
+from rmqadmin.tui.widgets.texts.json_lines import DEPTH_MAX, GUIDE_WIDTH, NODES_MAX, parse_json_untrusted
+from rmqadmin.tui.widgets.texts.lines import Text, TextLines, hex_lines
+from rmqadmin.tui.widgets.texts.packed_lines import PackedLines
 from rmqproto.errors import UsageError
 
 
@@ -137,7 +137,7 @@ def test_of_a_long_array_only_what_is_shown_gets_a_name(monkeypatch: pytest.Monk
         named.append(name)
         return name, value
 
-    monkeypatch.setattr("rmqadmin.tui.widgets.json_lines._Member", member)
+    monkeypatch.setattr("rmqadmin.tui.widgets.texts.json_lines._Member", member)
     lines = parse_json_untrusted(b"[" + b"1," * (5 * NODES_MAX) + b"1]")
     assert lines is not None
     assert len(lines) == 1 + NODES_MAX + 1

@@ -33,7 +33,7 @@ from rmqadmin.tui.settings import DashboardSettings
 from rmqadmin.tui.sources import groups
 from rmqadmin.tui.sources.topics import OUT_TPS_YOUNG_MS, read_numbers, read_topics
 from rmqadmin.tui.widget_styles import STYLED_AT_ONCE, read_again
-from rmqadmin.tui.widgets.row_table import RowTable
+from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqproto.bodies.groups import ConsumerConnection
 from rmqproto.bodies.routes import TopicConfig, TopicConfigs
 from rmqproto.bodies.statistics import BrokerStatsData, TopicStats

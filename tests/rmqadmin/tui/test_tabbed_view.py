@@ -12,8 +12,8 @@ from textual.widget import Widget
 
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.tui.screens.message import MessageScreen
-from rmqadmin.tui.widgets.json_tree import JsonTree
 from rmqadmin.tui.widgets.tabbed_view import TabLine
+from rmqadmin.tui.widgets.texts.json_tree import JsonTree
 from tests.rmqadmin.tui.fixed import ADDRS, NOW_MS, TOPIC, FixedClient, dead_letter
 from tests.rmqadmin.tui.opened import Driver, drive
 

@@ -12,9 +12,9 @@ from textual.widgets import Input
 
 from rmqadmin.tui.command_line.line_screen import CommandLineScreen
 from rmqadmin.tui.table_file import write_table
-from rmqadmin.tui.widgets.columns import NUMBERS, Column
-from rmqadmin.tui.widgets.row_table import RowTable
-from rmqadmin.tui.widgets.rows import Rows
+from rmqadmin.tui.widgets.tables.columns import NUMBERS, Column
+from rmqadmin.tui.widgets.tables.row_table import RowTable
+from rmqadmin.tui.widgets.tables.rows import Rows
 from rmqproto.errors import UsageError
 from tests.rmqadmin.tui.conftest import World
 from tests.rmqadmin.tui.opened import Driver, drive, put_cursor

@@ -34,12 +34,12 @@ from rmqadmin.tui.dialogs.form import FormScreen
 from rmqadmin.tui.dialogs.inputs import FieldInput
 from rmqadmin.tui.screens.message import MessageScreen
 from rmqadmin.tui.thrifty_screen import LineCompositor
-from rmqadmin.tui.widgets import row_table
 from rmqadmin.tui.widgets.key_line import KeyLine
-from rmqadmin.tui.widgets.lines import Lines
-from rmqadmin.tui.widgets.row_table import RowTable
-from rmqadmin.tui.widgets.rows import Line, Rows
 from rmqadmin.tui.widgets.scroll_bar import DirectBar
+from rmqadmin.tui.widgets.tables import row_table
+from rmqadmin.tui.widgets.tables.row_table import RowTable
+from rmqadmin.tui.widgets.tables.rows import Line, Rows
+from rmqadmin.tui.widgets.texts.lines import Lines
 from tests.rmqadmin.tui.fixed import ADDRS, NOW_MS, FixedClient, dead_letter
 from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
 from tests.rmqadmin.tui.test_speed import ManyTopics

@@ -16,7 +16,7 @@ from textual.widgets import Input
 
 from rmqadmin.tui import typed_ahead
 from rmqadmin.tui.command_line import places
-from rmqadmin.tui.widgets.row_table import RowTable
+from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqproto.bodies.routes import TopicConfigs
 from tests.rmqadmin.tui.conftest import World
 from tests.rmqadmin.tui.fixed import NOW_MS, FixedClient

@@ -24,11 +24,11 @@ from textual.strip import Strip
 
 from rmqadmin.core.results import Shape
 from rmqadmin.tui.remembered import SavedOrder
-from rmqadmin.tui.widgets.cells import Cells, CutCell
-from rmqadmin.tui.widgets.columns import BASE, Column
 from rmqadmin.tui.widgets.plain_view import PlainView
-from rmqadmin.tui.widgets.row_line import AGE_WIDTH, INDENT_WIDTH, header_line, row_line
-from rmqadmin.tui.widgets.rows import Line, Order, Rows
+from rmqadmin.tui.widgets.tables.cells import Cells, CutCell
+from rmqadmin.tui.widgets.tables.columns import BASE, Column
+from rmqadmin.tui.widgets.tables.row_line import AGE_WIDTH, INDENT_WIDTH, header_line, row_line
+from rmqadmin.tui.widgets.tables.rows import Line, Order, Rows
 
 HEADER_HEIGHT = 1
 

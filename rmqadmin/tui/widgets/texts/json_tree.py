@@ -15,8 +15,8 @@ from textual.binding import Binding, BindingType
 from textual.geometry import Region, Size
 from textual.strip import Strip
 
-from rmqadmin.tui.widgets.json_lines import GUIDE_WIDTH, MORE, NAME, NUMBER, OTHER, STRING, BranchLine
 from rmqadmin.tui.widgets.plain_view import PlainView
+from rmqadmin.tui.widgets.texts.json_lines import GUIDE_WIDTH, MORE, NAME, NUMBER, OTHER, STRING, BranchLine
 
 _OPEN, _CLOSED = "▼ ", "▶ "
 _ICON_WIDTH = len(_OPEN)

@@ -12,8 +12,8 @@ import msgspec
 from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.terminal_text import printable
-from rmqadmin.tui.widgets.cells import Cells
-from rmqadmin.tui.widgets.columns import BASE, NUMBERS, Column
+from rmqadmin.tui.widgets.tables.cells import Cells
+from rmqadmin.tui.widgets.tables.columns import BASE, NUMBERS, Column
 
 _BETWEEN = "  "
 """The gap between cells in the text that filters read."""

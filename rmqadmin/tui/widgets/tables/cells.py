@@ -12,7 +12,7 @@ from rmqadmin.core.results import Importance, Shape
 from rmqadmin.core.tables.shapes import shortened, wish
 from rmqadmin.core.tables.widths import GAP, fit
 from rmqadmin.core.units import UNKNOWN
-from rmqadmin.tui.widgets.columns import Column, sort_letters
+from rmqadmin.tui.widgets.tables.columns import Column, sort_letters
 
 
 class CutCell(msgspec.Struct, frozen=True):

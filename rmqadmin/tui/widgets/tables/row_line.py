@@ -14,7 +14,7 @@ from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.widths import GAP
 from rmqadmin.core.terminal_text import shortened_at_end
 from rmqadmin.core.units import elapsed
-from rmqadmin.tui.widgets.rows import Line, Rows
+from rmqadmin.tui.widgets.tables.rows import Line, Rows
 
 NOT_ASKED = "·"
 """Shown in a cell whose part has not been read yet."""

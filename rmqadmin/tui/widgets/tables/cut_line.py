@@ -7,7 +7,7 @@ from textual.content import Content
 
 from rmqadmin.core.terminal_text import display_width, shortened_at_end
 from rmqadmin.tui.literal import literal
-from rmqadmin.tui.widgets.row_table import RowTable
+from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqadmin.tui.widgets.told_line import ToldLine
 
 _HEIGHT = 2

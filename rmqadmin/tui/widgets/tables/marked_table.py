@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from rmqadmin.tui.widgets.columns import BASE
-from rmqadmin.tui.widgets.row_table import RowTable
+from rmqadmin.tui.widgets.tables.columns import BASE
+from rmqadmin.tui.widgets.tables.row_table import RowTable
 
 _MARK = Binding.Group("Mark", compact=True)
 

@@ -14,7 +14,7 @@ from textual.widgets import Input
 
 from rmqadmin.tui.filters import parse_filter
 from rmqadmin.tui.widgets.compact_input import CompactInput
-from rmqadmin.tui.widgets.row_table import RowTable
+from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqproto.errors import UsageError
 
 

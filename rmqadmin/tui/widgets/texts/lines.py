@@ -18,8 +18,8 @@ from textual.geometry import Size
 from textual.strip import Strip
 
 from rmqadmin.core.messages.body_text import HEX_BYTES_PER_LINE, hex_line, hex_line_count
-from rmqadmin.tui.widgets.packed_lines import PackedLines
 from rmqadmin.tui.widgets.plain_view import PlainView
+from rmqadmin.tui.widgets.texts.packed_lines import PackedLines
 
 _HEX_LINE_WIDTH = 8 + 2 + 3 * HEX_BYTES_PER_LINE + 1 + 2 + HEX_BYTES_PER_LINE
 

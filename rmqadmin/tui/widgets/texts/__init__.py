@@ -1,0 +1,1 @@
+"""Long texts and JSON: lines that are made when they are drawn."""
