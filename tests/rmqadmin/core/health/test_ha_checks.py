@@ -167,7 +167,9 @@ def test_the_fix_names_the_commands_that_mend_it() -> None:
     assert "updateBrokerConfig -b 10.0.0.1:10911 -k minInSyncReplicas -v 1" in fixes[Check.IN_SYNC]
     catching_up = controlled(master(), slave(2, in_sync=False), dead(3))
     fixes = {each.check: each.fix or "" for each in set_findings(catching_up, NOW_MS)}
-    assert fixes[Check.IN_SYNC].startswith("Start broker-a/3 at 10.0.0.3:10911, which is dead. rmqadmin getSyncStateSet ")
+    assert fixes[Check.IN_SYNC].startswith(
+        "Start broker-a/3 at 10.0.0.3:10911, which is dead. rmqadmin getSyncStateSet "
+    )
     assert fixes[Check.IN_SYNC].endswith(" --watch shows when broker-a/2 has caught up.")
     alive = set_findings(controlled(master(), slave(2), slave(3, in_sync=False)), NOW_MS)
     fixes = {each.check: each.fix or "" for each in alive}
