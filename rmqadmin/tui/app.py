@@ -24,6 +24,7 @@ from textual.reactive import reactive
 from textual.screen import Screen
 from textual.scrollbar import ScrollBar
 from textual.theme import ThemeProvider
+from textual.timer import Timer, TimerCallback
 from textual.widgets._toast import ToastRack
 
 from rmqadmin.core.contexts.context_store import PREVIOUS
@@ -219,6 +220,18 @@ class DashboardApp(App[None]):
             LOOKED_EVERY_S, lambda: self._garbage.untouched_for((self.now_ms() - self._touched_ms) / 1000)
         )
         self.screen.call_after_refresh(lambda: self.run_worker(self._load()))
+
+    def set_timer(
+        self, delay: float, callback: TimerCallback | None = None, *, name: str | None = None, pause: bool = False
+    ) -> Timer:
+        """As Textual's, but the call is made however late it is. Textual 8.2 drops the only call of a timer if the
+        process waits for a processor that long at its start. Of a new size of the terminal it hears by a timer of 8 ms,
+        and once that was lost, the dashboard kept its size for good."""
+        timer = super().set_timer(delay, callback, name=name, pause=True)
+        timer._skip = False
+        if not pause:
+            timer.resume()
+        return timer
 
     def refresh_css(self, animate: bool = True) -> None:
         """Reads the style sheet again only for another theme. Textual reads it twice for each mode that is opened for

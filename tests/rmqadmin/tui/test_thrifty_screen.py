@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import re
 from collections import Counter
 from collections.abc import Callable
 from itertools import groupby
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -348,6 +350,20 @@ def test_a_key_can_be_read_between_the_layout_of_a_new_screen_and_its_drawing(
             assert (before[0], sorted(before[1:])) == ("layout", ["size", "turn", "turn"]), steps
 
     drive(FixedClient, test, now_ms=NOW_MS, size=(170, 40))
+
+
+def test_a_new_size_of_the_terminal_is_not_lost_on_a_busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process waits for a processor for 10 ms between any two looks of a timer at the clock."""
+    looks = itertools.count()
+
+    async def test(driver: Driver) -> None:
+        await driver.press("t")
+        monkeypatch.setattr("textual.timer._time", SimpleNamespace(get_time=lambda: next(looks) / 100))
+        for width, height in ((120, 40), (90, 30)):
+            await driver.pilot.resize_terminal(width, height)
+            await driver.until(lambda height=height: driver.text.count("\n") == height)
+
+    drive(FixedClient, test, now_ms=NOW_MS, size=(80, 24))
 
 
 def test_keys_can_be_read_while_screens_are_fitted_to_another_size_of_the_terminal(
