@@ -16,6 +16,7 @@ from textual import events
 from textual._compositor import Compositor
 from textual._context import visible_screen_stack
 from textual.geometry import Region, Size
+from textual.message import Message
 from textual.reactive import Reactive
 from textual.screen import Screen, ScreenResultType
 from textual.strip import Strip
@@ -120,6 +121,13 @@ class ThriftyScreen(Screen[ScreenResultType]):
         """Ignores the size that the screen already has, which would make Textual lay it out and draw it again."""
         if size != self.outer_size:
             super()._screen_resized(size)
+
+    def post_message(self, message: Message) -> bool:
+        """Gives each screen an event of its own for another size of the terminal. Textual gives one to all screens, and
+        the first of them that handles it keeps the others from it."""
+        if type(message) is events.Resize:
+            message = events.Resize(message.size, message.virtual_size, message.container_size, message.pixel_size)
+        return super().post_message(message)
 
     async def _on_resize(self, event: events.Resize) -> None:
         """Replaces Textual's handler for another size of the terminal. Each screen, from the lowest one that is seen

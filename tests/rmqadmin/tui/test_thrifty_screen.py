@@ -20,6 +20,7 @@ from textual.app import App
 from textual.command import CommandPalette
 from textual.css.stylesheet import Stylesheet
 from textual.dom import DOMNode
+from textual.events import Resize
 from textual.filter import ANSIToTruecolor
 from textual.geometry import Region
 from textual.screen import Screen
@@ -35,7 +36,7 @@ from rmqadmin.tui.dialogs.dialog import Dialog, DimmedLines
 from rmqadmin.tui.dialogs.form import FormScreen
 from rmqadmin.tui.dialogs.inputs import FieldInput
 from rmqadmin.tui.screens.message import MessageScreen
-from rmqadmin.tui.thrifty_screen import LineCompositor
+from rmqadmin.tui.thrifty_screen import LineCompositor, ThriftyScreen
 from rmqadmin.tui.widgets.key_line import KeyLine
 from rmqadmin.tui.widgets.scroll_bar import DirectBar
 from rmqadmin.tui.widgets.tables import row_table
@@ -362,6 +363,30 @@ def test_a_new_size_of_the_terminal_is_not_lost_on_a_busy_machine(monkeypatch: p
         for width, height in ((120, 40), (90, 30)):
             await driver.pilot.resize_terminal(width, height)
             await driver.until(lambda height=height: driver.text.count("\n") == height)
+
+    drive(FixedClient, test, now_ms=NOW_MS, size=(80, 24))
+
+
+def test_a_dialog_hears_of_a_new_size_of_the_terminal_after_the_screen_below_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Both got one event, and what handled it first kept the other from it."""
+
+    async def test(driver: Driver) -> None:
+        await driver.press("t", "question_mark")
+        await driver.until_shown("on this screen")
+        dialog, heard_below, hear = driver.app.screen, asyncio.Event(), ThriftyScreen._on_resize
+
+        async def heard(screen: ThriftyScreen[Any], event: Resize) -> None:
+            await hear(screen, event)
+            if screen is not dialog:
+                heard_below.set()
+
+        monkeypatch.setattr(ThriftyScreen, "_on_resize", heard)
+        dialog.call_next(heard_below.wait)
+        await driver.pilot.resize_terminal(120, 40)
+        assert heard_below.is_set()
+        await driver.until(lambda: driver.text.count("\n") == 40)
 
     drive(FixedClient, test, now_ms=NOW_MS, size=(80, 24))
 
