@@ -47,12 +47,18 @@ def run_job(
     from spark_tools.session import SessionOptions
 
     progress, stage = progress_for_here(pace.rate), StageLines()
+    own_jobs = {work.job}
+
+    def note_plan(plan: Plan) -> None:
+        own_jobs.add(plan.job)
+        on_plan(plan)
+
     runner = Runner(
         ledger_root=work.ledger,
         session=session or SessionOptions(),
         run=_limits(call, pace, guards),
         sample=guards.sample,
-        hooks=_hooks(call, guards.sample, progress, stage, on_plan),
+        hooks=_hooks(call, guards.sample, progress, stage, note_plan),
     )
     ledger = f" --ledger {work.ledger}" if work.ledger else ""
     try:
@@ -63,14 +69,17 @@ def run_job(
             call.notice(note)
         sends = (work.execute or work.resume) and not call.dry_run
         for name in open_jobs(work.ledger or default_ledger_root()) if sends else ():
-            call.notice(f"a job is not finished; to continue: rmqadmin {call.command} --resume --job {name}{ledger}")
+            limits = pace.limits() if name in own_jobs else ""  # the ledger does not keep them
+            call.notice(
+                f"a job is not finished; to continue: rmqadmin {call.command} --resume --job {name}{ledger}{limits}"
+            )
         raise
     finally:
         stage.stop()
         progress.stop()
     if outcome.result is None:
         job = outcome.plan.job
-        call.notice(f"nothing was sent; to send: rmqadmin {call.command} --execute --job {job}{ledger}")
+        call.notice(f"nothing was sent; to send: rmqadmin {call.command} --execute --job {job}{ledger}{pace.limits()}")
     return Replayed(outcome.plan, outcome, pace.rate)
 
 

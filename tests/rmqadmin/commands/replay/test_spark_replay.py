@@ -280,6 +280,29 @@ def test_what_can_be_gone_on_with_and_where_spark_wrote_is_said(run: Rmqadmin, m
         assert ("Spark's output is in /tmp/log" in said) == (end is error)
 
 
+def test_the_line_that_continues_a_job_repeats_its_limits(run: Rmqadmin, monkeypatch, tmp_path) -> None:
+    """A job at 60 messages a second went on at full speed: its plan does not keep the limits of a run."""
+    for name in (PLAN.job, "other"):
+        (tmp_path / name).mkdir()
+        with Ledger(str(tmp_path / name)) as ledger:
+            ledger.append(Begin("identity", 1))
+
+    def fail(_: Any, runner: entry.Runner, **__: Any) -> ReplayOutcome:
+        runner.hooks.on_plan(PLAN)
+        raise SparkJobError("the worker died")
+
+    monkeypatch.setattr(entry, "replay", fail)
+    where = ("spark-replay", "-n", "h:1", "--dlq", "g", "--execute", "--ledger", str(tmp_path))
+    lines = run(*where, "--rate", "60", "--byte-rate", "1e7").err.splitlines()
+    ends = [
+        line.partition(f" --ledger {tmp_path}")[2]
+        for name in (PLAN.job, "other")
+        for line in lines
+        if f"--job {name} " in line
+    ]
+    assert ends == [" --rate 60 --byte-rate 10000000", ""]
+
+
 def test_what_only_plans_names_no_other_job(run: Rmqadmin, monkeypatch, tmp_path) -> None:
     """Each wrong value of a selection was followed by the advice to continue a job that has nothing to do with it."""
 
