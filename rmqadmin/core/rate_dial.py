@@ -10,6 +10,12 @@ RATE_MIN = 0.1
 _MEASURED_S_MIN = 1.0
 
 
+def limits_text(rate: float | None, byte_rate: float | None = None) -> str:
+    """The limits that were given, for a command line that continues a job: its plan does not keep them."""
+    given = {"--rate": rate, "--byte-rate": byte_rate}
+    return "".join(f" {name} {value:.15g}" for name, value in given.items() if value is not None)
+
+
 class SpeedGauge:
     """The recent speed in messages a second."""
 

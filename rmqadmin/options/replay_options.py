@@ -152,11 +152,6 @@ class PaceOptions(OptionGroup, frozen=True):
         ),
     ] = None
 
-    def limits(self) -> str:
-        """The limits that were given, for a command line that continues the job: its plan does not keep them."""
-        given = {"--rate": self.rate, "--byte-rate": self.byte_rate}
-        return "".join(f" {name} {value:.15g}" for name, value in given.items() if value is not None)
-
 
 class GuardOptions(OptionGroup, frozen=True):
     """What is left out, rejected or tried first, and what is checked afterwards."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from rmqadmin.call import Call
 from rmqadmin.core.messages.replayed import Replayed
+from rmqadmin.core.rate_dial import limits_text
 from rmqadmin.core.whole_numbers import whole_number
 from rmqadmin.options.replay_options import GuardOptions, JobOptions, PaceOptions
 from rmqproto.errors import UsageError
@@ -61,6 +62,7 @@ def run_job(
         hooks=_hooks(call, guards.sample, progress, stage, note_plan),
     )
     ledger = f" --ledger {work.ledger}" if work.ledger else ""
+    limits = limits_text(pace.rate, pace.byte_rate)
     try:
         outcome = engine(request, runner, execute=work.execute and not call.dry_run, resume=work.resume, job=work.job)
     except BaseException as error:  # Ctrl-C, too: an unfinished job can be resumed
@@ -69,17 +71,15 @@ def run_job(
             call.notice(note)
         sends = (work.execute or work.resume) and not call.dry_run
         for name in open_jobs(work.ledger or default_ledger_root()) if sends else ():
-            limits = pace.limits() if name in own_jobs else ""  # the ledger does not keep them
-            call.notice(
-                f"a job is not finished; to continue: rmqadmin {call.command} --resume --job {name}{ledger}{limits}"
-            )
+            of_job = ledger + (limits if name in own_jobs else "")
+            call.notice(f"a job is not finished; to continue: rmqadmin {call.command} --resume --job {name}{of_job}")
         raise
     finally:
         stage.stop()
         progress.stop()
     if outcome.result is None:
         job = outcome.plan.job
-        call.notice(f"nothing was sent; to send: rmqadmin {call.command} --execute --job {job}{ledger}{pace.limits()}")
+        call.notice(f"nothing was sent; to send: rmqadmin {call.command} --execute --job {job}{ledger}{limits}")
     return Replayed(outcome.plan, outcome, pace.rate)
 
 

@@ -20,7 +20,7 @@ from rmqadmin.core.messages.redriving import (
     plan_letters,
     send_letters,
 )
-from rmqadmin.core.rate_dial import RateDial, SpeedGauge
+from rmqadmin.core.rate_dial import RateDial, SpeedGauge, limits_text
 from rmqadmin.core.results import Result
 from rmqadmin.core.units import size
 from rmqadmin.tui.dialogs.change import ChangeScreen, Occasion
@@ -109,7 +109,7 @@ class RedriveScreen(ChangeScreen):
             )
             self._planned = plan_letters(request, self._letters, rate)
             job = self._planned.replayed.plan.job
-            occasion.notice(f"the same in a shell: rmqadmin dlq redrive --execute --job {job}")
+            occasion.notice(f"the same in a shell: rmqadmin dlq redrive --execute --job {job}{limits_text(rate)}")
             return self._planned
         assert self._planned is not None
         client: DashboardClient = admin  # type: ignore[assignment] # the dashboard makes no others
@@ -117,8 +117,8 @@ class RedriveScreen(ChangeScreen):
         return self._send(client, self._planned)
 
     def _send(self, client: DashboardClient, planned: RedrivenLetters) -> Result:
-        job = planned.replayed.plan.job
-        self._dial, self._speed = RateDial(planned.replayed.rate), SpeedGauge()
+        job, rate = planned.replayed.plan.job, planned.replayed.rate
+        self._dial, self._speed = RateDial(rate), SpeedGauge()
         problem: str | None = None
         try:
             settings = self.dashboard.settings
@@ -130,9 +130,8 @@ class RedriveScreen(ChangeScreen):
             return done
         except RocketMQError as error:
             problem = str(error)
-            error.hint = " ".join(
-                filter(None, [*_notes(error), error.hint, f"To go on: rmqadmin dlq redrive --resume --job {job}"])
-            )
+            go_on = f"To go on: rmqadmin dlq redrive --resume --job {job}{limits_text(rate)}"
+            error.hint = " ".join(filter(None, [*_notes(error), error.hint, go_on]))
             so_far = letters_so_far(planned, self._letters, f"{error}\n{error.hint}")
             if so_far is None:
                 raise
