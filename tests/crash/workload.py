@@ -5,7 +5,7 @@ promised."""
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 
 from rmqproto.bodies.routes import TopicConfig
@@ -104,6 +104,10 @@ def topic_table(files: ConfigFiles, clock: Clock) -> ConfigTable[TopicConfig]:
 
 def topics_of(table: ConfigTable[TopicConfig]) -> Topics:
     return {name: topic.perm for name, topic in table.all().items()}
+
+
+def _batch_of(messages: Sequence[tuple[bytes, bytes, str, tuple[str, ...]]]) -> bytes:
+    return encode_batch([BatchItem(0, body[:100], properties) for body, properties, _, _ in messages])
 
 
 class Workload:
@@ -247,7 +251,8 @@ class Workload:
         self.start()
 
     def remove_queues(self) -> None:
-        """After a stop or a kill, removes the consume queues, which can be rebuilt from the log."""
+        """After a stop or a kill, removes the consume queues, which can be rebuilt from the log; every second time also
+        the note of where they end, which other brokers do not write."""
         if self._rng.random() < 0.5:
             assert self.stop()
         else:
@@ -255,6 +260,8 @@ class Workload:
             self.files.close()
             self.store.abandon()
         self._disk.remove_tree(f"{ROOT}/consumequeue")
+        if self._number % 2:
+            self._disk.remove_tree(f"{ROOT}/queueEnds")
         self.start()
 
     def _kill(self) -> None:
@@ -287,8 +294,9 @@ class Workload:
     def _append_batch(self) -> None:
         queue = self._rng.choice(QUEUES)
         messages = [self._message() for _ in range(self._rng.randrange(1, 4))]
-        items = [BatchItem(0, body[:100], properties) for body, properties, _, _ in messages]
-        first, offsets = self.store.append_batch(*queue, 0, 1, HOST, HOST, 0, encode_batch(items))
+        while len(batch := _batch_of(messages)) > OPTIONS.message_size_max_bytes:
+            messages.pop()
+        first, offsets = self.store.append_batch(*queue, 0, 1, HOST, HOST, 0, batch)
         ends = [*offsets[1:], self.store.end_offset]
         for i, (body, properties, tag, keys) in enumerate(messages):
             self.ledger.sent.append(

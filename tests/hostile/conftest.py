@@ -112,7 +112,7 @@ def hostile_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Victim]
     assert "traceback=" not in log, [line for line in log.splitlines() if "traceback=" in line][:3]
     assert sorted(path.name for path in directory.iterdir()) == ["log", "store"]
     names = {path.name for path in (directory / "store").iterdir()}
-    assert names <= {"checkpoint", "commitlog", "config", "consumequeue", "index", "lock", "namesrv"}
+    assert names <= {"checkpoint", "commitlog", "config", "consumequeue", "index", "lock", "namesrv", "queueEnds"}
     for path in (directory / "store/consumequeue").iterdir():
         assert topic_problem(path.name) is None, path
 
