@@ -4,6 +4,7 @@ only its directory is known, so a start takes no longer with more queues."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 from rmqproto.errors import StorageError
@@ -168,17 +169,19 @@ class ConsumeQueues:
         """Opens the queues that have lost their topic's directory, their last or their first file, or that were refused
         when the store was last open: recovery makes them whole. Returns those without their first file, for which that
         takes a new queue. A short queue that is not found here is refused when it is used."""
+        ends, there = self.ends, set(self.names())
+        for topic in ends.topics():
+            if topic not in there:
+                for queue_id in ends.queue_ids(topic):
+                    self.add(self.topic(topic), queue_id)
+        for topic, queue_id in ends.short:
+            self.add(self.topic(topic), queue_id)
+        others = (each for each in ends.all() if each[0] in there and each[:2] not in ends.short)
+        keeps_heads = ends.log_min_offset == self.log_min_offset  # nothing has expired since
         headless: list[ConsumeQueue] = []
-        looked_for, there = 0, set(self.names())
-        has_all_heads = self.ends.log_min_offset != self.log_min_offset
-        for topic, queue_id, first, end in list(self.ends.all()):
-            is_doubtful = topic not in there or self.ends.is_short(topic, queue_id)
-            lacks_head = False
-            if not is_doubtful and looked_for < LOOKED_FOR_MAX:
-                looked_for += 1
-                is_doubtful = not self._has_file(topic, queue_id, end - 1)
-                lacks_head = not has_all_heads and not self._has_file(topic, queue_id, first)
-            if is_doubtful or lacks_head:
+        for topic, queue_id, first, end in itertools.islice(others, LOOKED_FOR_MAX):
+            lacks_head = keeps_heads and not self._has_file(topic, queue_id, first)
+            if lacks_head or not self._has_file(topic, queue_id, end - 1):
                 queue = self.add(self.topic(topic), queue_id)
                 if lacks_head and queue.segments.bases:
                     headless.append(queue)

@@ -4,21 +4,14 @@ get a queue offset that an older one has. The file saves no work, and a store wi
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterable, Iterator
-from zlib import crc32
+from collections.abc import Collection, Iterable, Iterator
 
 import msgspec
 
 from rmqserver.store.disk.disk import Disk
-from rmqserver.store.disk.whole_files import replace_file
+from rmqserver.store.disk.packed_file import PackedFile
 from rmqserver.store.options import UNIT_SIZE_BYTES
 from rmqserver.store.queues.consume_queue import ConsumeQueue
-
-# The file, big-endian:
-#  0 "RMQE" | 4 version u32 | 8 CRC-32 of the rest u32 | 12 a SavedEnds as MessagePack
-_HEAD = struct.Struct(">4sII")
-_MAGIC, _VERSION = b"RMQE", 1
 
 Ends = dict[str, dict[int, tuple[int, int]]]
 """By topic and queue id: the first queue offset of the queue's first file, and the one behind its last message."""
@@ -34,23 +27,7 @@ class SavedEnds(msgspec.Struct, array_like=True):
     short: list[tuple[str, int]]
 
 
-def encode(saved: SavedEnds) -> bytes:
-    body = msgspec.msgpack.encode(saved)
-    return _HEAD.pack(_MAGIC, _VERSION, crc32(body)) + body
-
-
-def decode_untrusted(data: bytes) -> SavedEnds | None:
-    """None for anything but a complete file of this form."""
-    if len(data) < _HEAD.size:
-        return None
-    magic, version, crc = _HEAD.unpack_from(data)
-    body = data[_HEAD.size :]
-    if (magic, version) != (_MAGIC, _VERSION) or crc32(body) != crc:
-        return None
-    try:
-        return msgspec.msgpack.decode(body, type=SavedEnds)
-    except msgspec.MsgspecError:
-        return None
+FILE = PackedFile(b"RMQE", 1, SavedEnds)
 
 
 class KnownEnds:
@@ -73,7 +50,7 @@ class KnownEnds:
         closed behind it. A file that says other things is of another time of the log, and is removed. OSError."""
         self._read_only = read_only
         self._is_there = self._disk.is_file(self._path)
-        saved = decode_untrusted(self._disk.read_bytes(self._path)) if self._is_there else None
+        saved = FILE.read(self._disk, self._path)
         low = log_offset_max if is_closed else 1
         if saved is None or not 0 < low <= saved.log_offset <= log_offset_max:
             self.forget_all()
@@ -92,9 +69,16 @@ class KnownEnds:
             for queue_id, (first, end) in queues.items():
                 yield topic, queue_id, first, end
 
-    def is_short(self, topic: str, queue_id: int) -> bool:
-        """Whether the queue was found to end too early when the store was last open."""
-        return (topic, queue_id) in self._short
+    def topics(self) -> Collection[str]:
+        return self._ends
+
+    def queue_ids(self, topic: str) -> Collection[int]:
+        return self._ends[topic]
+
+    @property
+    def short(self) -> Collection[tuple[str, int]]:
+        """The queues that were found to end too early when the store was last open."""
+        return self._short
 
     def note_short(self, topic: str, queue_id: int) -> None:
         self._short[topic, queue_id] = None
@@ -127,6 +111,5 @@ class KnownEnds:
                 first = queue.segments.min_offset // UNIT_SIZE_BYTES
                 self._ends.setdefault(queue.topic, {})[queue.queue_id] = first, queue.next_offset
             self._short.pop((queue.topic, queue.queue_id), None)
-        saved = SavedEnds(log_min_offset, log_offset, self._ends, list(self._short))
-        replace_file(self._disk, self._path, encode(saved))
+        FILE.write(self._disk, self._path, SavedEnds(log_min_offset, log_offset, self._ends, list(self._short)))
         self._is_there = True

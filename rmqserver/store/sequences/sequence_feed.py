@@ -85,7 +85,7 @@ class SequenceFeed:
         self._is_open = True
 
     def recovered(self, start_offset: int, end_offset: int, synced_offset: int, *, was_clean: bool) -> None:
-        saved = sequence_file.read(self._store.disk, self._path)
+        saved = sequence_file.FILE.read(self._store.disk, self._path)
         if saved is None:
             if self._store.disk.is_file(self._path):
                 _log.warning("event=producer-sequences-read-again reason='%s is damaged'", self._path)
@@ -195,7 +195,7 @@ class SequenceFeed:
 
         def sync(checkpoint: Checkpoint, write_checkpoint: Callable[[], None]) -> None:
             try:
-                sequence_file.write(store.disk, self._path, saved)
+                sequence_file.FILE.write(store.disk, self._path, saved)
             except OSError as error:  # the older file stays, and is still true; the log is read from there
                 _log.error("event=producer-sequences-not-saved path=%s reason=%r", self._path, str(error))
 

@@ -85,7 +85,7 @@ def _add_identity(checked: CheckedStore) -> None:
 
 
 def _add_sequences(checked: CheckedStore) -> None:
-    if (data := _bytes(checked, SEQUENCES)) is not None and sequence_file.decode_untrusted(data) is None:
+    if (data := _bytes(checked, SEQUENCES)) is not None and sequence_file.FILE.decode_untrusted(data) is None:
         _add(
             checked, Severity.WARNING, FindingKind.SEQUENCES, "its checksum is another one", SEQUENCES,
             "makes it anew from the log", "does not read it",

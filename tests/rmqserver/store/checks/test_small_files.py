@@ -35,7 +35,7 @@ def member(tmp_path_factory: Any) -> Path:
         file.epochs = EpochList(epochs)
         file.save()
     identity(root).save(2)
-    sequence_file.write(OsDisk(), f"{root}/{SEQUENCES}", sequence_file.Saved(0, 0, 0, []))
+    sequence_file.FILE.write(OsDisk(), f"{root}/{SEQUENCES}", sequence_file.Saved(0, 0, 0, []))
     return root
 
 

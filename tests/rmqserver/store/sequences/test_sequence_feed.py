@@ -130,15 +130,15 @@ def test_a_damaged_file_is_none(noise: bytes, at: int, flip: int) -> None:
     for number in numbered(3, KEY):
         table.add(KEY, number, StoredPlace(7, 8), 9)
     saved = Saved(100, 7, 8, [sequence_file.saved_line(key, line) for key, line in table.lines.items()])
-    data = bytearray(sequence_file.encode(saved))
-    found = sequence_file.decode_untrusted(bytes(data))
+    data = bytearray(sequence_file.FILE.encode(saved))
+    found = sequence_file.FILE.decode_untrusted(bytes(data))
     assert found == saved
     key, line = sequence_file.line_of(found.lines[0])
     assert (key, line.last_sequence, line.place(0)) == (KEY, 2, StoredPlace(7, 8))
     data[at % len(data)] ^= flip
-    assert sequence_file.decode_untrusted(bytes(data)) is None
-    assert sequence_file.decode_untrusted(bytes(data[: at % len(data)])) is None
-    assert sequence_file.decode_untrusted(noise) is None
+    assert sequence_file.FILE.decode_untrusted(bytes(data)) is None
+    assert sequence_file.FILE.decode_untrusted(bytes(data[: at % len(data)])) is None
+    assert sequence_file.FILE.decode_untrusted(noise) is None
 
 
 # --- against a model -------------------------------------------------------------------------------------------------
@@ -201,7 +201,7 @@ class Run:
         if event == "lose file":
             (self.root / "producerSequences").unlink(missing_ok=True)
         elif event == "other log":
-            (self.root / "producerSequences").write_bytes(sequence_file.encode(Saved(written, 0, 1, [])))
+            (self.root / "producerSequences").write_bytes(sequence_file.FILE.encode(Saved(written, 0, 1, [])))
         self.opened = Opened(self.root)
 
     def found(self) -> Sent:
