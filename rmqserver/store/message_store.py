@@ -249,7 +249,7 @@ class MessageStore:
             known_offset = checkpoint.closed_offset(functools.partial(time_search.store_time_ms, self.log))
         else:  # unsynced writes of a killed process are synced with the whole file system
             known_offset = dispatched_offset if self.disk.can_sync_file_system else 0
-        ends_offset = known_offset if clean else checkpoint.queues_log_offset if checkpoint.is_ours else 0
+        ends_offset = known_offset if clean else checkpoint.vouched_offset
         self.queues.ends.load(ends_offset, is_closed=clean, read_only=self.read_only)
         is_known = self._queue_feed.load(known_offset, clean=clean)
         if not is_known:
@@ -304,7 +304,7 @@ class MessageStore:
 
     def _save_ends(self) -> None:
         assert self._checkpointer is not None
-        if log_offset := self._checkpointer.closed_offset:
+        if log_offset := self._checkpointer.vouched_offset:
             self.queues.ends.save(self.log.min_offset, log_offset, self.queues.opened())
 
     def abandon(self) -> None:

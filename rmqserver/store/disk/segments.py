@@ -16,7 +16,7 @@ CLEAR_CHUNK_BYTES_MIN, CLEAR_CHUNK_BYTES_MAX = 4096, 1 << 20
 
 
 QUEUES_ANEW = "Consume queues are made again from the log by a start without the directory consumequeue/, but only all"
-"""For hints. With a single queue moved away, a start does not notice that it is missing."""
+"""For hints. That a single queue is missing, a start notices only by a valid ``queueEnds`` (``KnownEnds``)."""
 
 
 class FileCache:

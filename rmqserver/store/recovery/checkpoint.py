@@ -43,6 +43,11 @@ class Checkpoint:
         return 0 < self.queues_log_offset == self.own_log_offset
 
     @property
+    def vouched_offset(self) -> int:
+        """The log offset of the newest record that it vouches for, with all before it; 0 if for none."""
+        return self.queues_log_offset if self.is_ours else 0
+
+    @property
     def is_without_queues(self) -> bool:
         """Our broker wrote it, and no broker has flushed anything since."""
         return self.own_log_offset == _NO_QUEUES and not (self.queues_log_offset or self.queues_timestamp_ms)

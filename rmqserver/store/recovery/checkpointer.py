@@ -20,9 +20,9 @@ class Checkpointer:
         self._disk = disk
 
     @property
-    def closed_offset(self) -> int:
-        """The record up to which the checkpoint vouches for everything; 0 if for nothing."""
-        return self._checkpoint.queues_log_offset if self._checkpoint.is_ours else 0
+    def vouched_offset(self) -> int:
+        """See ``Checkpoint``."""
+        return self._checkpoint.vouched_offset
 
     def prepare(self, last_record_offset: int, store_timestamp_ms: int) -> Callable[[], None]:
         """The work for everything confirmed now; the arguments are the newest confirmed record and its store time. The

@@ -76,7 +76,7 @@ class Recovery:
     @property
     def synced_offset(self) -> int:
         """Up to this log offset, the log and the followers' files are known to be on the device."""
-        return self._checkpoint.queues_log_offset if self._checkpoint.is_ours else self._log.min_offset
+        return self._checkpoint.vouched_offset or self._log.min_offset
 
     def run(self, *, clean: bool) -> Recovered:
         segments = self._log.segments
@@ -124,7 +124,7 @@ class Recovery:
         does, the start of the last file whose first record is known to be dispatched."""
         checkpoint = self._checkpoint
         newest = self._followers.newest_record_offset
-        for start in (self._dispatched_offset, checkpoint.queues_log_offset if checkpoint.is_ours else 0):
+        for start in (self._dispatched_offset, checkpoint.vouched_offset):
             if start and newest >= start >= self._log.min_offset and is_record(self._log.segments, start):
                 return start
 
