@@ -30,7 +30,7 @@ class _Brokers(Result, frozen=True):
         return some_failed([replica.error for replica in self.replicas], "broker")
 
     def cause(self) -> RocketMQError | None:
-        return first_if_all([replica.cause for replica in self.replicas])
+        return first_if_all([replica.failure for replica in self.replicas])
 
 
 class Brokers(_Brokers, frozen=True):

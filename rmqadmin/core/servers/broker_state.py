@@ -54,16 +54,19 @@ def _number_or_text(text: str) -> str | int | float:
 
 
 class Replica(msgspec.Struct, frozen=True):
-    """One broker process and what it said about itself (28). If it said nothing, ``info`` is empty, ``error`` says why
-    and ``cause`` is the error itself."""
+    """One broker process and what it said about itself (28). If it said nothing, ``info`` is empty and ``failure`` says
+    why."""
 
     cluster: str
     broker_name: str
     broker_id: int
     broker_addr: str
     info: Mapping[str, str]
-    error: str | None = None
-    cause: RocketMQError | None = None
+    failure: RocketMQError | None = None
+
+    @property
+    def error(self) -> str | None:
+        return None if self.failure is None else str(self.failure)
 
     def number(self, name: str) -> float | None:
         """The value of a key; the first of a rate's three values. None if the broker does not have the key."""
@@ -186,4 +189,4 @@ def ask_replica(admin: AdminClient, replica: Replica) -> Replica:
     try:
         return msgspec.structs.replace(replica, info=admin.broker_runtime_info(replica.broker_addr))
     except RocketMQError as error:
-        return msgspec.structs.replace(replica, error=str(error), cause=error)
+        return msgspec.structs.replace(replica, failure=error)

@@ -28,6 +28,7 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import ClientConnection, GroupRetryPolicy, SubscriptionData, SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig, TopicRoute
 from rmqproto.bodies.statistics import ConsumeOffset, TopicOffset
+from rmqproto.errors import RocketMQError
 from rmqproto.java.java_hash import java_hash
 from rmqproto.message.record import StoredMessage, host_bytes
 from rmqproto.perm import perm_text
@@ -90,7 +91,8 @@ def test_cluster_list() -> None:
 
 
 def test_cluster_list_of_a_broker_that_does_not_answer_is_blanks_and_zeros() -> None:
-    line = Brokers([Replica("C", "b", 0, "h:1", {}, error="away")], now_ms=1000).mqadmin_text().splitlines()[1]
+    silent = Replica("C", "b", 0, "h:1", {}, failure=RocketMQError("away"))
+    line = Brokers([silent], now_ms=1000).mqadmin_text().splitlines()[1]
     assert line.split() == [
         "C", "b", "0", "h:1", "0.00(,ms)", "0.00(,ms|,ms)", "0-0(0.0w,", "0.0,", "0.0)", "0.00", "0.0000", "false",
     ]  # fmt: skip

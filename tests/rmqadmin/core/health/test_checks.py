@@ -22,7 +22,7 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import ClientConnection
 from rmqproto.bodies.routes import BrokerData, ClusterInfo
 from rmqproto.bodies.statistics import ConsumeOffset
-from rmqproto.errors import ConnectError
+from rmqproto.errors import ConnectError, RocketMQError
 from rmqserver.broker.admin.runtime_info import runtime_text
 
 NOW_MS = 1_700_000_000_000
@@ -49,7 +49,14 @@ def broker(
 ) -> BrokerFacts:
     secure = {"authenticationEnabled": "true", "authorizationEnabled": "true", "flushDiskType": "SYNC_FLUSH"}
     return BrokerFacts(
-        replica=Replica(cluster, name, id, addr, {} if error else info(**(says or {})), error),
+        replica=Replica(
+            cluster,
+            name,
+            id,
+            addr,
+            {} if error else info(**(says or {})),
+            RocketMQError(error) if error else None,
+        ),
         asked_ms=NOW_MS,
         answered_ms=NOW_MS,
         config={**secure, **config},
