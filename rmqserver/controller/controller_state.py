@@ -110,7 +110,7 @@ def apply(sets: BrokerSets, event: ControllerEvent) -> BrokerSets:
 
 def _with_id(found: BrokerSet, event: BrokerIdApplied) -> BrokerSet:
     replica = KnownReplica(event.broker_address, event.register_check_code)
-    return _replace(
+    return msgspec.structs.replace(
         found,
         next_broker_id=max(found.next_broker_id, event.new_broker_id + 1),
         replicas={**found.replicas, event.new_broker_id: replica},
@@ -125,15 +125,15 @@ def _changed(
             replica: KnownReplica = msgspec.structs.replace(
                 found.replicas[event.broker_id], broker_address=event.broker_address
             )
-            return _replace(found, replicas={**found.replicas, event.broker_id: replica})
+            return msgspec.structs.replace(found, replicas={**found.replicas, event.broker_id: replica})
         case SyncStateSetAltered():
             return _with_set(found, event.new_sync_state_set)
         case MasterElected(new_master_broker_id=None):
-            return _replace(found, master_broker_id=None, master_epoch=found.master_epoch + 1)
+            return msgspec.structs.replace(found, master_broker_id=None, master_epoch=found.master_epoch + 1)
         case MasterElected(new_master_broker_id=new):
             assert new is not None
             epoch = max(found.master_epoch + 1, event.least_epoch)
-            elected = _replace(found, master_broker_id=new, master_epoch=epoch)
+            elected = msgspec.structs.replace(found, master_broker_id=new, master_epoch=epoch)
             return _with_set(elected, (new,))
         case BrokerDataCleaned():
             return _cleaned(found, set(event.broker_ids or ()))
@@ -141,19 +141,14 @@ def _changed(
 
 def _cleaned(found: BrokerSet, broker_ids: set[int]) -> BrokerSet:
     replicas = {broker_id: each for broker_id, each in found.replicas.items() if broker_id not in broker_ids}
-    left = _replace(found, replicas=replicas)
+    left = msgspec.structs.replace(found, replicas=replicas)
     if found.master_broker_id in broker_ids:
-        left = _replace(left, master_broker_id=None, master_epoch=found.master_epoch + 1)
+        left = msgspec.structs.replace(left, master_broker_id=None, master_epoch=found.master_epoch + 1)
     in_sync = tuple(broker_id for broker_id in found.sync_state_set if broker_id not in broker_ids)
     return left if in_sync == found.sync_state_set else _with_set(left, in_sync)
 
 
 def _with_set(found: BrokerSet, in_sync: Iterable[int]) -> BrokerSet:
-    return _replace(
+    return msgspec.structs.replace(
         found, sync_state_set=tuple(sorted(set(in_sync))), sync_state_set_epoch=found.sync_state_set_epoch + 1
     )
-
-
-def _replace(found: BrokerSet, **changes: object) -> BrokerSet:
-    replaced: BrokerSet = msgspec.structs.replace(found, **changes)
-    return replaced

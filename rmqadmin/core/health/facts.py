@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rmqadmin.core import targets
-from rmqadmin.core.servers.broker_state import Replica, displaced_replicas, replicas_of
+from rmqadmin.core.servers.broker_state import Replica, ask_replica, displaced_replicas, replicas_of
 from rmqadmin.core.system_names import is_made_by_brokers, topics_of_servers
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import BrokerData, ClusterInfo, TopicConfig, TopicList, TopicRoute
@@ -139,23 +139,14 @@ def _namesrv(admin: AdminClient, addr: str) -> NamesrvFacts:
 
 
 def _broker(admin: AdminClient, replica: Replica, *, with_tables: bool) -> BrokerFacts:
-    addr = replica.broker_addr
     asked_ms = _now_ms()
-    refusal = None
-    info: dict[str, str] = {}
-    try:
-        info = admin.broker_runtime_info(addr)
-    except RefusedError as error:
-        refusal = str(error)
-    except RocketMQError as error:
-        failed = msgspec.structs.replace(replica, error=str(error))
-        return BrokerFacts(replica=failed, asked_ms=asked_ms, answered_ms=_now_ms())
-    found = BrokerFacts(
-        replica=msgspec.structs.replace(replica, info=info),
-        asked_ms=asked_ms,
-        answered_ms=_now_ms(),
-        refusal=refusal,
-    )
+    asked = ask_replica(admin, replica)
+    found = BrokerFacts(replica=asked, asked_ms=asked_ms, answered_ms=_now_ms())
+    if isinstance(asked.failure, RefusedError):  # it answered, so it can be reached
+        found = msgspec.structs.replace(found, replica=replica, refusal=asked.error)
+    elif asked.failure is not None:
+        return found
+    addr = replica.broker_addr
     try:
         found = msgspec.structs.replace(found, config=admin.broker_config(addr))
         if with_tables and found.is_master:

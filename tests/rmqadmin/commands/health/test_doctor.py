@@ -69,6 +69,17 @@ def test_servers_that_others_reach_and_that_ask_nobody_warn_at_their_start_and_a
         assert f"event=nobody-is-asked service={service} listen=127.1 " in server.log_tail()
 
 
+def test_a_broker_that_cannot_be_reached_is_a_finding(run: Rmqadmin, start_standalone: Callable[..., Server]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        dead_addr = f"127.0.0.1:{free.getsockname()[1]}"
+    server = start_standalone("--advertise", dead_addr)
+    ran = run("-o", "json", "doctor", "--quick", "-n", server.namesrv_addr)
+    assert ran.status == 1
+    [item] = [item for item in ran.items if item["severity"] == "error"]
+    assert (item["check"], item["subject"]) == ("reachable", "broker-a/0")
+    assert item["what"].startswith(f"registered {dead_addr}, but: cannot connect to {dead_addr}")
+
+
 class Sick:
     """Two name servers. Broker ``a`` registers with both. Each has a broker ``b`` of its own, and the first ``b``
     advertises an address where nobody listens."""
