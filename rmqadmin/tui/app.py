@@ -8,7 +8,6 @@ import asyncio
 import gc
 import io
 import os
-import re
 import sys
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -24,8 +23,6 @@ from textual.reactive import reactive
 from textual.screen import Screen
 from textual.scrollbar import ScrollBar
 from textual.theme import ThemeProvider
-from textual.timer import Timer, TimerCallback
-from textual.widgets._toast import ToastRack
 
 from rmqadmin.core.contexts.context_store import PREVIOUS
 from rmqadmin.core.tables.marks import Mark
@@ -37,7 +34,7 @@ from rmqadmin.tui.refresh import INTERVALS_S
 from rmqadmin.tui.remembered import read_or_set_aside, remember, remembered_path
 from rmqadmin.tui.screens.base import DashboardScreen
 from rmqadmin.tui.settings import DashboardSettings
-from rmqadmin.tui.thrifty_screen import AwaitScreen
+from rmqadmin.tui.thrifty_app import ThriftyApp
 from rmqadmin.tui.typed_ahead import TypedAhead
 from rmqadmin.tui.widgets.key_line import GO_GROUP, KEPT_GROUP, PICTURE_KEY
 from rmqadmin.tui.widgets.scroll_bar import DirectBar
@@ -46,7 +43,6 @@ from rmqproto.errors import UsageError
 if TYPE_CHECKING:
     from textual.command import Provider
     from textual.notifications import SeverityLevel
-    from textual.widget import AwaitMount
 
     from rmqadmin.tui.command_line.understood import CommandAsked, PlaceAsked
     from rmqadmin.tui.dashboard_client import DashboardClient
@@ -108,13 +104,6 @@ _SEVERITIES: dict[Mark, SeverityLevel] = {
     Mark.BAD: "error", Mark.WARN: "warning", Mark.GOOD: "information",
 }  # fmt: skip
 
-_FONT_FACES = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
-"""Rich's pictures load a font from a public server, but a picture in a manual should load nothing."""
-
-_FONT = re.compile(r"font-family: Fira Code, monospace;")
-_OWN_FONT = "font-family: DejaVu Sans Mono, Menlo, Consolas, monospace;"
-"""Fonts that systems have. Both contain every character that tables and sparklines use."""
-
 AWAY_AFTER_MS = 30_000
 """After this long without a key or a click, the user counts as away."""
 
@@ -123,11 +112,9 @@ _SERVER_LOOKED_FOR_S = 2.0
 _KEYS_IN_BROWSERS = {"brokers.write_perm": "ctrl+e"}
 """Instead of ctrl+w, with which a browser closes the page. No page can keep it from doing so."""
 
-_FILES_MAX = 10_000
 _NOT_OFFERED = ("Screenshot", "Keys", "Maximize", "Minimize")
 """Textual commands to leave out: the dashboard has its own of the first two, and tables already have all the room there
 is."""
-_PICTURE_TITLE = "rmqadmin tui"
 
 
 def _opener(module: str, name: str) -> Callable[[], Screen[Any]]:
@@ -152,7 +139,7 @@ def _load_modules(names: Iterable[str]) -> None:
         gc.freeze()  # as in the command: modules are never garbage
 
 
-class DashboardApp(App[None]):
+class DashboardApp(ThriftyApp):
     """One mode per noun. Each mode keeps its own screen stack, so going to another noun and back loses nothing."""
 
     TITLE = "rmqadmin"
@@ -182,8 +169,6 @@ class DashboardApp(App[None]):
     interval_s: reactive[float] = reactive(2.0, init=False)
     shows_system: reactive[bool] = reactive(False, init=False)
     """Whether lists also show what belongs to RocketMQ itself."""
-    _theme_read: str
-    """The theme for which the style sheet was read last."""
 
     def __init__(self, settings: DashboardSettings, replay: Replay | None = None):
         """``replay``: a recording to show instead of servers. The client and the clock of the settings are then the
@@ -221,71 +206,6 @@ class DashboardApp(App[None]):
         )
         self.screen.call_after_refresh(lambda: self.run_worker(self._load()))
 
-    def set_timer(
-        self, delay: float, callback: TimerCallback | None = None, *, name: str | None = None, pause: bool = False
-    ) -> Timer:
-        """As Textual's, but the call is made however late it is. Textual 8.2 drops the only call of a timer if the
-        process waits for a processor that long at its start. Of a new size of the terminal it hears by a timer of 8 ms,
-        and once that was lost, the dashboard kept its size for good."""
-        timer = super().set_timer(delay, callback, name=name, pause=True)
-        timer._skip = False
-        if not pause:
-            timer.resume()
-        return timer
-
-    def refresh_css(self, animate: bool = True) -> None:
-        """Reads the style sheet again only for another theme. Textual reads it twice for each mode that is opened for
-        the first time: 25 of the 85 ms that the first screen takes. Screens of other modes keep the old theme until
-        they are shown."""
-        if self.theme != self._theme_read:
-            self._theme_read = self.theme
-            self.run_worker(self._put_on_theme(), group="theme", exclusive=True)
-            return
-        for screen in self.screen_stack:
-            if screen._css_update_count != self._css_update_count:
-                self.stylesheet.update(screen)
-                screen._css_update_count = self._css_update_count
-
-    async def _put_on_theme(self) -> None:
-        """Reads the style sheet for the current theme and styles all screens by it, a few widgets in each turn of the
-        loop."""
-        from rmqadmin.tui.widget_styles import find_styles, read_again
-
-        before, variables = self.theme_variables, self.get_css_variables()
-        now, self.theme_variables = self.theme_variables, before  # lines drawn meanwhile have the old colours
-        read = await read_again(self.stylesheet, variables)
-        for place, (css, is_default, tie_breaker, scope) in self.stylesheet.source.items():
-            read.add_source(css, place, is_default, tie_breaker, scope)  # what was opened meanwhile
-        self.stylesheet, self.theme_variables = read, now
-        self._invalidate_css()
-        screen = self.screen
-        await find_styles([self, *screen.walk_children(with_self=True)])
-        screen._css_update_count = self._css_update_count
-        self.refresh_css()  # of the screens below a dialog, or opened meanwhile
-        self.screen.refresh(layout=True)
-        self.screen.refresh()
-
-    def _as_styled_now(self, screen: Screen[Any]) -> Screen[Any]:
-        """Notes that a new screen gets its styles by the current theme when it is mounted."""
-        screen._css_update_count = self._css_update_count
-        return screen
-
-    def delay_update(self, delay: float = 0.05) -> None:
-        """No delay. Textual draws nothing for that long after it opens a mode, including at the start, because a screen
-        might be incomplete. Our screens are complete once they have their size, and are drawn only then."""
-
-    def _get_screen(self, screen: Screen[Any] | str) -> tuple[Screen[Any], AwaitMount]:
-        found = self.get_screen(screen)
-        mounting = AwaitScreen(found, [] if found.is_running else self._register(self, self._as_styled_now(found)))
-        self.call_next(mounting)
-        return found, mounting
-
-    def _refresh_notifications(self) -> None:
-        """Only if there is something to show or hide. Textual hides the notifications' widget on each new screen even
-        if it is hidden already, and lays out and draws the whole screen again for that."""
-        if self._notifications or any(rack.display for rack in self.screen.query_children(ToastRack)):
-            super()._refresh_notifications()
-
     def get_css_variables(self) -> dict[str, str]:
         variables = super().get_css_variables()
         variables.update(readable(variables))
@@ -313,7 +233,7 @@ class DashboardApp(App[None]):
         """The first noun, which Textual opens as the only screen of a program without modes. As a mode, from Python
         3.12 on, it would be composed before it is on its stack, and an input in it would end the program (Textual issue
         6444). Opened later, it would follow another screen and be drawn twice."""
-        return self._as_styled_now(self._first_noun())
+        return self.as_styled_now(self._first_noun())
 
     def on_unmount(self) -> None:
         self._garbage.end()
@@ -625,8 +545,10 @@ class DashboardApp(App[None]):
 
     def action_save_picture(self) -> None:
         """Saves a picture in the current directory; in a browser, among its downloads."""
+        from rmqadmin.tui.picture import picture_name, picture_of, save_picture
+
         if self.is_web:
-            name = f"{_picture_name(self)}.svg"
+            name = f"{picture_name(self)}.svg"
             self.deliver_text(io.StringIO(picture_of(self)), save_filename=name, mime_type="image/svg+xml")
         else:
             try:
@@ -664,27 +586,3 @@ class DashboardApp(App[None]):
     def say(self, text: str, *, is_error: bool = False) -> None:
         """Shows a notification. ``text`` may come from a broker: it is never parsed as markup."""
         self.notify(printable(text), severity="error" if is_error else "information", markup=False)
-
-
-def save_picture(app: App[Any], folder: Path) -> Path:
-    """Saves the screen as an SVG file under a name that is free. Returns its path."""
-    name = _picture_name(app)
-    picture = picture_of(app)
-    for number in range(1, _FILES_MAX):
-        path = folder / f"{name}{f'-{number}' if number > 1 else ''}.svg"
-        try:
-            with path.open("x", encoding="utf-8") as file:
-                file.write(picture)
-            return path
-        except FileExistsError:
-            continue
-    raise FileExistsError(f"{folder} holds {_FILES_MAX} pictures of {name}")
-
-
-def _picture_name(app: App[Any]) -> str:
-    return f"rmqadmin-{app.screen.file_name if isinstance(app.screen, DashboardScreen) else 'dialog'}"
-
-
-def picture_of(app: App[Any]) -> str:
-    """The screen as SVG that loads nothing from the network."""
-    return _FONT.sub(_OWN_FONT, _FONT_FACES.sub("", app.export_screenshot(title=_PICTURE_TITLE, simplify=True)))

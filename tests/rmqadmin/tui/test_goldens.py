@@ -16,8 +16,8 @@ from xml.etree import ElementTree
 import pytest
 from textual.color import Color
 
-from rmqadmin.tui.app import picture_of
 from rmqadmin.tui.memory.history import SAMPLES_MAX, NumberHistory, Series
+from rmqadmin.tui.picture import picture_of
 from rmqadmin.tui.settings import ClientMaker
 from rmqadmin.tui.widgets import status_line
 from rmqadmin.tui.widgets.tables import rows

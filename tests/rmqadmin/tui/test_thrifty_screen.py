@@ -94,7 +94,7 @@ def test_a_table_is_asked_only_for_the_lines_that_are_drawn(monkeypatch: pytest.
 def test_a_screen_is_whole_when_it_is_drawn_for_the_first_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """The screen's own lines used to be empty, and appeared only with the second drawing."""
     first: dict[str, str] = {}
-    display = vars(DashboardApp.__mro__[1])["_display"]
+    display = App._display
 
     def noted(app: DashboardApp, screen: Screen[Any], renderable: Any) -> None:
         if renderable is not None and type(screen).__name__ not in first:
@@ -315,7 +315,7 @@ def test_a_key_can_be_read_between_the_layout_of_a_new_screen_and_its_drawing(
 ) -> None:
     """They are the longest steps of opening a screen, with the widgets' work at their new sizes between them."""
     turns: dict[str, list[str]] = {}
-    lay_out, display = vars(Screen)["_refresh_layout"], vars(DashboardApp.__mro__[1])["_display"]
+    lay_out, display = vars(Screen)["_refresh_layout"], App._display
     hear_of_size = KeyLine.on_resize
 
     def laid_out(screen: Screen[Any], size: Any = None, scroll: bool = False) -> None:
@@ -476,7 +476,7 @@ def test_a_key_can_be_read_while_a_screen_that_comes_back_is_drawn(monkeypatch: 
     """Its lines are drawn a few at a time, each once, and are shown together. All in one turn, they held up keys for
     more than 30 ms."""
     steps: list[int | str] = []
-    render_line, display = RowTable.render_line, vars(DashboardApp.__mro__[1])["_display"]
+    render_line, display = RowTable.render_line, App._display
 
     async def test(driver: Driver) -> None:
         await driver.press("t")
@@ -540,7 +540,7 @@ def test_only_the_lines_that_have_changed_below_a_dialog_are_composed_again(monk
 
 def test_the_screen_below_a_new_dialog_is_composed_once_for_its_first_drawing(monkeypatch: pytest.MonkeyPatch) -> None:
     steps: list[str] = []
-    of, display = DimmedLines.of, vars(DashboardApp.__mro__[1])["_display"]
+    of, display = DimmedLines.of, App._display
 
     def noted(lines: DimmedLines, screen: Screen[Any], *args: Any) -> list[Strip]:
         changed = args[3] if len(args) > 3 else None
