@@ -12,14 +12,13 @@ a new connection during a cut succeeds, and then hears nothing.
 
 from __future__ import annotations
 
-import os
-import socket
 import threading
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Self
 
 import trio
+
+from tests.support.connection_owner import inode_of_peer, inodes_of
 
 RECEIVE_BYTES = 1 << 16
 LENGTH_BYTES = 4
@@ -84,7 +83,7 @@ class CutNetwork:
         return f"{host}:{listener.socket.getsockname()[1]}"
 
     async def _serve(self, near: trio.SocketStream, host: str, to: str, has_frames: bool) -> None:
-        connection = _Connection(host, _inode_of_peer(near.socket))
+        connection = _Connection(host, inode_of_peer(near.socket))
         self._connections.add(connection)
         self._hold(connection)
         to_host, _, to_port = to.rpartition(":")
@@ -112,7 +111,7 @@ class _Connection:
         self._released = trio.Event()
 
     def is_of(self, host: str, pid: int) -> bool:
-        return host == self._host or (self._inode is not None and self._inode in _inodes_of(pid))
+        return host == self._host or (self._inode is not None and self._inode in inodes_of(pid))
 
     def hold(self, is_held: bool) -> None:
         self._is_held = is_held
@@ -164,32 +163,3 @@ class _Renaming:
         for own, told in self._renamed:
             frames = frames.replace(own, told)
         return frames
-
-
-def _inode_of_peer(near: trio.socket.SocketType) -> str | None:
-    """The inode of the socket at the other end of a connection on this machine; None if it is gone."""
-    wanted = [_as_in_proc(near.getpeername()), _as_in_proc(near.getsockname())]
-    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
-        fields = line.split()
-        if fields[1:3] == wanted:
-            return f"socket:[{fields[9]}]"
-    return None
-
-
-def _as_in_proc(address: tuple[str, int]) -> str:
-    host, port = address
-    return f"{int.from_bytes(socket.inet_aton(host), 'little'):08X}:{port:04X}"
-
-
-def _inodes_of(pid: int) -> set[str]:
-    """The inodes that the process has open; empty if it is gone."""
-    found = set()
-    try:
-        for each in os.scandir(f"/proc/{pid}/fd"):
-            try:
-                found.add(os.readlink(each.path))
-            except FileNotFoundError:
-                continue
-    except FileNotFoundError:
-        return set()
-    return found

@@ -35,14 +35,24 @@ from tests.support.servers import standalone
 SENDS = {RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE}
 SEED_BATCH = 100
 
-OnSend = Callable[[str, int], None]
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """A send that has gone to the broker. ``count``: the topic's sends so far, including this one. ``client``: the
+    proxy's end of the sender's connection."""
+
+    topic: str
+    count: int
+    client: socket.socket
+
+
+OnSend = Callable[[Send], None]
 
 
 class Proxy:
     """Forwards whole frames between clients and one broker. ``drop_every`` n drops the answer to every n-th send, which
     the broker has stored. ``delay_s`` delays every send, so that there is time for a fault. ``on_send`` is called after
-    each send to the broker, with the topic and its number of sends so far; the connection's next send waits until it
-    returns."""
+    each send to the broker; the connection's next send waits until it returns."""
 
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -52,7 +62,7 @@ class Proxy:
         self.delay_s = 0.0
         self.send_counts: Counter[str] = Counter()
         self.dropped_count = 0
-        self.on_send: OnSend = lambda topic, count: None
+        self.on_send: OnSend = lambda send: None
         self._lock = threading.Lock()
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -60,7 +70,7 @@ class Proxy:
         """Switches faults off and resets the counters."""
         self.drop_every, self.delay_s, self.dropped_count = 0, 0.0, 0
         self.send_counts.clear()
-        self.on_send = lambda topic, count: None
+        self.on_send = lambda send: None
 
     def close(self) -> None:
         self._listener.close()
@@ -88,7 +98,7 @@ class Proxy:
                             to_drop.add(command.opaque)
                 broker.sendall(frame)
                 if command.code in SENDS:
-                    self.on_send(topic, count)
+                    self.on_send(Send(topic, count, client))
             broker.shutdown(socket.SHUT_WR)
             back.join()
 
@@ -209,15 +219,15 @@ def wait_for_route(admin: AdminClient, topic: str) -> None:
     raise AssertionError(topic)
 
 
-def kill_once(find: Callable[[], list[int]], *, at_send: int, sig: signal.Signals = signal.SIGKILL) -> OnSend:
+def kill_once(find: Callable[[Send], list[int]], *, at_send: int, sig: signal.Signals = signal.SIGKILL) -> OnSend:
     """For ``Proxy.on_send``: at the ``at_send``-th send of a topic, signals once the processes that ``find``
     returns."""
     done = threading.Event()
 
-    def on_send(topic: str, count: int) -> None:
-        if count >= at_send and not done.is_set():
+    def on_send(send: Send) -> None:
+        if send.count >= at_send and not done.is_set():
             done.set()
-            for pid in find():
+            for pid in find(send):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, sig)
 

@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from spark_tools.replay.plans.plan import Plan
-from tests.spark_tools.replay.replay_lab import Lab, OnSend, kill_once
+from tests.spark_tools.replay.replay_lab import Lab, OnSend, Send, kill_once
+from tests.support.connection_owner import inode_of_peer, inodes_of
 
 
 def python_workers(root_pid: int) -> list[int]:
@@ -23,8 +24,15 @@ def python_workers(root_pid: int) -> list[int]:
     return [pid for pid in daemons if table[pid][0] in daemons]
 
 
-def executors(root_pid: int) -> list[int]:
+def sending_executor(root_pid: int, send: Send) -> list[int]:
+    """The executor below a process whose Python worker made the send. Executors start one after the other and some may
+    have no task, so that nothing is lost with them."""
     table = _processes()
+    inode = inode_of_peer(send.client)
+    return [pid for pid in _executors(root_pid, table) if any(inode in inodes_of(each) for each in _below(pid, table))]
+
+
+def _executors(root_pid: int, table: dict[int, tuple[int, str]]) -> list[int]:
     return [
         pid
         for pid in _below(root_pid, table)
@@ -55,18 +63,18 @@ def _processes() -> dict[int, tuple[int, str]]:
     return found
 
 
-def kill_amid_all(find: Callable[[], list[int]], topics: set[str], *, at_send: int) -> OnSend:
+def kill_amid_all(find: Callable[[Send], list[int]], topics: set[str], *, at_send: int) -> OnSend:
     """For ``Proxy.on_send``: kills the processes that ``find`` returns, once every topic has had ``at_send`` sends.
     Topics that get there first wait for the others, so that no replay has finished by then."""
     reached: set[str] = set()
     kill = kill_once(find, at_send=at_send)
     killed = threading.Event()
 
-    def on_send(topic: str, count: int) -> None:
-        if topic in topics and count >= at_send:
-            reached.add(topic)
+    def on_send(send: Send) -> None:
+        if send.topic in topics and send.count >= at_send:
+            reached.add(send.topic)
             if reached == topics:
-                kill(topic, count)
+                kill(send)
                 killed.set()
             killed.wait(60)
 
@@ -91,5 +99,5 @@ class Driver:
         _, errors = self.process.communicate(timeout=900)
         assert self.process.returncode == -signal.SIGKILL, errors[-4000:]
 
-    def kill(self) -> list[int]:
+    def kill(self, _: Send) -> list[int]:
         return [self.process.pid]

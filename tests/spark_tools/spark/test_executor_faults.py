@@ -19,9 +19,9 @@ import pyspark
 from spark_tools.replay.engines.spark_engine import SparkEngine
 from spark_tools.replay.job import RunOptions, run_replay
 from spark_tools.session import SessionOptions, spark_session
-from tests.spark_tools.replay.replay_lab import Lab, kill_once
+from tests.spark_tools.replay.replay_lab import Lab, Send, kill_once
 from tests.spark_tools.spark.replay_driver import FAULT_RUN, QUICK_JVM
-from tests.spark_tools.spark.spark_processes import executors
+from tests.spark_tools.spark.spark_processes import sending_executor
 
 pytestmark = [pytest.mark.spark, pytest.mark.spark_faults]
 
@@ -48,6 +48,8 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkEngine]:
         "spark.executor.memory": "512m",
         "spark.executor.heartbeatInterval": "1s",
         "spark.network.timeout": "10s",
+        "spark.rpc.askTimeout": "300s",  # would be as short; on a busy machine Spark did not start then
+        "spark.rpc.lookupTimeout": "300s",
         "spark.network.timeoutInterval": "2s",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
@@ -71,11 +73,11 @@ def test_one_executor_dies_or_freezes(lab: Lab, engine: SparkEngine, sig: signal
         lab.proxy.delay_s = 0.02
         victims: list[int] = []
 
-        def one(victims: list[int] = victims) -> list[int]:
-            victims[:] = executors(os.getpid())[:1]
+        def sender(send: Send, victims: list[int] = victims) -> list[int]:
+            victims[:] = sending_executor(os.getpid(), send)
             return victims
 
-        lab.proxy.on_send = kill_once(one, at_send=SENDS // 3, sig=sig)
+        lab.proxy.on_send = kill_once(sender, at_send=SENDS // 3, sig=sig)
         try:
             run_replay(plan, lab.ledger(plan), engine, RunOptions(protected=protected, audit=False, **FAULT_RUN))
         finally:
@@ -83,7 +85,7 @@ def test_one_executor_dies_or_freezes(lab: Lab, engine: SparkEngine, sig: signal
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             lab.proxy.calm()
-        assert victims
+        assert len(victims) == 1
         missing, doubled = lab.counts(plan)
         assert missing == 0
         assert (doubled == 0) == protected, doubled

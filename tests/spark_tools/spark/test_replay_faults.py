@@ -56,7 +56,7 @@ def test_killed_writers(lab: Lab, engine: SparkEngine) -> None:
         plan = lab.job(COUNT)
         lab.proxy.calm()
         lab.proxy.delay_s = 0.01
-        lab.proxy.on_send = kill_once(lambda: python_workers(os.getpid()), at_send=SENDS // 2)
+        lab.proxy.on_send = kill_once(lambda _: python_workers(os.getpid()), at_send=SENDS // 2)
         run_replay(plan, lab.ledger(plan), engine, RunOptions(protected=protected, audit=False, **FAULT_RUN))
         lab.proxy.calm()
         missing, doubled = lab.counts(plan)

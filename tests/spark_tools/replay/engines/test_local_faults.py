@@ -19,7 +19,7 @@ from spark_tools.replay.hooks import Hooks, ReplayProgress
 from spark_tools.replay.job import ReplayResult, RunOptions
 from spark_tools.replay.plans.plan import Plan
 from spark_tools.replay.sending.ledger import read_ledger
-from tests.spark_tools.replay.replay_lab import Lab, OnSend, kill_once
+from tests.spark_tools.replay.replay_lab import Lab, OnSend, Send, kill_once
 from tests.support.processes import free_ports
 
 COUNT = 600
@@ -68,8 +68,10 @@ def resume(lab: Lab, plan: Plan, *, protected: bool) -> ReplayResult:
 
 def killing(victims: Sequence[tuple[Plan, subprocess.Popen[str]]], *, at_send: int) -> OnSend:
     """Kills each process at the ``at_send``-th send to its plan's topic."""
-    kills = {plan.target.name: kill_once(lambda pid=process.pid: [pid], at_send=at_send) for plan, process in victims}
-    return lambda topic, count: kills[topic](topic, count)
+    kills = {
+        plan.target.name: kill_once(lambda _, pid=process.pid: [pid], at_send=at_send) for plan, process in victims
+    }
+    return lambda send: kills[send.topic](send)
 
 
 @pytest.mark.slow
@@ -126,8 +128,8 @@ def test_a_broker_that_goes_away_leaves_the_job_open(lab: Lab) -> None:
     lab.proxy.calm()
     upstream, reached = lab.proxy.upstream, []
 
-    def go_away(topic: str, count: int) -> None:
-        if topic == plan.target.name and count > SENDS * 3 // 4:
+    def go_away(send: Send) -> None:
+        if send.topic == plan.target.name and send.count > SENDS * 3 // 4:
             lab.proxy.upstream = ("127.0.0.1", free_ports()[0])
             raise ConnectionError
 
