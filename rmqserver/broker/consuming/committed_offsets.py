@@ -132,9 +132,10 @@ class OffsetHandlers:
         group, topic = header.consumer_group, header.topic
         queue_id, queue_offset = header.queue_id, header.commit_offset
         if group is None or self._groups.get(group) is None:
-            raise Refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {group or 'null'} not exist!")
+            remark = f"Group {'null' if group is None else group} not exist!"
+            raise Refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
         if topic is None or self._topics.get(topic) is None:
-            raise Refused(ResponseCode.TOPIC_NOT_EXIST, f"Topic {topic or 'null'} not exist!")
+            raise Refused(ResponseCode.TOPIC_NOT_EXIST, f"Topic {'null' if topic is None else topic} not exist!")
         if queue_id is None:
             raise Refused(ResponseCode.INVALID_PARAMETER, "QueueId is null, topic is " + topic)
         if queue_offset is None:

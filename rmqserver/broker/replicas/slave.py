@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 REJECTED_TEXT = "[REJECTREQUEST]system busy, start flow control for a while"
+NO_RESET_TEXT = "Can not reset offset in slave broker"
 OTHER_LOG_TEXT = "the log of this slave is not its master's"
 
 READS = (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
@@ -96,6 +97,8 @@ class Slave:
             changed[RequestCode.CONSUMER_SEND_MSG_BACK] = self._reject_send_back
         for code in READS:
             changed[code] = self._read_by(table[code])
+        reset = RequestCode.INVOKE_BROKER_TO_RESET_OFFSET
+        changed[reset] = self._reset_by(table[reset])
         changed[RequestCode.GET_BROKER_HA_STATUS] = self._ha_status
         changed[RequestCode.EXCHANGE_BROKER_HA_INFO] = self._take_ha_info
         changed[RequestCode.RESET_MASTER_FLUSH_OFFSET] = self._reset_master_flush_offset
@@ -133,6 +136,17 @@ class Slave:
             if self._note_in_store.is_other_log and self._has_copied:
                 return self._send_to_master(request)
             return self._reject(request, connection)
+
+        return handle
+
+    def _reset_by(self, reset: Handler) -> Handler:
+        """The next copy of the master's offsets would undo a reset in this broker; one that only tells the clients
+        stays."""
+
+        def handle(request: Request[Any], connection: Connection) -> bytes | None:
+            if self._config.use_server_side_reset_offset:
+                raise Refused(ResponseCode.SYSTEM_ERROR, NO_RESET_TEXT)
+            return reset(request, connection)
 
         return handle
 

@@ -110,6 +110,15 @@ def test_a_commit_without_group_or_topic_is_refused(wire: Wire) -> None:
     assert (answer.code, answer.remark) == (17, "Topic null not exist!")
 
 
+def test_an_empty_group_or_topic_is_told_as_it_is(wire: Wire) -> None:
+    """Only a missing one is null: mqadmin resetOffsetByTime with an empty -g or -t showed it."""
+    fields = {"consumerGroup": "", "topic": "NormalTopic", "queueId": "0", "commitOffset": "0"}
+    answer = wire.ask(R.UPDATE_CONSUMER_OFFSET, fields)
+    assert (answer.code, answer.remark) == (26, "Group  not exist!")
+    answer = wire.ask(R.UPDATE_CONSUMER_OFFSET, fields | {"consumerGroup": "NormalGroup", "topic": ""})
+    assert (answer.code, answer.remark) == (17, "Topic  not exist!")
+
+
 @pytest.mark.parametrize(("missing", "remark"), [("queueId", "QueueId"), ("commitOffset", "Offset")])
 def test_missing_number_is_named(wire: Wire, missing: str, remark: str) -> None:
     fields = {"consumerGroup": "WireGroup", "topic": "PlainTopic", "queueId": "0", "commitOffset": "1"}

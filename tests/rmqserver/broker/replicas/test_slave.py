@@ -19,8 +19,9 @@ from rmqproto.bodies.statistics import TimerMetrics
 from rmqproto.codes import RequestCode as R
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import RefusedError, UsageError
+from rmqproto.headers.client_calls import ResetOffsetHeader
 from rmqproto.wire.fastjson import loads_untrusted
-from rmqserver.broker.replicas.slave import REJECTED_TEXT
+from rmqserver.broker.replicas.slave import NO_RESET_TEXT, REJECTED_TEXT
 from rmqserver.config.broker_config import BrokerConfig
 from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.timers.timer_check import TimerCheckpoint
@@ -137,6 +138,23 @@ def test_a_slave_takes_no_messages_and_serves_reads_where_that_is_switched_on(pa
     with pytest.raises(RefusedError, match="becomes a slave, or no longer is one, when it starts"):
         pair.admin.update_broker_config(pair.slave.broker_addr, {"brokerRole": "ASYNC_MASTER"})
     pair.admin.update_broker_config(pair.slave.broker_addr, {"slaveReadEnable": "true"})
+
+
+def test_a_slave_resets_no_offset(pair: Pair) -> None:
+    """mqadmin resetOffsetByTime with the address of a slave reported success, and the next copy of the master's
+    offsets undid it."""
+    pair.admin.create_topic(pair.master.broker_addr, TopicConfig(topic_name="Reset"))
+    pair.admin.create_group(pair.master.broker_addr, SubscriptionGroupConfig(group_name="Reset"))
+    until(lambda: "Reset" in pair.admin.all_groups(pair.slave.broker_addr).subscription_group_table)
+    until(lambda: "Reset" in pair.admin.all_topics(pair.slave.broker_addr).topic_config_table)
+    header = ResetOffsetHeader(topic="Reset", group="Reset", timestamp=-1)
+    with Wire(pair.slave.broker_addr) as wire:
+        answer = wire.ask(R.INVOKE_BROKER_TO_RESET_OFFSET, header)
+        assert (answer.code, answer.remark) == (ResponseCode.SYSTEM_ERROR, NO_RESET_TEXT)
+        pair.admin.update_broker_config(pair.slave.broker_addr, {"useServerSideResetOffset": "false"})
+        answer = wire.ask(R.INVOKE_BROKER_TO_RESET_OFFSET, header)
+        assert answer.remark != NO_RESET_TEXT  # it is for the clients
+        pair.admin.update_broker_config(pair.slave.broker_addr, {"useServerSideResetOffset": "true"})
 
 
 def test_a_pull_says_which_broker_to_ask_next_and_offsets_come_as_an_apache_slave_can_read_them(pair: Pair) -> None:
