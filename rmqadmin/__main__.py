@@ -28,6 +28,7 @@ def main() -> None:
         ending.status = print_version()
         return
     if sys.argv[1:2] == ["tui"]:
+        load_msgspec()
         from rmqadmin.cli import plain_tui
 
         line = plain_tui.read_plain_line(sys.argv[2:])
@@ -47,9 +48,16 @@ def load_packages() -> None:
     `topicList`."""
     from rmqadmin.cli.late_modules import late_modules
 
-    with late_modules("ipaddress", "linecache", "subprocess", "tokenize", "msgspec.inspect"):
-        import msgspec  # noqa: F401
+    load_msgspec()
+    with late_modules("ipaddress", "linecache", "subprocess", "tokenize"):
         import typer  # noqa: F401
+
+
+def load_msgspec() -> None:
+    from rmqadmin.cli.late_modules import late_modules
+
+    with late_modules("msgspec.inspect"):
+        import msgspec  # noqa: F401
 
 
 def write_any_name(out: object) -> None:

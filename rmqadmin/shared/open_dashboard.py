@@ -39,7 +39,7 @@ def open_dashboard(
     if not _has_terminal():
         raise UsageError("the dashboard needs a terminal", hint="Commands with --watch work without one.")
     gc.disable()  # as in __main__: loaded objects are never garbage, and cost 50 ms in every full collection
-    from rmqadmin.core.alerts.alert_rules import alerts_path, read_alert_rules
+    from rmqadmin.core.alerts.alerts_file import rules_in_force
     from rmqadmin.tui.app import DashboardApp  # 200 ms that no other command should pay
     from rmqadmin.tui.refresh import INTERVAL_DEFAULT_S
     from rmqadmin.tui.remembered import read_remembered
@@ -47,7 +47,7 @@ def open_dashboard(
 
     said: dict[str, None] = {}
     keys = read_keys(keys_path())
-    rules = read_alert_rules(alerts or alerts_path(), must_exist=alerts is not None)
+    rules = rules_in_force(alerts)
     replayed = None if replay is None else _replayed(replay, rules)
     if replayed is not None:
         settings = _replay_settings(replayed)

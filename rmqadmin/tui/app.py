@@ -270,9 +270,9 @@ class DashboardApp(ThriftyApp):
 
             for problem in unknown_ids(self.settings.keys):
                 self.say(problem, is_error=True)
-        from rmqadmin.tui.widget_styles import read_widget_styles
+        from rmqadmin.tui.widget_styles import read_later_styles
 
-        await read_widget_styles(self.stylesheet)
+        await read_later_styles(self.stylesheet)
 
     def _start_sampler(self) -> None:
         from rmqadmin.tui.sampler import Sampler

@@ -77,9 +77,17 @@ class ThriftyApp(App[None]):
 
     def _get_screen(self, screen: Screen[Any] | str) -> tuple[Screen[Any], AwaitMount]:
         found = self.get_screen(screen)
+        self._read_later_sheets()
         mounting = AwaitScreen(found, [] if found.is_running else self._register(self, self.as_styled_now(found)))
         self.call_next(mounting)
         return found, mounting
+
+    def _read_later_sheets(self) -> None:
+        """For a screen that is opened while they are still being read in turns."""
+        from rmqadmin.tui.widget_styles import read_later_sheet
+
+        while read_later_sheet(self.stylesheet):
+            pass
 
     def _refresh_notifications(self) -> None:
         """Only if there is something to show or hide. Textual hides the notifications' widget on each new screen even

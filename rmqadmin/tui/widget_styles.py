@@ -1,11 +1,12 @@
-"""Reads styles a class at a time, so that no key waits for all of them: the default styles of widget classes, which
-Textual reads when the first widget of a class is shown, and the whole style sheet for another theme. Also finds the
-styles of many widgets, a few at a time."""
+"""Reads styles a part at a time, so that no key waits for all of them: the style sheets that the first frame does not
+need, the default styles of widget classes, which Textual reads when the first widget of a class is shown, and all of
+them for another theme. Also finds the styles of many widgets, a few at a time."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from textual import containers, widgets
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from textual.dom import DOMNode
     from textual.widget import Widget
 
+_LATER_SHEETS = tuple(Path(__file__).absolute().with_name(name) for name in ("screens.tcss", "dialogs.tcss"))
+
 STYLED_AT_ONCE = 8
 """How many widgets get other styles in one turn of the loop: 5 ms."""
 
@@ -27,13 +30,25 @@ _KINDS: tuple[type[Widget], ...] = (
 is checked for each widget shown."""
 
 
-async def read_widget_styles(sheet: Stylesheet) -> None:
-    """Reads one class per turn of the loop, 2 ms each."""
+def read_later_sheet(sheet: Stylesheet) -> bool:
+    """Reads the next style sheet that the first frame did not need. False if there is none left."""
+    left = [path for path in _LATER_SHEETS if not sheet.has_source(str(path))]
+    if not left:
+        return False
+    sheet.read(left[0])
+    return True
+
+
+async def read_later_styles(sheet: Stylesheet) -> None:
+    """Reads one style sheet (5 ms) or class (2 ms) per turn of the loop."""
+    while read_later_sheet(sheet):
+        assert sheet.rules_map is not None  # reading it builds the map
+        await asyncio.sleep(0)
     for kind in _KINDS:
         widget = kind.__new__(kind)  # without __init__, which would need an app
         for read_from, css, tie_breaker, scope in widget._get_default_css():
             sheet.add_source(css, read_from, is_default_css=True, tie_breaker=tie_breaker, scope=scope)
-        assert sheet.rules_map is not None  # reading it builds the map
+        assert sheet.rules_map is not None
         await asyncio.sleep(0)
 
 

@@ -13,7 +13,6 @@ import msgspec
 
 from rmqadmin.core.health.thresholds import Quantity, parse_thresholds
 from rmqadmin.core.near_names import did_you_mean
-from rmqadmin.core.own_files import config_dir
 from rmqadmin.core.times import parse_duration
 from rmqadmin.core.toml_text import parse_toml
 from rmqproto.errors import UsageError
@@ -65,10 +64,6 @@ class AlertRule(msgspec.Struct, frozen=True):
         return fnmatchcase(name, self.pattern) or (
             self.about == "broker" and fnmatchcase(name.rpartition("/")[0], self.pattern)
         )
-
-
-def alerts_path() -> Path:
-    return config_dir() / "alerts.toml"
 
 
 def read_alert_rules(path: Path, *, must_exist: bool) -> tuple[AlertRule, ...]:

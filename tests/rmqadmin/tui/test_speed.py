@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable
 from itertools import groupby
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -248,6 +249,27 @@ def test_no_key_waits_for_the_styles_that_kinds_of_widgets_bring_along(monkeypat
         await driver.press("escape", "t", "colon")
         await driver.until(lambda: bool(driver.app.screen.query("#command")))
         assert read == []
+
+    drive(FixedClient, test, now_ms=NOW_MS)
+
+
+def test_a_dialog_opened_before_its_styles_are_read_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first frame waits only for its own style sheet. The others are read in later turns, or for a key."""
+
+    async def not_yet(sheet: stylesheet.Stylesheet) -> None:
+        pass
+
+    monkeypatch.setattr(widget_styles, "read_later_styles", not_yet)
+
+    def sheets(driver: Driver) -> set[str]:
+        return {Path(path).name for path, _ in driver.app.stylesheet.source if path.endswith(".tcss")}
+
+    async def test(driver: Driver) -> None:
+        assert sheets(driver) == {"style.tcss"}
+        await driver.press("question_mark")
+        await driver.until(lambda: bool(driver.app.screen.query(".dialog--box")))
+        assert driver.app.screen.query_one(".dialog--box").styles.border_top[0] == "round"
+        assert sheets(driver) == {"style.tcss", "screens.tcss", "dialogs.tcss"}
 
     drive(FixedClient, test, now_ms=NOW_MS)
 
