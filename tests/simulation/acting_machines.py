@@ -208,6 +208,7 @@ class ActingBroker(Served):
             code.GET_BROKER_HA_STATUS: lambda request, _: success(request, body=dumps(self.replicas.status())),
             code.VIEW_MESSAGE_BY_ID: self._record_at,  # type: ignore[dict-item]
             code.EXCHANGE_BROKER_HA_INFO: lambda request, _: success(request),
+            code.INVOKE_BROKER_TO_RESET_OFFSET: lambda request, _: success(request),
             code.SEND_MESSAGE_V2: self._take,  # type: ignore[dict-item]
             code.PULL_MESSAGE: self._read,  # type: ignore[dict-item]
             code.LITE_PULL_MESSAGE: self._read,  # type: ignore[dict-item]
