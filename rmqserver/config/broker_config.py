@@ -284,11 +284,9 @@ class BrokerConfig(Settings):
 
     @property
     def opens_store_again(self) -> bool:
-        """Whether the broker opens its store again by itself once its full disk has room. The master of a set would
-        have to leave its place first, because its slaves may have what its own log has lost; a master with slaves that
-        act for it would have to ask them."""
-        is_master_of_set = self.enable_controller_mode and self.broker_role is not BrokerRole.SLAVE
-        return not is_master_of_set and not self.enable_slave_acting_master
+        """Whether the broker opens its store again by itself once its full disk has room. A master with slaves that act
+        for it would have to ask them first. In a set, ``SetMember`` says when a master may."""
+        return not self.enable_slave_acting_master
 
     @property
     def has_light_queues(self) -> bool:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from rmqserver.process.namesrv_host import NamesrvHost
     from rmqserver.remoting.connection import Connection
     from rmqserver.seed.sowing import Sowing
+    from rmqserver.store.message_store import MessageStore
     from rmqserver.store.recovery.recovery import Recovered
 
 log = logging.getLogger(__name__)
@@ -46,6 +47,15 @@ _PROMISES = {
     FlushMode.SYNC: "an acknowledged message survives kill -9 and a power cut",
     FlushMode.ASYNC: "an acknowledged message survives kill -9; a power cut may take the last {} ms",
 }
+
+
+def _doubled(again_after_s: float) -> float:
+    return min(2 * again_after_s, ROOM_AGAIN_MAX_S)
+
+
+def _may_open_again(store: MessageStore, config: BrokerConfig, member: SetMember | None) -> bool:
+    has_room = store.has_only_lacked_room and not store.lack_of_room()
+    return has_room and config.opens_store_again and (member is None or member.may_open_store_again)
 
 
 class BrokerHost:
@@ -262,13 +272,13 @@ class BrokerHost:
             store = self.broker.store
             if not store.has_write_failed:
                 again_after_s = ROOM_AGAIN_AFTER_S
-            elif store.has_only_lacked_room and not store.lack_of_room() and self._config.opens_store_again:
-                again_after_s = min(2 * again_after_s, ROOM_AGAIN_MAX_S)
+            elif _may_open_again(store, self._config, self._member):
+                again_after_s = _doubled(again_after_s)
                 log.warning("event=store-opens-again reason=%r", store.unwriteable_reason)
                 if self._member is None:
                     await self.reopen(None, lambda: None, sow=False)
                 else:
-                    await self._member.open_slave_again()
+                    await self._member.open_store_again()
 
     async def reopen(self, asker: Connection | None, change: Callable[[], None], *, sow: bool) -> None:
         """See ``Reopen``. Clients see the restart of a broker on the same ports."""
@@ -319,7 +329,7 @@ class BrokerHost:
                 log.error("event=store-waits-for-room reason=%r again_after_s=%d", str(error), again_after_s)
             self.broker = before  # closed, but heartbeats tell its offsets
             await trio.sleep(again_after_s)
-            again_after_s = min(2 * again_after_s, ROOM_AGAIN_MAX_S)
+            again_after_s = _doubled(again_after_s)
         for tell in self.on_broker:
             tell(after)
         return after

@@ -90,8 +90,8 @@ class SimulatedBroker(Machine):
         while True:
             await tasks.sleep(ROOM_AGAIN_AFTER_S)
             store = self.opened.store
-            if store.has_only_lacked_room and not store.lack_of_room() and self.config.opens_store_again:
-                await self.member.open_slave_again()
+            if store.has_only_lacked_room and not store.lack_of_room() and self.member.may_open_store_again:
+                await self.member.open_store_again()
 
     def kill(self, *, is_power_cut: bool) -> None:
         if not is_power_cut:
@@ -119,13 +119,6 @@ class SimulatedBroker(Machine):
         self.disk.unlink(f"{ROOT}/epochFileCheckpoint")
         self.disk.unlink(f"{ROOT}/epochFileCheckpoint.bak")
         self.start()
-
-    def start_again_if_failed(self) -> None:
-        """What an operator does with a master whose writes have failed, and that has no successor."""
-        if self.is_master and self.opened.store.has_write_failed:
-            self.world.note("operator", f"starts {self.name} again")
-            self.kill(is_power_cut=False)
-            self.start()
 
     controllers: tuple[Any, ...] = ()
     """All controllers that may have a connection from this broker."""

@@ -194,7 +194,6 @@ class Simulation:
     def _look_whether_well(self) -> None:
         for broker in self.brokers:
             broker.empty_if_told()
-            broker.start_again_if_failed()
         if self._is_well():
             self.world.stop()
         self.world.after(0.2, self._look_whether_well)

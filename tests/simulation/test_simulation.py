@@ -23,6 +23,7 @@ from tests.simulation.variants import (
     asks_the_next_master_to_hand_over,
     elects_before_the_lease_is_back,
     hands_over_to_one_that_is_behind,
+    no_master_opens_its_store_again,
     relieves_nobody,
     slave_reports_before_it_writes,
     takes_messages_with_too_few,
@@ -277,3 +278,40 @@ def test_a_master_whose_disk_is_full_hands_over(mode: str, room: Room) -> None:
 def test_without_that_the_set_takes_no_messages() -> None:
     with pytest.raises(Violation, match="only one disk is full"):
         relieved("all in sync", Room.LITTLE, Product(relieves_nobody)).check()
+
+
+def full_alone(of: Product | None = None) -> Simulation:
+    """A history in which the other brokers are dead, and the master's disk is full for a while."""
+    run = Simulation(3, of, mode="all in sync", kinds=[lambda run, seconds: None])
+    run._begin_s, run._faults_end_s = 10.0, 60.0
+
+    def begin() -> None:
+        (master,) = [broker for broker in run.brokers if broker.is_master]
+        for broker in run.brokers:
+            if broker is not master:
+                broker.kill(is_power_cut=False)
+        run.world.at(40.0, lambda: fill(master))
+        run.world.at(44.0, lambda: freed(master))
+
+    def fill(master: SimulatedBroker) -> None:
+        master.log_on_disk.room = Room.NONE
+        master.opened.store._failed("flush")
+
+    def freed(master: SimulatedBroker) -> None:
+        master.log_on_disk.free()
+        taken = len(run.ledger.acknowledged)
+        run.world.at(59.0, lambda: look(taken))
+
+    def look(taken: int) -> None:
+        if len(run.ledger.acknowledged) < taken + 10:
+            run.ledger.violated("the disk has room again, and no messages are taken")
+
+    run.world.at(14.0, begin)
+    return run
+
+
+def test_a_master_that_is_alone_takes_messages_when_its_disk_has_room_again() -> None:
+    """It waited until somebody had started it again."""
+    full_alone().check()
+    with pytest.raises(Violation, match="the disk has room again"):
+        full_alone(Product(no_master_opens_its_store_again)).check()

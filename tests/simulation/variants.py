@@ -72,6 +72,11 @@ def relieves_nobody(product: Product) -> None:
     product.reliefs.Reliefs.wanted = lambda reliefs, now, found: None
 
 
+def no_master_opens_its_store_again(product: Product) -> None:
+    """A master whose disk was full waits until somebody starts it again."""
+    product.member.SetMember.may_open_store_again = property(lambda member: member.state.sync_set is None)
+
+
 def relieves_before_the_lease_is_back(product: Product) -> None:
     """A master that takes no messages is replaced at once. It may still acknowledge those that it took."""
 

@@ -134,6 +134,8 @@ class SetMember:
         self._is_displaced = False
         """Another broker has this one's identity, for example because its store was copied. Only a restart takes the
         identity back: if both kept registering, they would take turns, and both would lead in one epoch."""
+        self._registers_anew = False
+        """This master's store was opened again, and the controller does not know it yet."""
         controllers.on_closed = self._connection_closed
         controllers.on_displaced = self._displaced
 
@@ -206,6 +208,10 @@ class SetMember:
                 continue
             try:
                 await self._cut_log()
+                if self._registers_anew:
+                    await self._register()
+                    self._registers_anew = False
+                    continue
                 basis_ms = self.state.lease.basis_ms
                 found = await self._questions.leadership()
                 if found is None:
@@ -450,13 +456,25 @@ class SetMember:
             self.state.epochs.save()
             self._follow_again()
 
-    async def open_slave_again(self) -> None:
-        """Opens the store of a slave as a start does. Does nothing at a master."""
+    @property
+    def may_open_store_again(self) -> bool:
+        """Whether nobody else may be elected with what this broker's log has lost. Otherwise a master waits for the
+        controller to ask it to hand over."""
+        return self.state.sync_set is None or not self.state.sync_set.required
+
+    async def open_store_again(self) -> None:
+        """Opens the store as a start does. A master registers anew, which ends its term, since its log may have lost
+        its end. Does nothing unless ``may_open_store_again``."""
         async with self._changing:
-            if self.state.sync_set is None:
-                self._stop_following()
-                await self._host.change_role(BrokerRole.SLAVE, self.state.own_id, None)
-                self._follow_again()
+            if not self.may_open_store_again:
+                return
+            if self.state.sync_set is not None:
+                self._fence("its store is opened again")
+                self.state.sync_set, self._registers_anew = None, True
+            self._stop_following()
+            await self._host.change_role(BrokerRole.SLAVE, self.state.own_id, None)
+            self._follow_again()
+        self.state.has_news.set()
 
     def _follow_again(self) -> None:
         if self.state.master_addr is not None and not self._is_displaced:

@@ -68,6 +68,14 @@ def is_taken(admin: AdminClient, addr: str, queue: MessageQueue, taken: dict[int
     return True
 
 
+def stored(admin: AdminClient, addr: str) -> dict[int, bytes]:
+    """The messages of QUEUE, by queue offset."""
+    found: dict[int, bytes] = {}
+    while batch := admin.pull_message(addr, QUEUE, len(found)).messages:
+        found |= {each.queue_offset: each.body for each in batch}
+    return found
+
+
 @contextmanager
 def filling_server(directory: Path, at: tuple[str, str], *arguments: str | Path) -> Iterator[str]:
     """The address of a broker whose disk is full, for this call on these files, while ``directory / "full"`` exists."""
@@ -102,10 +110,7 @@ def test_what_was_acknowledged_is_there_and_messages_are_taken_again(server: str
         until(lambda: not send())
         (tmp_path / "full").unlink()
         until(send)
-        found: dict[int, bytes] = {}
-        while batch := admin.pull_message(server, QUEUE, len(found)).messages:
-            found |= {each.queue_offset: each.body for each in batch}
-        assert sent.items() <= found.items()
+        assert sent.items() <= stored(admin, server).items()
     assert (tmp_path / "log").read_text().count("event=store-opens-again") == 1
 
 
@@ -133,6 +138,38 @@ def test_a_slave_of_a_set_is_in_sync_again(tmp_path: Path) -> None:
                 until(lambda: addr in found.in_sync_addrs())
                 assert found.send(1, b"both") is SendStatus.SEND_OK
     assert "event=store-opens-again" in (tmp_path / "slave/log").read_text()
+
+
+@pytest.mark.slow
+def test_the_only_broker_of_a_set_takes_messages_again(tmp_path: Path) -> None:
+    """It used to refuse them until somebody had started it again, since a master may have slaves that have more."""
+    with (
+        servers.controller(tmp_path / "controller") as controller,
+        servers.namesrv(tmp_path / "namesrv") as namesrv,
+        AdminClient(namesrv.namesrv_addr, timeout_s=60) as admin,
+    ):
+        settings = {**COMMON, "enableControllerMode": "true", "controllerAddr": controller.controller_addr}
+        given = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
+        alone = "broker", "--namesrv", namesrv.namesrv_addr, "--set", f"brokerName={BROKER_NAME}", *given
+        sent: dict[int, bytes] = {}
+
+        def epoch() -> int:
+            return (
+                admin.replica_sets(controller.controller_addr, [BROKER_NAME])
+                .replicas_info_table[BROKER_NAME]
+                .master_epoch
+            )
+
+        with filling_server(tmp_path, ("fdatasync", "commitlog/"), *alone) as addr:
+            until(lambda: is_taken(admin, addr, QUEUE, sent))
+            before = epoch()
+            (tmp_path / "full").touch()
+            until(lambda: not is_taken(admin, addr, QUEUE, sent))
+            (tmp_path / "full").unlink()
+            until(lambda: is_taken(admin, addr, QUEUE, sent))
+            assert epoch() > before, "its log may have lost its end"
+            until(lambda: addr in admin.topic_route(QUEUE.topic).broker_datas[0].broker_addrs.values())
+            assert sent.items() <= stored(admin, addr).items()
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import trio
+import trio.testing
 
 from rmqproto.errors import StorageError
 from rmqproto.wire.command import Command
@@ -75,18 +76,53 @@ def test_a_lease_goes_on_until_it_is_given_back() -> None:
     assert is_held_after(), "the controller has given it up"
 
 
-def test_a_slave_opens_its_store_again_and_follows_and_a_master_does_not() -> None:
+def test_a_slave_opens_its_store_again_and_follows_and_a_master_with_slaves_does_not() -> None:
     """The slaves of a master may have what its own log has lost."""
     host = Opening()
     member, followed = member_of(host), list[str]()
     host.state = member.state
     member.state.master_addr = "m:1"
     member._start_following = followed.append  # type: ignore[method-assign, assignment]
-    trio.run(member.open_slave_again)
+    trio.run(member.open_store_again)
     assert (len(host.was_fenced), followed) == (1, ["m:1"])
     member.state.sync_set = SyncSet(1, frozenset({1, 2}), 1, 0)
-    trio.run(member.open_slave_again)
+    assert not member.may_open_store_again
+    trio.run(member.open_store_again)
     assert (len(host.was_fenced), followed) == (1, ["m:1"])
+
+
+def test_a_master_without_slaves_opens_its_store_again_and_registers_anew() -> None:
+    """It used to refuse messages until somebody had started it again."""
+    host, asked = Opening(), list[str]()
+    member = member_of(host)
+    host.state = state = member.state
+    state.own_id, state.master_epoch, state.is_fenced = 1, 4, False
+    state.sync_set = SyncSet(1, frozenset({1}), 1, 0)
+
+    async def register() -> bool:
+        asked.append("register")
+        if len(asked) == 1:
+            raise OSError("no controller leads")
+        return True
+
+    async def leadership() -> None:
+        asked.append("who leads?")
+        await trio.sleep_forever()
+
+    member._register = register  # type: ignore[method-assign]
+    member._questions.leadership = leadership  # type: ignore[method-assign, assignment]
+
+    async def run() -> None:
+        async with trio.open_nursery() as nursery:
+            await member.open_store_again()
+            assert host.was_fenced == [True]
+            assert state.sync_set is None
+            nursery.start_soon(member._look)
+            await trio.sleep(1000)
+            nursery.cancel_scope.cancel()
+
+    trio.run(run, clock=trio.testing.MockClock(autojump_threshold=0))
+    assert asked == ["register", "register", "who leads?"], "its term is over before it asks"
 
 
 def test_a_heartbeat_tells_that_no_message_is_taken() -> None:

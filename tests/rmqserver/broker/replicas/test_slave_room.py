@@ -195,13 +195,13 @@ def test_a_slave_whose_flush_failed_follows_nobody(slave: MessageStore, parts: l
     assert not follower.link_number
 
 
-@pytest.mark.parametrize("is_of_a_set", [False, True])
-def test_a_slave_whose_flush_failed_on_a_full_disk_says_who_has_to_act(slave: MessageStore, is_of_a_set: bool) -> None:
+@pytest.mark.parametrize("may_act", [False, True])
+def test_a_slave_whose_flush_failed_on_a_full_disk_says_who_has_to_act(slave: MessageStore, may_act: bool) -> None:
     config = BrokerConfig()
-    config.enable_controller_mode = is_of_a_set
+    config.enable_slave_acting_master = may_act
     slave.flags.fail(NOT_WRITEABLE, storage_error(OSError(errno.ENOSPC, "full"), "cannot flush", "it"))
     slave.flags.set(DISK_FULL, "95% full")
-    with pytest.raises(ha_slave.StoreFailed, match="start this broker again" if is_of_a_set else "goes on when there"):
+    with pytest.raises(ha_slave.StoreFailed, match="start this broker again" if may_act else "goes on when there"):
         HaSlave(config, slave)._check_store()
     slave.flags.fail(INDEX_ERROR, storage_error(OSError(errno.EIO, "broken"), "the index cannot go on:", "it"))
     with pytest.raises(ha_slave.StoreFailed, match="start this broker again"):
