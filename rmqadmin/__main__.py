@@ -7,6 +7,7 @@ import atexit
 import gc
 import os
 import sys
+from importlib import import_module
 from io import TextIOWrapper
 
 from rmqadmin.version import PIPE_CLOSED
@@ -28,13 +29,13 @@ def main() -> None:
         ending.status = print_version()
         return
     if sys.argv[1:2] == ["tui"]:
-        load_msgspec()
+        load_packages("msgspec")
         from rmqadmin.cli import plain_tui
 
         line = plain_tui.read_plain_line(sys.argv[2:])
         if line is not None:
             sys.exit(plain_tui.run(line))
-    load_packages()
+    load_packages("msgspec", "typer")
     from rmqadmin.cli import program
 
     gc.freeze()
@@ -43,25 +44,14 @@ def main() -> None:
     sys.exit(ending.status)
 
 
-_RARELY_USED = ("ipaddress", "linecache", "subprocess", "tokenize", "msgspec.inspect")
-"""What Typer and msgspec import at their top, but only some of their functions need."""
-
-
-def load_packages() -> None:
-    """Imports Typer and msgspec without what is rarely used: 6 % of the instructions of `topicList`."""
+def load_packages(*names: str) -> None:
+    """Imports Typer or msgspec without what they import at their top and only some of their functions need: 6 % of the
+    instructions of `topicList`."""
     from rmqadmin.cli.late_modules import late_modules
 
-    with late_modules(*_RARELY_USED):
-        import msgspec  # noqa: F401
-        import typer  # noqa: F401
-
-
-def load_msgspec() -> None:
-    """As ``load_packages``, for a line that does not need Typer."""
-    from rmqadmin.cli.late_modules import late_modules
-
-    with late_modules(*_RARELY_USED):
-        import msgspec  # noqa: F401
+    with late_modules("ipaddress", "linecache", "subprocess", "tokenize", "msgspec.inspect"):
+        for name in names:
+            import_module(name)
 
 
 def write_any_name(out: object) -> None:

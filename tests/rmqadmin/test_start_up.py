@@ -117,8 +117,8 @@ def test_the_first_frame_of_the_dashboard_needs_no_client(tmp_path: Path, monkey
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     script = (
         "import sys\n"
-        "from rmqadmin.__main__ import load_msgspec\n"
-        "load_msgspec()\n"
+        "from rmqadmin.__main__ import load_packages\n"
+        "load_packages('msgspec')\n"
         "import rmqadmin.cli.plain_tui, rmqadmin.shared.open_dashboard\n"
         "from rmqadmin.core.alerts.alerts_file import rules_in_force\n"
         "assert rules_in_force(None) == ()\n"

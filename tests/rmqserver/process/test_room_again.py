@@ -57,6 +57,15 @@ nearly full."""
 QUEUE = MessageQueue("Room", "broker-a", 0)
 
 
+def broker_line(controller: servers.Server, namesrv: servers.Server, **settings: str) -> list[str]:
+    """The arguments of a broker of the set."""
+    given = {
+        **COMMON, **settings, "enableControllerMode": "true", "controllerAddr": controller.controller_addr,
+        "brokerName": BROKER_NAME,
+    }  # fmt: skip
+    return ["broker", "--namesrv", namesrv.namesrv_addr, *(f"--set={key}={value}" for key, value in given.items())]
+
+
 def is_taken(admin: AdminClient, addr: str, queue: MessageQueue, taken: dict[int, bytes]) -> bool:
     """Sends a message. If it is acknowledged, it is then in ``taken``, by its queue offset."""
     body = b"%d" % len(taken)
@@ -123,13 +132,11 @@ def test_a_slave_of_a_set_is_in_sync_again(tmp_path: Path) -> None:
         AdminClient(namesrv.namesrv_addr, timeout_s=60) as admin,
     ):
         found = BrokerSet(tmp_path, controller.controller_addr, namesrv, admin)
-        settings = {**COMMON, "enableControllerMode": "true", "controllerAddr": controller.controller_addr}
-        given = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
         (tmp_path / "slave").mkdir()
         with found.start(1, **PATIENT):
             until(lambda: found.takes(1))
             at = "fdatasync", "commitlog/"
-            slave = "broker", "--namesrv", namesrv.namesrv_addr, "--set", f"brokerName={BROKER_NAME}", *given
+            slave = broker_line(controller, namesrv)
             with filling_server(tmp_path / "slave", at, *slave) as addr:
                 until(lambda: addr in found.in_sync_addrs())
                 (tmp_path / "slave/full").touch()
@@ -148,9 +155,7 @@ def test_the_only_broker_of_a_set_takes_messages_again(tmp_path: Path) -> None:
         servers.namesrv(tmp_path / "namesrv") as namesrv,
         AdminClient(namesrv.namesrv_addr, timeout_s=60) as admin,
     ):
-        settings = {**COMMON, "enableControllerMode": "true", "controllerAddr": controller.controller_addr}
-        given = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
-        alone = "broker", "--namesrv", namesrv.namesrv_addr, "--set", f"brokerName={BROKER_NAME}", *given
+        alone = broker_line(controller, namesrv)
         sent: dict[int, bytes] = {}
 
         def epoch() -> int:
@@ -183,12 +188,10 @@ def test_the_master_of_a_set_hands_over_and_is_in_sync_again(tmp_path: Path, at:
         AdminClient(namesrv.namesrv_addr, timeout_s=60) as admin,
     ):
         found = BrokerSet(tmp_path, controller.controller_addr, namesrv, admin)
-        settings = {**COMMON, **PATIENT, "enableControllerMode": "true", "controllerAddr": controller.controller_addr}
-        given = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
         told: dict[int, bytes] = {}
         send = partial(is_taken, admin, queue=MessageQueue("Kept", BROKER_NAME, 0), taken=told)
         (tmp_path / "master").mkdir()
-        master = "broker", "--namesrv", namesrv.namesrv_addr, "--set", f"brokerName={BROKER_NAME}", *given
+        master = broker_line(controller, namesrv, **PATIENT)
         with filling_server(tmp_path / "master", at, *master) as addr:
             until(lambda: {addr} == found.in_sync_addrs())
             with found.start(2, **PATIENT) as slave:
