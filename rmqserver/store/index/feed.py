@@ -114,8 +114,11 @@ class IndexFeed:
         try:
             self._index.put(self._read_some() if self._read_offset is not None else self._take_some(portion))
         except OSError as error:
-            path = error.filename or self._index.directory
-            self._flags.fail(INDEX_ERROR, storage_error(error, "the index cannot go on:", path))
+            self._fail(error)
+
+    def _fail(self, error: OSError) -> None:
+        path = error.filename or self._index.directory
+        self._flags.fail(INDEX_ERROR, storage_error(error, "the index cannot go on:", path))
 
     def _take_some(self, portion: int) -> list[IndexItem]:
         items = self._backlog.popleft() if self._backlog else []
@@ -149,7 +152,11 @@ class IndexFeed:
         return self._index.has_new_seal
 
     def prepare(self) -> Sync:
-        snapshots = self._index.snapshots()
+        try:
+            snapshots = self._index.snapshots()
+        except OSError as error:
+            self._fail(error)
+            snapshots = []
 
         def sync(checkpoint: Checkpoint, write_checkpoint: Callable[[], None]) -> None:
             for snapshot in snapshots:

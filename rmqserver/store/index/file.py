@@ -142,17 +142,13 @@ class Snapshot:
     file: File
     header: bytes
     end_timestamp_ms: int
-    units: bytes
-    units_at: int
     slots: list[tuple[int, bytes]]
     """Place in the file, and the bytes."""
 
     def write(self) -> None:
-        """The changes are on the device at return. The header goes first: until the checkpoint vouches for its end
-        time, recovery after a crash drops the file and rebuilds it."""
+        """The changes, and the units written before, are on the device at return. The header goes first: until the
+        checkpoint vouches for its end time, recovery after a crash drops the file and rebuilds it."""
         self.file.pwrite(self.header, 0)
-        if self.units:
-            self.file.pwrite(self.units, self.units_at)
         self.file.fdatasync()
         for at, data in self.slots:
             self.file.pwrite(data, at)
@@ -261,25 +257,24 @@ class LiveIndexFile(IndexFile):
     def write_ahead(self) -> None:
         """Writes units once there are many; they count for nothing until the header counts them. OSError."""
         if len(self._behind) >= UNITS_BEHIND_MAX_BYTES:
-            self.file.pwrite(self._behind, self._units_at + INDEX_UNIT.size * self._behind_first)
-            self._behind.clear()
-            self._behind_first = self.header.next_unit
+            self._write_units()
+
+    def _write_units(self) -> None:
+        self.file.pwrite(self._behind, self._units_at + INDEX_UNIT.size * self._behind_first)
+        self._behind.clear()
+        self._behind_first = self.header.next_unit
 
     def snapshot(self) -> Snapshot | None:
-        """The changes since the last snapshot, None if there are none. The caller has snapshots written in their
-        order."""
+        """The changes since the last snapshot, None if there are none. The caller has snapshots written in their order.
+        Units are written before it returns, because a query reads from the file what is no longer in memory.
+        OSError."""
         pages = [i for i, is_dirty in enumerate(self._dirty) if is_dirty]
         if not pages and not self._behind:
             return None
-        units_at = self._units_at + INDEX_UNIT.size * self._behind_first
-        snapshot = Snapshot(
-            self.file, self.header.pack(), self.header.end_timestamp_ms, bytes(self._behind), units_at,
-            [self._page_run(first, count) for first, count in _runs(pages)],
-        )  # fmt: skip
+        self._write_units()
+        slots = [self._page_run(first, count) for first, count in _runs(pages)]
         self._dirty = bytearray(len(self._dirty))
-        self._behind.clear()
-        self._behind_first = self.header.next_unit
-        return snapshot
+        return Snapshot(self.file, self.header.pack(), self.header.end_timestamp_ms, slots)
 
     def _page_run(self, first: int, count: int) -> tuple[int, bytes]:
         start = first * _PAGE_BYTES

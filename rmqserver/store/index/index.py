@@ -127,7 +127,8 @@ class Index:
         return live
 
     def snapshots(self) -> list[Snapshot]:
-        """What must be written, in this order, to bring the disk up to date. Lets go of the full files."""
+        """What must be written, in this order, to bring the disk up to date. Lets go of the full files. OSError if
+        units cannot be written."""
         changed = [*self._sealed, *self.files[-1:]]
         found = [live.snapshot() for live in changed if isinstance(live, LiveIndexFile)]
         self._sealed.clear()

@@ -106,6 +106,19 @@ def test_a_full_file_is_followed_by_another_and_both_are_searched(tmp_path: Path
         assert [found.query("TopicTest", f"u{n}", 9, 0, FOREVER) for n in range(20)] == [[n * 100] for n in range(20)]
 
 
+def test_entries_are_found_while_their_snapshot_waits_to_be_written(tmp_path: Path) -> None:
+    """Another thread writes it. Until then a message was not found by its key, seldom enough to look like a mistake."""
+    index = make_index(tmp_path, slots=3, units=5)
+    for number in range(7):
+        index.put([item(number * 100, b"KEYS\x01same\x02")])
+    snapshots = index.snapshots()
+    assert index.query("TopicTest", "same", 100, 0, FOREVER) == [number * 100 for number in reversed(range(7))]
+    for snapshot in snapshots:
+        snapshot.write()
+    again = make_index(tmp_path, slots=3, units=5)
+    assert again.query("TopicTest", "same", 100, 0, FOREVER) == [number * 100 for number in reversed(range(7))]
+
+
 @st.composite
 def messages(draw: st.DrawFn) -> list[IndexItem]:
     """Messages in log order, with or without entries. Some have more entries than a file of five units holds, and some

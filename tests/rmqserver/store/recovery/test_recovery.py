@@ -334,6 +334,21 @@ def test_a_crash_after_a_checkpoint_replays_from_there_on(make_store: MakeStore,
     assert again.close()
 
 
+def test_entries_that_cannot_be_written_are_a_reason_to_refuse_writes(make_store: MakeStore) -> None:
+    store = make_store(Path("/store"), disk=RecordingDisk())
+
+    def fail(operation: str, path: str) -> None:
+        if operation == "pwrite" and "/index/" in path:
+            raise OSError(errno.EIO, "the device is broken", path)
+
+    store.disk.on_call = fail  # type: ignore[attr-defined]
+    put_many(store, 3)
+    store.flush()
+    assert "the index cannot go on: /store/index/" in store.unwriteable_reason
+    store.disk.on_call = None  # type: ignore[attr-defined]
+    assert not store.close()
+
+
 def test_a_log_that_cannot_be_read_for_the_index_is_a_reason_to_refuse_writes(make_store: MakeStore) -> None:
     """The index reads the log after the start, in a task of the broker. An error there used to end the broker."""
     recorded = RecordingDisk()
