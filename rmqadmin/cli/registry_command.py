@@ -14,7 +14,6 @@ from typer.core import TyperCommand
 from rmqadmin.cli.command_functions import result_types
 from rmqadmin.cli.mqadmin_argv import MissingValueError, Normalised, OptionSpec, UnknownOptionError, normalise
 from rmqadmin.cli.option_values import add_value_hint
-from rmqadmin.core.whole_numbers import check_range
 from rmqadmin.invocation import Invocation, invocation_of
 from rmqadmin.options.command_options import (
     IMPLIED_VALUES,
@@ -30,6 +29,7 @@ from rmqadmin.output.output_format import JSON_FORMATS, Format
 from rmqadmin.registry import Effect, Entry
 from rmqproto.errors import UsageError
 from rmqproto.java.java_numbers import INT_MAX, LONG_MAX
+from rmqproto.java.whole_numbers import check_range
 
 ALIASES = {"--namesrvAddr": ("nameserverAddr",), "--limit": ("max-count",)}
 """Other long names of an option, without dashes: mqadmin's RocksDB commands have their own name for the name servers,

@@ -67,7 +67,7 @@ def age(length_ms: int) -> str:
 
 def moment(timestamp_ms: int | None) -> str:
     """Local time to the second; the message's own screen shows the millisecond and the zone."""
-    from rmqadmin.core.times import TIMESTAMP_MAX_MS  # 1 ms; only for tables with points in time
+    from rmqproto.times import TIMESTAMP_MAX_MS  # 1 ms; only for tables with points in time
 
     if not timestamp_ms or timestamp_ms < 0:
         return UNKNOWN

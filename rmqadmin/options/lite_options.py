@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from rmqadmin.core.times import mqadmin_time
+from rmqproto.times import mqadmin_time
 
 ParentTopic = Annotated[
     str, typer.Option("-p", "--parentTopic", metavar="TOPIC", help="The topic that holds the lite topics.")

@@ -11,12 +11,12 @@ import typer
 
 from rmqadmin.core.messages.message_source import MessageSource, QueueReader, following, newest, queue_after_queue
 from rmqadmin.core.messages.queue_reading import READ_COUNT_DEFAULT, QueuePlace, sql92_filter
-from rmqadmin.core.times import TimeRange, time_range
 from rmqadmin.options.command_options import LONG, Texts, TrueFalse, pairs
 from rmqadmin.options.common_options import OptionGroup
 from rmqproto.errors import UsageError
 from rmqproto.filters.json_path import split_path_text
 from rmqproto.filters.subscription import ALL, TAG_SEPARATOR, parse_tags
+from rmqproto.times import TimeRange, time_range
 
 Begin = Annotated[
     str | None, typer.Option("-b", "--beginTimestamp", metavar="TIME", help="Stored at or after; or a range A..B.")

@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from rmqadmin.core.messages.redriving import REDRIVES_MAX
-from rmqadmin.core.times import TimeRange, parse_time
 from rmqadmin.options.command_options import LONG, Texts
 from rmqadmin.options.common_options import OptionGroup
 from rmqadmin.options.message_options import ConditionOptions, Rate
+from rmqproto.times import TimeRange, parse_time
 
 From = Annotated[str | None, typer.Option("--from", metavar="TIME", help="Stored at this time or later.")]
 Before = Annotated[str | None, typer.Option("--to-time", metavar="TIME", help="Stored before.")]

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from rmqadmin.call import Call
 from rmqadmin.core.messages.replayed import Replayed
 from rmqadmin.core.rate_dial import limits_text
-from rmqadmin.core.whole_numbers import whole_number
 from rmqadmin.options.replay_options import GuardOptions, JobOptions, PaceOptions
 from rmqproto.errors import UsageError
 from rmqproto.java.java_numbers import LONG_MAX
+from rmqproto.java.whole_numbers import whole_number
 from rmqproto.wording import counted
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ import pexpect
 import pytest
 
 from rmqadmin.cli import program
+from tests.support.clock import in_zone
 from tests.support.servers import Server
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "mqadmin"
@@ -43,15 +43,6 @@ class Ran:
 
 Rmqadmin = Callable[..., Ran]
 Written = Callable[..., bytes]
-
-
-def in_zone(monkeypatch: pytest.MonkeyPatch, name: str) -> Iterator[None]:
-    """For fixtures: sets local time to that of the zone."""
-    monkeypatch.setenv("TZ", name)
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
 
 
 @pytest.fixture

@@ -84,7 +84,7 @@ def test_no_command_needs_the_client_to_show_its_help() -> None:
 def test_a_plain_topic_list_imports_its_own_command_and_nothing_heavy(server: Server) -> None:
     found = imported("topicList", "-n", server.namesrv_addr)
     assert not found & (HEAVY | {"logging", "hashlib", "json", "csv", "rmqproto.message.record", "rmqclient.sending"})
-    assert not found & {"rmqadmin.core.times", "rmqproto.java.java_properties"}  # they compile patterns
+    assert not found & {"rmqproto.times", "rmqproto.java.java_properties"}  # they compile patterns
     assert not found & {"ipaddress", "linecache", "subprocess", "tokenize"}  # only some of Typer's functions need them
     commands = {name for name in found if name.startswith("rmqadmin.commands.")}
     assert commands == {"rmqadmin.commands.topic", "rmqadmin.commands.topic.topic_list"}
@@ -133,7 +133,7 @@ def test_the_first_frame_of_the_dashboard_needs_no_client(tmp_path: Path, monkey
     found = set(done.stdout.split())
     assert "textual.app" in found
     assert not found & {"rmqclient.admin", "rmqclient.blocking", "rmqproto.bodies", "tomllib", "encodings.idna"}
-    assert not found & {"msgspec.inspect", "rmqadmin.core.alerts.alert_rules", "rmqadmin.core.times"}
+    assert not found & {"msgspec.inspect", "rmqadmin.core.alerts.alert_rules", "rmqproto.times"}
     assert not {name for name in found if name.startswith(("rmqadmin.commands.", "rmqadmin.tui.sources."))}
     assert not {name for name in found if name.startswith(("aiohttp", "textual_serve", "rmqadmin.tui.browser"))}
 

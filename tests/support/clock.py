@@ -1,6 +1,11 @@
-"""A clock that the test moves."""
+"""A clock that the test moves, and a local time that it chooses."""
 
 from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
 
 
 class Clock:
@@ -11,3 +16,12 @@ class Clock:
 
     def __call__(self) -> int:
         return self.now_ms
+
+
+def in_zone(monkeypatch: pytest.MonkeyPatch, name: str) -> Iterator[None]:
+    """For fixtures: sets local time to that of the zone."""
+    monkeypatch.setenv("TZ", name)
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()

@@ -11,9 +11,9 @@ import typer
 from rmqadmin.call import Call
 from rmqadmin.core.error_table import EXPLANATIONS, exit_code_of
 from rmqadmin.core.results import Result, Row, doc
-from rmqadmin.core.whole_numbers import whole_number
 from rmqproto.codes import ResponseCode, response_name
 from rmqproto.errors import NotFoundError
+from rmqproto.java.whole_numbers import whole_number
 
 
 class ExplanationRow(Row, frozen=True):

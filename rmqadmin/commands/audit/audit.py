@@ -12,9 +12,9 @@ from rmqadmin.call import Call
 from rmqadmin.core.audit.audit_log import AuditedCommand, read_commands_untrusted
 from rmqadmin.core.changes import FieldChange
 from rmqadmin.core.results import TIME, Result, Row, doc
-from rmqadmin.core.times import parse_time
 from rmqadmin.options.command_options import LONG
 from rmqadmin.registry import find
+from rmqproto.times import parse_time
 from rmqproto.wording import counted
 
 _NO_CONTEXT = "none"

@@ -13,12 +13,12 @@ from rmqadmin.core.groups.consumption import lag_of
 from rmqadmin.core.mqadmin_text import BROKER_NAME_WIDTH, TOPIC_WIDTH, cut
 from rmqadmin.core.results import TIME, Result, Row, doc
 from rmqadmin.core.system_names import is_made_by_brokers
-from rmqadmin.core.times import mqadmin_time
 from rmqadmin.options.command_options import LONG, ShowAll, TrueFalse
 from rmqclient.addresses import split_address
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.statistics import ConsumeOffset, ConsumeStatsList
 from rmqproto.names import is_system_group
+from rmqproto.times import mqadmin_time
 
 TIMEOUT_MS = 50_000
 """mqadmin's time-out: a broker looks up one message for every queue of every group."""

@@ -8,11 +8,11 @@ import typer
 
 from rmqadmin.call import Call
 from rmqadmin.core.changes import Changes, FieldChange, Step, carry_out
-from rmqadmin.core.whole_numbers import whole_number
 from rmqadmin.options.command_options import ContainerAddr
 from rmqclient.addresses import split_address
 from rmqproto.errors import UsageError
 from rmqproto.java.java_numbers import LONG_MAX
+from rmqproto.java.whole_numbers import whole_number
 
 
 def remove_broker(

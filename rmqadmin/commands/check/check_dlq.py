@@ -11,10 +11,10 @@ from rmqadmin.core import targets
 from rmqadmin.core.health.plugin_text import CheckedThing, CheckResult, Measure, PluginState
 from rmqadmin.core.health.thresholds import Quantity
 from rmqadmin.core.messages.dead_letters import count_since, dead_letter_groups
-from rmqadmin.core.times import parse_time
 from rmqadmin.options.health_options import Critical, Groups, Warning, health_clients, limits
 from rmqproto.errors import NotFoundError, RocketMQError
 from rmqproto.names import dlq_topic, retry_topic
+from rmqproto.times import parse_time
 from rmqproto.wording import counted
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from rmqadmin.call import Call
 from rmqadmin.core.mqadmin_text import fastjson_pretty, hash_map
 from rmqadmin.core.results import TIME, Result, Row, doc
 from rmqadmin.core.servers.server_configs import replica_headings
-from rmqadmin.core.times import mqadmin_time
 from rmqadmin.options.command_options import BrokerAddr, EveryReplicaToo
 from rmqproto.bodies.master import ColdDataFlow
+from rmqproto.times import mqadmin_time
 
 _READ, _LAST_READ_MS, _CREATED_MS = "coldAcc", "lastColdReadTimeMills", "createTimeMills"
 

@@ -9,10 +9,10 @@ import typer
 from rmqadmin.call import Call
 from rmqadmin.core.changes import Changes, FieldChange, Step, carry_out
 from rmqadmin.core.servers.replicas import leader_addr
-from rmqadmin.core.whole_numbers import whole_number
 from rmqadmin.options.controller_options import ControllerAddr, ReplicatedBroker
 from rmqproto.errors import UsageError
 from rmqproto.java.java_numbers import LONG_MAX
+from rmqproto.java.whole_numbers import whole_number
 
 
 def clean_broker_metadata(

@@ -103,7 +103,7 @@ class GroupProgress(Result, frozen=True):
         )
 
     def _mqadmin_line(self, queue: MessageQueue, entry: ConsumeOffset) -> str:
-        from rmqadmin.core.times import mqadmin_time
+        from rmqproto.times import mqadmin_time
 
         diff_count = entry.broker_offset - entry.consumer_offset
         inflight_count = entry.pull_offset - entry.consumer_offset

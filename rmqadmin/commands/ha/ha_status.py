@@ -11,9 +11,9 @@ from rmqadmin.call import Call
 from rmqadmin.core import targets
 from rmqadmin.core.mqadmin_text import java_text
 from rmqadmin.core.results import TIME, Result, Row, doc
-from rmqadmin.core.times import mqadmin_time
 from rmqadmin.options.command_options import BrokerAddr, ClusterName
 from rmqproto.bodies.master import HaConnection, HaStatus
+from rmqproto.times import mqadmin_time
 
 
 class ReplicationRow(Row, frozen=True):

@@ -21,7 +21,6 @@ from rmqadmin.core.messages.queue_reading import (
 )
 from rmqadmin.core.messages.read_messages import BodyView, ReadMessages, decompressed
 from rmqadmin.core.mqadmin_text import hash_order, queue_hash, queue_text
-from rmqadmin.core.times import TimeRange, time_range
 from rmqadmin.core.topics.routes import broker_addr_of
 from rmqadmin.options.command_options import LONG, Topic
 from rmqadmin.options.message_options import EndBefore, Sql92
@@ -31,6 +30,7 @@ from rmqproto.bodies.routes import TopicRoute
 from rmqproto.errors import NotFoundError, UsageError
 from rmqproto.filters.message_filter import AcceptsProperties
 from rmqproto.names import TOOLS_CONSUMER_GROUP
+from rmqproto.times import TimeRange, time_range
 
 CONSUME_COUNT_DEFAULT = 128
 

@@ -12,9 +12,9 @@ from rmqadmin.core.messages.message_source import QueueReader
 from rmqadmin.core.messages.queue_reading import places_of, readable_queues, sql92_filter
 from rmqadmin.core.messages.read_messages import BodyView, ReadMessages, read_places
 from rmqadmin.core.messages.sieve import Sieve
-from rmqadmin.core.times import time_range
 from rmqadmin.options.command_options import Topic, TrueFalse
 from rmqadmin.options.message_options import Begin, Charset, EndBefore, Expression, PrintBody, ReadExtent, Sql92
+from rmqproto.times import time_range
 
 
 def print_msg(

@@ -17,7 +17,6 @@ from rmqadmin.core.messages.read_messages import BodyView, ReadMessages, read_pl
 from rmqadmin.core.messages.sieve import Sieve
 from rmqadmin.core.mqadmin_text import hash_order
 from rmqadmin.core.results import Result, Row, doc
-from rmqadmin.core.times import time_range
 from rmqadmin.core.topics.routes import broker_addr_of
 from rmqadmin.options.command_options import Topic, TrueFalse
 from rmqadmin.options.message_options import (
@@ -34,6 +33,7 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import UsageError
 from rmqproto.java.java_hash import java_hash
 from rmqproto.message import properties as props
+from rmqproto.times import time_range
 
 
 class TagRow(Row, frozen=True):

@@ -10,12 +10,12 @@ from rmqadmin.call import Call
 from rmqadmin.core.messages import lookup
 from rmqadmin.core.messages.direct_push import Pushed, push
 from rmqadmin.core.messages.message_results import Messages, mqadmin_block, show
-from rmqadmin.core.times import time_range
 from rmqadmin.core.topics.routes import topic_brokers
 from rmqadmin.options.command_options import Topic
 from rmqadmin.options.message_options import IndexCluster, PushClient, PushGroup
 from rmqproto.errors import NotFoundError
 from rmqproto.java.java_numbers import LONG_MAX
+from rmqproto.times import time_range
 
 
 class UniqueMessages(Messages, frozen=True):

@@ -12,13 +12,13 @@ from rmqadmin.core.messages.traces import TRACE_COUNT, FoundTrace, find_traces, 
 from rmqadmin.core.mqadmin_text import hash_order, java_text
 from rmqadmin.core.results import TIME, Result, Row, doc
 from rmqadmin.core.targets import find_route
-from rmqadmin.core.times import mqadmin_time, time_range
 from rmqadmin.options.message_options import Begin, EndBefore
 from rmqproto import trace
 from rmqproto.errors import NotFoundError
 from rmqproto.java.java_hash import java_hash
 from rmqproto.java.java_numbers import LONG_MAX
 from rmqproto.names import TRACE_TOPIC
+from rmqproto.times import mqadmin_time, time_range
 
 
 class TraceRow(Row, frozen=True):

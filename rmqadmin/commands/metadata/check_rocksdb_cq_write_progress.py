@@ -11,9 +11,9 @@ import typer
 from rmqadmin.call import Call
 from rmqadmin.core import targets
 from rmqadmin.core.results import Result, Row, doc, some_failed
-from rmqadmin.core.times import parse_mqadmin_time
 from rmqadmin.options.command_options import OF_CONTEXT
 from rmqproto.bodies.master import RocksDbProgress
+from rmqproto.times import parse_mqadmin_time
 
 STATUSES = ("equal", "not equal", "under way", "error")
 """Names for the values of ``CheckRocksdbCqWriteResult.CheckStatus``."""

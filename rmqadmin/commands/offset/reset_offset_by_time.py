@@ -36,7 +36,7 @@ def reset_offset_by_time(
       rmqadmin resetOffsetByTime -g OrderGroup -t OrderTopic -s 2026-01-31#12:00:00:000 --dry-run
       rmqadmin resetOffsetByTime -g OrderGroup -t OrderTopic -s -1 -b 127.0.0.1:10911 -q 0 -o 5
     """
-    from rmqadmin.core.times import parse_mqadmin_time, understood
+    from rmqproto.times import parse_mqadmin_time, understood
 
     group, topic, timestamp = group.strip(), topic.strip(), timestamp.strip()
     timestamp_ms = parse_mqadmin_time(timestamp, call.now_ms())

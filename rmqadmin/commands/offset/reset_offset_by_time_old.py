@@ -58,7 +58,7 @@ def reset_offset_by_time_old(
       rmqadmin resetOffsetByTimeOld -g OrderGroup -t OrderTopic -s now --dry-run
       rmqadmin resetOffsetByTimeOld -g OrderGroup -t OrderTopic -s 2026-01-31#12:00:00:000 -f false
     """
-    from rmqadmin.core.times import parse_mqadmin_time, understood
+    from rmqproto.times import parse_mqadmin_time, understood
 
     group, topic, timestamp = group.strip(), topic.strip(), timestamp.strip()
     timestamp_ms = parse_mqadmin_time(timestamp, call.now_ms())

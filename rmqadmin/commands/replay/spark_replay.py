@@ -72,7 +72,7 @@ def _request(
     guards: GuardOptions,
 ) -> ReplayRequest:
     """The request for ``spark_tools.replay`` that the options describe."""
-    from rmqadmin.core.times import parse_time
+    from rmqproto.times import parse_time
     from spark_tools.replay.plans.plan import Selection, wave_messages_for
     from spark_tools.replay.plans.request import ReplayRequest
 

@@ -13,9 +13,9 @@ import msgspec
 
 from rmqadmin.core.health.thresholds import Quantity, parse_thresholds
 from rmqadmin.core.near_names import did_you_mean
-from rmqadmin.core.times import parse_duration
 from rmqadmin.core.toml_text import parse_toml
 from rmqproto.errors import UsageError
+from rmqproto.times import parse_duration
 
 RULES_MAX = 100
 

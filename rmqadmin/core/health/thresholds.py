@@ -8,8 +8,8 @@ import re
 from collections.abc import Collection
 from enum import Enum
 
-from rmqadmin.core.times import parse_duration
 from rmqproto.errors import UsageError
+from rmqproto.times import parse_duration
 
 _NUMBER = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)([kMG]?)")
 _PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,6})?)%")

@@ -16,10 +16,10 @@ from typing import Any
 import msgspec
 
 from rmqadmin.core.messages.lookup import FoundMessage
-from rmqadmin.core.times import TIMESTAMP_MAX_MS, iso_local
 from rmqproto.errors import UsageError
 from rmqproto.message import properties as props
 from rmqproto.message.record import host_text
+from rmqproto.times import TIMESTAMP_MAX_MS, iso_local
 
 Part = bytes | Callable[[FoundMessage], bytes]
 

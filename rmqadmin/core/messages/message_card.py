@@ -9,9 +9,9 @@ from rmqadmin.core import units
 from rmqadmin.core.messages.body_text import body_kind, lines_by_kind
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.terminal_text import printable
-from rmqadmin.core.times import iso_local
 from rmqproto.message import properties as props
 from rmqproto.message.record import host_text
+from rmqproto.times import iso_local
 from rmqproto.wording import counted
 
 TERMINAL_LINES_MAX = 200

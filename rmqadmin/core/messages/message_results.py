@@ -59,7 +59,7 @@ def body_path(message_id: str, index: int = 0) -> Path:
 
 def mqadmin_block(one: Shown, *, index: int = 0, with_offset_id: bool = True, track_end: str = "\n") -> str:
     """A message and its tracks as ``queryMsgById`` prints them. The other queries print them slightly differently."""
-    from rmqadmin.core.times import mqadmin_time
+    from rmqproto.times import mqadmin_time
 
     stored, found = one.message.stored, one.message.properties
     fields = [

@@ -13,7 +13,6 @@ import msgspec
 
 from rmqadmin.core.messages.lookup import FoundMessage, found_message
 from rmqadmin.core.servers.broker_answers import Answers, answers_of
-from rmqadmin.core.times import TimeRange
 from rmqadmin.core.topics.queue_choice import chosen_queues
 from rmqclient.pull import PullStatus
 from rmqproto.bodies.base import MessageQueue
@@ -25,6 +24,7 @@ from rmqproto.headers.consuming import PULL_BATCH_COUNT
 from rmqproto.message import properties as props
 from rmqproto.names import TOOLS_CONSUMER_GROUP
 from rmqproto.perm import PERM_READ
+from rmqproto.times import TimeRange
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient

@@ -17,11 +17,11 @@ from rmqadmin.core.near_names import near_name
 from rmqadmin.core.offsets import reset, undo
 from rmqadmin.core.offsets.reset import BEGIN, END, Goal, QueueReset
 from rmqadmin.core.results import Notice, Result, Row, doc, some_failed
-from rmqadmin.core.times import parse_time, understood
 from rmqadmin.core.topics.queue_choice import chosen_queues
 from rmqadmin.core.units import at_least, count
 from rmqproto.bodies.routes import TopicRoute
 from rmqproto.errors import NotFoundError, RefusedError, RocketMQError, UsageError
+from rmqproto.times import parse_time, understood
 from rmqproto.wording import counted
 
 if TYPE_CHECKING:

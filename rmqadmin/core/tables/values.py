@@ -34,7 +34,7 @@ def machine_text(value: Any, column: Described) -> str:
     if value is None:
         return ""
     if column.is_time:
-        from rmqadmin.core.times import iso_local
+        from rmqproto.times import iso_local
 
         return iso_local(value)
     return _plain(value, for_people=False)

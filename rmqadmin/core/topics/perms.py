@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rmqadmin.core.whole_numbers import whole_number
 from rmqproto.errors import UsageError
+from rmqproto.java.whole_numbers import whole_number
 from rmqproto.perm import PERM_INHERIT, PERM_LETTERS, PERM_MAX, PERM_READ, PERM_WRITE, perm_text
 
 WORDS = {PERM_READ: "read", PERM_WRITE: "write", PERM_INHERIT: "inherit"}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from rmqadmin.core.whole_numbers import whole_number
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import NotFoundError, UsageError
+from rmqproto.java.whole_numbers import whole_number
 
 _NAMED_QUEUES_MAX = 16
 

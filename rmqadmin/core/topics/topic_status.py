@@ -49,7 +49,7 @@ class TopicStatus(Result, frozen=True):
         return TopicTotals(message_count=sum(row.message_count for row in self.rows()), put_tps=self.put_tps)
 
     def mqadmin_text(self) -> str:
-        from rmqadmin.core.times import mqadmin_time
+        from rmqproto.times import mqadmin_time
 
         text = f"{'#Broker Name':32}  {'#QID':4}  {'#Min Offset':20}  {'#Max Offset':20}    #Last Updated\n"
         for row in self.rows():

@@ -10,13 +10,13 @@ from rmqadmin.core.messages.bodies_in import STANDARD_INPUT, whole
 from rmqadmin.core.messages.sending import choose_queue, send_one
 from rmqadmin.core.messages.sent_rows import say_if_new
 from rmqadmin.core.results import Result
-from rmqadmin.core.times import parse_duration
 from rmqadmin.core.units import duration
 from rmqadmin.prompt.line import parse_line
 from rmqadmin.tui.dialogs.change import Occasion
 from rmqadmin.tui.dialogs.form import FormField, FormScreen
 from rmqclient.message import Message
 from rmqproto.errors import UsageError
+from rmqproto.times import parse_duration
 from rmqproto.wording import counted
 
 if TYPE_CHECKING:

@@ -29,7 +29,6 @@ from rmqadmin.core.messages.traces import TraceStep
 from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.terminal_text import printable, shortened_in_middle
-from rmqadmin.core.times import TIMESTAMP_MAX_MS, iso_local
 from rmqadmin.core.units import size
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.refresh import Feed
@@ -50,6 +49,7 @@ from rmqproto.errors import ProtocolError
 from rmqproto.message import properties as props
 from rmqproto.message import sys_flag as sys_flags
 from rmqproto.message.record import host_text
+from rmqproto.times import TIMESTAMP_MAX_MS, iso_local
 
 _TABS = ("JSON", "Text", "Hex", "Properties", "Record", "Groups", "Trace", "History")
 _ASKING_TABS = ("groups", "trace", "history")

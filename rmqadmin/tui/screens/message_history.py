@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.messages.retry_history import StoredCopy, failure_facts
 from rmqadmin.core.terminal_text import printable
-from rmqadmin.core.times import iso_local
 from rmqadmin.core.units import elapsed
 from rmqadmin.tui.widgets.texts.lines import Text
+from rmqproto.times import iso_local
 
 _LABEL_WIDTH = 14
 _TITLE = "every time it was stored"

@@ -20,7 +20,6 @@ from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.messages.redriving import place_of, redriven_before
 from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.marks import Mark
-from rmqadmin.core.times import TimeRange
 from rmqadmin.core.units import at_least, count, moment
 from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.refresh import REFRESH_DEADLINE_S, Feed
@@ -37,6 +36,7 @@ from rmqadmin.tui.widgets.tables.row_table import RowTable
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import ProtocolError, RocketMQError
 from rmqproto.message import properties as props
+from rmqproto.times import TimeRange
 
 _UNMARKED = "their marks were taken away"
 

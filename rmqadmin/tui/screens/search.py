@@ -13,7 +13,6 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from rmqadmin.core.times import TimeRange, parse_range
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.screens.marked_messages import REDRIVE_LETTER, MarkedMessagesScreen
@@ -25,6 +24,7 @@ from rmqadmin.tui.widgets.compact_input import CompactInput
 from rmqadmin.tui.widgets.tables.columns import Column
 from rmqadmin.tui.widgets.tables.marked_table import MarkedTable
 from rmqproto.errors import RocketMQError, UsageError
+from rmqproto.times import TimeRange, parse_range
 
 SEARCH_DEADLINE_S = SCAN_MAX_S + 5.0
 """A look-up in the index may read many cold files. A scan ends by itself earlier."""

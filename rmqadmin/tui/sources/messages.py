@@ -10,7 +10,6 @@ import msgspec
 from rmqadmin.core.messages import lookup
 from rmqadmin.core.messages.dead_letters import DeadLetters, dead_letter_groups, joined, read_dead_letters_of
 from rmqadmin.core.messages.lookup import FoundMessage, found_message
-from rmqadmin.core.times import TIMESTAMP_MAX_MS, TimeRange
 from rmqadmin.tui.memory.cluster import ClusterMemory
 from rmqadmin.tui.sources.found import Found, ask_brokers, askable, read_askable
 from rmqclient.pull import PullStatus
@@ -19,6 +18,7 @@ from rmqproto.bodies.routes import BrokerData
 from rmqproto.bodies.statistics import TopicOffset
 from rmqproto.errors import NotFoundError, RocketMQError
 from rmqproto.headers.consuming import PULL_BATCH_COUNT
+from rmqproto.times import TIMESTAMP_MAX_MS, TimeRange
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient

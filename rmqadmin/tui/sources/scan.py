@@ -16,13 +16,13 @@ import msgspec
 
 from rmqadmin.core.messages.lookup import FoundMessage, found_message
 from rmqadmin.core.messages.queue_reading import QueuePlace, compiled_sql92, place, readable_queues
-from rmqadmin.core.times import TimeRange
 from rmqadmin.tui.filters import parse_filter
 from rmqadmin.tui.sources.messages import WINDOW_SIZE_MAX_BYTES, key_of
 from rmqclient.pull import PullStatus
 from rmqproto.errors import ProtocolError, RocketMQError, UsageError
 from rmqproto.filters.json_path import Path, document_of, parse_path, text_at
 from rmqproto.message import properties as props
+from rmqproto.times import TimeRange
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient

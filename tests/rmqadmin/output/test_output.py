@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from rmqadmin.commands.topic.topic_route import Route
-from rmqadmin.core import times, units
+from rmqadmin.core import units
 from rmqadmin.core.results import TIME, Result, Row, columns, doc
 from rmqadmin.core.tables.headings import words
 from rmqadmin.core.tables.layout import TableView, summary_lines
@@ -22,6 +22,7 @@ from rmqadmin.output.look import Look
 from rmqadmin.output.output_format import Color, Format, wants_color
 from rmqadmin.output.rendering import pieces, render, schema
 from rmqadmin.output.writing import write
+from rmqproto import times
 from rmqproto.bodies.routes import BrokerData, QueueData, TopicRoute
 from rmqproto.errors import UsageError
 from tests.rmqadmin.conftest import Rmqadmin

@@ -8,10 +8,10 @@ import pytest
 from textual.widgets import Input
 
 from rmqadmin.core.messages.lookup import FoundMessage
-from rmqadmin.core.times import TimeRange
 from rmqadmin.tui.sources import scan
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import UsageError
+from rmqproto.times import TimeRange
 from tests.rmqadmin.tui.conftest import BROKER, World
 from tests.rmqadmin.tui.opened import Driver, drive, until_in_index
 from tests.support.quick import first_is_quick

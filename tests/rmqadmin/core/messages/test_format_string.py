@@ -15,8 +15,8 @@ from rmqadmin.core.messages.format_string import FIELDS, FormatString
 from rmqadmin.core.messages.lookup import found_message
 from rmqproto.errors import UsageError
 from rmqproto.message import properties as props
-from tests.rmqadmin.conftest import in_zone
 from tests.rmqclient.fake_broker import record
+from tests.support.clock import in_zone
 
 PROPERTIES = {"TAGS": "paid", "KEYS": "K1 Ké", "UNIQ_KEY": "U1", "region": "eu"}
 STORED = msgspec.structs.replace(

@@ -18,9 +18,9 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from rmqadmin.core.whole_numbers import check_range
 from rmqproto.errors import UsageError
 from rmqproto.java.java_numbers import LONG_MAX
+from rmqproto.java.whole_numbers import check_range
 
 TIMESTAMP_MAX_MS = 253_402_300_799_999
 """The last millisecond of the year 9999. Later times have no ISO form."""

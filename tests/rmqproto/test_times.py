@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqadmin.core import times
+from rmqproto import times
 from rmqproto.errors import UsageError
-from tests.rmqadmin.conftest import in_zone
+from tests.support.clock import in_zone
 
 NOW_MS = 1_795_262_400_123
 HOUR_MS = 3_600_000
