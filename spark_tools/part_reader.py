@@ -58,12 +58,17 @@ def read_any(
     accepts = (
         None if options.sql92 is None or is_live else compile_sql92_for_records(options.sql92)
     )  # a broker filters by itself
-    rules = ReadRules(maker, options.tags, options.transaction_state, options.on_corrupt, row_filters, accepts)
+    rules = ReadRules(
+        maker, options.tags, options.transaction_state, options.on_corrupt, row_filters, accepts,
+        fail_on_data_loss=options.fail_on_data_loss,
+    )  # fmt: skip
     batches = _read_live(part, rules, options) if isinstance(part, LivePart) else read_part(part, rules)
     with hints_in_text():
         yield from batches
     for place in rules.skipped:
         print(f"rocketmq: passed over log offset {place}", file=sys.stderr)  # noqa: T201 - goes to Spark's log
+    for path in rules.gone:
+        print(f"rocketmq: {path} is gone, and the messages in it", file=sys.stderr)  # noqa: T201 - as above
 
 
 def _read_live(part: LivePart, rules: ReadRules, options: ReadOptions) -> Iterator[pa.RecordBatch]:

@@ -3,9 +3,10 @@ live cluster and store files, since both know the ends of queues."""
 
 from __future__ import annotations
 
+import difflib
 import itertools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -49,7 +50,10 @@ def resolve(options: ReadOptions, positions: Positions) -> Resolved:
     """The ranges that the options ask for. NotFoundError for a topic, queue or group that does not exist; DataLossError
     if part of the range is gone."""
     found = Resolved()
-    for queue in _wanted_queues(options, positions):
+    queues = _wanted_queues(options, positions)
+    _check_places(options.start, "starting", queues, positions)
+    _check_places(options.end, "ending", queues, positions)
+    for queue in queues:
         first, last = positions.bounds(queue)
         start = _place(options.start, queue, positions, first, last)
         end = _place(options.end, queue, positions, first, last)
@@ -60,9 +64,41 @@ def resolve(options: ReadOptions, positions: Positions) -> Resolved:
                 f"{queue_text(queue)} has no message at or after the starting timestamp",
                 hint="startingOffsetsByTimestampStrategy=latest reads nothing from such queues",
             )
-        if start < end:
-            _cut(found, options, queue, OffsetRange(queue, start, end), first, last)
+        if start > end and queue_number(options.start.table, queue) is not None and end < last:
+            raise UsageError(f"{queue_text(queue)}: the starting offset {start} is behind the ending offset {end}")
+        if start < end or max(start, end) > last:
+            _cut(found, options, queue, OffsetRange(queue, start, max(start, end)), first, last)
     return found
+
+
+def _check_places(where: Where, prefix: str, queues: Sequence[MessageQueue], positions: Positions) -> None:
+    """NotFoundError for a queue in JSON that is not read, and for a group that none of the queues knows: a typing
+    error there must not read everything."""
+    known = {queue_text(queue): queue for queue in queues}
+    for table in (where.table, where.timestamps_ms):
+        named = (
+            MessageQueue(topic, broker, queue_id)
+            for topic, brokers in table.items()
+            for broker, ids in brokers.items()
+            for queue_id in ids
+        )
+        for queue in named:
+            if queue_text(queue) not in known:
+                raise NotFoundError(
+                    f"option {prefix}Offsets names {queue_text(queue)}, which is none of the queues that are read",
+                    hint=_nearest_queue(queue_text(queue), known),
+                )
+    if where.keyword == "group" and queues and all(positions.committed(where.group, each) is None for each in queues):
+        topics = ", ".join(sorted({queue.topic for queue in queues}))
+        raise NotFoundError(
+            f"the group {where.group} has no committed offset in {topics}",
+            hint=f"check its name, or leave out {prefix}Offsets",
+        )
+
+
+def _nearest_queue(text: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(text, known, 1)
+    return f"did you mean {near[0]}?" if near else f"these are read: {', '.join(sorted(known)[:8]) or 'none'}"
 
 
 def _cut(

@@ -138,10 +138,10 @@ class RocketMQReader(DataSourceReader):
         return [PlannedPart(part) for part in self._planned.parts]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        """The record batches of a partition. Spark passes an empty plan as one partition that is None."""
-        if partition is None:
+        """The record batches of a partition. Spark passes an empty plan as one partition of its own: None, and from 4.3
+        on an InputPartition of None."""
+        if not isinstance(partition, PlannedPart):
             return iter(())
-        assert isinstance(partition, PlannedPart)
         from spark_tools.part_reader import read_any
 
         return read_any(partition.part, self._options, self._columns, self._row_filters)

@@ -229,9 +229,12 @@ def parse_read_options(given: Mapping[str, str]) -> ReadOptions:
         name_server is not None and not topics and pattern is None and assign is None
     ):
         raise UsageError("exactly one of the options subscribe, subscribePattern and assign is needed")
+    paths, broker_names = options.names("path"), options.names("brokerName")
+    if len(broker_names) > len(paths):
+        raise UsageError("brokerName names the brokers of the stores in path, in their order: it has more names")
     return ReadOptions(
-        paths=options.names("path"),
-        broker_names=options.names("brokerName"),
+        paths=paths,
+        broker_names=broker_names,
         name_server=name_server,
         topics=topics or None,
         topic_pattern=_pattern(pattern),
@@ -319,15 +322,27 @@ def _where(options: _Given, prefix: str, default: str) -> Where:
             raise UsageError(f"option {prefix}Timestamp: {error}", hint=error.hint) from None
     by_timestamp = options.table(f"{prefix}OffsetsByTimestamp")
     if by_timestamp:
+        _check_numbers(f"{prefix}OffsetsByTimestamp", by_timestamp, at_least=0)
         return Where(keyword=default, timestamps_ms=by_timestamp)
     value = options.text(f"{prefix}Offsets") or default
     if value.startswith("group:"):
         return Where(keyword="group", group=value[6:])
     if value.startswith("{"):
-        return Where(keyword=default, table=_json(f"{prefix}Offsets", value, OffsetTable))
+        table = _json(f"{prefix}Offsets", value, OffsetTable)
+        _check_numbers(f"{prefix}Offsets", table, at_least=EARLIEST if prefix == "starting" else LATEST)
+        return Where(keyword=default, table=table)
     if value != default:
         raise UsageError(f"option {prefix}Offsets={value} is neither {default}, group:<name> nor JSON, in a batch")
     return Where(keyword=value)
+
+
+def _check_numbers(name: str, table: OffsetTable, *, at_least: int) -> None:
+    """UsageError for a number that is no offset or time, and that would silently read everything or nothing."""
+    for topic, brokers in table.items():
+        for broker, ids in brokers.items():
+            for queue_id, number in ids.items():
+                if number < at_least:
+                    raise UsageError(f"option {name} has {number} for {topic}/{broker}/{queue_id}: at least {at_least}")
 
 
 def _pattern(text: str | None) -> str | None:

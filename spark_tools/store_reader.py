@@ -29,6 +29,7 @@ from rmqserver.store.queues.consume_queue import PRE_BLANK_SIZE
 from spark_tools.arrow_records import BatchMaker
 from spark_tools.located import Ints, Located, Mask, is_one_of, locate_untrusted, nothing_located
 from spark_tools.offset_ranges import OffsetRange
+from spark_tools.ranges import DataLossError
 from spark_tools.record_scan import Bytes, PlaceState, first_certified, record_starts, state_at
 from spark_tools.row_filter import RowFilter
 from spark_tools.store_files import IndexPart, Part, ScanPart
@@ -62,6 +63,18 @@ class ReadRules:
     """Called with the properties of each record that passed all other filters."""
     skipped: list[str] = field(default_factory=list)
     """Skipped places, for the report."""
+    fail_on_data_loss: bool = True
+    gone: dict[str, None] = field(default_factory=dict)
+    """Files that retention took after the read was planned, for the report; each once."""
+
+    def file_is_gone(self, path: str) -> None:
+        """Notes a file that was there when the read was planned. DataLossError unless that is allowed."""
+        if self.fail_on_data_loss:
+            raise DataLossError(
+                f"{path} is gone: retention took it after the read was planned",
+                hint="failOnDataLoss=false reads what is left",
+            )
+        self.gone[path] = None
 
     def batch(self, located: Located) -> pa.RecordBatch | None:
         """The kept rows; None if there are none. No filter drops a damaged row, because it cannot tell whether the row
@@ -115,7 +128,9 @@ def read_part(part: Part, rules: ReadRules) -> Iterator[pa.RecordBatch]:
 
 
 def _scan(part: ScanPart, rules: ReadRules) -> Iterator[pa.RecordBatch]:
-    file = os.open(f"{part.root}/commitlog/{part.base:020d}", os.O_RDONLY | os.O_CLOEXEC)
+    file = _open_log_file(part.root, part.base, rules)
+    if file is None:
+        return
     try:
         for located in _located_in(file, part):
             yield from _wanted(located, part, rules)
@@ -229,25 +244,25 @@ def _next_record(file: int, part: ScanPart, at: int) -> int:
 def _index(part: IndexPart, rules: ReadRules) -> Iterator[pa.RecordBatch]:
     wanted = parse_tags(rules.tags).tags
     codes = None if wanted is None else np.array(sorted(map(tag_code, wanted)), np.int64)
-    files = _LogFiles(part)
+    files = _LogFiles(part, rules)
     try:
-        for first, units in _units(part):
+        for first, units in _units(part, rules):
             offsets = np.arange(len(units)) + first
             keep = (units["size"] > 0) & (units["size"] < PRE_BLANK_SIZE)
             if codes is not None:
                 keep &= np.isin(units["tag_code"], codes)
             units, offsets = units[keep], offsets[keep]
-            for piece in _pieces(units, part.log_file_size_bytes):
-                batch = _read_piece(files, units[piece], offsets[piece], part, rules)
+            for pieces in _together(units, _pieces(units, part.log_file_size_bytes)):
+                batch = _read_pieces(files, units, offsets, pieces, rules)
                 if batch is not None:
                     yield batch
     finally:
         files.close()
 
 
-def _units(part: IndexPart) -> Iterator[tuple[int, Any]]:
+def _units(part: IndexPart, rules: ReadRules) -> Iterator[tuple[int, Any]]:
     """The range's units, a bounded number at a time, with the queue offset of the first. A unit's log offset rises with
-    its queue offset."""
+    its queue offset. Files that are gone are left out, if ``rules`` allow it."""
     queue = part.range.queue
     directory = f"{part.root}/consumequeue/{queue.topic}/{queue.queue_id}"
     per_file = part.queue_file_size_bytes // _UNIT.itemsize
@@ -256,10 +271,14 @@ def _units(part: IndexPart) -> Iterator[tuple[int, Any]]:
         base = at // per_file * per_file
         count = min(part.range.end - at, base + per_file - at, UNITS_PER_READ)
         path = f"{directory}/{base * _UNIT.itemsize:020d}"
-        units = np.fromfile(path, _UNIT, count, offset=(at - base) * _UNIT.itemsize)
-        if len(units) != count:
-            raise StorageError(f"{path} is shorter than its queue")
-        yield at, units
+        try:
+            units = np.fromfile(path, _UNIT, count, offset=(at - base) * _UNIT.itemsize)
+        except FileNotFoundError:
+            rules.file_is_gone(path)
+        else:
+            if len(units) != count:
+                raise StorageError(f"{path} is shorter than its queue")
+            yield at, units
         at += count
 
 
@@ -279,49 +298,98 @@ def _pieces(units: Any, log_file_size_bytes: int) -> Iterator[slice]:
             first = last
 
 
-def _read_piece(
-    files: _LogFiles, piece: Any, offsets: Ints, part: IndexPart, rules: ReadRules
+def _together(units: Any, pieces: Iterator[slice]) -> Iterator[list[slice]]:
+    """The pieces in runs of at most a chunk each, because a batch costs more than most records."""
+    found: list[slice] = []
+    size_bytes = 0
+    for piece in pieces:
+        more_bytes = _size_bytes(units, piece)
+        if found and size_bytes + more_bytes > CHUNK_BYTES:
+            yield found
+            found, size_bytes = [], 0
+        found.append(piece)
+        size_bytes += more_bytes
+    if found:
+        yield found
+
+
+def _size_bytes(units: Any, piece: slice) -> int:
+    last = units[piece.stop - 1]
+    return int(last["log_offset"]) + int(last["size"]) - int(units["log_offset"][piece.start])
+
+
+def _read_pieces(
+    files: _LogFiles, units: Any, offsets: Ints, pieces: Sequence[slice], rules: ReadRules
 ) -> pa.RecordBatch | None:
-    """The records of some units, whose queue offsets are ``offsets``. A damaged one gets the place that it has by its
-    unit, so that it can be named."""
-    begin = int(piece["log_offset"][0])
-    size = int(piece["log_offset"][-1]) + int(piece["size"][-1]) - begin
-    data = files.read(begin, size)
-    if len(data) < size:
-        raise StorageError(f"{part.root}: the commit log ends before log offset {begin + size}")
-    starts = piece["log_offset"].astype(np.int64) - begin
+    """The records of pieces that follow each other, whose queue offsets are ``offsets``. A damaged one gets the place
+    that it has by its unit, so that it can be named."""
+    there, starts, data = files.gather(units, pieces)
+    units, offsets = units[there], offsets[there]
+    queue = files.part.range.queue
     located = locate_untrusted(data, starts)
-    differs = (located.ints("size") != piece["size"]) | (located.ints("logOffset") != piece["log_offset"])
-    differs |= located.ints("queueId") != part.range.queue.queue_id
+    differs = (located.ints("size") != units["size"]) | (located.ints("logOffset") != units["log_offset"])
+    differs |= located.ints("queueId") != queue.queue_id
     for row in np.flatnonzero(differs).tolist():
         located.reasons.setdefault(row, "it is not the record that the consume queue points to")
     for row in located.reasons:
-        located.known_topics[row] = part.range.queue.topic
-        located.heads["queueId"][row], located.heads["queueOffset"][row] = part.range.queue.queue_id, offsets[row]
-        located.heads["logOffset"][row] = piece["log_offset"][row]
+        located.known_topics[row] = queue.topic
+        located.heads["queueId"][row], located.heads["queueOffset"][row] = queue.queue_id, offsets[row]
+        located.heads["logOffset"][row] = units["log_offset"][row]
     return rules.batch(located)
 
 
 class _LogFiles:
-    """The commit log file read last, open."""
+    """The commit log file read last, open; none if it is gone."""
 
-    def __init__(self, part: IndexPart):
-        self._part = part
-        self._base, self._file = -1, -1
+    def __init__(self, part: IndexPart, rules: ReadRules):
+        self.part = part
+        self._rules = rules
+        self._base: int | None = None
+        self._file: int | None = None
         self._chunk = _Chunk()
 
-    def read(self, log_offset: int, size_bytes: int) -> Bytes:
-        base = log_offset - log_offset % self._part.log_file_size_bytes
+    def gather(self, units: Any, pieces: Sequence[slice]) -> tuple[npt.NDArray[np.intp], Ints, Bytes]:
+        """The bytes of the pieces, one behind the other: the rows of ``units`` that are there, where each starts, and
+        the bytes, which are valid until the next call."""
+        rows: list[npt.NDArray[np.intp]] = []
+        starts: list[Ints] = []
+        end = 0
+        for piece in pieces:
+            begin, size = int(units["log_offset"][piece.start]), _size_bytes(units, piece)
+            if not self._read(begin, size, end):
+                continue
+            rows.append(np.arange(piece.start, piece.stop))
+            starts.append(units["log_offset"][piece].astype(np.int64) - begin + end)
+            end += size
+        none = np.empty(0, np.int64)
+        return np.concatenate([none, *rows]), np.concatenate([none, *starts]), self._chunk.bytes(end)
+
+    def _read(self, log_offset: int, size_bytes: int, into: int) -> bool:
+        """Reads bytes to a place of the chunk; False if their file is gone."""
+        base = log_offset - log_offset % self.part.log_file_size_bytes
         if base != self._base:
             self.close()
-            self._file = os.open(f"{self._part.root}/commitlog/{base:020d}", os.O_RDONLY | os.O_CLOEXEC)
-            self._base = base
-        return self._chunk.read(self._file, log_offset - base, size_bytes)
+            self._base, self._file = base, _open_log_file(self.part.root, base, self._rules)
+        if self._file is None:
+            return False
+        if self._chunk.read_into(self._file, log_offset - base, size_bytes, into) < size_bytes:
+            raise StorageError(f"{self.part.root}: the commit log ends before log offset {log_offset + size_bytes}")
+        return True
 
     def close(self) -> None:
-        if self._file >= 0:
+        if self._file is not None:
             os.close(self._file)
-        self._base, self._file = -1, -1
+        self._base = self._file = None
+
+
+def _open_log_file(root: str, base: int, rules: ReadRules) -> int | None:
+    """The open file, which the caller closes; None if it is gone and ``rules`` allow that."""
+    path = f"{root}/commitlog/{base:020d}"
+    try:
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        rules.file_is_gone(path)
+        return None
 
 
 class _Chunk:
@@ -333,7 +401,14 @@ class _Chunk:
 
     def read(self, file: int, at: int, size_bytes: int) -> Bytes:
         """Bytes of the file, fewer at its end. They are valid until the next read."""
-        if len(self._buffer) < size_bytes:
-            self._buffer = bytearray(size_bytes)
-        got = os.preadv(file, [memoryview(self._buffer)[:size_bytes]], at)
-        return np.frombuffer(self._buffer, np.uint8, got)
+        return self.bytes(self.read_into(file, at, size_bytes, 0))
+
+    def read_into(self, file: int, at: int, size_bytes: int, into: int) -> int:
+        """How many bytes of the file, fewer at its end, were put to the place ``into``."""
+        if len(self._buffer) < into + size_bytes:
+            self._buffer = self._buffer[:into] + bytearray(size_bytes)
+        return os.preadv(file, [memoryview(self._buffer)[into : into + size_bytes]], at)
+
+    def bytes(self, size_bytes: int) -> Bytes:
+        """The first bytes, valid until the next read."""
+        return np.frombuffer(self._buffer, np.uint8, size_bytes)

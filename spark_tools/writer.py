@@ -112,8 +112,15 @@ def check_input(columns: Sequence[tuple[str, str]], options: WriteOptions) -> No
         raise UsageError("a column topic, or the option topic, is needed")
     if options.queue_selector == "source" and not {"queueId", "brokerName"} <= kinds.keys():
         raise UsageError("queueSelector=source needs the columns brokerName and queueId")
-    if options.queue_selector == "key" and "shardingKey" not in kinds:
-        raise UsageError("queueSelector=key needs the column shardingKey")
+    if "brokerName" in kinds and "queueId" not in kinds:
+        raise UsageError("the column brokerName needs the column queueId", hint="together they name a queue")
+    if options.queue_selector == "key":
+        if "shardingKey" not in kinds:
+            raise UsageError("queueSelector=key needs the column shardingKey")
+        if "queueId" in kinds:
+            raise UsageError(
+                "queueSelector=key chooses the queue, and so does the column queueId: leave one of them out"
+            )
 
 
 class WriteTask:
@@ -195,12 +202,24 @@ class WriteTask:
         if self._options.queue_selector == "key" and row.get("shardingKey"):
             queues = self._queues[topic]
             return queues[zlib.crc32(row["shardingKey"].encode()) % len(queues)]
-        if self._options.queue_selector == "source" or (row.get("queueId") is not None and row.get("brokerName")):
-            queue = MessageQueue(topic, row["brokerName"], row["queueId"])
-            if queue not in self._queues[topic]:
-                raise NotFoundError(f"there is no queue {row['queueId']} of {topic} on {row['brokerName']}")
-            return queue
-        return None
+        queue_id, broker_name = row.get("queueId"), row.get("brokerName")
+        if queue_id is None and broker_name is None and self._options.queue_selector != "source":
+            return None
+        if queue_id is None:
+            raise UsageError(f"a row for {topic} has no queueId", hint="brokerName and queueId together name a queue")
+        return self._named_queue(topic, broker_name, queue_id)
+
+    def _named_queue(self, topic: str, broker_name: str | None, queue_id: int) -> MessageQueue:
+        """The queue that a row names. Without a broker it must be of the only broker that has the topic."""
+        names = sorted({queue.broker_name for queue in self._queues[topic]})
+        if broker_name is None and len(names) > 1:
+            raise UsageError(
+                f"a row for {topic} has queueId {queue_id} and no brokerName, and {', '.join(names)} have the topic"
+            )
+        queue = MessageQueue(topic, broker_name or names[0], queue_id)
+        if queue not in self._queues[topic]:
+            raise NotFoundError(f"there is no queue {queue_id} of {topic} on {queue.broker_name} that can be written")
+        return queue
 
     def _know(self, topic: str) -> None:
         if topic in self._queues:
@@ -212,8 +231,13 @@ class WriteTask:
             if queue.perm & PERM_WRITE
             for queue_id in range(queue.write_queue_nums)
         ]
+        if not route:
+            raise NotFoundError(f"there is no topic {topic}", hint="create it first")
         if not queues:
-            raise NotFoundError(f"topic {topic} does not exist, or cannot be written", hint="create it first")
+            raise NotFoundError(
+                f"the topic {topic} cannot be written: no broker has a queue of it with write permission",
+                hint=f"rmqadmin topicRoute -t {topic} shows its permissions",
+            )
         self._queues[topic] = queues
         self._choosers[topic] = round_robin(queues)
         for name in route:

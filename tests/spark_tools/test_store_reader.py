@@ -157,6 +157,60 @@ def test_offsets_and_times_choose_exactly(store):
         read(root, assign=assign, endingOffsets=json.dumps({"PlainTopic": {"broker-a": {"1": 10**6}}}))
 
 
+def interleaved(directory: Path, *, topics: int, rounds: int, **options: int) -> Path:
+    """A store whose topics T0, T1, … take turns, a message of 8 KiB each: nearer ones are read as one piece."""
+    host = host_bytes("127.0.0.1", 10911)
+    store = MessageStore(str(directory), StoreOptions(index_enabled=False, **options))
+    store.open()
+    for number in range(rounds):
+        for topic in range(topics):
+            store.append(f"T{topic}", 0, 0, 0, number, host, host, 0, b"x" * 8192, b"")
+    store.commit()
+    store.close()
+    return directory
+
+
+def test_far_records_of_a_sparse_topic_come_in_large_batches(tmp_path):
+    """Each record was a batch of its own, which took ten times as long as scanning the whole log."""
+    root = str(interleaved(tmp_path, topics=16, rounds=100))
+    options = parse_read_options({"path": root, "subscribe": "T3"})
+    with StoreView(root) as view:
+        (part,) = view.plan(options).parts
+    assert isinstance(part, IndexPart)
+    batches = list(read_any(part, options, ["topic", "queueOffset", "body"]))
+    assert [batch.num_rows for batch in batches] == [100]
+    assert batches[0]["queueOffset"].to_pylist() == list(range(100))
+    assert set(batches[0]["body"].to_pylist()) == {b"x" * 8192}
+
+
+@pytest.mark.parametrize("mode", ["scan", "index"])
+@pytest.mark.parametrize("folder", ["commitlog", "consumequeue/T0/0"])
+def test_a_file_that_retention_takes_after_the_plan_fails_the_read_or_is_left_out(tmp_path, mode, folder):
+    sizes = {"commit_log_file_size_bytes": 1 << 20, "consume_queue_file_size_bytes": 20 * 200}
+    root = interleaved(tmp_path, topics=1, rounds=400, **sizes)
+    for fails in ("true", "false"):
+        options = parse_read_options({"path": str(root), "subscribe": "T0", "mode": mode, "failOnDataLoss": fails})
+        with StoreView(str(root)) as view:
+            parts = view.plan(options).parts
+        taken = min((root / folder).iterdir())
+        kept = taken.rename(tmp_path / "taken")
+
+        def offsets(parts=parts, options=options) -> list[int]:
+            batches = [batch for part in parts for batch in read_any(part, options, ["queueOffset"])]
+            return [offset for batch in batches for offset in batch["queueOffset"].to_pylist()]
+
+        if mode == "scan" and folder != "commitlog":
+            assert offsets() == list(range(400))  # a scan needs no queue
+        elif fails == "true":
+            with pytest.raises(DataLossError, match=f"{taken} is gone: retention took it"):
+                offsets()
+        else:
+            left = offsets()
+            assert left == list(range(left[0], 400))
+            assert 0 < left[0] < 400
+        kept.rename(taken)
+
+
 def test_prepared_and_rolled_back_records_are_left_out_unless_asked_for():
     host = host_bytes("10.0.0.1", 10911)
     data = np.frombuffer(b"".join(

@@ -37,6 +37,30 @@ def test_filters_are_pushed_down_and_still_hold(spark, store) -> None:
     assert pushed
 
 
+def test_an_empty_read_has_no_rows_and_no_error(spark, server: Server, fresh, store) -> None:
+    """From 4.3 on, Spark passes an empty plan as an InputPartition of None, and each empty read failed."""
+    topic = fresh("EmptyTopic")
+    with AdminClient(server.namesrv_addr) as admin:
+        admin.create_topic(server.broker_addr, TopicConfig(topic_name=topic, perm=6))
+        wait_for_route(admin, topic)
+    live, of_store = {"nameServer": server.namesrv_addr}, {"path": store}
+    for options in (
+        live | {"subscribe": topic},
+        live | {"subscribePattern": "NoTopicIsCalledSo"},
+        of_store | {"subscribe": "PlainTopic", "endingTimestamp": "1000000000000"},
+        of_store | {"subscribePattern": "NoTopicIsCalledSo"},
+    ):
+        assert spark.read.format("rocketmq").options(**options).load().collect() == []
+
+
+def test_rows_go_through_pandas(spark, store) -> None:
+    """pandas is part of the extra: without it, what most notebooks do first would fail."""
+    frame = spark.read.format("rocketmq").option("path", store).option("subscribe", "NormalTopic").load()
+    assert len(frame.select("queueId", "body").toPandas()) == 15
+    counts = frame.select("queueId").mapInPandas(lambda parts: (part.head(1) for part in parts), "queueId int")
+    assert 0 < counts.count() <= 15
+
+
 def test_a_typo_in_an_option_is_an_error_and_not_the_whole_topic(spark, store) -> None:
     with pytest.raises(Exception, match="did you mean endingOffsets"):
         spark.read.format("rocketmq").option("path", store).option("endingOffset", "x").load()
