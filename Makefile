@@ -1,4 +1,4 @@
-# A fresh clone needs Python 3.11 or newer, and for `make interop` also a JDK, Maven, Go and Node. Everything is
+# A fresh clone needs Python 3.11.2 or newer, and for `make interop` also a JDK, Maven, Go and Node. Everything is
 # installed into .venv, in the versions of constraints.txt.
 
 SHELL := /bin/sh
@@ -7,9 +7,10 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 INSTALL := $(PIP) install --constraint constraints.txt
 
-# The first Python that runs: version managers put programs on PATH that only say which version is missing.
-PYTHON := $(shell for python in python3.13 python3.12 python3.11 python3; do \
-	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
+# The first Python that runs and can make environments: version managers put programs on PATH that only say which
+# version is missing, and Debian has ensurepip in a package of its own.
+PYTHON := $(shell for python in python3.15 python3.14 python3.13 python3.12 python3.11 python3; do \
+	$$python -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 11, 2))' 2>/dev/null && echo $$python && break; done)
 
 # One worker per processor and one more, because tests also wait. Tests of one file share a worker, and so do all tests
 # that start a JVM (tests/conftest.py).
@@ -112,7 +113,7 @@ PROJECT := pyproject.toml constraints.txt hatch_build.py rmqserver/store/index/_
 # A stamp says that a group is installed as of the files on its right. Old releases of pip do not know groups. The build
 # tools are installed once, because a separate environment for each build would take seconds.
 $(VENV)/.created: Makefile
-	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed: python3.13, python3.12, python3.11 or python3" >&2; exit 1; }
+	@test -n "$(PYTHON)" || { echo "No Python from 3.11.2 on, with ensurepip (Debian: python3-venv), is on the PATH" >&2; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(INSTALL) pip hatchling editables
 	@touch $@
