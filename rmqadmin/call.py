@@ -352,6 +352,11 @@ class Call:
         if not self.admin.cluster_info().broker_addr_table:
             self.notice(f"{NO_BROKER}; start one, or name others with -n")
 
+    def tell_if_typed(self, what: str) -> None:
+        """A notice before standard input is read, if a person is to type it: otherwise the program seems to hang."""
+        if sys.stdin.isatty():
+            self.notice(f"type {what}; Ctrl-D at the beginning of a line ends it")
+
     def status(self, text: str | None) -> None:
         diagnostics.status(text)
 

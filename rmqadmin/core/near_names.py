@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+
+_UNKNOWN_NAME = re.compile(r"Object contains unknown field `(.*?)`(?: - at `\$?\.?(.*)`)?", re.DOTALL)
 
 
 def near_name(name: str, known: Iterable[str]) -> str | None:
@@ -18,3 +21,16 @@ def did_you_mean(name: str, known: Iterable[str]) -> str | None:
     """A hint that suggests ``near_name``."""
     near = near_name(name, known)
     return None if near is None else f"Did you mean {near}?"
+
+
+def unknown_name(problem: str, known: Iterable[str], usual: Iterable[str] = ()) -> tuple[str, str] | None:
+    """For the words in which msgspec refuses an unknown name: better words, and a hint with the nearest known name,
+    else with the usual ones. None for another problem."""
+    found = _UNKNOWN_NAME.fullmatch(problem)
+    if found is None:
+        return None
+    name, place = found.groups()
+    where = f" in {place}" if place and place != "..." else ""
+    names = list(known)
+    hint = did_you_mean(name, names) or f"Known are: {', '.join(usual or names)}."
+    return f"there is no field {name!r}{where}", hint

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from rmqadmin.call import Call
-from rmqadmin.core.messages.bodies_in import STANDARD_INPUT, whole
+from rmqadmin.core.messages.bodies_in import FILE_MARK, STANDARD_INPUT, whole
 from rmqadmin.core.messages.sending import Sent, choose_queue, send_one
 from rmqadmin.core.messages.sent_rows import say_if_new
 from rmqadmin.options.command_options import Topic, TrueFalse
@@ -45,7 +46,7 @@ def send_message(
     """
     if queue_id is not None and broker is None:
         raise UsageError("Broker name must be set if the queue is chosen!", hint="Add -b BROKER_NAME.")
-    content = whole(body) if body == STANDARD_INPUT and not call.as_mqadmin else body.encode()
+    content = _content(call, topic.strip(), body)
     message = Message(topic.strip(), content, tags=tags or None, keys=(key or "").split())
     say_if_new(call.admin, message.topic, call.notice, dry_run=call.dry_run)
     place = choose_queue(call.admin, message.topic, None if broker is None else broker.strip(), queue_id)
@@ -54,6 +55,22 @@ def send_message(
     if msg_trace_enable is TrueFalse.TRUE and sent.result is not None:
         _send_trace(call, message, sent.result, place[1], round((time.monotonic() - started_s) * 1000))
     return sent
+
+
+def _content(call: Call, topic: str, text: str) -> bytes:
+    """The body. ``@FILE`` is a text here, as in mqadmin: if there is such a file, a person is not left to send its
+    name, and a script is told."""
+    if call.as_mqadmin or not text.startswith((STANDARD_INPUT, FILE_MARK)):
+        return text.encode()
+    if text == STANDARD_INPUT:
+        call.tell_if_typed("a message")
+        return whole(text)
+    if len(text) > 1 and Path(text[1:]).is_file():
+        hint = f"`rmqadmin msg send {topic} {text}` sends what the file holds; --yes sends this text."
+        if call.can_ask:
+            raise UsageError(f"-p {text} would send this text, and not the file", hint=hint)
+        call.notice(f"the body is the text {text}, as in mqadmin; `rmqadmin msg send {topic} {text}` sends the file")
+    return text.encode()
 
 
 def _send_trace(call: Call, message: Message, result: SendResult, broker_addr: str, cost_ms: int) -> None:

@@ -1,4 +1,5 @@
-"""``msg send``: sends messages from words, files and standard input, whole, split, or as JSON Lines."""
+"""``msg send``: sends messages from words, files and standard input, whole, split, or as JSON Lines. What can be
+checked beforehand is checked before anything is sent."""
 
 from __future__ import annotations
 
@@ -11,15 +12,44 @@ from typing import Annotated, ClassVar
 import typer
 
 from rmqadmin.call import Call
-from rmqadmin.core.messages.bodies_in import STANDARD_INPUT, behind_sizes, between_nuls, lines, message_of_line, whole
+from rmqadmin.core.messages import bodies_in
+from rmqadmin.core.messages.bodies_in import STANDARD_INPUT, BodySource, Piece
 from rmqadmin.core.messages.sent_rows import SentRow, say_if_new, sent_row
 from rmqadmin.core.results import Result, Row
+from rmqadmin.core.topics.queue_choice import chosen_queues
 from rmqadmin.core.topics.routes import queues_to_send_to
+from rmqadmin.core.user_files import has_mark
 from rmqadmin.options.command_options import Texts, pairs
 from rmqadmin.options.message_options import MessageKeys, MessageTag
 from rmqclient.message import Message
+from rmqclient.sending import check_body, message_properties
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.errors import RocketMQError, UsageError
+from rmqproto.errors import RefusedError, RocketMQError, UsageError
+from rmqproto.times import parse_duration, parse_time
+from rmqproto.wording import counted
+
+_JSONL = "--jsonl"
+_CUT = {
+    "--lines": bodies_in.lines,
+    "--nul": bodies_in.between_nuls,
+    "--sized": bodies_in.behind_sizes,
+    _JSONL: bodies_in.lines,
+}
+_LINES = ("--lines", _JSONL)
+
+
+class LeftOut:
+    """Messages that are not sent: how many of them, and what is wrong with the first."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.first = ""
+        self.hint: str | None = None
+
+    def add(self, place: str, error: RocketMQError) -> None:
+        self.count += 1
+        if self.count == 1:
+            self.first, self.hint = f"{place}: {error}", error.hint
 
 
 class SentMessages(Result, frozen=True):
@@ -33,9 +63,7 @@ class SentMessages(Result, frozen=True):
         return self.sent
 
     def problem(self) -> str | None:
-        if self.failure is None:
-            return None
-        return f"message {len(self.sent) + 1} was not sent, nor what comes behind it: {self.failure}"
+        return self.failure
 
 
 def msg_send(
@@ -50,59 +78,178 @@ def msg_send(
         bool, typer.Option("--sized", help="Each message follows its size: four bytes, big-endian.")
     ] = False,
     as_json_lines: Annotated[
-        bool, typer.Option("--jsonl", help="Every line is a message as `printMsg -o jsonl` writes it.")
+        bool, typer.Option(_JSONL, help="Every line is a message as `printMsg -o jsonl` writes it.")
     ] = False,
     key: MessageKeys = None,
     tags: MessageTag = None,
     properties: Annotated[
         Texts, typer.Option("--property", metavar="K=V", help="A property of each message. Repeatable.")
     ] = None,
+    queues: Annotated[
+        Texts, typer.Option("--queue", metavar="[BROKER:]QUEUE", help="Only to this queue. Repeatable.")
+    ] = None,
+    delay: Annotated[
+        str | None, typer.Option("--delay", metavar="DURATION", help="Deliver them after this time: 10s, 1h30m.")
+    ] = None,
+    deliver_at: Annotated[
+        str | None, typer.Option("--deliver-at", metavar="TIME", help="Deliver them at this time.")
+    ] = None,
+    keep_going: Annotated[
+        bool, typer.Option("--keep-going", help="Leave out messages that cannot be sent, and count them.")
+    ] = False,
 ) -> SentMessages:
     """A BODY is sent as it is, @FILE sends what the file holds, - reads standard input. Messages go to the queues in
-    turn; sending stops at the first message that is not stored. --jsonl reads what `printMsg -o jsonl` writes, --sized
-    what `msg cat -f '%R%s'` writes.
+    turn. All are checked before the first is sent; a pipe that goes on is checked as it comes. --jsonl reads what
+    `printMsg -o jsonl` writes, --sized what `msg cat -f '%R%s'` writes.
 
     Examples:
       rmqadmin msg send OrderTopic 'order 1' 'order 2' -k ORDER-1 -c paid
-      rmqadmin msg send OrderTopic 'order 3' --dry-run
+      rmqadmin msg send OrderTopic 'order 3' --delay 10s
+      rmqadmin msg send OrderTopic 'order 4' --dry-run
     """
-    ways = {"--lines": by_line, "--nul": by_nul, "--sized": by_size, "--jsonl": as_json_lines}
+    ways = {"--lines": by_line, "--nul": by_nul, "--sized": by_size, _JSONL: as_json_lines}
     said = [option for option, is_said in ways.items() if is_said]
     if len(said) > 1:
         raise UsageError(f"{' and '.join(said)} exclude each other")
     if as_json_lines and (key or tags or properties):
         raise UsageError("with --jsonl each line has its own keys, tag and properties")
-    told = pairs("--property", properties)
-    of_each = Message(topic, b"", tags=tags or None, keys=(key or "").split(), properties=told)
     wanted = sources or [STANDARD_INPUT]
+    if wanted.count(STANDARD_INPUT) > 1:
+        raise UsageError("standard input can be read only once", hint="Write - once.")
+    of_each = Message(
+        topic, b"", tags=tags or None, keys=(key or "").split(), properties=pairs("--property", properties),
+        delay_s=_delay_s(delay), deliver_at_ms=_deliver_at_ms(call, delay, deliver_at),
+    )  # fmt: skip
     say_if_new(call.admin, topic, call.notice, dry_run=call.dry_run)
-    queues = _in_turn(queues_to_send_to(call.admin, topic))
-    sent: list[SentRow] = []
-    try:
-        for message in _messages(wanted, of_each, said[0] if said else None):
-            queue, addr = next(queues)
-            sent.append(sent_row(queue, None if call.dry_run else call.admin.send_message(addr, queue, message)))
-    except RocketMQError as error:
-        if not sent:
-            raise
-        return SentMessages(sent, str(error))
-    return SentMessages(sent)
+    in_turn = _in_turn(_chosen(queues_to_send_to(call.admin, topic), queues))
+    if STANDARD_INPUT in wanted:
+        call.tell_if_typed("messages" if said else "a message")
+    sending = _Sending(
+        call, [BodySource(name, at) for at, name in enumerate(wanted, 1)], of_each, said[0] if said else None
+    )
+    sending.check(keep_going=keep_going)
+    return sending.send(in_turn, keep_going=keep_going)
 
 
-def _in_turn(queues: Sequence[tuple[MessageQueue, str]]) -> Iterator[tuple[MessageQueue, str]]:
+def _delay_s(text: str | None) -> float:
+    if text is None:
+        return 0.0
+    found_ms = parse_duration(text.strip())
+    if found_ms is None or found_ms <= 0:
+        raise UsageError(f"--delay {text!r} is not a duration ahead", hint="Write for example 10s or 1h30m.")
+    return found_ms / 1000
+
+
+def _deliver_at_ms(call: Call, delay: str | None, text: str | None) -> int:
+    if text is None:
+        return 0
+    if delay is not None:
+        raise UsageError("--delay and --deliver-at exclude each other")
+    found_ms = parse_time(text, call.now_ms())
+    if found_ms <= call.now_ms():
+        raise UsageError(f"--deliver-at {text!r} is not in the future")
+    return found_ms
+
+
+QueuePlaces = Sequence[tuple[MessageQueue, str]]
+
+
+def _chosen(places: QueuePlaces, texts: Texts) -> QueuePlaces:
+    if not texts:
+        return places
+    chosen = chosen_queues(texts, [queue for queue, _ in places])
+    return [place for place in places if place[0] in chosen]
+
+
+def _in_turn(queues: QueuePlaces) -> Iterator[tuple[MessageQueue, str]]:
     """The queues in turn, from a random one on. Otherwise messages that a script sends one by one would all go to the
     first queue."""
     first = random.randrange(len(queues))
     return cycle([*queues[first:], *queues[:first]])
 
 
-_CUT = {"--lines": lines, "--nul": between_nuls, "--sized": behind_sizes}
+class _Sending:
+    """Sends the bodies of ``sources``, cut in a ``way``. ``of_each``: the fields that all messages share, unless each
+    line sets its own."""
 
+    def __init__(self, call: Call, sources: Sequence[BodySource], of_each: Message, way: str | None):
+        self._call = call
+        self._sources = sources
+        self._of_each = of_each
+        self._way = way
+        self._cut = bodies_in.uncut if way is None else _CUT[way]
+        self._unit = "line" if way in _LINES else "message"
 
-def _messages(sources: Sequence[str], of_each: Message, way: str | None) -> Iterator[Message]:
-    """The messages. ``of_each``: the fields that all share, unless each line sets its own."""
-    if way == "--jsonl":
-        yield from (message_of_line(of_each.topic, line) for line in lines(sources))
-        return
-    bodies = map(whole, sources) if way is None else _CUT[way](sources)
-    yield from (replace(of_each, body=body) for body in bodies)
+    def check(self, *, keep_going: bool) -> None:
+        """Checks what is known beforehand. UsageError if some of it cannot be sent, unless that is to be left out."""
+        bad, count, marked = LeftOut(), 0, []
+        for piece in self._known_pieces():
+            count += 1
+            try:
+                self._message(piece)
+            except UsageError as error:
+                bad.add(self._place(piece), error)
+            if self._way is None and has_mark(piece.data):
+                marked.append(self._place(piece))
+        if bad.count and not keep_going:
+            what = (
+                bad.first if count == 1 else f"{bad.count:,} of {counted(count, 'message')} cannot be sent: {bad.first}"
+            )
+            hint = bad.hint or ("--keep-going sends the others." if count > bad.count else None)
+            raise UsageError(f"{what}; nothing was sent" if count > 1 else what, hint=hint)
+        if marked:
+            self._call.notice(f"{marked[0]} begins with a byte order mark, which is sent as part of the body")
+
+    def send(self, in_turn: Iterator[tuple[MessageQueue, str]], *, keep_going: bool) -> SentMessages:
+        """Sends all messages. Without ``keep_going``, up to the first that cannot be sent."""
+        call, sent, bad = self._call, list[SentRow](), LeftOut()
+        place = "message 1"
+        try:
+            for piece in self._pieces():
+                place = self._place(piece)
+                try:
+                    message = self._message(piece)
+                    queue, addr = next(in_turn)
+                    sent.append(
+                        sent_row(queue, None if call.dry_run else call.admin.send_message(addr, queue, message))
+                    )
+                except (UsageError, RefusedError) as error:
+                    if not keep_going:
+                        raise
+                    bad.add(place, error)
+        except RocketMQError as error:
+            if not sent and not bad.count:
+                raise
+            behind = f"{counted(len(sent), 'message')} before it {'was' if len(sent) == 1 else 'were'} sent"
+            return SentMessages(sent, f"{place} was not sent, nor what comes behind it: {error}; {behind}")
+        if bad.count:
+            total = counted(bad.count + len(sent), "message")
+            return SentMessages(
+                sent, f"{bad.count:,} of {total} {'was' if bad.count == 1 else 'were'} not sent; the first: {bad.first}"
+            )
+        return SentMessages(sent)
+
+    def _known_pieces(self) -> Iterator[Piece]:
+        for source in self._sources:
+            if self._way in _LINES:
+                yield from self._cut(source.where, source.known_lines())
+            elif source.is_known:
+                yield from self._cut(source.where, source.known())
+
+    def _pieces(self) -> Iterator[Piece]:
+        return (piece for source in self._sources for piece in self._cut(source.where, source.stream()))
+
+    def _message(self, piece: Piece) -> Message:
+        """UsageError for a message that no broker takes."""
+        of_each = self._of_each
+        if self._way == _JSONL:
+            found = bodies_in.message_of_line(of_each.topic, piece.data)
+            message = replace(found, delay_s=of_each.delay_s, deliver_at_ms=of_each.deliver_at_ms)
+        else:
+            message = replace(of_each, body=piece.data)
+        check_body(message.body)
+        message_properties(message)
+        return message
+
+    def _place(self, piece: Piece) -> str:
+        return piece.where if self._way is None else f"{piece.where}, {self._unit} {piece.number}"

@@ -9,6 +9,7 @@ from enum import StrEnum
 import msgspec
 
 from rmqadmin.core.terminal_text import printable
+from rmqadmin.core.user_files import without_mark
 
 HEX_BYTES_PER_LINE = 16
 
@@ -25,8 +26,9 @@ class BodyKind(StrEnum):
 
 
 def body_kind(body: bytes) -> BodyKind:
-    """The kind of a body. JSON means an object or an array: a lone number or word is text. Text is UTF-8 without
-    NUL."""
+    """The kind of a body. JSON means an object or an array, also behind a byte order mark: a lone number or word is
+    text. Text is UTF-8 without NUL."""
+    body = without_mark(body)
     try:
         text = body.decode()
     except UnicodeDecodeError:
@@ -46,7 +48,7 @@ def lines_by_kind(body: bytes) -> Iterator[str]:
     """JSON indented, with its numbers as written; text as it is; anything else as hex."""
     match body_kind(body):
         case BodyKind.JSON:
-            yield from text_lines(msgspec.json.format(body, indent=2))
+            yield from text_lines(msgspec.json.format(without_mark(body), indent=2))
         case BodyKind.TEXT:
             yield from text_lines(body)
         case BodyKind.BINARY:

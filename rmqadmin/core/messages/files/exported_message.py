@@ -22,7 +22,7 @@ from rmqproto.message.sys_flag import COMPRESSIONS
 from rmqproto.names import DLQ_PREFIX
 
 
-class ExportedMessage(msgspec.Struct, frozen=True, kw_only=True):
+class ExportedMessage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The field names are those of rows (``StoredMessageRow``). ``body`` is as it was sent; ``body_compression`` is set
     if it is still compressed. ``properties_raw`` is set only if the properties are not UTF-8. Fields that another
     program's file lacks are None."""

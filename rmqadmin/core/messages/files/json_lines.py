@@ -15,7 +15,9 @@ import msgspec
 from rmqadmin.core.messages.files.exported_message import ExportedMessage
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.messages.message_rows import StoredMessageRow, message_values
+from rmqadmin.core.near_names import unknown_name
 from rmqadmin.core.results import line_of
+from rmqadmin.core.user_files import without_mark
 from rmqproto.errors import ProtocolError
 from rmqproto.java.java_numbers import Int32, Int64
 from rmqproto.message import properties as props
@@ -27,9 +29,9 @@ LINE_SIZE_MAX_BYTES = 128 << 20
 LINE_HINT = 'A line is an object, for example {"body": "text", "tags": "paid", "keys": ["ORDER-1"]}.'
 
 
-class JsonLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One line. Other fields are ignored. ``tags`` and ``keys`` override the properties TAGS and KEYS unless they are
-    null."""
+class JsonLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One line. ``tags`` and ``keys`` override the properties TAGS and KEYS unless they are null. The last fields are
+    those in which rows of other commands differ; nothing is done with them."""
 
     body: str | None = None
     body_base64: str | None = None
@@ -52,10 +54,23 @@ class JsonLine(msgspec.Struct, frozen=True, kw_only=True):
     sys_flag: Int32 = 0
     message_id: str = ""
     offset_message_id: str = ""
+    command: Any = msgspec.field(default=None, name="_command")
+    version: Any = msgspec.field(default=None, name="_version")
+    body_size_bytes: Any = None
+    asked: Any = None
+    found_as: Any = None
+    body_kind: Any = None
+    origin_topic: Any = None
+    redrives: Any = None
+    tracks: Any = None
 
 
 _OWN = {"body", "body_base64", "tags", "keys", "properties", "properties_base64"}
-_SAME = tuple(name for name in JsonLine.__struct_fields__ if name not in _OWN)
+_SAME = tuple(
+    name for name in JsonLine.__struct_fields__ if name in ExportedMessage.__struct_fields__ and name not in _OWN
+)
+WRITTEN_BY_HAND = ("body", "body_base64", "tags", "keys", "properties", "flag", "born_ms", "topic")
+"""The fields that a person writes."""
 _decoder = msgspec.json.Decoder(JsonLine)
 
 
@@ -65,13 +80,19 @@ def encoded_line(message: FoundMessage, command: str) -> bytes:
 
 
 def decode_line_untrusted(line: bytes) -> ExportedMessage:
-    """The message of a line. ProtocolError, which says what is wrong, if it is not a message."""
+    """The message of a line. ProtocolError, which says what is wrong and what to write, if it is not a message."""
     try:
         found = _decoder.decode(line)
+        if found.body is not None and found.body_base64 is not None:
+            raise ValueError("it has body and body_base64, and a message has one body")
         body = base64.b64decode(found.body_base64 or "", validate=True) if found.body is None else found.body.encode()
         raw = None if found.properties_base64 is None else base64.b64decode(found.properties_base64, validate=True)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:  # ValueError: Base64, UTF-8
-        raise ProtocolError(str(error)) from None
+        problem, hint = unknown_name(str(error), JsonLine.__struct_encode_fields__, WRITTEN_BY_HAND) or (
+            str(error),
+            LINE_HINT,
+        )
+        raise ProtocolError(problem, hint=hint) from None
     same: dict[str, Any] = {name: getattr(found, name) for name in _SAME}
     return ExportedMessage(body=body, properties=_properties(found), properties_raw=raw, **same)
 
@@ -91,9 +112,10 @@ def read_lines_untrusted(file: BinaryIO) -> Iterator[ExportedMessage]:
     number = 0
     while line := file.readline(LINE_SIZE_MAX_BYTES):
         number += 1
+        line = without_mark(line) if number == 1 else line
         if not line.strip():
             continue
         try:
             yield decode_line_untrusted(line)
         except ProtocolError as error:
-            raise ProtocolError(f"line {number} is not a message: {error}", hint=LINE_HINT) from None
+            raise ProtocolError(f"line {number} is not a message: {error}", hint=error.hint) from None

@@ -19,6 +19,7 @@ from typing import BinaryIO
 import msgspec
 
 from rmqadmin.core.messages.files.exported_message import ExportedMessage
+from rmqadmin.core.near_names import unknown_name
 from rmqproto.errors import ProtocolError
 
 FORMAT = "rmqadmin messages"
@@ -75,7 +76,9 @@ def read_packed_untrusted(file: BinaryIO) -> Iterator[ExportedMessage]:
             try:
                 message = _decoder.decode(data)
             except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-                raise source.wrong(f"message {count} cannot be read: {error}") from None
+                fields = ExportedMessage.__struct_encode_fields__
+                problem, hint = unknown_name(str(error), fields) or (str(error), None)
+                raise source.wrong(f"message {count} cannot be read: {problem}", hint) from None
             yield message
         kind, told = _COUNT.unpack(source.take(_COUNT.size))
         if (kind, told) != (_UINT64, count):
@@ -118,5 +121,5 @@ class _Source:
             raise self.wrong("no message of a file in MessagePack begins here")
         return self.take(size)
 
-    def wrong(self, problem: str) -> ProtocolError:
-        return ProtocolError(f"at byte {self._at}: {problem}")
+    def wrong(self, problem: str, hint: str | None = None) -> ProtocolError:
+        return ProtocolError(f"at byte {self._at}: {problem}", hint=hint)

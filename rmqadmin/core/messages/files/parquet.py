@@ -14,6 +14,7 @@ import msgspec
 from rmqadmin.core.messages.files.exported_message import ExportedMessage
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.messages.message_rows import is_damaged
+from rmqadmin.core.near_names import did_you_mean
 from rmqproto.errors import ProtocolError, UsageError
 from rmqproto.message import properties as props
 from rmqproto.message.record import host_text
@@ -34,6 +35,8 @@ COLUMNS = (
     "storeTimestamp", "bornHost", "storeHost", "reconsumeTimes", "preparedTransactionOffset", "msgId", "offsetMsgId",
     "tags", "keys", "properties", "body", "originTopic",
 )  # fmt: skip
+CORRUPT = "corrupt"
+"""A column that Spark's source may add: why a message could not be read."""
 
 
 def check_installed() -> None:
@@ -131,6 +134,10 @@ def read_parquet_untrusted(file: BinaryIO) -> Iterator[ExportedMessage]:
             names = set(found.schema_arrow.names)
             if "body" not in names or "topic" not in names:
                 raise ProtocolError("this Parquet file has no columns topic and body", hint="`msg export` writes them.")
+            strange = sorted(names - {*COLUMNS, CORRUPT})
+            if strange:
+                hint = did_you_mean(strange[0], COLUMNS) or f"Known are: {', '.join(COLUMNS)}."
+                raise ProtocolError(f"this Parquet file has a column {strange[0]!r}, which no message has", hint=hint)
             wanted = [name for name in COLUMNS if name in names]
             for batch in found.iter_batches(READ_MESSAGES, columns=wanted):
                 yield from map(_message, _plain_rows(batch))
@@ -168,7 +175,7 @@ def _message(row: dict[str, Any]) -> ExportedMessage:
         reconsume_times=row.get("reconsumeTimes") or 0,
         sys_flag=sys_flag,
         flag=row.get("flag") or 0,
-        properties=dict(row.get("properties") or ()),
+        properties=dict(row.get("properties") or ()) | _named_properties(row),
         body=row["body"] or b"",
         body_compression=compression_of(sys_flag),
     )
@@ -176,6 +183,12 @@ def _message(row: dict[str, Any]) -> ExportedMessage:
         return msgspec.convert(fields, ExportedMessage, builtin_types=(bytes,))
     except msgspec.ValidationError as error:
         raise ProtocolError(f"a row of this Parquet file is not a message: {error}") from None
+
+
+def _named_properties(row: dict[str, Any]) -> dict[str, str]:
+    """The properties that have columns of their own. A table that people make may have only these."""
+    columns = {props.TAGS: row.get("tags"), props.KEYS: row.get("keys")}
+    return {name: text for name, text in columns.items() if text}
 
 
 def _ms(microseconds: int | None) -> int | None:

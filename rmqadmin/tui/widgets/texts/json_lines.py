@@ -13,6 +13,7 @@ import msgspec
 from rich.cells import cell_len
 
 from rmqadmin.core.terminal_text import printable
+from rmqadmin.core.user_files import without_mark
 
 NODES_MAX = 1000
 """How many values below the root are shown. The tree says how many it leaves out."""
@@ -73,6 +74,7 @@ class BranchLine(msgspec.Struct, frozen=True, gc=False):
 def parse_json_untrusted(body: bytes) -> Sequence[BranchLine] | None:
     """Parses a JSON object or array: the first NODES_MAX values in it, in the body's order. None if the body is
     neither, or too large. Takes some tenths of a second: call it in a thread."""
+    body = without_mark(body)
     if len(body) > SIZE_MAX_BYTES or body.lstrip()[:1] not in (b"{", b"["):
         return None
     with _without_collection():

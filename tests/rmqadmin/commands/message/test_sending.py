@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import io
 import random
+import subprocess
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from tests.rmqadmin.conftest import CLUSTER, Rmqadmin
+from tests.rmqadmin.conftest import CLUSTER, Rmqadmin, Terminal, status
+from tests.support.servers import Server, until
 
 
 @pytest.fixture
@@ -132,20 +135,178 @@ def test_what_is_printed_as_json_lines_is_sent_again_as_it_was(
     assert copied == sent
 
 
-def test_sending_stops_at_a_line_that_is_no_message_and_says_which(
+THREE_LINES = b'{"body": "one"}\n{"body": 2}\n{"body": "three"}\n'
+
+
+def test_a_line_that_is_no_message_is_told_before_anything_is_sent(
+    rmqadmin: Rmqadmin, topic: str, tmp_path: Path, type_in: Callable[[bytes], None]
+) -> None:
+    """The lines before it used to be sent."""
+    type_in(THREE_LINES)
+    (tmp_path / "lines").write_bytes(THREE_LINES)
+    for source, where in (["-"], "standard input"), ([f"@{tmp_path / 'lines'}"], str(tmp_path / "lines")):
+        ran = rmqadmin("msg", "send", topic, "--jsonl", *source)
+        assert ran.status == 2
+        assert f"1 of 3 messages cannot be sent: {where}, line 2: not a message" in ran.err
+        assert "nothing was sent" in ran.err
+    assert bodies(rmqadmin, topic) == []
+
+
+def test_other_messages_are_sent_if_asked_for_and_what_was_left_out_is_counted(
     rmqadmin: Rmqadmin, topic: str, type_in: Callable[[bytes], None]
 ) -> None:
-    type_in(b'{"body": "one"}\n{"body": 2}\n{"body": "three"}\n')
-    ran = rmqadmin("msg", "send", topic, "--jsonl")
+    type_in(THREE_LINES)
+    ran = rmqadmin("msg", "send", topic, "--jsonl", "--keep-going")
     assert ran.status == 1
-    assert "message 2 was not sent, nor what comes behind it: not a message" in ran.err
+    assert "1 of 3 messages was not sent; the first: standard input, line 2: not a message" in ran.err
+    assert bodies(rmqadmin, topic) == ["one", "three"]
+
+
+@pytest.mark.parametrize(
+    ("line", "problem", "hint"),
+    [
+        ('{"body": "x", "key": "ORDER-1"}', "there is no field 'key'", "Did you mean keys?"),
+        ('{"body": "x", "tag": "paid"}', "there is no field 'tag'", "Did you mean tags?"),
+        ('{"body": "x", "Keys": "ORDER-1"}', "there is no field 'Keys'", "Did you mean keys?"),
+        ('{"body": "x", "delay": 3}', "there is no field 'delay'", "Known are: body, body_base64, tags, keys"),
+        ('{"bdy": "x"}', "there is no field 'bdy'", "Did you mean body?"),
+        ('{"body": "x", "body_base64": "eA=="}', "it has body and body_base64", "A line is an object"),
+        ('{"tags": "paid"}', "the message body is empty", None),
+    ],
+)
+def test_an_unknown_name_in_a_line_is_refused(
+    rmqadmin: Rmqadmin, topic: str, tmp_path: Path, type_in: Callable[[bytes], None],
+    line: str, problem: str, hint: str | None,
+) -> None:  # fmt: skip
+    """They were SEND_OK, without key and tag."""
+    type_in(f'{{"body": "first"}}\n{line}\n'.encode())
+    sent = rmqadmin("msg", "send", topic, "--jsonl")
+    (tmp_path / "lines.jsonl").write_text(f"{line}\n")
+    imported = rmqadmin("msg", "import", str(tmp_path / "lines.jsonl"), "--to", topic, "--yes")
+    assert (sent.status, problem in sent.err, hint is None or hint in sent.err) == (2, True, True)
+    assert imported.status in (1, 2)
+    assert problem in imported.err + imported.out
+    assert bodies(rmqadmin, topic) == []
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_line(
+    rmqadmin: Rmqadmin, topic: str, tmp_path: Path, type_in: Callable[[bytes], None]
+) -> None:
+    marked = b'\xef\xbb\xbf{"body": "one"}\n'
+    type_in(marked)
+    assert rmqadmin("msg", "send", topic, "--jsonl").status == 0
+    (tmp_path / "lines.jsonl").write_bytes(marked)
+    assert rmqadmin("msg", "import", str(tmp_path / "lines.jsonl"), "--to", topic, "--yes").status == 0
+    type_in(b"\xef\xbb\xbfone\n")
+    assert rmqadmin("msg", "send", topic, "--lines").status == 0
+    assert bodies(rmqadmin, topic) == ["one"] * 3
+
+
+def test_a_body_with_a_byte_order_mark_is_sent_as_it_is_and_told(
+    rmqadmin: Rmqadmin, topic: str, tmp_path: Path
+) -> None:  # fmt: skip
+    (tmp_path / "body.json").write_bytes(b"\xef\xbb\xbf{}")
+    ran = rmqadmin("msg", "send", topic, f"@{tmp_path / 'body.json'}")
+    assert (ran.status, "body.json begins with a byte order mark" in ran.err) == (0, True)
+    assert bodies(rmqadmin, topic) == ["\ufeff{}"]
+
+
+def test_an_endless_pipe_is_sent_as_it_comes(rmqadmin: Rmqadmin, topic: str, server: Server) -> None:
+    """Nothing is known of lines that are not yet written; the bad one is told with what was sent before it."""
+    words = [sys.executable, "-m", "rmqadmin", "msg", "send", topic, "--jsonl", "-n", server.namesrv_addr]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stderr=subprocess.PIPE, stdout=subprocess.PIPE) as sending:
+        assert sending.stdin is not None
+        sending.stdin.write(b'{"body": "one"}\n')
+        sending.stdin.flush()
+        until(lambda: bodies(rmqadmin, topic) == ["one"])
+        said = sending.communicate(b'{"boddy": "two"}\n{"body": "three"}\n')[1].decode()
+    assert sending.returncode == 1
+    assert "standard input, line 2 was not sent, nor what comes behind it: not a message" in said
+    assert "1 message before it was sent" in said
     assert bodies(rmqadmin, topic) == ["one"]
+
+
+def test_what_a_pipe_gave_at_once_is_checked_though_it_goes_on(
+    rmqadmin: Rmqadmin, topic: str, server: Server
+) -> None:  # fmt: skip
+    words = [sys.executable, "-m", "rmqadmin", "msg", "send", topic, "--jsonl", "-n", server.namesrv_addr]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stderr=subprocess.PIPE, stdout=subprocess.PIPE) as sending:
+        assert sending.stdin is not None
+        sending.stdin.write(b'{"body": "one"}\n{"key": "two"}\n{"body":')
+        sending.stdin.flush()
+        assert sending.stderr is not None
+        said = sending.stderr.read().decode()
+    assert sending.returncode == 2
+    assert "1 of 2 messages cannot be sent: standard input, line 2" in said
+    assert bodies(rmqadmin, topic) == []
+
+
+def test_a_file_given_as_standard_input_is_checked_and_sent(
+    rmqadmin: Rmqadmin, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "lines").write_bytes(b'{"body": "one"}\n{"body": "two"}\n')
+    with (tmp_path / "lines").open() as file:
+        monkeypatch.setattr(sys, "stdin", file)
+        assert rmqadmin("msg", "send", topic, "--jsonl").status == 0
+    assert bodies(rmqadmin, topic) == ["one", "two"]
+
+
+def test_standard_input_is_read_once(rmqadmin: Rmqadmin, topic: str) -> None:
+    assert rmqadmin("msg", "send", topic, "-", "-").status == 2
+
+
+def test_messages_go_to_the_named_queue(rmqadmin: Rmqadmin, topic: str) -> None:
+    ran = rmqadmin("-o", "json", "msg", "send", topic, "x", "y", "z", "--queue", "broker-a:1")
+    assert [row["queue_id"] for row in ran.items] == [1, 1, 1]
+    assert rmqadmin("msg", "send", topic, "x", "--queue", "7").status == 5
+
+
+def test_messages_are_delivered_later(rmqadmin: Rmqadmin, topic: str) -> None:
+    assert rmqadmin("msg", "send", topic, "later", "--delay", "300ms").status == 0
+    at = (datetime.now(UTC) + timedelta(seconds=1)).isoformat()
+    assert rmqadmin("msg", "send", topic, "at", "--deliver-at", at).status == 0
+    assert bodies(rmqadmin, topic) == []
+    until(lambda: sorted(bodies(rmqadmin, topic)) == ["at", "later"])
+    for wrong in (
+        ["--delay", "soon"],
+        ["--delay", "-5s"],
+        ["--deliver-at", "@1000"],
+        ["--delay", "1s", "--deliver-at", at],
+    ):
+        assert rmqadmin("msg", "send", topic, "x", *wrong).status == 2
+
+
+def test_a_person_is_told_that_a_message_is_waited_for(terminal: Terminal, rmqadmin: Rmqadmin, topic: str) -> None:
+    """It seemed to hang."""
+    child = terminal("msg", "send", topic)
+    child.expect("type a message; Ctrl-D")
+    child.sendline("typed")
+    child.sendeof()
+    assert status(child) == 0
+    assert bodies(rmqadmin, topic) == ["typed\n"]
 
 
 def test_a_file_that_is_not_there_is_a_usage_error(rmqadmin: Rmqadmin, topic: str) -> None:
     ran = rmqadmin("msg", "send", topic, "@/no/such/file")
     assert ran.status == 2
     assert "/no/such/file: No such file or directory" in ran.err
+
+
+def test_the_name_of_a_file_is_not_sent_unawares(
+    rmqadmin: Rmqadmin, topic: str, terminal: Terminal, tmp_path: Path
+) -> None:
+    """mqadmin sends `@body.json` as it is written. A script is told; a person is asked for --yes."""
+    file = tmp_path / "body.json"
+    file.write_bytes(b"{}")
+    child = terminal("sendMessage", "-t", topic, "-p", f"@{file}")
+    assert status(child) == 2
+    assert f"rmqadmin msg send {topic} @{file}" in " ".join((child.before or "").split())
+    assert bodies(rmqadmin, topic) == []
+    ran = rmqadmin("sendMessage", "-t", topic, "-p", f"@{file}")
+    assert (ran.status, "the body is the text" in ran.err) == (0, True)
+    assert status(terminal("sendMessage", "-t", topic, "-p", f"@{file}", "--yes")) == 0
+    assert rmqadmin("sendMessage", "-t", topic, "-p", f"@{file}.gone").err == ""
+    assert bodies(rmqadmin, topic) == [f"@{file}", f"@{file}", f"@{file}.gone"]
 
 
 @pytest.mark.parametrize("command", [["sendMessage", "-p", "x", "-t"], ["msg", "send"]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import json
 from collections.abc import Callable
@@ -23,7 +24,10 @@ from rmqadmin.core.messages.files.formats import (
     format_of_name,
     read_untrusted,
 )
+from rmqadmin.core.messages.files.json_lines import JsonLine
 from rmqadmin.core.messages.lookup import FoundMessage, found_message
+from rmqadmin.core.messages.message_rows import StoredMessageRow
+from rmqadmin.registry import ENTRIES
 from rmqproto.errors import ProtocolError, UsageError
 from rmqproto.message import properties as props
 from rmqproto.message.sys_flag import COMPRESSED, COMPRESSION_LZ4
@@ -93,10 +97,29 @@ def test_bodies_that_are_compressed_still_and_damaged_properties_survive() -> No
 
 
 def test_a_line_by_hand() -> None:
-    lines = b'\n{"body": "text", "tags": "paid", "keys": ["A", "B"], "more": 1}\r\n{"body_base64": "/w==", "flag": 7}\n'
+    lines = b'\n{"body": "text", "tags": "paid", "keys": ["A", "B"]}\r\n{"body_base64": "/w==", "flag": 7}\n'
     first, second = read(lines, FileFormat.JSONL)
     assert (first.body, first.properties) == (b"text", {"TAGS": "paid", "KEYS": "A B"})
     assert (second.body, second.flag, second.born_ms, second.topic) == (b"\xff", 7, None, "")
+
+
+def test_lines_of_every_command_that_shows_messages_are_taken() -> None:
+    """Their rows have fields of their own, which no message has."""
+    for entry in ENTRIES:
+        if entry.noun in ("msg", "message", "dlq"):
+            importlib.import_module(entry.module)
+    rows: list[type[StoredMessageRow]] = [StoredMessageRow, *StoredMessageRow.__subclasses__()]
+    assert {"FoundRow", "DeadLetterRow", "MessageRow"} <= {row.__name__ for row in rows}
+    for row in rows:
+        assert set(row.__struct_fields__) <= set(JsonLine.__struct_fields__), row
+
+
+def test_an_unknown_name_in_a_packed_message_is_told() -> None:
+    packed = msgspec.msgpack.encode({"topic": "T", "boddy": b"x"})
+    data = PACKED[: 5 + PACKED[4]] + b"\xce" + len(packed).to_bytes(4, "big") + packed
+    with pytest.raises(ProtocolError, match="there is no field 'boddy'") as raised:
+        read(data, FileFormat.MSGPACK)
+    assert raised.value.hint == "Did you mean body?"
 
 
 def test_tags_and_keys_of_a_line_win_over_its_properties() -> None:
@@ -181,7 +204,7 @@ def parquet_of(**columns: list[Any]) -> bytes:
 
 
 def test_a_table_made_elsewhere_needs_topic_and_body() -> None:
-    (found,) = read(parquet_of(topic=["T"], body=[b"x"]), FileFormat.PARQUET)
+    (found,) = read(parquet_of(topic=["T"], body=[b"x"], corrupt=[None]), FileFormat.PARQUET)
     assert (found.topic, found.body, found.queue_id, found.properties) == ("T", b"x", None, {})
     topic, body = {"topic": ["T"]}, {"body": [b"x"]}
     odd: list[dict[str, Any]] = [
@@ -197,6 +220,15 @@ def test_a_table_made_elsewhere_needs_topic_and_body() -> None:
     for data in (b"", b"PAR1 and no more", parquet_of(topic=["T"], body=[b"x"])[:-20]):
         with pytest.raises(ProtocolError, match="Parquet"):
             read(data, FileFormat.PARQUET)
+
+
+def test_columns_of_a_table_made_elsewhere_are_taken_or_refused() -> None:
+    """Tags and keys were left out in silence where the table had no properties."""
+    (found,) = read(parquet_of(topic=["T"], body=[b"x"], tags=["paid"], keys=["A B"]), FileFormat.PARQUET)
+    assert found.properties == {"TAGS": "paid", "KEYS": "A B"}
+    with pytest.raises(ProtocolError, match="a column 'key', which no message has") as raised:
+        read(parquet_of(topic=["T"], body=[b"x"], key=["A"]), FileFormat.PARQUET)
+    assert raised.value.hint == "Did you mean keys?"
 
 
 # --- names, and what is sent -----------------------------------------------------------------------------------------

@@ -1,0 +1,43 @@
+"""Reads files that people wrote: lists, settings, manifests, rules. One place for the byte order mark that editors on
+Windows write first, for other encodings, and for the words when a file cannot be read."""
+
+from __future__ import annotations
+
+import codecs
+from pathlib import Path
+
+from rmqproto.errors import UsageError
+
+_UTF_16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+def has_mark(data: bytes) -> bool:
+    return data.startswith(codecs.BOM_UTF8)
+
+
+def without_mark(data: bytes) -> bytes:
+    """The beginning of a text in UTF-8, without its byte order mark."""
+    return data.removeprefix(codecs.BOM_UTF8)
+
+
+def decoded(data: bytes, where: str) -> str:
+    """The text of a file. UsageError, which begins with ``where``, if it is not UTF-8."""
+    try:
+        return without_mark(data).decode()
+    except UnicodeDecodeError as error:
+        if data.startswith(_UTF_16_MARKS):
+            raise UsageError(f"{where} is UTF-16 text", hint="Save it as UTF-8.") from None
+        line = data.count(b"\n", 0, error.start) + 1
+        raise UsageError(f"{where} is not UTF-8 text (line {line})", hint="Save it as UTF-8.") from None
+
+
+def read_text(path: str | Path, where: str | None = None) -> str:
+    """The text of a file. UsageError for one that cannot be read. ``where`` stands for the file in errors."""
+    return decoded(read_bytes(path, where), where or str(path))
+
+
+def read_bytes(path: str | Path, where: str | None = None) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise UsageError(f"cannot read {where or path}: {error.strerror}") from None
