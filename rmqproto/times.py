@@ -1,20 +1,24 @@
-"""The grammar of times on the command line, in one place: what a user may write, and the instant it means.
+"""The grammar of times, for commands, dashboard and Spark: what a user may write, and the instant that it means.
 
     now                       this instant
-    -10m  +2h  -1h30m         a duration before or after now: ms s m h d w
-    @1676730526212            the epoch in milliseconds (13 digits), or in seconds (10 digits)
+    1h  1h30m  4m ago         a duration before now: ms s m h d w
+    -10m  +2h                 a duration before or after now
+    09:30  09:30:15           the last time that the clock showed it, local time
     2026-01-31T12:00:00Z      ISO 8601; without a zone it is local time, without a time the day's start
     2026-01-31#12:00:00:000   mqadmin's form, local time
+    @1676730526               the epoch in s; 13 digits are ms, 16 us, 19 ns
     1676730526212             where mqadmin takes epoch milliseconds: bare
-    A..B                      a range; either end may be missing, and a duration B counts from A
+    A..B                      a range; either end may be missing
 
-Nothing here reads the clock: the caller passes ``now_ms``. Times are ms since the epoch.
+In a range, ``+10m`` as its end counts from its beginning. Nothing here reads the clock: the caller passes ``now_ms``.
+Times are ms since the epoch.
 """
 
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable
+from datetime import UTC, datetime, time, timedelta
 
 import msgspec
 
@@ -25,14 +29,27 @@ from rmqproto.java.whole_numbers import check_range
 TIMESTAMP_MAX_MS = 253_402_300_799_999
 """The last millisecond of the year 9999. Later times have no ISO form."""
 
-_SPELLINGS = "Write now, -10m, @1676730526212, 2026-01-31T12:00:00Z or 2026-01-31#12:00:00:000."
+_SPELLINGS = "Write 1h (an hour ago), 09:30, 2026-01-31 12:00, 2026-01-31T12:00:00Z, @1676730526212 or now."
+_RANGES = "Write A..B, A.. or ..B, for example 2h..1h."
 _UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _DURATION = re.compile(r"([+-]?)((?:\d{1,15}(?:ms|[smhdw]))+)")
 _DURATION_PART = re.compile(r"(\d+)(ms|[smhdw])")
-_EPOCH = re.compile(r"@(\d{1,15})")
+_AGE = re.compile(r"(.+?)\s+ago")
+_CLOCK = re.compile(r"\d{1,2}:\d{2}.*")
+_EPOCH = re.compile(r"@(\d{1,19})")
+_BARE = re.compile(r"-?\d{1,99}")
 _MQADMIN = re.compile(r"(\d{4})-(\d{2})-(\d{2})#(\d{2}):(\d{2}):(\d{2}):(\d{1,3})")
-_EPOCH_SECONDS_DIGITS_MAX = 10
+_DIGITS_MAX_BY_UNIT = ((10, 1000, 1), (15, 1, 1), (17, 1, 1000), (19, 1, 1_000_000))
+"""How many digits an epoch in s, ms, us and ns has, and what makes it ms: a factor and a divisor."""
+_SECONDS_OF_NOWADAYS = range(1_000_000_000, 4_100_000_000)
+"""The years 2001 to 2099."""
+_MS_OF_1970 = 31_536_000_000
 RANGE = ".."
+END_OF_QUEUES = -1
+"""mqadmin's resets take it for a time: the end of every queue."""
+
+Tell = Callable[[str], None]
+"""Takes what a user should know about how a time was understood."""
 
 
 class TimeRange(msgspec.Struct, frozen=True):
@@ -42,47 +59,109 @@ class TimeRange(msgspec.Struct, frozen=True):
     end_ms: int | None
 
 
-def parse_time(text: str, now_ms: int, *, base_ms: int | None = None) -> int:
-    """The instant that ``text`` means. A duration counts from ``base_ms``, or from now. UsageError for anything
-    else."""
+def parse_time(text: str, now_ms: int, *, plus_from_ms: int | None = None, needs_zone: bool = False) -> int:
+    """The instant that ``text`` means. ``+10m`` counts from ``plus_from_ms``, or from now. ``needs_zone``: what would
+    be local time is refused, for callers whose machines may be in several zones. UsageError for anything else."""
     text = text.strip()
+    length_ms = _signed_duration(text)
     if text.lower() == "now":
-        return now_ms
-    duration_ms = parse_duration(text)
-    if duration_ms is not None:
-        found = (now_ms if base_ms is None else base_ms) + duration_ms
+        found = now_ms
+    elif length_ms is not None:
+        found = (plus_from_ms if text.startswith("+") and plus_from_ms is not None else now_ms) + length_ms
     elif epoch := _EPOCH.fullmatch(text):
-        digits = epoch.group(1)
-        found = int(digits) * (1000 if len(digits) <= _EPOCH_SECONDS_DIGITS_MAX else 1)
+        found = _epoch(epoch.group(1))
     elif "#" in text:
-        found = _parse_mqadmin(text)
+        found = _local_ms(_parse_mqadmin(text), text, needs_zone=needs_zone)
+    elif _CLOCK.fullmatch(text):
+        found = _parse_clock(text, now_ms, needs_zone=needs_zone)
     else:
-        found = _parse_iso(text)
+        found = _local_ms(_parse_iso(text), text, needs_zone=needs_zone)
     if not 0 <= found <= TIMESTAMP_MAX_MS:
         raise UsageError(f"{text!r} is before 1970 or after 9999", hint=_SPELLINGS)
     return found
 
 
-def parse_mqadmin_time(text: str, now_ms: int) -> int:
-    """Like ``parse_time``, but also takes bare epoch milliseconds, as mqadmin does. A negative number is returned as it
-    is."""
+def parse_mqadmin_time(
+    text: str, now_ms: int, *, plus_from_ms: int | None = None, needs_zone: bool = False, least: int = 0
+) -> int:
+    """Like ``parse_time``, but also takes bare epoch milliseconds, as mqadmin does, from ``least`` on. UsageError for a
+    bare number that can only be meant in another unit: read as ms it would be 1970, or after 9999."""
     stripped = text.strip()
-    if re.fullmatch(r"-?\d{1,99}", stripped):
-        check_range("the time", stripped, LONG_MAX)
-        return int(stripped)
-    return parse_time(stripped, now_ms)
+    if not _BARE.fullmatch(stripped):
+        return parse_time(stripped, now_ms, plus_from_ms=plus_from_ms, needs_zone=needs_zone)
+    check_range("the time", stripped, LONG_MAX)
+    number = int(stripped)
+    if number < least:
+        raise UsageError(f"{stripped} is a negative number, and no time", hint="An hour ago is -1h, or 1h.")
+    for unit, in_a_second in (("seconds", 1), ("microseconds", 10**6), ("nanoseconds", 10**9)):
+        if number // in_a_second in _SECONDS_OF_NOWADAYS:
+            read = iso_local(number) if number <= TIMESTAMP_MAX_MS else "after 9999"
+            raise UsageError(f"{stripped} in milliseconds is {read}", hint=f"If it is in {unit}, write @{stripped}.")
+    return number
 
 
-def parse_range(text: str, now_ms: int) -> TimeRange:
-    """``A..B``, ``A..``, ``..B``. A single time is a beginning. UsageError if the range ends before it begins."""
-    first, separator, second = text.strip().partition(RANGE)
-    begin_ms = parse_time(first, now_ms) if first else None
-    end_ms = parse_time(second, now_ms, base_ms=begin_ms) if separator and second else None
-    if begin_ms is None and end_ms is None:
-        raise UsageError(f"{text!r} is not a time range", hint="Write A..B, A.. or ..B, for example -1h..now.")
+def parse_range(text: str, now_ms: int, tell: Tell | None = None) -> TimeRange:
+    """``A..B``, ``A..``, ``..B``. A single time is a beginning. UsageError as from ``time_range``."""
+    text = text.strip()
+    if not text.replace(RANGE, "").strip():
+        raise UsageError(f"{text!r} is not a time range", hint=_RANGES)
+    return time_range(text, None, now_ms, option="", tell=tell)
+
+
+def time_range(
+    begin: str | None,
+    end: str | None,
+    now_ms: int,
+    option: str = "--since",
+    end_option: str = "--until",
+    *,
+    tell: Tell | None = None,
+    needs_zone: bool = False,
+) -> TimeRange:
+    """The range from ``option`` to ``end_option``; the first alone may also be a range. ``tell`` is told the instant
+    where a text could have meant another one. UsageError for what is no time, for a range that ends before it begins,
+    and for one that has not begun."""
+    if end is not None and RANGE in end:
+        raise UsageError(f"{end_option} {end} is a range", hint=f"{option} takes one: {option} {end}")
+    if begin is not None and RANGE in begin:
+        if end is not None:
+            raise UsageError(f"{option} is a range already: leave out {end_option}")
+        first, _, second = begin.strip().partition(RANGE)
+        begin, end, end_option = first.strip() or None, second.strip() or None, option
+    found: list[int | None] = []
+    for name, text in ((option, begin), (end_option, end)):
+        plus_from_ms = found[0] if found else None
+        found.append(_named_time(name, text, now_ms, plus_from_ms, tell, needs_zone=needs_zone))
+    check_order(found[0], found[1], now_ms)
+    return TimeRange(found[0], found[1])
+
+
+def check_order(begin_ms: int | None, end_ms: int | None, now_ms: int) -> None:
+    """UsageError for a range of stored messages that ends before it begins, and for one that has not begun."""
+    if begin_ms is not None and begin_ms > now_ms:
+        hint = f"Nothing is stored there: it is {iso_local(now_ms)} now."
+        raise UsageError(f"the range begins in the future, at {iso_local(begin_ms)}", hint=hint)
     if begin_ms is not None and end_ms is not None and end_ms < begin_ms:
-        raise UsageError(f"the range {text!r} ends before it begins")
-    return TimeRange(begin_ms, end_ms)
+        raise UsageError(f"the range from {iso_local(begin_ms)} to {iso_local(end_ms)} ends before it begins")
+
+
+def reading(text: str, found_ms: int) -> str | None:
+    """``text`` with the instant that it means, if a user may have meant another one: a duration without a sign, a time
+    of day, a bare number of ms in 1970, and a local time that the clocks skipped or showed twice. None if it can only
+    mean one."""
+    text, said = text.strip(), f"{text.strip()} is {iso_local(found_ms)}"
+    is_duration = _signed_duration(text) is not None
+    if (is_duration and text[0] not in "+-") or _CLOCK.fullmatch(text):
+        return said
+    if _BARE.fullmatch(text):
+        return said if 0 < found_ms < _MS_OF_1970 else None
+    if is_duration or text.startswith("@") or text.lower() == "now":
+        return None
+    moment = _parse_mqadmin(text) if "#" in text else _parse_iso(text)
+    if moment.tzinfo is not None or _epoch_ms(moment.replace(fold=1)) == found_ms:
+        return None
+    is_skipped = moment.astimezone(UTC).astimezone().replace(tzinfo=None) != moment
+    return f"{said}: the clocks {'skipped it' if is_skipped else 'showed it twice'}"
 
 
 def parse_duration(text: str) -> int | None:
@@ -95,26 +174,73 @@ def parse_duration(text: str) -> int | None:
     return -total_ms if sign == "-" else total_ms
 
 
-def _parse_mqadmin(text: str) -> int:
+def _signed_duration(text: str) -> int | None:
+    """The distance from now: without a sign it is in the past, because what is looked for was stored. None for anything
+    but a duration."""
+    aged = _AGE.fullmatch(text)
+    if aged is not None and aged.group(1)[0] not in "+-":
+        text = aged.group(1)
+    length_ms = parse_duration(text)
+    return length_ms if length_ms is None or text[0] in "+-" else -length_ms
+
+
+def _named_time(
+    option: str, text: str | None, now_ms: int, plus_from_ms: int | None, tell: Tell | None, *, needs_zone: bool
+) -> int | None:
+    """The time of an option, which errors and remarks name."""
+    if text is None:
+        return None
+    named = f"{option} " if option else ""
+    try:
+        found_ms = parse_mqadmin_time(text, now_ms, plus_from_ms=plus_from_ms, needs_zone=needs_zone)
+    except UsageError as error:
+        raise UsageError(f"{named}{error}", hint=error.hint) from None
+    remark = reading(text, found_ms)
+    if remark is not None and tell is not None:
+        tell(f"{named}{remark}")
+    return found_ms
+
+
+def _epoch(digits: str) -> int:
+    factor, divisor = next((factor, divisor) for most, factor, divisor in _DIGITS_MAX_BY_UNIT if len(digits) <= most)
+    return int(digits) * factor // divisor
+
+
+def _parse_mqadmin(text: str) -> datetime:
     found = _MQADMIN.fullmatch(text)
     if not found:
         raise UsageError(f"{text!r} is not a time", hint="mqadmin's form is yyyy-MM-dd#HH:mm:ss:SSS.")
     year, month, day, hour, minute, second, millisecond = (int(part) for part in found.groups())
     try:
-        moment = datetime(year, month, day, hour, minute, second, millisecond * 1000)
+        return datetime(year, month, day, hour, minute, second, millisecond * 1000)
     except ValueError as error:
         raise UsageError(f"{text!r} is not a time: {error}") from None
-    return _epoch_ms(moment)
 
 
-def _parse_iso(text: str) -> int:
+def _parse_iso(text: str) -> datetime:
     # fromisoformat also takes eight digits as a date, so "20260131", or an epoch with a forgotten @, would pass.
     if not re.match(r"\d{4}-", text):
         raise UsageError(f"{text!r} is not a time", hint=_SPELLINGS)
     try:
-        moment = datetime.fromisoformat(text)
+        return datetime.fromisoformat(text)
     except ValueError:
         raise UsageError(f"{text!r} is not a time", hint=_SPELLINGS) from None
+
+
+def _parse_clock(text: str, now_ms: int, *, needs_zone: bool) -> int:
+    """The last time that the clock showed ``text``."""
+    try:
+        shown = time.fromisoformat(text if text[2] == ":" else f"0{text}")
+    except ValueError:
+        raise UsageError(f"{text!r} is not a time", hint=_SPELLINGS) from None
+    day = datetime.fromtimestamp(now_ms // 1000, UTC).astimezone(shown.tzinfo).date()
+    found = _local_ms(datetime.combine(day, shown), text, needs_zone=needs_zone)
+    return found if found <= now_ms else _epoch_ms(datetime.combine(day - timedelta(days=1), shown))
+
+
+def _local_ms(moment: datetime, text: str, *, needs_zone: bool) -> int:
+    if needs_zone and moment.tzinfo is None:
+        raise UsageError(f"the time {text} has no zone", hint=f"Write {text}Z for UTC, or {text}+01:00.")
     return _epoch_ms(moment)
 
 
@@ -158,17 +284,3 @@ def mqadmin_time(timestamp_ms: int, *, milliseconds: bool) -> str:
     moment = datetime.fromtimestamp(timestamp_ms // 1000, UTC).astimezone()
     text = moment.strftime("%Y-%m-%d %H:%M:%S")
     return f"{text},{timestamp_ms % 1000:03d}" if milliseconds else text
-
-
-def time_range(
-    begin: str | None, end: str | None, now_ms: int, option: str = "-b", end_option: str = "-e"
-) -> TimeRange:
-    """The range from ``option`` (``-b``) and ``end_option``; the first alone may also be a range."""
-    if begin is not None and RANGE in begin:
-        if end is not None:
-            raise UsageError(f"{option} is a range already: leave out {end_option}")
-        return parse_range(begin, now_ms)
-    return TimeRange(
-        None if begin is None else parse_mqadmin_time(begin, now_ms),
-        None if end is None else parse_mqadmin_time(end, now_ms),
-    )

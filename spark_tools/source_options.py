@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import difflib
 import re
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import TypeVar
 
 import msgspec
@@ -16,6 +16,7 @@ from rmqclient.address_map import NO_MAP, AddressMap, parse_address_map, split_r
 from rmqclient.tls_files import TlsFiles
 from rmqproto.errors import UsageError
 from rmqproto.filters.sql92 import Sql92Error, compile_sql92
+from rmqproto.times import time_range
 from rmqproto.wire.credentials import Credentials
 
 T = TypeVar("T")
@@ -232,6 +233,10 @@ def parse_read_options(given: Mapping[str, str]) -> ReadOptions:
     paths, broker_names = options.names("path"), options.names("brokerName")
     if len(broker_names) > len(paths):
         raise UsageError("brokerName names the brokers of the stores in path, in their order: it has more names")
+    between = time_range(
+        options.text("startingTimestamp"), options.text("endingTimestamp"), time.time_ns() // 1_000_000,
+        "option startingTimestamp", "option endingTimestamp", needs_zone=True,
+    )  # fmt: skip
     return ReadOptions(
         paths=paths,
         broker_names=broker_names,
@@ -239,8 +244,8 @@ def parse_read_options(given: Mapping[str, str]) -> ReadOptions:
         topics=topics or None,
         topic_pattern=_pattern(pattern),
         assigned=_json("assign", assign, dict[str, dict[str, list[int]]]) if assign else None,
-        start=_where(options, "starting", "earliest"),
-        end=_where(options, "ending", "latest"),
+        start=_where(options, "starting", "earliest", between.begin_ms),
+        end=_where(options, "ending", "latest", between.end_ms),
         missing_timestamp=options.one_of("startingOffsetsByTimestampStrategy", "error", "latest"),
         fail_on_data_loss=options.flag("failOnDataLoss", True),
         min_partitions=options.number("minPartitions", 0),
@@ -299,27 +304,9 @@ def parse_write_options(given: Mapping[str, str]) -> WriteOptions:
     )
 
 
-def parse_time_ms(text: str) -> int:
-    """Milliseconds since the epoch, from that number or from ISO 8601 with a zone. UsageError without a zone: the
-    driver's and the executors' idea of local time differ."""
-    if re.fullmatch(r"\d{10,}", text):
-        return int(text)
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise UsageError(f"{text!r} is not a time", hint="milliseconds, or 2026-11-21T14:00:00+01:00") from None
-    if moment.tzinfo is None:
-        raise UsageError(f"the time {text} has no zone", hint=f"write {text}Z for UTC, or {text}+01:00")
-    return round(moment.timestamp() * 1000)
-
-
-def _where(options: _Given, prefix: str, default: str) -> Where:
-    timestamp = options.text(f"{prefix}Timestamp")
-    if timestamp is not None:
-        try:
-            return Where(timestamp_ms=parse_time_ms(timestamp))
-        except UsageError as error:
-            raise UsageError(f"option {prefix}Timestamp: {error}", hint=error.hint) from None
+def _where(options: _Given, prefix: str, default: str, timestamp_ms: int | None) -> Where:
+    if timestamp_ms is not None:
+        return Where(timestamp_ms=timestamp_ms)
     by_timestamp = options.table(f"{prefix}OffsetsByTimestamp")
     if by_timestamp:
         _check_numbers(f"{prefix}OffsetsByTimestamp", by_timestamp, at_least=0)

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Collection, Sequence
 from typing import Any
 
+import msgspec
 import typer
 from typer.core import TyperCommand
 
@@ -43,6 +44,9 @@ _WORD_OF_OPTION = {
     **dict.fromkeys(("-a", "--actions"), "ACTION"),
 }
 """What mqadmin's options name, as the arguments of our own commands are called."""
+RANGE_OPTIONS = frozenset({"--since", "--until"})
+"""Our names for the two ends of a range of times, wherever a command takes one. Beside an option of mqadmin's they are
+names of ours, which make no prefix of its own ambiguous."""
 _JSON_SPELLINGS = frozenset(f"--output={format}" for format in JSON_FORMATS)
 
 
@@ -224,17 +228,19 @@ def option_specs(command: Any) -> list[OptionSpec]:
         if param.param_type_name != "option":
             continue
         canonical = param.opts[-1]
-        specs.append(
-            OptionSpec(
-                canonical,
-                tuple(name[1:] for name in param.opts if not name.startswith("--")),
-                (*(name[2:] for name in param.opts if name.startswith("--")), *ALIASES.get(canonical, ())),
-                takes_value=not param.is_flag,
-                implied_value=IMPLIED_VALUES.get(canonical),
-                ours=is_ours(command.entry, canonical, shared) or len(param.opts) == 1,
-                repeats=param.multiple,
-            )
+        ours = [name[2:] for name in param.opts if name in RANGE_OPTIONS and name != canonical]
+        longs = [name[2:] for name in param.opts if name.startswith("--") and name[2:] not in ours]
+        spec = OptionSpec(
+            canonical,
+            tuple(name[1:] for name in param.opts if not name.startswith("--")),
+            (*longs, *ALIASES.get(canonical, ())),
+            takes_value=not param.is_flag,
+            implied_value=IMPLIED_VALUES.get(canonical),
+            ours=is_ours(command.entry, canonical, shared) or len(param.opts) == 1,
+            repeats=param.multiple,
         )
+        specs.append(spec)
+        specs += [msgspec.structs.replace(spec, short_names=(), long_names=(name,), ours=True) for name in ours]
         specs += [OptionSpec(name, (), (name[2:],), takes_value=False, ours=True) for name in param.secondary_opts]
     return specs
 

@@ -22,7 +22,8 @@ from rmqproto.wording import counted
 Notice = Callable[[str], None]
 """Takes a message for the user that is not part of the answer."""
 
-_WIDE, _APART, _KEY, _TIME, _SPARSE, _IMPORTANCE = "wide", "apart", "key", "time", "sparse", "importance"
+_WIDE, _APART, _KEY, _TIME, _DUE, _SPARSE = "wide", "apart", "key", "time", "due", "sparse"
+_IMPORTANCE = "importance"
 
 
 class Importance(IntEnum):
@@ -87,6 +88,9 @@ def doc(
 TIME = msgspec.Meta(extra={_TIME: True})
 """Marks ms since the epoch, in a field named ``*_ms``: a number in JSON and YAML, ISO 8601 text in columns."""
 
+DUE = msgspec.Meta(extra={_TIME: True, _DUE: True})
+"""``TIME`` of what is still to come, as of a timer."""
+
 
 class ResultColumn(msgspec.Struct, frozen=True):
     """One field of a row type. ``title`` heads it in csv and tsv; tables have ``tables.headings``."""
@@ -100,6 +104,7 @@ class ResultColumn(msgspec.Struct, frozen=True):
     is_apart: bool
     is_sparse: bool
     is_time: bool
+    is_due: bool
     is_number: bool
     importance: Importance
     shape: Shape
@@ -130,6 +135,7 @@ def _column(field: Any) -> ResultColumn:
         is_apart=bool(extra.get(_APART)),
         is_sparse=bool(extra.get(_SPARSE)),
         is_time=is_time,
+        is_due=bool(extra.get(_DUE)),
         is_number=not is_time and names[0] in ("integer", "number"),
         importance=extra.get(_IMPORTANCE, Importance.USUAL),
         shape=_shape(field.encode_name, names[0], is_time=is_time),

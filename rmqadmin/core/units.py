@@ -55,14 +55,22 @@ def at_least(text: str) -> str:
     return text if text == UNKNOWN else f"≥{text}"
 
 
-def age(length_ms: int) -> str:
-    """``4m ago``, ``3d ago``, ``now``; ``in 4m`` for the future (or for a clock that is ahead)."""
-    length = abs(length_ms)
+def age(timestamp_ms: int, now_ms: int) -> str:
+    """When something happened: ``4m ago``, ``3d ago``, ``now``. A time that is still to come is of another clock, or
+    later than ``now_ms`` because reading went on: it is shown by the clock."""
+    if timestamp_ms - now_ms < _MS_PER_S:
+        return due(timestamp_ms, now_ms)
+    return short_moment(timestamp_ms, now_ms)
+
+
+def due(timestamp_ms: int, now_ms: int) -> str:
+    """When something will happen: ``in 4m``; ``4m ago`` if it should have."""
+    length = abs(now_ms - timestamp_ms)
     if length < _MS_PER_S:
         return "now"
     unit, unit_ms = next(each for each in _AGE_UNITS if length >= each[1])
     text = f"{length // unit_ms:,}{unit}"
-    return f"{text} ago" if length_ms > 0 else f"in {text}"
+    return f"{text} ago" if timestamp_ms < now_ms else f"in {text}"
 
 
 def moment(timestamp_ms: int | None) -> str:
@@ -74,6 +82,12 @@ def moment(timestamp_ms: int | None) -> str:
     if timestamp_ms > TIMESTAMP_MAX_MS:
         return f"@{timestamp_ms}"
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(timestamp_ms // _MS_PER_S))
+
+
+def short_moment(timestamp_ms: int, now_ms: int) -> str:
+    """``moment``, without the day if it is today."""
+    told = moment(timestamp_ms)
+    return clock(timestamp_ms) if told[:10] == moment(now_ms)[:10] else told
 
 
 def clock(timestamp_ms: int) -> str:

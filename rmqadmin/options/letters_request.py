@@ -19,7 +19,7 @@ def letters_request(call: Call, group: str, letters: LetterOptions) -> ReplayReq
     from spark_tools.replay.plans.plan import Selection
     from spark_tools.replay.plans.request import ReplayRequest
 
-    between, credentials = letters.between(call.now_ms()), call.settings.credentials()
+    between, credentials = letters.between(call.now_ms(), call.notice), call.settings.credentials()
     return ReplayRequest(
         name_server=";".join(call.namesrv_addrs),
         dlq_group=group,

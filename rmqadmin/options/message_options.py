@@ -16,12 +16,28 @@ from rmqadmin.options.common_options import OptionGroup
 from rmqproto.errors import UsageError
 from rmqproto.filters.json_path import split_path_text
 from rmqproto.filters.subscription import ALL, TAG_SEPARATOR, parse_tags
-from rmqproto.times import TimeRange, time_range
+from rmqproto.times import Tell, TimeRange, time_range
 
 Begin = Annotated[
-    str | None, typer.Option("-b", "--beginTimestamp", metavar="TIME", help="Stored at or after; or a range A..B.")
+    str | None,
+    typer.Option(
+        "-b",
+        "--since",
+        "--beginTimestamp",
+        metavar="TIME",
+        help="Stored at or after (1h: an hour ago); or a range A..B.",
+    ),
 ]
-EndBefore = Annotated[str | None, typer.Option("-e", "--endTimestamp", metavar="TIME", help="Stored before.")]
+EndBefore = Annotated[
+    str | None, typer.Option("-e", "--until", "--endTimestamp", metavar="TIME", help="Stored before.")
+]
+StoredSince = Annotated[
+    str | None,
+    typer.Option("--from", "--since", metavar="TIME", help="Stored at or after (1h: an hour ago); or a range A..B."),
+]
+EndAtOrBefore = Annotated[
+    str | None, typer.Option("-e", "--until", "--endTimestamp", metavar="TIME", help="Stored at or before.")
+]
 QueueId = Annotated[int, typer.Option("-i", "--queueId", min=0, metavar="QUEUE", help="Queue id.")]
 IndexCluster = Annotated[
     str | None,
@@ -108,16 +124,15 @@ Follow = Annotated[
 class WindowOptions(OptionGroup, frozen=True):
     """Which part of a topic."""
 
-    start: Annotated[
-        str | None, typer.Option("--from", metavar="TIME", help="Stored at this time or later; or a range A..B.")
-    ] = None
-    end: Annotated[str | None, typer.Option("--to", metavar="TIME", help="Stored before.")] = None
+    start: StoredSince = None
+    end: Annotated[str | None, typer.Option("--to", "--until", metavar="TIME", help="Stored before.")] = None
     queues: Annotated[
         Texts, typer.Option("--queue", metavar="[BROKER:]QUEUE", help="This queue only. Repeatable: any of them.")
     ] = None
 
-    def between(self, now_ms: int) -> TimeRange:
-        return time_range(self.start, self.end, now_ms, option="--from", end_option="--to")
+    def between(self, now_ms: int, tell: Tell) -> TimeRange:
+        """The range, as of ``time_range``."""
+        return time_range(self.start, self.end, now_ms, tell=tell)
 
 
 class ReadExtent(OptionGroup, frozen=True):

@@ -10,11 +10,10 @@ import typer
 from rmqadmin.core.messages.redriving import REDRIVES_MAX
 from rmqadmin.options.command_options import LONG, Texts
 from rmqadmin.options.common_options import OptionGroup
-from rmqadmin.options.message_options import ConditionOptions, Rate
-from rmqproto.times import TimeRange, parse_time
+from rmqadmin.options.message_options import ConditionOptions, Rate, StoredSince
+from rmqproto.times import Tell, TimeRange, time_range
 
-From = Annotated[str | None, typer.Option("--from", metavar="TIME", help="Stored at this time or later.")]
-Before = Annotated[str | None, typer.Option("--to-time", metavar="TIME", help="Stored before.")]
+Before = Annotated[str | None, typer.Option("--to-time", "--until", metavar="TIME", help="Stored before.")]
 Limit = Annotated[int | None, LONG, typer.Option("--limit", metavar="N", min=1, help="The first N by store time.")]
 OpenDlq = Annotated[
     bool, typer.Option("--open-dlq", help="Make dead letters readable (perm 6) at once if they are not.")
@@ -40,7 +39,7 @@ class SourceOptions(OptionGroup, frozen=True):
     queues: Annotated[Texts, typer.Option("--queue", metavar="BROKER:QUEUE", help="These queues only. Repeatable.")] = (
         None
     )
-    start: From = None
+    start: StoredSince = None
     end: Before = None
     offsets: Annotated[
         str | None,
@@ -50,6 +49,10 @@ class SourceOptions(OptionGroup, frozen=True):
         str | None, typer.Option("--from-group", metavar="GROUP", help="Start at this group's committed offsets.")
     ] = None
     limit: Limit = None
+
+    def between(self, now_ms: int, tell: Tell) -> TimeRange:
+        """The range, as of ``time_range``."""
+        return time_range(self.start, self.end, now_ms, tell=tell)
 
 
 class SelectionOptions(ConditionOptions, frozen=True):
@@ -66,13 +69,12 @@ class LetterOptions(ConditionOptions, frozen=True):
     """Which of a group's dead letters to take. All conditions must hold."""
 
     ids: Annotated[Texts, typer.Option("--id", metavar="ID", help="With this id. Repeatable: any of them.")] = None
-    start: From = None
+    start: StoredSince = None
     end: Before = None
 
-    def between(self, now_ms: int) -> TimeRange:
-        """The range of times. UsageError for an invalid time."""
-        begin_ms = parse_time(self.start, now_ms) if self.start else None
-        return TimeRange(begin_ms, parse_time(self.end, now_ms) if self.end else None)
+    def between(self, now_ms: int, tell: Tell) -> TimeRange:
+        """The range, as of ``time_range``."""
+        return time_range(self.start, self.end, now_ms, tell=tell)
 
 
 class RewriteOptions(OptionGroup, frozen=True):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
@@ -8,7 +9,7 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import NotFoundError, UsageError
 from spark_tools.offset_ranges import OffsetRange
 from spark_tools.ranges import DataLossError, resolve
-from spark_tools.source_options import ReadOptions, parse_read_options, parse_time_ms, parse_write_options
+from spark_tools.source_options import ReadOptions, parse_read_options, parse_write_options
 
 
 def test_an_unknown_option_names_the_nearest_one():
@@ -26,6 +27,12 @@ def test_an_unknown_option_names_the_nearest_one():
         ({"path": "/s", "subscribe": "a", "subscribePattern": "b"}, "exactly one of the options subscribe"),
         ({"path": "/s", "startingTimestamp": "2026-01-01T00:00:00"}, "has no zone"),
         ({"path": "/s", "startingTimestamp": "yesterday"}, "is not a time"),
+        ({"path": "/s", "startingTimestamp": "09:30"}, "has no zone"),
+        ({"path": "/s", "startingTimestamp": "1767222000"}, "in milliseconds is 1970"),
+        ({"path": "/s", "startingTimestamp": "-3600000"}, "negative"),
+        ({"path": "/s", "startingTimestamp": "2099-01-01T00:00:00Z"}, "begins in the future"),
+        ({"path": "/s", "startingTimestamp": "1h", "endingTimestamp": "2h"}, "ends before it begins"),
+        ({"path": "/s", "startingOffsetsByTimestamp": '{"T": {"b": {"0": -1}}}'}, "negative time"),
         ({"path": "/s", "startingOffsets": "latest"}, "neither earliest"),
         ({"path": "/s", "endingOffsets": '{"T": 1}'}, "is not valid"),
         ({"path": "/s", "mode": "fast"}, "none of auto, scan, index"),
@@ -46,7 +53,21 @@ def test_names_are_taken_in_any_case_and_sizes_with_a_unit():
     assert found.paths == ["/a", "/b"]
     assert found.split_size_bytes == 64 << 20
     assert found.start.timestamp_ms == 1767222000000
-    assert parse_time_ms("1767222000000") == 1767222000000
+
+
+@pytest.mark.parametrize(
+    ("text", "meant_ms"), [("0", 0), ("1767222000000", 1767222000000), ("@1767222000", 1767222000000)]
+)
+def test_times_are_those_of_the_commands(text, meant_ms):
+    """`0` was "not a time", because ten digits were asked for."""
+    assert parse_read_options({"path": "/s", "startingTimestamp": text}).start.timestamp_ms == meant_ms
+
+
+def test_a_duration_counts_back_from_now():
+    before_ms = time.time_ns() // 1_000_000
+    found = parse_read_options({"path": "/s", "startingTimestamp": "2h", "endingTimestamp": "1h"})
+    assert 0 <= (found.start.timestamp_ms or 0) - (before_ms - 7_200_000) < 60_000
+    assert 0 <= (found.end.timestamp_ms or 0) - (before_ms - 3_600_000) < 60_000
 
 
 def test_a_secret_shows_nowhere():

@@ -14,7 +14,7 @@ from rmqadmin.core.changes import FieldChange
 from rmqadmin.core.results import TIME, Result, Row, doc
 from rmqadmin.options.command_options import LONG
 from rmqadmin.registry import find
-from rmqproto.times import parse_time
+from rmqproto.times import time_range
 from rmqproto.wording import counted
 
 _NO_CONTEXT = "none"
@@ -52,8 +52,11 @@ class Audited(Result, frozen=True):
 
 def audit(
     call: Call,
-    begin: Annotated[str | None, typer.Option("--from", metavar="TIME", help="At this time or later: -1d.")] = None,
-    end: Annotated[str | None, typer.Option("--to", metavar="TIME", help="Before this time.")] = None,
+    begin: Annotated[
+        str | None,
+        typer.Option("--from", "--since", metavar="TIME", help="At or after (1d: a day ago); or a range A..B."),
+    ] = None,
+    end: Annotated[str | None, typer.Option("--to", "--until", metavar="TIME", help="Before this time.")] = None,
     context: Annotated[
         str | None, typer.Option("--context", metavar="CONTEXT", help="Changes in this context; none: in no context.")
     ] = None,
@@ -64,21 +67,19 @@ def audit(
     secrets.
 
     Examples:
-      rmqadmin audit --from -1d
+      rmqadmin audit --since 1d
       rmqadmin audit --context live --command deleteTopic --output wide
       rmqadmin audit --limit 20 --output json
     """
-    now_ms = call.now_ms()
-    begin_ms = None if begin is None else parse_time(begin, now_ms)
-    end_ms = None if end is None else parse_time(end, now_ms)
+    between = time_range(begin, end, call.now_ms(), tell=call.notice)
     entry = None if command is None else find(command.strip())
     wanted = command if entry is None else entry.name
     commands, wrong_count = read_commands_untrusted()
     found = [
         one
         for one in commands
-        if (begin_ms is None or one.begin.time_ms >= begin_ms)
-        and (end_ms is None or one.begin.time_ms < end_ms)
+        if (between.begin_ms is None or one.begin.time_ms >= between.begin_ms)
+        and (between.end_ms is None or one.begin.time_ms < between.end_ms)
         and (context is None or (one.begin.context or _NO_CONTEXT) == context)
         and (wanted is None or one.begin.command == wanted)
     ]

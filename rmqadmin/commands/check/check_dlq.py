@@ -10,11 +10,11 @@ from rmqadmin.call import Call
 from rmqadmin.core import targets
 from rmqadmin.core.health.plugin_text import CheckedThing, CheckResult, Measure, PluginState
 from rmqadmin.core.health.thresholds import Quantity
-from rmqadmin.core.messages.dead_letters import count_since, dead_letter_groups
+from rmqadmin.core.messages.dead_letters import count_between, dead_letter_groups
 from rmqadmin.options.health_options import Critical, Groups, Warning, health_clients, limits
 from rmqproto.errors import NotFoundError, RocketMQError
 from rmqproto.names import dlq_topic, retry_topic
-from rmqproto.times import parse_time
+from rmqproto.times import time_range
 from rmqproto.wording import counted
 
 if TYPE_CHECKING:
@@ -25,8 +25,10 @@ def check_dlq(
     call: Call,
     group: Groups = None,
     since: Annotated[
-        str | None, typer.Option("--since", metavar="TIME", help="Count only dead letters since then, e.g. -1h.")
+        str | None,
+        typer.Option("--since", metavar="TIME", help="Count only those stored since then, e.g. 1h; or a range A..B."),
     ] = None,
+    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Count only those before.")] = None,
     warning: Warning = None,
     critical: Critical = None,
 ) -> CheckResult:
@@ -35,11 +37,11 @@ def check_dlq(
     OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.
 
     Examples:
-      rmqadmin check dlq -g OrderGroup --since -1h -w 10 -c 100
+      rmqadmin check dlq -g OrderGroup --since 1h -w 10 -c 100
       rmqadmin check dlq -g OrderGroup
     """
     below, above = limits(warning, critical, (Quantity.COUNT,), ("0", None))
-    since_ms = None if since is None else parse_time(since, call.now_ms())
+    between = time_range(since, until, call.now_ms(), tell=call.notice)
     with health_clients(call) as (admin, _):
         existing = dead_letter_groups(admin)
         wanted = sorted({name.strip() for name in group}) if group else list(existing)
@@ -48,7 +50,7 @@ def check_dlq(
             try:
                 if name not in existing:
                     _require_known(admin, name)
-                count = count_since(admin, dlq_topic(name), since_ms) if name in existing else 0
+                count = count_between(admin, dlq_topic(name), between) if name in existing else 0
             except RocketMQError as error:
                 return CheckedThing(name, PluginState.UNKNOWN, str(error))
             label = "dead letters" if len(group or ()) == 1 else f"{name} dead letters"

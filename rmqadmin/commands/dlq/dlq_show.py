@@ -73,7 +73,7 @@ def dlq_show(
       rmqadmin dlq show billing
       rmqadmin -o json dlq show billing --from -2h --jsonpath '$.type=refund' --limit 100
     """
-    topic, between = dlq_topic(group), letters.between(call.now_ms())
+    topic, between = dlq_topic(group), letters.between(call.now_ms(), call.notice)
     conditions = MessageConditions(
         ids=letters.ids or [], start_time_ms=between.begin_ms, end_time_ms=between.end_ms, **letters.as_conditions()
     )

@@ -76,7 +76,14 @@ def consume_message(
         str, typer.Option("-g", "--consumerGroup", metavar="GROUP", help="Read in the name of this group.")
     ] = TOOLS_CONSUMER_GROUP,
     begin_timestamp: Annotated[
-        str | None, typer.Option("-s", "--beginTimestamp", metavar="TIME", help="Stored at or after; or a range A..B.")
+        str | None,
+        typer.Option(
+            "-s",
+            "--since",
+            "--beginTimestamp",
+            metavar="TIME",
+            help="Stored at or after (1h: an hour ago); or a range A..B.",
+        ),
     ] = None,
     end_timestamp: EndBefore = None,
     message_number: Annotated[
@@ -132,13 +139,9 @@ def _checked(
     if offset is not None and queue_id is None:
         raise UsageError("Please set queueId before offset!", hint="Add -i QUEUE_ID.")
     now_ms = call.now_ms()
-    between = time_range(begin, end, now_ms, option="-s")
-    if between.begin_ms is not None and between.begin_ms > now_ms:
-        raise UsageError("Please set the beginTimestamp before now!")
+    between = time_range(begin, end, now_ms, "-s", "-e", tell=call.notice)
     if between.end_ms is not None and between.end_ms > now_ms:
         raise UsageError("Please set the endTimestamp before now!")
-    if None not in (between.begin_ms, between.end_ms) and (between.begin_ms or 0) > (between.end_ms or 0):
-        raise UsageError("Please make sure that the beginTimestamp is less than or equal to the endTimestamp")
     return between
 
 

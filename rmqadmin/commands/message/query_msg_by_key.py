@@ -14,7 +14,7 @@ from rmqadmin.core.messages.queue_reading import sql92_filter
 from rmqadmin.core.results import TIME, Result, Row, doc
 from rmqadmin.core.topics.routes import topic_brokers
 from rmqadmin.options.command_options import Topic
-from rmqadmin.options.message_options import Begin, IndexCluster, Sql92
+from rmqadmin.options.message_options import Begin, EndAtOrBefore, IndexCluster, Sql92
 from rmqproto.errors import NotFoundError
 from rmqproto.java.java_numbers import LONG_MAX
 from rmqproto.message import properties as props
@@ -78,9 +78,7 @@ def query_msg_by_key(
     topic: Topic,
     msg_key: Annotated[str, typer.Option("-k", "--msgKey", metavar="KEY", help="Message key, or tag with -p T.")],
     begin_timestamp: Begin = None,
-    end_timestamp: Annotated[
-        str | None, typer.Option("-e", "--endTimestamp", metavar="TIME", help="Stored at or before.")
-    ] = None,
+    end_timestamp: EndAtOrBefore = None,
     max_num: Annotated[
         int, typer.Option("-m", "--maxNum", min=1, help="Most messages a broker may return.")
     ] = KEY_COUNT_DEFAULT,
@@ -102,7 +100,7 @@ def query_msg_by_key(
     """
     accepts = sql92_filter(sql92)
     topic, key = topic.strip(), msg_key.strip()
-    between = time_range(begin_timestamp, end_timestamp, call.now_ms())
+    between = time_range(begin_timestamp, end_timestamp, call.now_ms(), "-b", "-e", tell=call.notice)
     found = lookup.by_key(
         call.admin,
         topic_brokers(call.admin, topic, cluster),

@@ -38,10 +38,17 @@ def query_msg_by_unique_key(
     ] = False,
     cluster: IndexCluster = None,
     start_time: Annotated[
-        str | None, typer.Option("-s", "--startTime", metavar="TIME", help="Stored at or after; or a range A..B.")
+        str | None,
+        typer.Option(
+            "-s",
+            "--since",
+            "--startTime",
+            metavar="TIME",
+            help="Stored at or after (1h: an hour ago); or a range A..B.",
+        ),
     ] = None,
     end_time: Annotated[
-        str | None, typer.Option("-e", "--endTime", metavar="TIME", help="Stored at or before.")
+        str | None, typer.Option("-e", "--until", "--endTime", metavar="TIME", help="Stored at or before.")
     ] = None,
 ) -> UniqueMessages | Pushed:
     """Shows the oldest message with the key, or all of them with -a.
@@ -51,7 +58,7 @@ def query_msg_by_unique_key(
       rmqadmin queryMsgByUniqueKey -t OrderTopic -i 7F000001041D4E0E2F2A69B4378A0009 -a -s -1h..now --output wide
     """
     topic, unique_key = topic.strip(), msg_id.strip()
-    between = time_range(start_time, end_time, call.now_ms(), option="-s")
+    between = time_range(start_time, end_time, call.now_ms(), "-s", "-e", tell=call.notice)
     found = lookup.by_unique_key(
         call.admin,
         topic_brokers(call.admin, topic, cluster),

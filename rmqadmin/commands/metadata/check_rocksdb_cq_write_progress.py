@@ -13,7 +13,7 @@ from rmqadmin.core import targets
 from rmqadmin.core.results import Result, Row, doc, some_failed
 from rmqadmin.options.command_options import OF_CONTEXT
 from rmqproto.bodies.master import RocksDbProgress
-from rmqproto.times import parse_mqadmin_time
+from rmqproto.times import time_range
 
 STATUSES = ("equal", "not equal", "under way", "error")
 """Names for the values of ``CheckRocksdbCqWriteResult.CheckStatus``."""
@@ -83,7 +83,7 @@ def check_rocksdb_cq_write_progress(
       rmqadmin checkRocksdbCqWriteProgress -c DefaultCluster
       rmqadmin checkRocksdbCqWriteProgress -c DefaultCluster -t OrderTopic -cf -1d
     """
-    from_ms = parse_mqadmin_time(check_from, call.now_ms())
+    from_ms = time_range(check_from, None, call.now_ms(), "-cf", tell=call.notice).begin_ms or 0
     brokers = targets.cluster(call.admin, cluster)
     names = {broker.master_addr: broker.broker_name for broker in brokers if broker.master_addr}
     answers = call.answers.of(lambda addr: call.admin.check_rocksdb_queues(addr, topic.strip(), from_ms), names)

@@ -86,10 +86,10 @@ def msg_cat(
     """
     form = None if written is None else FormatString(written)
     if follow and window.end is not None:
-        raise UsageError("--follow has no end", hint="Leave out --to.")
+        raise UsageError("--follow has no end", hint="Leave out --until.")
     if follow and call.as_document:
         raise UsageError(f"{call.format} shows all messages at once, and with --follow they have no end")
-    between = window.between(call.now_ms())
+    between = window.between(call.now_ms(), call.notice)
     wanted = MessageConditions(start_time_ms=between.begin_ms, end_time_ms=between.end_ms, **conditions.as_conditions())
     sieve = Sieve(compile_conditions(wanted))
     reader = QueueReader(call.admin, conditions.tag, sieve, call.notice)

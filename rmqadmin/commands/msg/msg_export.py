@@ -82,7 +82,7 @@ def msg_export(
     wanted = checked_format(path, format, overwrite=overwrite)
     if path is None and wanted is not FileFormat.JSONL and sys.stdout.isatty():
         raise UsageError(f"{wanted} is nothing for a terminal", hint="Name a FILE, or write > FILE.")
-    between = window.between(call.now_ms())
+    between = window.between(call.now_ms(), call.notice)
     sieve = Sieve(
         compile_conditions(
             MessageConditions(start_time_ms=between.begin_ms, end_time_ms=between.end_ms, **conditions.as_conditions())

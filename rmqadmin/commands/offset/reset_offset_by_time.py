@@ -29,25 +29,25 @@ def reset_offset_by_time(
     ] = None,
     cluster: LmqParent = None,
 ) -> Resets:
-    """The group may be online or offline. A negative timestamp means the end of every queue.
+    """The group may be online or offline. -s -1 means the end of every queue.
 
     Examples:
       rmqadmin resetOffsetByTime -g OrderGroup -t OrderTopic -s now
       rmqadmin resetOffsetByTime -g OrderGroup -t OrderTopic -s 2026-01-31#12:00:00:000 --dry-run
       rmqadmin resetOffsetByTime -g OrderGroup -t OrderTopic -s -1 -b 127.0.0.1:10911 -q 0 -o 5
     """
-    from rmqproto.times import parse_mqadmin_time, understood
+    from rmqproto.times import END_OF_QUEUES, parse_mqadmin_time, understood
 
     group, topic, timestamp = group.strip(), topic.strip(), timestamp.strip()
-    timestamp_ms = parse_mqadmin_time(timestamp, call.now_ms())
+    timestamp_ms = parse_mqadmin_time(timestamp, call.now_ms(), least=END_OF_QUEUES)
     what = f"to {understood(timestamp_ms)}" if timestamp_ms >= 0 else "to the end of every queue"
     goal = Goal(timestamp_ms=timestamp_ms)
     route = call.admin.topic_route((cluster or topic).strip())
     one_queue = broker is not None and queue is not None and queue >= 0
     if one_queue and offset is not None:
         goal, what = Goal(queue_offset=offset, is_exact=True), f"to queue offset {offset}"
-    elif timestamp_ms >= 0:
-        call.notice(f"-s {timestamp} is {understood(timestamp_ms)}")
+    else:
+        call.notice(f"-s {timestamp} is {what.removeprefix('to ')}")
     planned = plan_queues(call.admin, route, group, topic, goal)
     say_if_unknown(call.admin, group, planned, call.notice)
     times = f"timestamp(string)[{timestamp}], timestamp(long)[{timestamp_ms}]"

@@ -52,19 +52,18 @@ def reset_offset_by_time_old(
     cluster: LmqParent = None,
 ) -> WrittenOffsets:
     """Only for a group with no member online: online members overwrite the new offsets with their own until they are
-    restarted. resetOffsetByTime also moves online groups. A negative timestamp means the end of every queue.
+    restarted. resetOffsetByTime also moves online groups. -s -1 means the end of every queue.
 
     Examples:
       rmqadmin resetOffsetByTimeOld -g OrderGroup -t OrderTopic -s now --dry-run
       rmqadmin resetOffsetByTimeOld -g OrderGroup -t OrderTopic -s 2026-01-31#12:00:00:000 -f false
     """
-    from rmqproto.times import parse_mqadmin_time, understood
+    from rmqproto.times import END_OF_QUEUES, parse_mqadmin_time, understood
 
     group, topic, timestamp = group.strip(), topic.strip(), timestamp.strip()
-    timestamp_ms = parse_mqadmin_time(timestamp, call.now_ms())
+    timestamp_ms = parse_mqadmin_time(timestamp, call.now_ms(), least=END_OF_QUEUES)
     what = f"to {understood(timestamp_ms)}" if timestamp_ms >= 0 else "to the end of every queue"
-    if timestamp_ms >= 0:
-        call.notice(f"-s {timestamp} is {understood(timestamp_ms)}")
+    call.notice(f"-s {timestamp} is {what.removeprefix('to ')}")
     goal = Goal(timestamp_ms=timestamp_ms)
     route = call.admin.topic_route((cluster or topic).strip())
     found = plan_queues(call.admin, route, group, topic, goal)

@@ -72,11 +72,10 @@ def _request(
     guards: GuardOptions,
 ) -> ReplayRequest:
     """The request for ``spark_tools.replay`` that the options describe."""
-    from rmqproto.times import parse_time
     from spark_tools.replay.plans.plan import Selection, wave_messages_for
     from spark_tools.replay.plans.request import ReplayRequest
 
-    now_ms, credentials = call.now_ms(), call.settings.credentials()
+    between, credentials = source.between(call.now_ms(), call.notice), call.settings.credentials()
     return ReplayRequest(
         name_server=None if source.store else ";".join(call.namesrv_addrs),
         path=source.store,
@@ -84,8 +83,8 @@ def _request(
         topics=source.topics or [],
         dlq_group=source.dlq,
         queues=source.queues or [],
-        start_ms=parse_time(source.start, now_ms) if source.start else None,
-        end_ms=parse_time(source.end, now_ms) if source.end else None,
+        start_ms=between.begin_ms,
+        end_ms=between.end_ms,
         start_text=source.start,
         end_text=source.end,
         offsets=source.offsets,

@@ -33,6 +33,6 @@ def dead_letter_findings(admin: AdminClient, facts: ClusterFacts, now_ms: int) -
                 grade=Grade.WARNING if is_recent else Grade.NOTE,
                 check=Check.DEAD_LETTERS,
                 subject=group,
-                what=f"has {counted(found.depth_count, 'dead letter')}, the newest of {units.age(now_ms - newest_ms)}",
+                what=f"has {counted(found.depth_count, 'dead letter')}, the newest of {units.age(newest_ms, now_ms)}",
                 fix=f"rmqadmin dlq show {group}",
             )

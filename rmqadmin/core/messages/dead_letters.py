@@ -10,6 +10,7 @@ import msgspec
 from rmqadmin.core import targets
 from rmqproto.errors import NotFoundError, RocketMQError
 from rmqproto.names import DLQ_PREFIX
+from rmqproto.times import TimeRange
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
@@ -56,17 +57,20 @@ def read_dead_letters_of(admin: AdminClient, broker_addr: str, topic: str) -> De
     return DeadLetters(depth, min((ms for ms in oldest if ms is not None), default=None), newest_ms or None)
 
 
-def count_since(admin: AdminClient, topic: str, since_ms: int | None) -> int:
-    """How many messages of a dead-letter topic were stored since a time; all that remain if it is None."""
+def count_between(admin: AdminClient, topic: str, between: TimeRange) -> int:
+    """How many messages of a dead-letter topic, of those that remain, were stored in a range of times; its end is not
+    part of it."""
     count = 0
     for addr in targets.selected_addrs(admin.topic_route(topic).broker_datas):
         for queue, ends in admin.topic_stats(addr, topic).offset_table.items():
-            begin = ends.min_offset
-            if since_ms is not None:
-                if ends.last_update_timestamp < since_ms:
+            begin, end = ends.min_offset, ends.max_offset
+            if between.begin_ms is not None:
+                if ends.last_update_timestamp < between.begin_ms:
                     continue
-                begin = max(begin, admin.search_offset(addr, topic, queue.queue_id, since_ms))
-            count += max(0, ends.max_offset - begin)
+                begin = max(begin, admin.search_offset(addr, topic, queue.queue_id, between.begin_ms))
+            if between.end_ms is not None and ends.last_update_timestamp >= between.end_ms:
+                end = admin.search_offset(addr, topic, queue.queue_id, between.end_ms)
+            count += max(0, end - begin)
     return count
 
 

@@ -68,4 +68,4 @@ def _fields(message: FoundMessage, now_ms: int | None) -> Iterator[tuple[str, st
 
 def _moment(timestamp_ms: int, now_ms: int | None) -> str:
     moment = iso_local(timestamp_ms)
-    return moment if now_ms is None else f"{moment} ({units.age(now_ms - timestamp_ms)})"
+    return moment if now_ms is None else f"{moment} ({units.age(timestamp_ms, now_ms)})"

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
 
 _COLUMN = 40
+_EPOCH_MS_DIGITS = 13
 
 
 class ResetRow(Row, frozen=True):
@@ -162,6 +163,8 @@ def parse_destination(text: str, now_ms: int) -> Destination:
     if text.lower() in (BEGIN, END):
         return Destination(Goal(edge=text.lower()), f"to the {text.lower()} of every queue")
     if re.fullmatch(r"\d{1,18}", text):
+        if len(text) >= _EPOCH_MS_DIGITS:
+            raise UsageError(f"{text} is too large for a queue offset", hint=f"As a time it is @{text}.")
         return Destination(Goal(queue_offset=int(text)), f"to queue offset {text}")
     if re.fullmatch(r"[+-]\d{1,18}", text):
         way = "back" if text[0] == "-" else "forward"
@@ -170,6 +173,9 @@ def parse_destination(text: str, now_ms: int) -> Destination:
         timestamp_ms = parse_time(text, now_ms)
     except UsageError as error:
         raise UsageError(str(error), hint=f"{error.hint or ''} Or {BEGIN}, {END}, 1200, +10, -10.".strip()) from None
+    if timestamp_ms > now_ms:
+        hint = f"{END} goes behind the last message."
+        raise UsageError(f"{text} is in the future, at {understood(timestamp_ms)}: nothing is stored there", hint=hint)
     said = understood(timestamp_ms)
     return Destination(Goal(timestamp_ms=timestamp_ms), f"to {said}", f"--to {text} is {said}")
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from rmqadmin.core.results import TIME, Result, Row, doc
+from rmqadmin.core.results import DUE, TIME, Result, Row, doc
 from rmqadmin.core.stores.waiting import delayed_count, half_count, pop_entry_count, timers_of
 from rmqproto.errors import ProtocolError, StorageError
 from rmqproto.names import DLQ_PREFIX, LIGHT_QUEUE_PREFIX, RETRY_PREFIX
@@ -61,7 +61,7 @@ class StoreSummary(Row, frozen=True):
     dead_letters: Annotated[int, doc("messages in dead-letter topics")]
     delayed: Annotated[int | None, doc("messages of delay levels that wait")]
     timers: Annotated[int | None, doc("timer messages that wait")]
-    next_timer_ms: Annotated[int | None, TIME, doc("when the next timer message is due")]
+    next_timer_ms: Annotated[int | None, DUE, doc("when the next timer message is due")]
     half_messages: Annotated[int | None, doc("half messages whose transaction has not ended")]
     pop_entries: Annotated[int | None, doc("check points and acknowledgements of POP that are not processed yet")]
     index_files: Annotated[int, doc("index files")]

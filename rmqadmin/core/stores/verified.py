@@ -155,7 +155,7 @@ def _lost(finding: Finding, now_ms: int | None) -> str:
     times = [ms for ms in (finding.begin_ms, finding.end_ms) if ms is not None]
     if not times:
         return said
-    told = dict.fromkeys(units.moment(ms) if now_ms is None else units.age(now_ms - ms) for ms in times)
+    told = dict.fromkeys(units.moment(ms) if now_ms is None else units.age(ms, now_ms) for ms in times)
     return f"{said}, stored {' to '.join(told)}"
 
 

@@ -28,6 +28,10 @@ class Described(Protocol):
     def is_time(self) -> bool:
         """Whether values are ms since the epoch."""
 
+    @property
+    def is_due(self) -> bool:
+        """Whether they are times to come, as of timers, rather than times of what was stored."""
+
 
 def machine_text(value: Any, column: Described) -> str:
     """The text for csv and tsv: whole, with times as ISO 8601. Unknown is empty."""
@@ -48,7 +52,9 @@ def person_text(value: Any, column: Described, now_ms: int | None) -> str:
     if value is None:
         return units.UNKNOWN
     if column.is_time:
-        return units.moment(value) if now_ms is None else units.age(now_ms - value)
+        if now_ms is None:
+            return units.moment(value)
+        return units.due(value, now_ms) if column.is_due else units.age(value, now_ms)
     if column.name == "perm":
         return units.perm(value)
     if isinstance(value, int | float) and not isinstance(value, bool):

@@ -78,7 +78,7 @@ class RebalanceScreen(DashboardScreen):
     def _since(self, since_ms: int | None) -> str:
         if not since_ms:
             return UNKNOWN if since_ms is None else "the first look"
-        return age(self.dashboard.now_ms() - since_ms)
+        return age(since_ms, self.dashboard.now_ms())
 
     def _move_columns(self) -> list[Column]:
         return [

@@ -13,6 +13,7 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
+from rmqadmin.core.units import short_moment
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.screens.marked_messages import REDRIVE_LETTER, MarkedMessagesScreen
@@ -24,7 +25,7 @@ from rmqadmin.tui.widgets.compact_input import CompactInput
 from rmqadmin.tui.widgets.tables.columns import Column
 from rmqadmin.tui.widgets.tables.marked_table import MarkedTable
 from rmqproto.errors import RocketMQError, UsageError
-from rmqproto.times import TimeRange, parse_range
+from rmqproto.times import RANGE, TimeRange, parse_range
 
 SEARCH_DEADLINE_S = SCAN_MAX_S + 5.0
 """A look-up in the index may read many cold files. A scan ends by itself earlier."""
@@ -140,11 +141,15 @@ class SearchScreen(MarkedMessagesScreen):
     def _read_question(self, topic: str, wanted: str, window: str) -> Asked:
         """Parses the question. UsageError if it makes no sense."""
         matches = parse_question(wanted)
-        if matches is None:
-            between = parse_range(window, self.dashboard.now_ms()) if window else None
+        if matches is not None:
+            window = window or SCAN_WINDOW
+        now_ms, remarks = self.dashboard.now_ms(), list[str]()
+        between = parse_range(window, now_ms, remarks.append) if window else None
+        if between is not None and remarks:  # it could have been meant otherwise
+            ends = (between.begin_ms, between.end_ms)
+            window = RANGE.join("" if end_ms is None else short_moment(end_ms, now_ms) for end_ms in ends)
+        if matches is None or between is None:
             return Asked(topic, wanted, window, between, None)
-        window = window or SCAN_WINDOW
-        between = parse_range(window, self.dashboard.now_ms())
         return Asked(topic, wanted, window, between, Scan(topic, matches, between))
 
     async def _refresh(self, feed: Feed) -> None:

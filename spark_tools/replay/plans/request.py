@@ -20,6 +20,7 @@ from rmqproto.filters.json_path import parse_path
 from rmqproto.filters.message_conditions import compile_pattern
 from rmqproto.names import dlq_topic
 from rmqproto.perm import PERM_READ
+from rmqproto.times import iso_utc
 from rmqproto.wire.credentials import Credentials
 from spark_tools.live import LiveCluster
 from spark_tools.offset_ranges import OffsetRange
@@ -231,10 +232,10 @@ def _check_delay(request: ReplayRequest, target: TargetRule) -> None:
 def _resolve(request: ReplayRequest, topics: list[str]) -> tuple[list[OffsetRange], Source]:
     options = {"subscribe": ",".join(topics)}
     if request.start_ms is not None:
-        options["startingTimestamp"] = str(request.start_ms)
+        options["startingTimestamp"] = iso_utc(request.start_ms)
         options["startingOffsetsByTimestampStrategy"] = "latest"
     if request.end_ms is not None:
-        options["endingTimestamp"] = str(request.end_ms)
+        options["endingTimestamp"] = iso_utc(request.end_ms)
     if request.from_group is not None:
         options["startingOffsets"] = f"group:{request.from_group}"
     if request.offsets:

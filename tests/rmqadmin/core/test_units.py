@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqadmin.core.terminal_text import display_width, shortened_at_end, shortened_in_middle
-from rmqadmin.core.units import age, duration, rate
+from rmqadmin.core.units import age, due, duration, rate
 
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
+NOW_MS = 1_795_262_400_000
 
 
 @pytest.mark.parametrize(
@@ -20,7 +21,18 @@ MINUTE_MS, HOUR_MS = 60_000, 3_600_000
     ],
 )  # fmt: skip
 def test_ages(length_ms: int, text: str) -> None:
-    assert age(length_ms) == text
+    assert due(NOW_MS - length_ms, NOW_MS) == text
+    if length_ms > -1000:
+        assert age(NOW_MS - length_ms, NOW_MS) == text
+
+
+@pytest.mark.usefixtures("utc")
+@pytest.mark.parametrize(
+    ("ahead_ms", "text"), [(3000, "12:00:03"), (13 * HOUR_MS, "2026-11-22 01:00:00"), (999, "now")]
+)
+def test_what_was_stored_was_not_stored_in_the_future(ahead_ms: int, text: str) -> None:
+    """A broker whose clock is ahead, and what came after `msg cat --follow` had begun, were shown as "in 3s"."""
+    assert age(NOW_MS + ahead_ms, NOW_MS) == text
 
 
 @pytest.mark.parametrize(

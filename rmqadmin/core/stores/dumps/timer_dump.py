@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from rmqadmin.core.results import TIME, Row, doc
+from rmqadmin.core.results import DUE, TIME, Row, doc
 from rmqadmin.core.stores.dumps.dump import Dump, DumpWindow
 from rmqproto.errors import ProtocolError
 from rmqproto.message import properties as props
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class TimerUnitRow(Row, frozen=True):
     position: Annotated[int, doc("its place in the timer log", key=True)]
     kind: Annotated[str, doc("timer; recall; rolled: written once more when the time comes", vital=True)]
-    due_ms: Annotated[int, TIME, doc("when it is due, or rolled", vital=True)]
+    due_ms: Annotated[int, DUE, doc("when it is due, or rolled", vital=True)]
     topic: Annotated[str | None, doc("topic to which its message goes")]
     written_ms: Annotated[int, TIME, doc("when it was written", minor=True)]
     log_offset: Annotated[int, doc("where its message lies in the commit log")]
@@ -38,7 +38,7 @@ class DumpedTimers(Dump, frozen=True):
 
 
 class WheelSlotRow(Row, frozen=True):
-    due_ms: Annotated[int, TIME, doc("time for which the slot is", key=True)]
+    due_ms: Annotated[int, DUE, doc("time for which the slot is", key=True)]
     messages: Annotated[int, doc("messages in it", vital=True)]
     first_position: Annotated[int, doc("timer log position of its first unit")]
     last_position: Annotated[int, doc("timer log position of its last unit")]

@@ -52,6 +52,7 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
     mark: Callable[[Any], Mark | None] | None = None
     is_number: bool = False
     is_time: bool = False
+    is_due: bool = False
     is_sum: bool = False
     lacks: Callable[[Any], Collection[str]] = attrgetter("lacking")
     is_unknown: Callable[[Any], bool] | None = None
@@ -94,6 +95,7 @@ def column_of(described: ResultColumn, **changes: Any) -> Column:
         "name": described.name,
         "is_number": described.is_number,
         "is_time": described.is_time,
+        "is_due": described.is_due,
         "is_sparse": described.is_sparse,
         "shape": described.shape,
         "importance": described.importance,

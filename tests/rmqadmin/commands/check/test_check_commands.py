@@ -110,7 +110,11 @@ def test_dead_letters_all_and_new_ones(rmqadmin: Rmqadmin, server: Server, group
     assert rmqadmin("check", "dlq", "-g", group).out == f"WARNING - {group}: 5 dead letters | 'dead letters'=5;0;;0\n"
     assert rmqadmin("check", "dlq", "-g", group, "-w", "1", "-c", "4").status == 2
     assert rmqadmin("check", "dlq", "-g", group, "--since", "-1h").status == 1
-    assert rmqadmin("check", "dlq", "-g", group, "--since", "+1h").status == 0
+    assert rmqadmin("check", "dlq", "-g", group, "--since", "1h").status == 1, (
+        "an hour ago: it was an hour to come, and OK"
+    )
+    assert rmqadmin("check", "dlq", "-g", group, "--until", "1h").status == 0
+    assert rmqadmin("check", "dlq", "-g", group, "--since", "now").status == 0
     with AdminClient(server.namesrv_addr) as admin:
         admin.create_group(server.broker_addr, SubscriptionGroupConfig(group_name="NeverHadAny"))
     assert rmqadmin("check", "dlq", "-g", "NeverHadAny").status == 0

@@ -143,7 +143,7 @@ def test_what_comes_is_followed_until_there_is_enough(
         (["--follow", "--output", "json"], 2, "json shows all messages at once"),
         (["--from", "yesterday"], 2, "'yesterday' is not a time"),
         (["--from", "-1h..@1"], 2, "ends before it begins"),
-        (["--from", "-2h..now", "--to", "now"], 2, "--from is a range already: leave out --to"),
+        (["--from", "-2h..now", "--to", "now"], 2, "--since is a range already: leave out --until"),
         (["--queue", "7"], 5, "--queue 7: there is no such queue"),
         (["--queue", "x"], 2, "--queue x is neither QUEUE nor BROKER:QUEUE"),
         (["--grep", "("], 2, "'(' is not a regular expression"),
