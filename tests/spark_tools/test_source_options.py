@@ -32,7 +32,7 @@ def test_an_unknown_option_names_the_nearest_one():
         ({"path": "/s", "startingTimestamp": "-3600000"}, "negative"),
         ({"path": "/s", "startingTimestamp": "2099-01-01T00:00:00Z"}, "begins in the future"),
         ({"path": "/s", "startingTimestamp": "1h", "endingTimestamp": "2h"}, "ends before it begins"),
-        ({"path": "/s", "startingOffsetsByTimestamp": '{"T": {"b": {"0": -1}}}'}, "negative time"),
+        ({"path": "/s", "startingOffsetsByTimestamp": '{"T": {"b": {"0": -1}}}'}, "at least 0"),
         ({"path": "/s", "startingOffsets": "latest"}, "neither earliest"),
         ({"path": "/s", "endingOffsets": '{"T": 1}'}, "is not valid"),
         ({"path": "/s", "mode": "fast"}, "none of auto, scan, index"),
