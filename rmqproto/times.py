@@ -100,6 +100,21 @@ def parse_mqadmin_time(
     return number
 
 
+def parse_due_time(text: str, now_ms: int) -> int:
+    """The instant to come that ``text`` means: a duration without a sign counts from now on, and a time of day is the
+    next one. UsageError if it is not in the future."""
+    text = text.strip()
+    if _DURATION.fullmatch(text) and text[0] not in "+-":
+        text = f"+{text}"
+    found = parse_time(text, now_ms)
+    for ahead_ms in (_UNIT_MS["d"], _UNIT_MS["d"] + _UNIT_MS["h"]):  # the day on which clocks go back has 25 hours
+        if found <= now_ms and _CLOCK.fullmatch(text):
+            found = parse_time(text, now_ms + ahead_ms)
+    if found <= now_ms:
+        raise UsageError(f"{text!r} is not in the future: it is {iso_local(found)}")
+    return found
+
+
 def parse_range(text: str, now_ms: int, tell: Tell | None = None) -> TimeRange:
     """``A..B``, ``A..``, ``..B``. A single time is a beginning. UsageError as from ``time_range``."""
     text = text.strip()

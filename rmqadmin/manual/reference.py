@@ -62,11 +62,11 @@ object where the output is JSON.
 
 ## Times
 
-`now`; `1h` and `-1h` (an hour ago), `1d12h` (units `ms s m h d w`); `09:30` and `09:30:15`, the last time that the clock
-showed it; `@1676730526` and `@1676730526212` (epoch); ISO 8601, local time where no zone is given; mqadmin's
+`now`; `1h` and `-1h` (an hour ago), `1d12h` (units `ms s m h d w`); `09:30` and `09:30:15`, the last time that the
+clock showed it; `@1676730526` and `@1676730526212` (epoch); ISO 8601, local time where no zone is given; mqadmin's
 `yyyy-MM-dd#HH:mm:ss:SSS`; and bare milliseconds where mqadmin takes them. A range is `A..B`, or `--since A --until B`;
 `+10m` as its end counts from its beginning. Where a time could have meant another instant, standard error says which it
-is.
+is. For what is to come (`--deliver-at`), `1h` is in an hour, and `09:30` the next time.
 
 ## Options before the command
 

@@ -111,6 +111,20 @@ def test_a_time_of_day_is_the_last_one() -> None:
     assert times.iso_utc(times.parse_time("09:05Z", NOW_MS)) == "2026-11-21 09:05:00.000+00:00"
 
 
+@pytest.mark.usefixtures("berlin")
+def test_what_is_to_come_counts_forward() -> None:
+    """It is 13:00 in Berlin."""
+    assert times.parse_due_time("1h", NOW_MS) == times.parse_due_time("+1h", NOW_MS) == NOW_MS + HOUR_MS
+    assert times.iso_local(times.parse_due_time("13:01", NOW_MS)) == "2026-11-21 13:01:00.000+01:00"
+    assert times.iso_local(times.parse_due_time("12:59", NOW_MS)) == "2026-11-22 12:59:00.000+01:00"
+    before_the_long_day_ms = times.parse_time("2026-10-24 13:00:01", NOW_MS)
+    found_ms = times.parse_due_time("13:00", before_the_long_day_ms)
+    assert times.iso_local(found_ms) == "2026-10-25 13:00:00.000+01:00"
+    for text in ("-1h", "now", "1h ago", "2026-01-01", "@0"):
+        with pytest.raises(UsageError):
+            times.parse_due_time(text, NOW_MS)
+
+
 def test_both_ends_of_a_range_count_from_now_and_a_plus_from_its_beginning() -> None:
     hour_ago = NOW_MS - HOUR_MS
     assert times.parse_range("2h..1h", NOW_MS) == times.TimeRange(NOW_MS - 2 * HOUR_MS, hour_ago)

@@ -25,7 +25,7 @@ from rmqclient.message import Message
 from rmqclient.sending import check_body, message_properties
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import RefusedError, RocketMQError, UsageError
-from rmqproto.times import parse_duration, parse_time
+from rmqproto.times import parse_due_time, parse_duration
 from rmqproto.wording import counted
 
 _JSONL = "--jsonl"
@@ -145,10 +145,10 @@ def _deliver_at_ms(call: Call, delay: str | None, text: str | None) -> int:
         return 0
     if delay is not None:
         raise UsageError("--delay and --deliver-at exclude each other")
-    found_ms = parse_time(text, call.now_ms())
-    if found_ms <= call.now_ms():
-        raise UsageError(f"--deliver-at {text!r} is not in the future")
-    return found_ms
+    try:
+        return parse_due_time(text, call.now_ms())
+    except UsageError as error:
+        raise UsageError(f"--deliver-at {error}", hint=error.hint) from None
 
 
 QueuePlaces = Sequence[tuple[MessageQueue, str]]
