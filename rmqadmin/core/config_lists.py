@@ -7,8 +7,9 @@ defaults.
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from types import UnionType
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -18,6 +19,7 @@ from rmqadmin.core.groups.group_config import group_fields
 from rmqadmin.core.near_names import did_you_mean
 from rmqadmin.core.topics.perms import parse_perm, perm_of_letters
 from rmqadmin.core.topics.topic_config import changed_attributes, topic_fields
+from rmqadmin.core.user_files import read_text
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import UsageError
@@ -50,10 +52,9 @@ Entries = dict[str, dict[str, Any]]
 
 def read_entries(path: str, kind: ListKind[C]) -> Entries:
     """Reads the entries. UsageError for a file that cannot be read or holds something else."""
+    text = read_text(path)
     try:
-        found: Any = msgspec.json.decode(Path(path).read_bytes())
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from None
+        found: Any = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError) as error:
         raise UsageError(f"{path} is not JSON: {error}") from None
     if isinstance(found, dict) and isinstance(found.get(kind.table_field), dict):
@@ -78,6 +79,7 @@ def checked_entry(kind: ListKind[C], entry: Mapping[str, Any]) -> dict[str, Any]
     for field, read in kind.words.items():
         if isinstance(found.get(field), str) and (value := read(found[field])) is not None:
             found[field] = value
+    check_nested(str(found[kind.name_field]), found, kind.config_type)
     _configured(kind, found)
     if isinstance(found.get("perm"), int):  # brokers accept any number
         try:
@@ -90,6 +92,32 @@ def checked_entry(kind: ListKind[C], entry: Mapping[str, Any]) -> dict[str, Any]
 def unknown_field(where: str, field: str, known: Sequence[str]) -> UsageError:
     advice = did_you_mean(field, known) or f"The fields are {', '.join(known)}."
     return UsageError(f"{where}: there is no field {field}", hint=advice)
+
+
+_MEMBERS: dict[str, tuple[str, ...]] = {
+    "customizedRetryPolicy": ("next",),
+    "exponentialRetryPolicy": ("initial", "max", "multiplier"),
+}
+"""The names in objects for which we have no Struct."""
+
+
+def check_nested(where: str, value: Any, kind: Any) -> None:
+    """UsageError for a field that a Struct of ours does not have, at any depth."""
+    if isinstance(kind, UnionType):
+        kind = next((part for part in typing.get_args(kind) if part is not type(None)), kind)
+    if typing.get_origin(kind) is list and isinstance(value, list):
+        for at, each in enumerate(value):
+            check_nested(f"{where}[{at}]", each, typing.get_args(kind)[0])
+    if not (isinstance(kind, type) and issubclass(kind, msgspec.Struct) and isinstance(value, Mapping)):
+        return
+    types = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
+    for field, each in value.items():
+        if field not in types:
+            raise unknown_field(where, field, [*types])
+        for member in each if field in _MEMBERS and isinstance(each, Mapping) else ():
+            if member not in _MEMBERS[field]:
+                raise unknown_field(f"{where}.{field}", member, _MEMBERS[field])
+        check_nested(f"{where}.{field}", each, types[field])
 
 
 def _configured(kind: ListKind[C], values: Mapping[str, Any]) -> C:

@@ -18,6 +18,7 @@ def parse_toml(text: str) -> dict[str, Any]:
     """UsageError, in the words of ``tomllib``, for text that is not TOML or that has too many levels."""
     import tomllib  # 3 ms; few commands read such a file
 
+    text = text.removeprefix("\ufeff")  # the byte order mark of editors on Windows
     long_key = _LONG_KEY.search(text)
     if long_key is not None:
         line = text.count("\n", 0, long_key.start()) + 1

@@ -62,7 +62,7 @@ def standard_input() -> Iterator[Iterator[str]]:
     kept, empty = os.dup(0), os.open(os.devnull, os.O_RDONLY)
     try:
         os.dup2(empty, 0)
-        with open(kept, encoding="utf-8", errors="surrogateescape", closefd=False) as script:
+        with open(kept, encoding="utf-8-sig", errors="surrogateescape", closefd=False) as script:
             yield iter(script)
     finally:
         os.dup2(kept, 0)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from rmqadmin.core.results import Notice
+from rmqadmin.core.user_files import read_text
 from rmqadmin.output import diagnostics
 from rmqproto.errors import UsageError
 
@@ -29,10 +30,10 @@ def edit(text: str, path: Path, keep: Callable[[str], T], notice: Notice) -> T:
     while True:
         _open_editor(name)
         try:
-            kept = keep(Path(name).read_text(encoding="utf-8"))
-        except (UsageError, UnicodeDecodeError) as error:
+            kept = keep(read_text(name))
+        except UsageError as error:
             notice(str(error))
-            if isinstance(error, UsageError) and error.hint:
+            if error.hint:
                 notice(error.hint)
             if diagnostics.ask("Enter to edit it again, n to give up: ") != "":
                 raise UsageError(f"{path} is unchanged", hint=f"Your text is in {name}.") from None

@@ -31,7 +31,7 @@ def stdin_password(password: str | None) -> str:
     """The password for ``--password-stdin``; ``password`` is the value of ``-p``, if given as well. UsageError."""
     if password is not None:
         raise UsageError("give -p or --password-stdin, not both")
-    return _checked(sys.stdin.readline().strip())
+    return _checked(sys.stdin.readline().removeprefix("\ufeff").strip())
 
 
 def _checked(password: str) -> str:

@@ -72,7 +72,7 @@ class Seed:
 def read_seed(path: str) -> Seed:
     """UsageError if the file cannot be read or has unknown content."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = Path(path).read_text(encoding="utf-8-sig")
     except OSError as error:
         raise UsageError(f"--seed {path}: {error.strerror}") from None
     except UnicodeDecodeError as error:

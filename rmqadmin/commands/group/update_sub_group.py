@@ -11,6 +11,7 @@ import typer
 from rmqadmin.call import Call
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, Step, plan_each
+from rmqadmin.core.config_lists import check_nested
 from rmqadmin.core.groups.group_changes import plan_group
 from rmqadmin.core.groups.group_config import group_config_text
 from rmqadmin.core.topics.topic_config import parse_attributes
@@ -109,6 +110,7 @@ def _retry_policy(text: str | None) -> GroupRetryPolicy | None:
     if not text.strip():
         return GroupRetryPolicy()
     try:
+        check_nested("-p", msgspec.json.decode(text), GroupRetryPolicy)
         return msgspec.json.decode(text, type=GroupRetryPolicy)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise UsageError(

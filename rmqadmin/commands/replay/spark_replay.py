@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from rmqadmin.call import Call
 from rmqadmin.core.messages.replayed import Replayed
+from rmqadmin.core.user_files import read_text
 from rmqadmin.options.command_options import pairs
 from rmqadmin.options.replay_options import (
     DeliveryOptions,
@@ -149,13 +150,7 @@ def _session(spark: SparkOptions) -> SessionOptions:
 def _read_ids(path: str | None) -> list[str]:
     if path is None:
         return []
-    try:
-        with open(path, encoding="utf-8") as file:
-            return [line.strip() for line in file if line.strip()]
-    except OSError as error:
-        raise UsageError(f"--ids {path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise UsageError(f"--ids {path} is not UTF-8") from None
+    return [line.strip() for line in read_text(path, f"--ids {path}").splitlines() if line.strip()]
 
 
 def _keep_order(order: str | None) -> bool:

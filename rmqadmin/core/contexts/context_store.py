@@ -146,7 +146,7 @@ class ContextStore:
     def read_text(self, name: str) -> str:
         """The text for a person to edit, whether valid or not. UsageError if it cannot be read."""
         try:
-            return self.path(name).read_text(encoding="utf-8")
+            return self.path(name).read_text(encoding="utf-8-sig")
         except FileNotFoundError:
             raise NotFoundError(f"there is no context {name}", hint=self._advice(name)) from None
         except (OSError, UnicodeDecodeError) as error:

@@ -54,7 +54,7 @@ def _from_file(path: str, where: str, told_by: Path) -> str:
             content = file.read(SECRET_SIZE_MAX_BYTES + 1)
         if len(content) > SECRET_SIZE_MAX_BYTES:
             raise UsageError(f"{where}: {full} is too large for a key")
-        return content.decode()
+        return content.decode("utf-8-sig")
     except OSError as error:
         raise UsageError(f"{where}: {full}: {error.strerror}") from None
     except UnicodeDecodeError:

@@ -13,6 +13,7 @@ from rmqadmin.core.contexts.defaults import ASKED_AT_ONCE_MAX, SECONDS_MAX, Aske
 from rmqadmin.core.contexts.secrets import check_reference
 from rmqadmin.core.near_names import did_you_mean
 from rmqadmin.core.toml_text import parse_toml
+from rmqadmin.core.user_files import decoded
 from rmqproto.errors import UsageError
 
 FILE_SIZE_MAX_BYTES = 256 * 1024
@@ -41,14 +42,12 @@ def read_settings(path: Path, kind: type[S]) -> SettingsText[S]:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode) or status.st_size > FILE_SIZE_MAX_BYTES:
             raise UsageError(f"{path} is not a settings file")
-        text = path.read_text(encoding="utf-8")
+        data = path.read_bytes()
     except FileNotFoundError:
         raise
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise UsageError(f"{path} is not UTF-8 text") from None
-    return parse_settings(text, path, kind)
+    return parse_settings(decoded(data, str(path)), path, kind)
 
 
 def parse_settings(text: str, path: Path, kind: type[S]) -> SettingsText[S]:

@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from rmqadmin.core.user_files import decoded
 from rmqproto.errors import UsageError
 
 SIZE_MAX_BYTES = 64 * 1024 * 1024
@@ -38,14 +39,11 @@ def read_documents(file: str) -> list[dict[str, Any]]:
         else:
             with Path(file).open("rb") as opened:
                 data = opened.read(SIZE_MAX_BYTES + 1)
-        text = data.decode()
     except OSError as error:
         raise UsageError(f"cannot read {where}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise UsageError(f"{where} is not UTF-8 text") from None
     if len(data) > SIZE_MAX_BYTES:
         raise UsageError(f"{where} is longer than {SIZE_MAX_BYTES:,} bytes")
-    return parse_documents(text, where)
+    return parse_documents(decoded(data, where), where)
 
 
 def parse_documents(text: str, where: str) -> list[dict[str, Any]]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import typing
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from types import UnionType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
@@ -17,10 +15,10 @@ from rmqadmin.core.config_lists import (
     GROUPS,
     TOPICS,
     ListKind,
+    check_nested,
     checked_entry,
     entry_back,
     entry_of,
-    unknown_field,
     wanted,
     without_none,
 )
@@ -105,7 +103,6 @@ class ConfigKind(ObjectKind[C]):
 
     def checked(self, name: str, values: Mapping[str, Any]) -> dict[str, Any]:
         found = checked_entry(self._kind, {self._kind.name_field: name, **values})
-        check_nested(name, found, self._kind.config_type)
         del found[self._kind.name_field]
         return found
 
@@ -226,22 +223,6 @@ def _acl(name: str, values: Mapping[str, Any]) -> AclInfo:
         return AclInfo(subject=name, policies=msgspec.convert(values.get("policies", []), list[AclPolicy]))
     except msgspec.ValidationError as error:
         raise UsageError(f"{name}: {error}") from None
-
-
-def check_nested(where: str, value: Any, kind: Any) -> None:
-    """UsageError for a field that a Struct of ours does not have, at any depth."""
-    if isinstance(kind, UnionType):
-        kind = next((part for part in typing.get_args(kind) if part is not type(None)), kind)
-    if typing.get_origin(kind) is list and isinstance(value, list):
-        for at, each in enumerate(value):
-            check_nested(f"{where}[{at}]", each, typing.get_args(kind)[0])
-    if not (isinstance(kind, type) and issubclass(kind, msgspec.Struct) and isinstance(value, Mapping)):
-        return
-    types = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
-    for field, each in value.items():
-        if field not in types:
-            raise unknown_field(where, field, [*types])
-        check_nested(f"{where}.{field}", each, types[field])
 
 
 TOPIC_KIND = ConfigKind(

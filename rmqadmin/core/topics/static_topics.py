@@ -13,6 +13,7 @@ import msgspec
 from rmqadmin.core import targets
 from rmqadmin.core.changes import ChangeRow, FieldChange, action, differences
 from rmqadmin.core.topics.static_mapping import Configs, detail_of, empty, epoch_of, logical_queues, plain
+from rmqadmin.core.user_files import without_mark
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData, ClusterInfo
 from rmqproto.bodies.static_topics import LogicQueueMappingItem, TopicConfigAndQueueMapping, TopicRemappingDetail
@@ -180,7 +181,7 @@ def write_mapping(plan: TopicRemappingDetail, *, after: bool) -> str:
 def load_mapping(path: str, topic: str) -> TopicRemappingDetail:
     """Reads and checks a file of ``write_mapping``. StorageError, MappingError."""
     try:
-        plan = fastjson.loads_untrusted(Path(path.strip()).read_bytes(), TopicRemappingDetail)
+        plan = fastjson.loads_untrusted(without_mark(Path(path.strip()).read_bytes()), TopicRemappingDetail)
     except OSError as error:
         raise StorageError(f"cannot read {path}: {error.strerror}") from None
     except ProtocolError as error:

@@ -75,6 +75,15 @@ def test_groups_are_created_and_changed(
     assert groups[new].retry_max_times == 5
 
 
+def test_an_unknown_name_inside_an_entry_is_an_error(run: Rmqadmin, tmp_path: Path) -> None:
+    """It was ignored in silence, where `apply` refused it."""
+    content = [{"groupName": "G", "groupRetryPolicy": {"typ": "CUSTOMIZED"}}]
+    ran = run("updateSubGroupList", "-b", "127.0.0.1:1", "-f", written(tmp_path, content), "-n", "127.0.0.1:1")
+    assert (ran.status, "G.groupRetryPolicy: there is no field typ\nhint: Did you mean type?" in ran.err) == (2, True)
+    ran = run("updateSubGroup", "-b", "127.0.0.1:1", "-g", "G", "-p", '{"typ": "CUSTOMIZED"}', "-n", "127.0.0.1:1")
+    assert (ran.status, "-p: there is no field typ\nhint: Did you mean type?" in ran.err) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [

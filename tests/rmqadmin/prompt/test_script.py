@@ -60,7 +60,7 @@ SCRIPT = """\
 -o name explain 17
 rmqadmin explain \\
   18 -o name | cat
-msg send T - --dry-run
+msg send T --lines - --dry-run
 ! cat
 explain nosuch
 explain 1 -o name

@@ -30,6 +30,11 @@ def read(directory: Path, text: str, name: str = "seed.yaml") -> Seed:
     return read_seed(str(path))
 
 
+def test_a_byte_order_mark_is_no_part_of_the_file(tmp_path: Path) -> None:
+    assert len(read(tmp_path, "\ufefftopics: [a]").topics) == 1
+    assert len(read(tmp_path, '\ufeff{"topics": ["a"]}', "seed.json").topics) == 1
+
+
 def test_what_a_file_says(tmp_path: Path) -> None:
     seed = read(tmp_path, WHOLE)
     orders, plain = seed.topics

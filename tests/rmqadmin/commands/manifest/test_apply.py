@@ -197,6 +197,11 @@ def test_what_was_done_on_one_broker_and_refused_by_the_other_has_a_way_back(
         ("topics: {a: {broker: [x]}}", "topics.a: there is no field broker", "brokers?"),
         ("topics: {a: {brokers: {x: {prem: 6}}}}", "topics.a: there is no field prem", "perm?"),
         ("groups: {a: {groupRetryPolicy: {typ: X}}}", "groups.a.groupRetryPolicy: there is no field typ", "type?"),
+        (
+            "groups: {a: {groupRetryPolicy: {customizedRetryPolicy: {nexts: [1]}}}}",
+            "a.groupRetryPolicy.customizedRetryPolicy: there is no field nexts",
+            "next?",
+        ),
         ("acls: {a: {policies: [{entries: [{action: X}]}]}}", "acls.a.policies[0].entries[0]", "actions?"),
         ("topics:\n  a: {}\n  a: {}\n", "wanted.yaml:2: a is there twice", ""),
         ('{"topics": {"a": {}, "a": {}}}', "a is there twice", ""),

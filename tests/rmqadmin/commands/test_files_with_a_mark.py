@@ -1,0 +1,74 @@
+"""Files that an editor on Windows saved: the byte order mark at the beginning is no part of their content."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rmqadmin.core import user_files
+from rmqadmin.core.alerts.alert_rules import read_alert_rules
+from rmqadmin.core.contexts.secrets import read_secret
+from rmqadmin.core.toml_text import parse_toml
+from rmqadmin.shared.passwords import stdin_password
+from rmqproto.errors import UsageError
+from tests.rmqadmin.conftest import CLUSTER, Rmqadmin
+
+MARK = "\ufeff"
+
+
+@pytest.fixture
+def marked(tmp_path: Path) -> Callable[[str, str], str]:
+    """``marked("list.json", text)``: the path of a file that begins with a mark."""
+
+    def write(name: str, text: str) -> str:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"\xef\xbb\xbf" + text.encode())
+        return str(path)
+
+    return write
+
+
+def test_lists_and_manifests(
+    rmqadmin: Rmqadmin, fresh: Callable[[str], str], marked: Callable[[str, str], str]
+) -> None:  # fmt: skip
+    topic, group = fresh("MarkedTopic"), fresh("MarkedGroup")
+    topics = marked("topics.json", f'[{{"topicName": "{topic}", "readQueueNums": 2, "writeQueueNums": 2}}]')
+    groups = marked("groups.json", f'[{{"groupName": "{group}"}}]')
+    assert rmqadmin("updateTopicList", "-c", CLUSTER, "-f", topics).status == 0
+    assert rmqadmin("updateSubGroupList", "-c", CLUSTER, "-f", groups).status == 0
+    for name, text in (("a.yaml", f"topics: {{{topic}: {{}}}}"), ("a.json", f'{{"groups": {{"{group}": {{}}}}}}')):
+        assert rmqadmin("diff", "-c", CLUSTER, "-f", marked(name, text)).status == 0
+
+
+def test_settings_contexts_and_alerts(run: Rmqadmin, marked: Callable[[str, str], str], tmp_path: Path) -> None:
+    marked("config/rmqadmin/config.toml", 'output = "json"\n')
+    marked("config/rmqadmin/contexts/live.toml", 'namesrv_addr = "10.0.0.1:9876"\n')
+    assert run("config", "validate").document["items"][0]["settings"] == ["output"]
+    assert run("context", "edit", "live", "--color", "red").status == 0
+    assert run("context", "show", "live").status == 0
+    alerts = marked("alerts.toml", '[[alert]]\nwhen = "lag"\ngroup = "*"\nabove = 5\n')
+    assert len(read_alert_rules(Path(alerts), must_exist=True)) == 1
+    assert parse_toml(f"{MARK}a = 1") == {"a": 1}
+
+
+def test_secrets(marked: Callable[[str, str], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody could log in with a password that begins with an invisible character."""
+    path = marked("secret", "s3cret\n")
+    assert read_secret(f"file:{path}", "secret_key", tmp_path / "context.toml") == "s3cret"
+    monkeypatch.setattr(sys, "stdin", io.StringIO(f"{MARK}s3cret\n"))
+    assert stdin_password(None) == "s3cret"
+
+
+def test_text_in_another_encoding_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "list.json"
+    path.write_bytes("[]".encode("utf-16"))
+    with pytest.raises(UsageError, match="is UTF-16 text"):
+        user_files.read_text(path)
+    path.write_bytes(b"[\n\xff]")
+    with pytest.raises(UsageError, match=r"is not UTF-8 text \(line 2\)"):
+        user_files.read_text(path)
