@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from rmqadmin.call import Call
 from rmqadmin.core.changes import Changes, Step, plan_each
-from rmqadmin.shared.changing import change
+from rmqadmin.shared.changing_access import change_access
 from rmqclient.addresses import split_address
 from rmqproto.errors import NotFoundError
 
@@ -47,7 +47,7 @@ def copy_between(call: Call, kind: CopiedKind[T], from_broker: str, to_broker: s
         copied = [kind.name_of(each) for name, each in by_target.items() if name in done]
         return "".join(f"copy {kind.noun.lower()} of {name} from {source} to {target} success.\n" for name in copied)
 
-    return change(call, plan_each(by_target, lambda name: kind.plan(admin, target, by_target[name])), text)
+    return change_access(call, plan_each(by_target, lambda name: kind.plan(admin, target, by_target[name])), text)
 
 
 def _named(admin: AdminClient, kind: CopiedKind[T], addr: str, names: str) -> list[T]:

@@ -13,7 +13,7 @@ from rmqadmin.core.access.users import username_of
 from rmqadmin.core.changes import Changes, plan_each
 from rmqadmin.options.auth_options import MeantReplicas, UserName, WhatActions, WhatResource
 from rmqadmin.options.command_options import BrokerAddr
-from rmqadmin.shared.changing import undoable
+from rmqadmin.shared.changing_access import undoable_access
 from rmqproto.access.resources import PolicyDecision
 
 
@@ -42,4 +42,4 @@ def acl_grant(
     steps = plan_each(
         addrs, lambda addr: plan_grant(call.admin, addr, name, actions, what, decision, source_ips or None)
     )
-    return undoable(call, steps)
+    return undoable_access(call, steps)

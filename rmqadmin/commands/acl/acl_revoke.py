@@ -9,7 +9,7 @@ from rmqadmin.core.access.users import username_of
 from rmqadmin.core.changes import Changes, all_keep, plan_each
 from rmqadmin.options.auth_options import IfExists, MeantReplicas, UserName, WhatActions, WhatResource
 from rmqadmin.options.command_options import BrokerAddr
-from rmqadmin.shared.changing import undoable
+from rmqadmin.shared.changing_access import undoable_access
 from rmqproto.errors import NotFoundError
 from rmqproto.wording import counted
 
@@ -39,4 +39,4 @@ def acl_revoke(
         )
     if not call.dry_run:
         call.confirm(f"This takes {action} of {what} from {name} on {counted(len(addrs), 'broker')}.", name)
-    return undoable(call, steps)
+    return undoable_access(call, steps)

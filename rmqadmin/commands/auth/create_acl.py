@@ -8,7 +8,7 @@ from rmqadmin.core.access.acls import plan_acl, wished_acl
 from rmqadmin.core.changes import Changes, plan_each
 from rmqadmin.options.auth_options import Actions, EveryReplica, Resources, SourceIps, Subject, Verdict
 from rmqadmin.options.command_options import BrokerAddr
-from rmqadmin.shared.changing import change
+from rmqadmin.shared.changing_access import change_access
 
 
 def create_acl(
@@ -32,4 +32,4 @@ def create_acl(
     wished = wished_acl(subject.strip(), resources, actions, decision, source_ip)
     addrs = targets.replicas(admin, broker_addr, cluster_name)
     steps = plan_each(addrs, lambda addr: plan_acl(admin, addr, wished, admin.create_acl))
-    return change(call, steps, lambda done: "".join(f"create acl to {addr} success.\n" for addr in done))
+    return change_access(call, steps, lambda done: "".join(f"create acl to {addr} success.\n" for addr in done))

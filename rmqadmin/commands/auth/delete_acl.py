@@ -12,7 +12,7 @@ from rmqadmin.core.access.acls import delete_acl_in_broker
 from rmqadmin.core.changes import Changes, plan_each
 from rmqadmin.options.auth_options import EveryReplica, Subject
 from rmqadmin.options.command_options import BrokerAddr
-from rmqadmin.shared.changing import change
+from rmqadmin.shared.changing_access import change_access
 from rmqproto.wording import counted
 
 
@@ -38,4 +38,4 @@ def delete_acl(
     if not call.dry_run:
         scope = "the ACL" if what is None else f"the entry {what} of the ACL"
         call.confirm(f"This deletes {scope} of {who} from {counted(len(steps), 'broker')}.", who)
-    return change(call, steps, lambda done: "".join(f"delete acl to {addr} success.\n" for addr in done))
+    return change_access(call, steps, lambda done: "".join(f"delete acl to {addr} success.\n" for addr in done))

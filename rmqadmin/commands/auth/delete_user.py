@@ -12,7 +12,7 @@ from rmqadmin.core.access.user_changes import delete_user_in_broker
 from rmqadmin.core.changes import Changes, all_keep, plan_each
 from rmqadmin.options.auth_options import EveryReplica, Username
 from rmqadmin.options.command_options import BrokerAddr
-from rmqadmin.shared.changing import change
+from rmqadmin.shared.changing_access import change_access
 from rmqproto.errors import NotFoundError
 from rmqproto.wording import counted
 
@@ -37,4 +37,4 @@ def delete_user(
         raise NotFoundError(f"no broker has a user {name}", hint="With --if-exists this is not an error.")
     if not call.dry_run:
         call.confirm(f"This deletes the user {name} from {counted(len(addrs), 'broker')}.", name)
-    return change(call, steps, lambda done: "".join(f"delete user to {addr} success.\n" for addr in done))
+    return change_access(call, steps, lambda done: "".join(f"delete user to {addr} success.\n" for addr in done))

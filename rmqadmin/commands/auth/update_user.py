@@ -13,7 +13,7 @@ from rmqadmin.core.changes import Changes, plan_each
 from rmqadmin.options.auth_options import EveryReplica, PasswordStdin, Username
 from rmqadmin.options.command_options import BrokerAddr
 from rmqadmin.options.context_words import SECRET
-from rmqadmin.shared.changing import change
+from rmqadmin.shared.changing_access import change_access
 from rmqadmin.shared.passwords import stdin_password
 from rmqproto.access.users import UserStatus, UserType
 from rmqproto.bodies.acl import UserAccount
@@ -54,4 +54,4 @@ def update_user(
     )
     addrs = targets.replicas(call.admin, broker_addr, cluster_name)
     steps = plan_each(addrs, lambda addr: plan_user(call.admin, addr, account))
-    return change(call, steps, lambda done: "".join(f"update user to {addr} success.\n" for addr in done))
+    return change_access(call, steps, lambda done: "".join(f"update user to {addr} success.\n" for addr in done))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from rmqadmin.call import Call
+from rmqadmin.core.access.enforcement import without_effect
 from rmqadmin.core.changes import carry_out
+from rmqadmin.core.manifests.kinds import ACL_KIND, USER_KIND
 from rmqadmin.core.manifests.plan import ObjectStep
-from rmqadmin.core.manifests.planned_rows import Applied, applied_rows, what_changes
+from rmqadmin.core.manifests.planned_rows import Applied, AppliedRow, applied_rows, what_changes
 from rmqadmin.core.manifests.way_back import carry_out_undoable
 from rmqadmin.options.command_options import BrokerAddr, ClusterName
 from rmqadmin.options.manifest_options import Files, Prune, planned
@@ -48,8 +48,18 @@ def _outcome(call: Call, todo: list[ObjectStep], kept_count: int, *, dry_run: bo
     then."""
     steps = [one.step for one in todo]
     if dry_run:
-        return Applied(applied_rows(todo, carry_out(steps, dry_run=True)), kept_count)
+        found = applied_rows(todo, carry_out(steps, dry_run=True))
+        return Applied(found, kept_count, without_effect=_without_effect(call, found))
     rows, path = carry_out_undoable(call.command, steps, call.now_ms(), call.notice)
-    return msgspec.structs.replace(
-        Applied(applied_rows(todo, rows), kept_count), undo_file=None if path is None else str(path)
+    found = applied_rows(todo, rows)
+    return Applied(
+        found,
+        kept_count,
+        undo_file=None if path is None else str(path),
+        without_effect=_without_effect(call, found),
     )
+
+
+def _without_effect(call: Call, rows: list[AppliedRow]) -> str | None:
+    of_access = (USER_KIND.noun, ACL_KIND.noun)
+    return without_effect(call.admin, [row.target for row in rows if row.kind in of_access and row.error is None])

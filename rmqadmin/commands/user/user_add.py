@@ -8,7 +8,7 @@ from rmqadmin.core.access.user_changes import plan_new_user
 from rmqadmin.core.changes import Changes, plan_each
 from rmqadmin.options.auth_options import IfNoUser, IsSuper, MeantReplicas, PasswordStdin, UserName
 from rmqadmin.options.command_options import BrokerAddr
-from rmqadmin.shared.changing import undoable
+from rmqadmin.shared.changing_access import undoable_access
 from rmqadmin.shared.passwords import given_password
 from rmqproto.access.users import UserType
 from rmqproto.bodies.acl import UserAccount
@@ -24,7 +24,8 @@ def user_add(
     if_not_exists: IfNoUser = False,
 ) -> Changes:
     """Asks for the password, or reads it from standard input. No option takes it, so it is in no process list and no
-    history. A new user may do nothing before `acl grant`.
+    history. `acl grant` says what the user may do. Only brokers with authenticationEnabled and authorizationEnabled
+    check either.
 
     Examples:
       rmqadmin user add alice --password-stdin < secret
@@ -38,6 +39,6 @@ def user_add(
         user_type=UserType.SUPER if is_super else UserType.NORMAL,
     )
     addrs = targets.meant_replicas(call.admin, broker_addr, cluster_name)
-    return undoable(
+    return undoable_access(
         call, plan_each(addrs, lambda addr: plan_new_user(call.admin, addr, account, may_exist=if_not_exists))
     )

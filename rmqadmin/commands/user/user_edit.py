@@ -13,7 +13,7 @@ from rmqadmin.core.access.user_changes import plan_user
 from rmqadmin.core.changes import Changes, Step, plan_each
 from rmqadmin.options.auth_options import MeantReplicas, PasswordStdin, UserName
 from rmqadmin.options.command_options import BrokerAddr
-from rmqadmin.shared.changing import undoable
+from rmqadmin.shared.changing_access import undoable_access
 from rmqadmin.shared.passwords import given_password
 from rmqproto.access.users import UserStatus, UserType
 from rmqproto.bodies.acl import UserAccount
@@ -52,4 +52,4 @@ def user_edit(
     steps: list[Step] = []
     for account in wanted:  # one step for each, so that each has its own undo
         steps += plan_each(addrs, partial(plan_user, call.admin, account=account))
-    return undoable(call, steps)
+    return undoable_access(call, steps)

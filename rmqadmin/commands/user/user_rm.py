@@ -8,7 +8,7 @@ from rmqadmin.core.access.user_changes import delete_user_in_broker
 from rmqadmin.core.changes import Changes, all_keep, plan_each
 from rmqadmin.options.auth_options import IfExists, MeantReplicas, UserName
 from rmqadmin.options.command_options import BrokerAddr
-from rmqadmin.shared.changing import undoable
+from rmqadmin.shared.changing_access import undoable_access
 from rmqproto.errors import NotFoundError
 from rmqproto.wording import counted
 
@@ -33,4 +33,4 @@ def user_rm(
         raise NotFoundError(f"no broker has a user {name}", hint="With --if-exists this is not an error.")
     if not call.dry_run:
         call.confirm(f"This deletes the user {name} from {counted(len(addrs), 'broker')}.", name)
-    return undoable(call, steps)
+    return undoable_access(call, steps)

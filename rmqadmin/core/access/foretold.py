@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import msgspec
 
 from rmqadmin.core.access.acls import entry_text
+from rmqadmin.core.access.enforcement import switches
 from rmqadmin.core.access.users import username_of
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.terminal_text import wrapped_lines
@@ -113,18 +114,15 @@ def _thing(text: str) -> Resource:
 
 def foretell(admin: AdminClient, addr: str, question: AccessQuestion) -> AccessRow:
     """What one broker would decide. UsageError if that depends on an address that was not given."""
-    config = admin.broker_config(addr)
-    is_authenticating, is_authorizing, is_plain = (
-        config.get(key, "").lower() == "true" for key in ("authenticationEnabled", "authorizationEnabled", "aclEnable")
-    )
-    if is_authorizing:
+    found = switches(admin.broker_config(addr))
+    if found.is_authorizing:
         return _by_policies(admin, addr, question)
-    if is_authenticating:
+    if found.is_authenticating:
         refusal = barred(question.username, _user(admin, addr, question.username))
-        return _row(addr, question, not refusal, refusal or "authorization is off: every user may do everything")
-    if is_plain:
+        return _row(addr, question, not refusal, refusal or found.lack or "")
+    if found.is_plain:
         return _row(addr, question, None, "ACL 1.0 decides there, by files that only the broker can read")
-    return _row(addr, question, True, "authentication is off: whoever reaches the broker may do everything")
+    return _row(addr, question, True, found.lack or "")
 
 
 def _by_policies(admin: AdminClient, addr: str, question: AccessQuestion) -> AccessRow:

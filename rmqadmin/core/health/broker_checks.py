@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rmqadmin.core import units
+from rmqadmin.core.access.enforcement import SWITCH_ON, switches
 from rmqadmin.core.health.broker_clock import clock_skew_ms
 from rmqadmin.core.health.disk_limits import disk_limits, disk_percents
 from rmqadmin.core.health.facts import BrokerFacts, ClusterFacts
@@ -15,6 +16,7 @@ from rmqclient.addresses import split_address
 from rmqproto.errors import UsageError
 from rmqproto.hosts import is_loopback
 from rmqproto.perm import PERM_READ_WRITE
+from rmqproto.wording import counted
 
 SKEW_WARN_MS, SKEW_BAD_MS = 2_000, 60_000
 """Clocks decide when delayed messages, timers and retention are due, and how old a message appears."""
@@ -130,17 +132,15 @@ def _settings(broker: BrokerFacts) -> Iterator[HealthFinding]:
 
 
 def _access(broker: BrokerFacts) -> Iterator[HealthFinding]:
-    """Checks access control. Apache's brokers return these two settings only if they were set."""
-    config = broker.config
-    checks_users = config.get("authenticationEnabled", "").lower() == "true"
-    checks_rights = config.get("authorizationEnabled", "").lower() == "true"
+    config, found = broker.config, switches(broker.config)
+    checks_users, checks_rights = found.is_authenticating, found.is_authorizing
     bound, addr = config.get("bindAddress", ""), broker.replica.broker_addr
     is_open = not (is_loopback(bound) if bound else is_loopback_addr(addr))
     if checks_users and not checks_rights:
         what = "knows its users, but lets each do everything (authorizationEnabled is not true)"
         fix = "authorizationEnabled=true in its settings and a restart; `rmqadmin createAcl` says who may do what."
         yield _finding(broker, Grade.WARNING, Check.ACCESS, what, fix)
-    elif config.get("aclEnable", "").lower() == "true" and not checks_users:
+    elif found.is_plain:
         what = "checks accounts of plain_acl.yml and their permissions (ACL 1.0), or takes no notice of aclEnable, as "
         what += "Apache's brokers from 5.3.3 on"
         fix = (
@@ -148,6 +148,9 @@ def _access(broker: BrokerFacts) -> Iterator[HealthFinding]:
         )
         fix += "without aclEnable, and a new start: its accounts become users."
         yield _finding(broker, Grade.WARNING if is_open else Grade.NOTE, Check.ACCESS, what, fix)
+    elif not checks_users and broker.user_count is not None:
+        what = f"keeps {counted(broker.user_count, 'user')} and checks none: {found.lack}"
+        yield _finding(broker, Grade.WARNING, Check.ACCESS, what, f"{SWITCH_ON}.")
     elif not checks_users and is_open:
         what = f"listens on {bound or addr} and serves anybody: it checks no users"
         fix = "authenticationEnabled=true and authorizationEnabled=true in its settings and a restart, or listen on "

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rmqadmin.core import targets
+from rmqadmin.core.access.enforcement import switches
 from rmqadmin.core.servers.broker_state import Replica, ask_replica, displaced_replicas, replicas_of
 from rmqadmin.core.system_names import is_made_by_brokers, topics_of_servers
 from rmqproto.bodies.groups import SubscriptionGroupConfig
@@ -39,7 +40,7 @@ class NamesrvFacts(msgspec.Struct, frozen=True, kw_only=True):
 class BrokerFacts(msgspec.Struct, frozen=True, kw_only=True):
     """One broker process. ``replica.error`` says why it could not be asked, ``refusal`` why it did not answer the rest.
     It sent its ``replica.info`` between the two times, by our clock. ``topics`` and ``groups`` are asked only of
-    masters."""
+    masters; ``user_count`` only of brokers that do not check users and permissions, and None if they keep none."""
 
     replica: Replica
     asked_ms: int
@@ -47,6 +48,7 @@ class BrokerFacts(msgspec.Struct, frozen=True, kw_only=True):
     config: Mapping[str, str] = {}
     topics: Mapping[str, TopicConfig] | None = None
     groups: Mapping[str, SubscriptionGroupConfig] | None = None
+    user_count: int | None = None
     refusal: str | None = None
 
     @property
@@ -148,7 +150,8 @@ def _broker(admin: AdminClient, replica: Replica, *, with_tables: bool) -> Broke
         return found
     addr = replica.broker_addr
     try:
-        found = msgspec.structs.replace(found, config=admin.broker_config(addr))
+        config = admin.broker_config(addr)
+        found = msgspec.structs.replace(found, config=config, user_count=_user_count(admin, addr, config))
         if with_tables and found.is_master:
             topics = admin.all_topics(addr).topic_config_table
             groups = admin.all_groups(addr).subscription_group_table
@@ -156,6 +159,15 @@ def _broker(admin: AdminClient, replica: Replica, *, with_tables: bool) -> Broke
     except RocketMQError as error:
         return msgspec.structs.replace(found, refusal=str(error))
     return found
+
+
+def _user_count(admin: AdminClient, addr: str, config: Mapping[str, str]) -> int | None:
+    if switches(config).lack is None:
+        return None
+    try:
+        return len(admin.users(addr)) or None
+    except RocketMQError:  # an old broker, or one of Apache's without a place for users
+        return None
 
 
 def read_route(admin: AdminClient, namesrv_addr: str, topic: str) -> TopicRoute | None:

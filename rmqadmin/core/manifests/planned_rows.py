@@ -36,12 +36,14 @@ class AppliedTotals(Row, frozen=True):
 
 
 class Applied(Result, frozen=True):
-    """What is different from the file, one row an object and server."""
+    """What is different from the file, one row an object and server. ``without_effect``: which brokers take no notice
+    of users and permissions, and why."""
 
     row_type: ClassVar[type[Row]] = AppliedRow
     found: list[AppliedRow]
     kept_count: int
     undo_file: str | None = None
+    without_effect: str | None = None
 
     def rows(self) -> Sequence[AppliedRow]:
         return self.found
@@ -79,6 +81,9 @@ class Applied(Result, frozen=True):
             (self.kept_count, "kept"),
         ]
         return ", ".join(f"{count:,} {word}" for count, word in said if count) or "the file names nothing"
+
+    def remark(self) -> str | None:
+        return self.without_effect
 
     def problem(self) -> str | None:
         failed = [row for row in self.found if row.error is not None]

@@ -6,7 +6,7 @@ from __future__ import annotations
 import io
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -19,7 +19,7 @@ from rmqclient.admin import AdminClient
 from rmqproto.bodies.acl import AclEntry, AclInfo, AclPolicy, UserAccount
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.wire.credentials import Credentials
-from tests.rmqadmin.conftest import Rmqadmin
+from tests.rmqadmin.conftest import CLUSTER, Rmqadmin
 from tests.support import servers
 from tests.support.auth_walk import DISABLED, NOBODY, ROOT, ask_as, prepare
 from tests.support.servers import Server
@@ -241,3 +241,42 @@ def test_the_only_cluster_is_meant_and_no_option_takes_a_password(signed: Rmqadm
     assert row == signed("-o", "json", "user", "ls", "nobody", "-c", "DefaultCluster").items[0]
     for words in (("add", "x", "-p", "secret"), ("add", "x"), ("edit", "nobody", "-p", "secret")):
         assert signed("user", *words).status == 2
+
+
+def test_users_that_nobody_checks_are_told_of(
+    rmqadmin: Rmqadmin, start_standalone: Callable[..., Server], tmp_path: Path
+) -> None:
+    """The commands said `done yes`, doctor was content, and the help said that a new user may do nothing."""
+    server = start_standalone()
+    n = ("-n", server.namesrv_addr)
+    wanted = tmp_path / "wanted.yaml"
+    wanted.write_text("users: {carol: {password: x, userType: Normal}}")
+    off = "this has no effect: "
+    for words in (
+        ("createUser", "-c", CLUSTER, "-u", "alice", "-p", "x"),
+        ("createAcl", "-c", CLUSTER, "-s", "User:alice", "-r", "Topic:T", "-a", "Pub", "-d", "Allow"),
+        ("acl", "grant", "alice", "Sub", "Topic:T"),
+        ("acl", "revoke", "alice", "Sub", "Topic:T", "--yes"),
+        ("user", "edit", "alice", "--type", "Super"),
+        ("copyUser", "-f", server.broker_addr, "-t", server.broker_addr),
+        ("apply", "-f", str(wanted), "-c", CLUSTER, "--yes"),
+    ):
+        for dry in (("--dry-run",), ()):
+            ran = rmqadmin(*words, *dry, *n)
+            assert ran.status in (0, 1), ran.err
+            if "keep" not in ran.out:
+                assert off in ran.err, words
+                assert "authentication is off: whoever reaches the broker may do everything" in ran.err
+                assert "authenticationEnabled=true and authorizationEnabled=true" in ran.err
+    assert off not in rmqadmin("-o", "mqadmin", "createUser", "-c", CLUSTER, "-u", "dave", "-p", "x", *n).err
+    found = rmqadmin("doctor", "--quick", *n)
+    assert found.status == 1
+    assert "keeps 3 users and checks none: authentication is off" in found.out
+
+
+def test_users_that_are_checked_need_no_word(rmqadmin: Rmqadmin, guarded: Server) -> None:
+    keys = ("-n", guarded.namesrv_addr, "-ak", ROOT.access_key, "-sk", ROOT.secret_key)
+    ran = rmqadmin("createUser", "-c", CLUSTER, "-u", "checked", "-p", "x", *keys)
+    assert (ran.status, "no effect" in ran.err) == (0, False)
+    assert "checks users and their rights" in rmqadmin("doctor", "--quick", "--all", *keys).out
+    assert rmqadmin("deleteUser", "-c", CLUSTER, "-u", "checked", *keys).status == 0
