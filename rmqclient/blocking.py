@@ -29,7 +29,7 @@ from rmqclient.remoting.requests import (
     request_label,
 )
 from rmqproto.codes import SUCCESS_ALONE
-from rmqproto.errors import ConnectError, ProtocolError, RequestTimeoutError
+from rmqproto.errors import ConnectError, NotConnectedError, ProtocolError, RequestTimeoutError
 from rmqproto.wire.command import Command, FrameReader
 from rmqproto.wire.credentials import Credentials
 
@@ -91,8 +91,8 @@ class BlockingClient:
         """The answer to one request. ``timeout_s`` includes waiting for another thread's request to the same address,
         connecting, sending and the answer.
 
-        ConnectError if no connection could be made or it broke; RequestTimeoutError; RefusedError for an answer whose
-        code is not in ``accept``; ProtocolError for an answer that is not valid.
+        NotConnectedError if no connection could be made, ConnectError if it broke; RequestTimeoutError; RefusedError
+        for an answer whose code is not in ``accept``; ProtocolError for an answer that is not valid.
         """
         deadline_s = time.monotonic() + (self.timeout_s if timeout_s is None else timeout_s)
         line = self._line(address)
@@ -250,7 +250,7 @@ class _Line:
             raise ProtocolError(f"{self._address} did not send a RocketMQ answer: {error}") from None
 
     def _connected(self, deadline_s: float) -> socket.socket:
-        """The open socket, or a new one. ConnectError if no connection can be made before the deadline."""
+        """The open socket, or a new one. NotConnectedError if no connection can be made before the deadline."""
         if self._socket is not None:
             if _is_open(self._socket) if self._tls is None else _is_tls_open(self._socket):
                 return self._socket
@@ -275,7 +275,7 @@ class _Line:
             except OSError as failure:
                 error = failure
                 self._drop()
-        raise ConnectError(
+        raise NotConnectedError(
             f"cannot connect to {self._address}{self._by_way}: {_reason(error)}",
             address=self._address,
             hint=CONNECT_HINT,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import msgspec
 
+from rmqadmin.core.outcomes import NotTakenError, StoppedAtError, may_have_acted
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.targets import ask_each
 from rmqadmin.core.terminal_text import display_width, printable
@@ -183,41 +184,63 @@ def action(before: object | None, changes: list[FieldChange]) -> str:
     return "change" if changes else KEEP
 
 
-def carry_out(steps: Sequence[Step], *, dry_run: bool) -> list[ChangeRow]:
-    """Takes the steps in order. A dry run only shows them. After Ctrl-C the rows say which steps were taken, so that
-    they can be undone; KeyboardInterrupt if none was."""
-    rows: list[ChangeRow] = []
-    first_error: RocketMQError | None = None
+class Taken(msgspec.Struct, frozen=True):
+    """How each step went: its error, or None. ``interrupt`` is set after Ctrl-C."""
+
+    errors: list[RocketMQError | None]
+    interrupt: KeyboardInterrupt | None = None
+
+    def failure(self) -> BaseException | None:
+        """The reason, if not one step was done."""
+        first = next((error for error in self.errors if error is not None), None)
+        return None if first is None or None in self.errors else self.interrupt or first
+
+    def may_be_done(self, steps: Sequence[Step]) -> list[Step]:
+        """The steps that were taken, and those whose outcome is unknown."""
+        pairs = zip(steps, self.errors, strict=True)
+        return [step for step, error in pairs if error is None or (error is not step.failure and may_have_acted(error))]
+
+
+def take(steps: Sequence[Step]) -> Taken:
+    """Takes the steps in order. After Ctrl-C no further one is taken."""
+    errors: list[RocketMQError | None] = []
     stopped: KeyboardInterrupt | None = None
     for step in steps:
         error = step.failure
-        if error is None and not dry_run:
+        if error is None and stopped is not None:
+            error = NotTakenError("interrupted before this")
+        elif error is None:
             try:
-                if stopped is not None:
-                    raise NotTakenError("interrupted before this")
                 step.act()
             except RocketMQError as failure:
                 error = failure
             except KeyboardInterrupt as interrupt:
-                stopped, error = interrupt, NotTakenError("interrupted: whether it was done is unknown")
-        first_error = first_error or error
-        done = not dry_run and error is None
-        rows.append(
-            ChangeRow(
-                target=step.target,
-                action=step.action,
-                changes=step.changes,
-                done=done,
-                error=None if error is None else str(error),
-            )
+                stopped, error = interrupt, StoppedAtError("interrupted: whether it was done is unknown")
+        errors.append(error)
+    return Taken(errors, stopped)
+
+
+def rows_of(steps: Sequence[Step], errors: Sequence[RocketMQError | None], *, dry_run: bool = False) -> list[ChangeRow]:
+    return [
+        ChangeRow(
+            target=step.target,
+            action=step.action,
+            changes=step.changes,
+            done=not dry_run and error is None,
+            error=None if error is None else str(error),
         )
-    if first_error is not None and all(row.error is not None for row in rows):
-        raise stopped or first_error
-    return rows
+        for step, error in zip(steps, errors, strict=True)
+    ]
 
 
-class NotTakenError(RocketMQError):
-    """The user stopped the command at this step, or before it."""
+def carry_out(steps: Sequence[Step], *, dry_run: bool) -> list[ChangeRow]:
+    """Takes the steps in order. A dry run only shows them. After Ctrl-C the rows say which steps were taken, so that
+    they can be undone; KeyboardInterrupt if none was. Without an undo file: ``core.manifests.way_back`` has those."""
+    taken = Taken([step.failure for step in steps]) if dry_run else take(steps)
+    failure = taken.failure()
+    if failure is not None:
+        raise failure
+    return rows_of(steps, taken.errors, dry_run=dry_run)
 
 
 def targets_done(rows: Sequence[ChangeRow]) -> list[str]:

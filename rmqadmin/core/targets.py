@@ -141,7 +141,8 @@ _asked_at_once: int | None = None
 """What the user said; None for the default."""
 
 _share = threading.local()
-"""In a thread of ``ask_each``: ``count``, how many the thread may in turn ask at once, if the user said how many."""
+"""In a thread of ``ask_each``: ``count``, how many the thread may in turn ask at once, if the user said how many;
+``stopped``, set when the user stopped the command."""
 
 
 @contextmanager
@@ -159,25 +160,37 @@ def ask_each(
     ask: Callable[[A], T], of: Sequence[A], told: Callable[[int, int], None] | None = None
 ) -> list[T]:  # fmt: skip
     """Calls ``ask`` for all items at the same time. Results are in order. Raises the first error after all have
-    answered. ``told`` takes how many have answered, and the total.
+    answered. ``told`` takes how many have answered, and the total. After Ctrl-C no further question is asked, at no
+    level.
 
     If the user said how many may be asked at once, questions inside ``ask`` share that number. The default is for each
     level: else one broker that is silent would hold up the questions to all others."""
     if len(of) < 2:
         return [ask(one) for one in of]
-    from concurrent.futures import ThreadPoolExecutor  # 6 ms
+    from concurrent.futures import CancelledError, ThreadPoolExecutor  # 6 ms
 
     said: int | None = getattr(_share, "count", _asked_at_once)
     threads = min(len(of), said or ASKED_AT_ONCE_DEFAULT)
+    stopped: threading.Event = getattr(_share, "stopped", None) or threading.Event()
 
     def begin() -> None:
+        _share.stopped = stopped
         if said is not None:
             _share.count = said // threads
 
+    def ask_unless_stopped(one: A) -> T:
+        if stopped.is_set():
+            raise CancelledError
+        return ask(one)
+
     with ThreadPoolExecutor(max_workers=threads, initializer=begin) as pool:
         answers = []
-        for future in [pool.submit(ask, one) for one in of]:
-            answers.append(future.result())
-            if told is not None:
-                told(len(answers), len(of))
+        try:
+            for future in [pool.submit(ask_unless_stopped, one) for one in of]:
+                answers.append(future.result())
+                if told is not None:
+                    told(len(answers), len(of))
+        except KeyboardInterrupt:
+            stopped.set()  # else the pool asks all that wait before it lets the interrupt through
+            raise
         return answers

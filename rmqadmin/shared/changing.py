@@ -6,20 +6,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from rmqadmin.call import Call
-from rmqadmin.core.changes import Changes, Step, carry_out, targets_done
+from rmqadmin.core.changes import Changes, Step, carry_out, rows_of, take, targets_done
 
 
 def change(call: Call, steps: Sequence[Step], mqadmin_text: Callable[[list[str]], str]) -> Changes:
     """Takes the steps. ``mqadmin_text`` gets the targets that are done. Under ``--dry-run`` the steps are only
     shown."""
-    rows = carry_out(steps, dry_run=call.dry_run)
     if call.dry_run:
-        return Changes(rows)
+        return Changes(carry_out(steps, dry_run=True))
+    taken = take(steps)
     back = None
-    if any(row.error is not None for row in rows):
+    if any(error is not None for error in taken.errors):
         from rmqadmin.core.manifests.way_back import way_back  # only if there is something to undo
 
-        back = way_back(call.command, steps, rows, call.now_ms())
+        back = way_back(call.command, steps, taken, call.now_ms(), call.notice)
+    rows = rows_of(steps, taken.errors)
     return Changes(rows, mqadmin_text(targets_done(rows)), back)
 
 

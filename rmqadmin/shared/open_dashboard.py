@@ -141,5 +141,6 @@ def _settings(
         address_map=call.settings.address_map,
         reach=Reach(*call.reach()),
         open_context=lambda name: _settings(call.in_context(name), tell, read_only=read_only),
+        tell=tell,
         recording=recording,
     )

@@ -14,6 +14,7 @@ import msgspec
 
 from rmqadmin.core.contexts.context import ContextColor
 from rmqadmin.core.own_files import config_dir
+from rmqadmin.core.results import Notice
 from rmqadmin.core.toml_text import parse_toml
 from rmqadmin.tui.refresh import INTERVAL_DEFAULT_S
 from rmqclient.address_map import AddressMap
@@ -47,7 +48,8 @@ class DashboardSettings(msgspec.Struct, frozen=True):
     times. ``protected`` is a context whose name must be typed before a change. ``locked_by`` is the context that makes
     the dashboard read-only until the user unlocks it: None if nothing does, or if it stays read-only. ``credentials``
     ``tls_files`` and ``address_map`` are for work that reaches the servers without a client. ``open_context`` gives the
-    settings for another context, and may take a while (RocketMQError if it cannot be used)."""
+    settings for another context, and may take a while (RocketMQError if it cannot be used). ``tell`` prints a line once
+    the terminal is restored."""
 
     namesrv_text: str
     make_client: ClientMaker
@@ -65,6 +67,7 @@ class DashboardSettings(msgspec.Struct, frozen=True):
     reach: Reach | None = None
     open_context: Callable[[str], DashboardSettings] | None = None
     alerts: tuple[AlertRule, ...] = ()
+    tell: Notice = lambda _text: None
     recording: RecordingWriter | None = None
     """Where the clients record answers. The sampler decides where a step ends."""
 

@@ -1,7 +1,8 @@
-"""Undoes changes that only some servers made: a file for `apply`, written next to the undo files of offsets, and
-commands for what no file can express.
+"""Undoes changes of several servers: a file for `apply`, written next to the undo files of offsets, and commands for
+what no file can express.
 
-It holds no passwords, because users and ACLs are not in it.
+It holds no passwords, because users and ACLs are not in it. What may have been changed, although no answer came, is
+undone as well: to set again what is set does no harm.
 """
 
 from __future__ import annotations
@@ -11,28 +12,38 @@ import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from rmqadmin.core.changes import ChangeRow, Step, WayBack, carry_out
+from rmqadmin.core.changes import ChangeRow, Step, Taken, WayBack, rows_of, take
 from rmqadmin.core.manifests.documents import TextFormat, text_of
 from rmqadmin.core.manifests.manifest import Manifest, ManifestEntry, absent, document_of
+from rmqadmin.core.outcomes import settle_undo_file, tell_way_back
 from rmqadmin.core.own_files import state_dir, write_private
 from rmqadmin.core.results import Notice
-from rmqproto.errors import RocketMQError
 
 
-def way_back(command: str, steps: Sequence[Step], rows: Sequence[ChangeRow], now_ms: int) -> str | None:
-    """How to undo the steps of ``command`` that were done, if others failed. None if no step failed, if nothing was
-    changed, or if it cannot be undone. If the undo file cannot be written, the text says so."""
-    if all(row.error is None for row in rows):
-        return None
-    done = [step for step, row in zip(steps, rows, strict=True) if row.done and step.changes]
-    commands = _commands_back(done)
+def way_back(command: str, steps: Sequence[Step], taken: Taken, now_ms: int, notice: Notice) -> str | None:
+    """How to undo the steps of ``command`` that were done or may have been, if others failed; the undo file is written
+    now. None if it cannot be undone. If not one step was done, raises the first error, which says how to undo those
+    whose outcome is unknown."""
+    back = _written_way_back(command, [step for step in taken.may_be_done(steps) if step.changes], now_ms)
+    failure = taken.failure()
+    if failure is not None:
+        if back is not None:
+            tell_way_back(failure, back, notice)
+        raise failure
+    return None if back is None else f"to undo what was done: {back}"
+
+
+def _written_way_back(command: str, steps: Sequence[Step], now_ms: int) -> str | None:
+    """The commands that undo these steps. None if they cannot be undone. If the undo file cannot be written, the text
+    says so."""
+    commands = _commands_back(steps)
     try:
-        path = write_undo(command, done, now_ms)
+        path = write_undo(command, steps, now_ms)
     except OSError as error:
-        return f"no undo file could be written: {error}"
-    if path is not None:
-        commands.append(undo_command(path))
-    return f"to undo what was done: {'; '.join(commands)}" if commands else None
+        commands.append(f"(no undo file could be written: {error})")
+    else:
+        commands += [undo_command(path)] if path is not None else []
+    return "; ".join(commands) or None
 
 
 def _commands_back(steps: Iterable[Step]) -> list[str]:
@@ -43,24 +54,28 @@ def carry_out_undoable(
     command: str, steps: Sequence[Step], now_ms: int, notice: Notice
 ) -> tuple[list[ChangeRow], Path | None]:
     """Writes the undo file before anything is changed, takes the steps, and tells ``notice`` how to undo them. The
-    outcome, and the file, which is None if there is nothing to write. OSError if it cannot be written; nothing is
-    changed then."""
+    outcome, and the file, which is None if there is nothing to write. If not one step was done, the first error: the
+    file is removed if certainly nothing was changed, else the error names it. OSError if it cannot be written; nothing
+    is changed then."""
     path = write_undo(command, [step for step in steps if not step.failure], now_ms)
     try:
-        rows = carry_out(steps, dry_run=False)
-    except RocketMQError:
-        if path is not None:
-            path.unlink()  # nothing was changed
+        taken = take(steps)
+    except BaseException as error:  # what no step expects, such as a context that forbids the change
+        settle_undo_file(path, error, "" if path is None else undo_command(path), notice)
         raise
-    except KeyboardInterrupt:
-        if path is not None:
-            notice(f"if the first change was made, this undoes it: {undo_command(path)}")
-        raise
-    done = [step for step, row in zip(steps, rows, strict=True) if row.done and step.changes]
-    commands = [*_commands_back(done), *([undo_command(path)] if path is not None else [])]
+    open_steps = [step for step in taken.may_be_done(steps) if step.changes]
+    if not open_steps and path is not None:
+        path.unlink(missing_ok=True)
+        path = None
+    commands = [*_commands_back(open_steps), *([undo_command(path)] if path is not None else [])]
+    failure = taken.failure()
+    if failure is not None:
+        if commands:
+            tell_way_back(failure, "; ".join(commands), notice)
+        raise failure
     if commands:
         notice(f"to undo this: {'; '.join(commands)}")
-    return rows, path
+    return rows_of(steps, taken.errors), path
 
 
 def write_undo(command: str, steps: Iterable[Step], now_ms: int) -> Path | None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rmqadmin.core import targets
+from rmqadmin.core.outcomes import may_have_acted
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData, TopicRoute
 from rmqproto.bodies.statistics import TopicOffset
@@ -111,9 +112,10 @@ def carry_out(
     admin: AdminClient, group: str, planned: Sequence[QueueReset], goal: Goal | None, *, only_writes: bool = False
 ) -> list[QueueReset]:
     """Tells each broker its queues' new offsets and reads them back. A queue's outcome holds its error; if no queue
-    could be reset, the first error is raised. ``goal``: what the plan was made from; None for an undo, and if the plan
-    leaves out queues: a broker that can only reset all at once must not be asked to. ``only_writes``: resets as if no
-    member were online; members that are online will overwrite the offsets."""
+    could be reset, an error is raised: one whose outcome is unknown, if there is one, else the first. ``goal``: what
+    the plan was made from; None for an undo, and if the plan leaves out queues: a broker that can only reset all at
+    once must not be asked to. ``only_writes``: resets as if no member were online; members that are online will
+    overwrite the offsets."""
     errors: dict[MessageQueue, RocketMQError] = {}
     led_by_members: set[str] = set()
     for addr in dict.fromkeys(reset.broker_addr for reset in planned):
@@ -132,7 +134,7 @@ def carry_out(
             except RocketMQError as error:
                 errors[reset.queue] = error
     if errors and all(reset.queue in errors for reset in planned if reset.new_offset is not None):
-        raise next(iter(errors.values()))
+        raise next(filter(may_have_acted, errors.values()), next(iter(errors.values())))
     why_not = "an earlier reset waits there for a member" if only_writes else _SLOW_CLIENTS
     return [
         _outcome(admin, group, reset, errors.get(reset.queue), why_not, is_led=reset.broker_addr in led_by_members)
@@ -189,7 +191,10 @@ def _outcome(
         return reset
     if error is not None:
         return msgspec.structs.replace(reset, error=str(error))
-    found = admin.consumer_offset(reset.broker_addr, group, reset.queue.topic, reset.queue.queue_id)
+    try:
+        found = admin.consumer_offset(reset.broker_addr, group, reset.queue.topic, reset.queue.queue_id)
+    except RocketMQError as failure:  # it was told, so the others' outcomes and the way back must not be lost
+        return msgspec.structs.replace(reset, error=f"told to, but its offset could not be read back: {failure}")
     has_begun = not is_led or found != reset.old_offset or found == reset.new_offset
     if found is not None and found >= reset.new_offset and has_begun:  # members may have consumed further already
         return msgspec.structs.replace(reset, done=True)

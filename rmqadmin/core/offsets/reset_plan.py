@@ -6,6 +6,7 @@ Commands and dashboard show the plan, ask, and carry it out. ``reset`` tells the
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar, TypeVar
 
@@ -16,11 +17,12 @@ from rmqadmin.core.mqadmin_text import copied_capacity, cut, hash_order, queue_h
 from rmqadmin.core.near_names import near_name
 from rmqadmin.core.offsets import reset, undo
 from rmqadmin.core.offsets.reset import BEGIN, END, Goal, QueueReset
+from rmqadmin.core.outcomes import settle_undo_file
 from rmqadmin.core.results import Notice, Result, Row, doc, some_failed
 from rmqadmin.core.topics.queue_choice import chosen_queues
 from rmqadmin.core.units import at_least, count
 from rmqproto.bodies.routes import TopicRoute
-from rmqproto.errors import NotFoundError, RefusedError, RocketMQError, UsageError
+from rmqproto.errors import NotFoundError, RefusedError, UsageError
 from rmqproto.times import parse_time, understood
 from rmqproto.wording import counted
 
@@ -249,12 +251,14 @@ def act(
     admin: AdminClient, planned: R, goal: Goal | None, now_ms: int, notice: Notice, *, only_writes: bool = False
 ) -> R:
     """Writes the undo file, moves the group and reads its offsets back. ``goal`` and ``only_writes`` are as for
-    ``reset.carry_out``. OSError if the undo file cannot be written; nothing is changed then."""
+    ``reset.carry_out``. OSError if the undo file cannot be written; nothing is changed then. After any other error the
+    file is gone only if certainly nothing was changed; otherwise the error, or a notice after Ctrl-C, names it."""
     path = undo.write(planned.group, planned.topic, admin.namesrv_addrs, planned.queues, now_ms)
+    back = f"rmqadmin resetOffset --undo {shlex.quote(str(path))}"
     try:
         moved = reset.carry_out(admin, planned.group, planned.queues, goal, only_writes=only_writes)
-    except RocketMQError:
-        path.unlink()  # nothing was changed
+    except BaseException as error:  # Ctrl-C, too
+        settle_undo_file(path, error, back, notice)
         raise
-    notice(f"to undo this: rmqadmin resetOffset --undo {path}")
+    notice(f"to undo this: {back}")
     return msgspec.structs.replace(planned, queues=moved, undo_file=str(path))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
+from rmqadmin.core.changes import Step, Taken, take
 from rmqadmin.core.results import Result, Row, doc, some_failed
 from rmqproto.errors import NotFoundError, RocketMQError
 
@@ -26,10 +28,11 @@ _OPPOSITE = {"wipe": "addWritePerm", "add": "wipeWritePerm"}
 
 
 class WritePerms(Result, frozen=True):
-    """What each name server did."""
+    """What each name server did. ``may_be_done``: those that did it or may have done it, by address."""
 
     row_type: ClassVar[type[Row]] = WritePermRow
     found: list[WritePermRow]
+    may_be_done: list[str] = []
 
     def rows(self) -> Sequence[WritePermRow]:
         return self.found
@@ -49,14 +52,14 @@ class WritePerms(Result, frozen=True):
         return None if back is None or self.problem() is None else f"to undo what was done: {back}"
 
     def way_back(self) -> str | None:
-        """The command that undoes the change where it was made; None if it was made nowhere."""
-        is_all = all(row.done for row in self.found)
+        """The command that undoes the change where it was made, or may have been; None if it was made nowhere."""
+        is_all = len(self.may_be_done) == len(self.found)
         commands = [
             f"rmqadmin {_OPPOSITE[row.action]} "
             + ("" if is_all else f"-n {row.namesrv_addr} ")
             + f"-b {shlex.quote(row.broker_name)}"
             for row in self.found
-            if row.done
+            if row.namesrv_addr in self.may_be_done
         ]
         return "; ".join(dict.fromkeys(commands)) or None
 
@@ -73,28 +76,29 @@ def require_broker(admin: AdminClient, name: str) -> None:
 
 def change_write_perm(admin: AdminClient, name: str, *, may_write: bool, dry_run: bool) -> WritePerms:
     """Takes a broker's write permission away on all name servers of the client, or gives it back. If one fails, the
-    others are still told."""
+    others are still told. After Ctrl-C the rows say which were told."""
     topic_count = _topic_count(admin, name) if dry_run else None
     act = admin.add_write_perm if may_write else admin.wipe_write_perm
-    rows: list[WritePermRow] = []
-    for addr in admin.namesrv_addrs:
-        count, error = topic_count, None
-        if not dry_run:
-            try:
-                count = act(addr, name)
-            except RocketMQError as failure:
-                error = str(failure)
-        rows.append(
-            WritePermRow(
-                namesrv_addr=addr,
-                broker_name=name,
-                action="add" if may_write else "wipe",
-                topic_count=count,
-                done=not dry_run and error is None,
-                error=error,
-            )
+    counts: dict[str, int | None] = dict.fromkeys(admin.namesrv_addrs, topic_count)
+
+    def tell(addr: str) -> None:
+        counts[addr] = act(addr, name)
+
+    action = "add" if may_write else "wipe"
+    steps = [Step(addr, action, [], partial(tell, addr)) for addr in admin.namesrv_addrs]
+    taken = Taken([None for _ in steps]) if dry_run else take(steps)
+    rows = [
+        WritePermRow(
+            namesrv_addr=step.target,
+            broker_name=name,
+            action=action,
+            topic_count=counts[step.target],
+            done=not dry_run and error is None,
+            error=None if error is None else str(error),
         )
-    return WritePerms(rows)
+        for step, error in zip(steps, taken.errors, strict=True)
+    ]
+    return WritePerms(rows, [step.target for step in taken.may_be_done(steps)] if not dry_run else [])
 
 
 def _topic_count(admin: AdminClient, name: str) -> int | None:

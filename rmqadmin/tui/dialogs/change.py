@@ -240,7 +240,11 @@ class ChangeScreen(Dialog[None]):
         client = self.dashboard.make_client(read_only=dry_run)
         client.begin(CHANGE_DEADLINE_S)
         notices: list[str] = []
-        occasion = Occasion(dry_run, self._now_ms, notices.append)
+
+        def notice(text: str) -> None:
+            (self.dashboard.settings.tell if client.is_stopped else notices.append)(text)
+
+        occasion = Occasion(dry_run, self._now_ms, notice)
         self._client = client
         try:
             result = await asyncio.to_thread(self._in_thread, client, occasion)
@@ -263,6 +267,10 @@ class ChangeScreen(Dialog[None]):
     def _in_thread(self, client: DashboardClient, occasion: Occasion) -> Result:
         try:
             return self.change(client, occasion)
+        except RocketMQError as error:
+            if client.is_stopped and not occasion.dry_run:  # the dashboard ends: the hint names the way back
+                self.dashboard.settings.tell(f"{error}. {error.hint or ''}".rstrip())
+            raise
         finally:
             client.close()
 

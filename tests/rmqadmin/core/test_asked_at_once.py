@@ -94,3 +94,26 @@ def test_a_context_may_limit_every_command_and_the_dashboard(monkeypatch: pytest
     with call.asking_limited():
         asked.append(targets._asked_at_once)
     assert (asked, targets._asked_at_once) == ([2], None)
+
+
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_after_ctrl_c_nobody_else_is_asked(is_nested: bool) -> None:
+    """The pool asked everybody who waited before it let the interrupt through: thousands of topics."""
+    asked: list[int] = []
+    may_go_on = threading.Event()
+
+    def ask(one: int) -> None:
+        asked.append(one)
+        assert one < 3 or may_go_on.wait(WAIT_S)
+
+    def ask_group(_group: int) -> None:
+        ask_each(ask, range(3, 1000))
+
+    def told(done: int, _total: int) -> None:
+        if done == 3:
+            threading.Timer(0.05, may_go_on.set).start()  # the answers that are under way come after the interrupt
+            raise KeyboardInterrupt
+
+    with asking_at_once(4), pytest.raises(KeyboardInterrupt):
+        ask_each((lambda one: ask(one) if one < 3 else ask_group(one)) if is_nested else ask, range(1000), told)
+    assert len(asked) < 20

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
+from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.memory.cluster import ClusterMemory
 from rmqadmin.tui.sources.groups import read_group, read_groups, read_numbers
 from rmqadmin.tui.sources.pulse import read_lags
 from rmqproto.bodies.base import MessageQueue
+from rmqproto.errors import ConnectError
 from tests.rmqadmin.tui.conftest import BROKER, QUEUE_COUNT, World
 from tests.rmqadmin.tui.members import ScriptedMember
 from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
@@ -164,6 +168,37 @@ def test_a_reset_is_previewed_confirmed_and_can_be_undone(world: World, state_ho
 
     drive(world.make_client, test, size=WIDE)
     assert len(list(state_home.rglob(f"*{world.group}*.json"))) == 1
+
+
+def test_a_dashboard_that_ends_during_a_reset_names_the_undo_file(
+    world: World, state_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file was deleted, although a broker may have been told."""
+    said: list[str] = []
+    told = threading.Event()
+
+    def reset_offset(client: DashboardClient, *_: object, **__: object) -> None:
+        told.set()
+        while not client.is_stopped:
+            time.sleep(0.01)
+        raise ConnectError("the request was cancelled")
+
+    async def test(driver: Driver) -> None:
+        await at_group(driver, world)
+        await driver.press("ctrl+r")
+        await driver.type("end", into="to")
+        await driver.press("enter")
+        await driver.until_shown(f"Type {world.group} to go on")
+        await driver.type(world.group, into="name")
+        await driver.press("enter")
+        await driver.until(told.is_set)
+        driver.app.exit()
+
+    monkeypatch.setattr(DashboardClient, "reset_offset", reset_offset)
+    drive(world.make_client, test, size=WIDE, tell=said.append)
+    (path,) = state_home.rglob(f"*{world.group}*.json")
+    back = f"If anything was changed, this undoes it: rmqadmin resetOffset --undo {path}"
+    assert said == [f"the request was cancelled. {back}"]
 
 
 @pytest.mark.slow
