@@ -45,8 +45,7 @@ run)
     # The mounts are in a namespace of the command's own, so that none is left behind.
     exec unshare --mount sh -c '
         root=$1; shift
-        mount -t proc proc "$root/proc" && mount --rbind /dev "$root/dev" && mount -t tmpfs tmpfs "$root/tmp" &&
-        exec chroot "$root" "$@"' sh "$root" "$@"
+        mount -t proc proc "$root/proc" && mount --rbind /dev "$root/dev" && exec chroot "$root" "$@"' sh "$root" "$@"
     ;;
 *) echo "debian_root.sh make|run FOLDER …" >&2; exit 2 ;;
 esac

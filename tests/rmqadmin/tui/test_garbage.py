@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -140,5 +141,6 @@ def test_a_search_does_not_walk_through_rows() -> None:
     rows.set_base(found.items())
     rows.arrange()
     gc.collect()
-    assert len(gc.get_objects()) - before < 100
+    dicts = 3 * len(found) if sys.version_info >= (3, 14) else 0  # 3.14 and later track all dictionaries
+    assert len(gc.get_objects()) - before - dicts < 100
     assert [line.texts[0] for line in rows.shown] == list(found)
