@@ -9,7 +9,7 @@
 set -eu
 PYTHONS="python3.14 python3.14-venv python3.15 python3.15-venv"
 SUITE=sid  # the one suite that has them all
-action=$1 root=$2
+action=$1 root=$(realpath -m "$2")
 shift 2
 
 refuse() {

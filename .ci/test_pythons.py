@@ -1,7 +1,8 @@
-"""Runs ``make test`` in a new clone with each other release of Python from 3.11 to 3.13 that the machine has, as on a
-machine with this Python, make, git and a shell's tools, but without Java, Maven, Go, Node or a C compiler. The run of
-CI around it has all tests, with the oldest release if it can. With the others, CI only runs the tests of what a release
-may change (EDGES and LIBRARY); `make pythons` runs all."""
+"""Runs ``make test`` in a new clone with each other release of Python from 3.11 to 3.15, as on a machine with this
+Python, make, git and a shell's tools, but without Java, Maven, Go, Node or a C compiler. Releases that the machine
+lacks come from a small Debian, if one can be made (``debian_root.sh``). The run of CI around it has all tests, with the
+oldest release if it can. With the others, CI only runs the tests of what a release may change (EDGES and LIBRARY);
+`make pythons` runs all."""
 
 from __future__ import annotations
 
@@ -16,11 +17,15 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-RELEASES = ("3.11", "3.12", "3.13")
+RELEASES = ("3.11", "3.12", "3.13", "3.14", "3.15")
 RUNNING = platform.python_version().rpartition(".")[0]
 FOLDERS = (*sorted((Path.home() / ".pyenv/versions").glob("*/bin")), Path("/usr/bin"), Path("/usr/local/bin"))
 """Where to look for Pythons: PATH often has only one, or a version manager's shims."""
 BETWEEN = RELEASES[1:-1]
+DEBIAN = ROOT / ".venv" / "debian"
+DEBIAN_RELEASES = ("3.14", "3.15")
+"""What ``debian_root.sh`` installs."""
+CANNOT_BE_MADE = 3
 EDGES = (
     "tests/rmqadmin/test_start_up.py",
     "tests/rmqadmin/test_terminal.py",
@@ -93,9 +98,9 @@ OTHERS = other_pythons()
 MISSING = {*RELEASES} - {RUNNING, *(version.rpartition(".")[0] for version in OTHERS)}
 
 
-@pytest.mark.parametrize("release", sorted(MISSING))
+@pytest.mark.parametrize("release", sorted(MISSING - {*DEBIAN_RELEASES}))
 def test_python_is_not_on_this_machine(release: str) -> None:
-    pytest.skip(f"no Python {release} in {', '.join(map(str, FOLDERS))}")
+    pytest.skip(f"no Python {release} in {', '.join(map(str, FOLDERS))}: not tried")
 
 
 @pytest.mark.flaky(reruns=0)  # it counts its own second tries
@@ -103,20 +108,52 @@ def test_python_is_not_on_this_machine(release: str) -> None:
     "version", [pytest.param(version, marks=pytest.mark.xdist_group(version)) for version in OTHERS]
 )
 def test_make_test(version: str, tmp_path: Path) -> None:
-    clone, tools = tmp_path / "clone", tmp_path / "tools"
-    subprocess.run(["git", "clone", "--quiet", ROOT, clone], stdin=subprocess.DEVNULL, check=True)
+    tools = tmp_path / "tools"
     tools.mkdir()
     for name in TOOLS:
         if path := shutil.which(name):
             (tools / name).symlink_to(path)
     assert not [name for name in FOREIGN if shutil.which(name, path=str(tools))]
-    own = {name: value for name, value in os.environ.items() if not name.startswith(HANDED_DOWN)}
+    clone = cloned(tmp_path / "clone")
+    run_tests(version, ["make", f"PYTHON={OTHERS[version]}"], clone, own_environment(str(tools)))
+
+
+@pytest.mark.flaky(reruns=0)
+@pytest.mark.xdist_group("debian")
+@pytest.mark.parametrize("release", sorted(MISSING & {*DEBIAN_RELEASES}))
+def test_make_test_in_a_newer_debian(release: str) -> None:
+    script = str(Path(__file__).with_name("debian_root.sh"))
+    made = subprocess.run(
+        [script, "make", DEBIAN], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    if made.returncode == CANNOT_BE_MADE:
+        pytest.skip(f"Python {release} is not on this machine: not tried. {made.stderr.strip()}")
+    assert made.returncode == 0, made.stderr
+    folder = f"root/make-test-{release}"
+    shutil.rmtree(DEBIAN / folder, ignore_errors=True)
+    cloned(DEBIAN / folder)
+    there = [script, "run", str(DEBIAN), "make", "-C", f"/{folder}", f"PYTHON=python{release}"]
+    run_tests(release, there, ROOT, own_environment("/usr/sbin:/usr/bin") | {"HOME": "/root"})
+
+
+def own_environment(path: str) -> dict[str, str]:
+    """The machine's environment without what belongs to this run."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(HANDED_DOWN)} | {"PATH": path}
+
+
+def cloned(folder: Path) -> Path:
+    subprocess.run(["git", "clone", "--quiet", ROOT, folder], stdin=subprocess.DEVNULL, check=True)
+    return folder
+
+
+def run_tests(version: str, make: list[str], folder: Path, environment: dict[str, str]) -> None:
+    """``make test`` as ``make`` says, for the tests that a release may change, or for all of them."""
 
     def make_test(options: str) -> str:
         done = subprocess.run(
-            ["make", "--no-print-directory", "test", f"PYTHON={OTHERS[version]}", f"PYTEST={options}"],
-            cwd=clone,
-            env={**own, "PATH": str(tools)},
+            [*make, "--no-print-directory", "test", f"PYTEST={options}"],
+            cwd=folder,
+            env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
