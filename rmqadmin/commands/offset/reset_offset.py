@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
 from rmqadmin.call import Call
@@ -78,14 +79,18 @@ def _undo(call: Call, path: Path) -> Resets:
     queues = reset.plan(
         call.admin, route, record.group, record.topic, lambda _addr, queue, *_: record.committed_offset(queue)
     )
-    queues = [one for one in queues if record.has(one.queue)]
+    queues = [
+        msgspec.structs.replace(one, undone_offset=record.reset_offset(one.queue))
+        for one in queues
+        if record.has(one.queue)
+    ]
     unknown = sum(one.new_offset is None for one in queues)
     if unknown:
         call.notice(f"the group had no offset in {counted(unknown, 'queue')}: nothing is changed there")
     planned = Resets(record.group, record.topic, queues)
-    return call.ask_and_act(
-        planned,
-        planned.question(f"back to where {path.name} found it"),
-        record.group,
-        lambda: act(call.admin, planned, None, call.now_ms(), call.notice),
-    )
+    if call.dry_run:
+        return planned
+    question = planned.question(f"back to where {path.name} found it")
+    confirm = call.confirm_bulk if planned.again_count else call.confirm  # what comes again cannot be undone
+    confirm(question, record.group, preview=planned)
+    return act(call.admin, planned, None, call.now_ms(), call.notice)

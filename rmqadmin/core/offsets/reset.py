@@ -50,7 +50,7 @@ class Goal(msgspec.Struct, frozen=True):
 
 class QueueReset(msgspec.Struct, frozen=True):
     """One queue's plan, and later its outcome. Offsets are queue offsets. ``old_offset`` is None if the group has none;
-    ``new_offset`` is None if there is nothing to do."""
+    ``new_offset`` is None if there is nothing to do. ``undone_offset``: where the reset that is undone had put it."""
 
     queue: MessageQueue
     broker_addr: str
@@ -60,6 +60,16 @@ class QueueReset(msgspec.Struct, frozen=True):
     new_offset: int | None
     done: bool = False
     error: str | None = None
+    undone_offset: int | None = None
+
+    @property
+    def again_count(self) -> int:
+        """The messages that the group has consumed and would get again. Those that the undone reset had skipped are not
+        among them."""
+        if self.old_offset is None or self.new_offset is None or self.error is not None:
+            return 0
+        first = max(self.new_offset, self.min_offset, self.undone_offset or 0)
+        return max(0, min(self.old_offset, self.max_offset) - first)
 
 
 OffsetFinder = Callable[[str, MessageQueue, TopicOffset, int | None], int | None]

@@ -44,6 +44,9 @@ class ResetRow(Row, frozen=True):
     ]
     old_lag_count: Annotated[int | None, doc("messages to consume before the reset")]
     new_lag_count: Annotated[int | None, doc("messages to consume after the reset")]
+    again_count: Annotated[
+        int | None, doc("messages that the group has consumed and gets again; none if it moves forward", sparse=True)
+    ]
     done: Annotated[bool, doc("false under --dry-run, and where it failed", vital=True)]
     error: Annotated[str | None, doc("why it failed", sparse=True)]
 
@@ -53,6 +56,9 @@ class ResetTotals(Row, frozen=True):
     topic: Annotated[str, doc("topic name")]
     old_lag_count: Annotated[int | None, doc("messages to consume before, in queues where that is known")]
     new_lag_count: Annotated[int | None, doc("messages to consume after the reset, in queues where that is known")]
+    again_count: Annotated[
+        int | None, doc("messages that the group has consumed and gets again, in all queues", sparse=True)
+    ]
     unchanged_count: Annotated[
         int | None,
         doc("queues left where they are, because the group had no offset to go back to", sparse=True),
@@ -82,6 +88,7 @@ class Resets(Result, frozen=True):
                 new_offset=one.new_offset,
                 old_lag_count=None if one.old_offset is None else lag_between(one.old_offset, one.max_offset),
                 new_lag_count=None if one.new_offset is None else lag_between(one.new_offset, one.max_offset),
+                again_count=one.again_count or None,
                 done=one.done,
                 error=one.error,
             )
@@ -95,19 +102,33 @@ class Resets(Result, frozen=True):
             topic=self.topic,
             old_lag_count=_sum_of_known([row.old_lag_count for row in rows]),
             new_lag_count=_sum_of_known(_lags_afterwards(rows)),
+            again_count=self.again_count or None,
             unchanged_count=sum(row.new_offset is None for row in rows) or None,
             undo_file=self.undo_file,
         )
 
+    @property
+    def again_count(self) -> int:
+        return sum(one.again_count for one in self.queues)
+
     def lag_text(self) -> str:
-        """The total lag before and after, with a mark where it lacks queues."""
+        """The total lag before and after, with a mark where it lacks queues, and how many messages come again."""
         rows = self.rows()
         before, after = _total_text([row.old_lag_count for row in rows]), _total_text(_lags_afterwards(rows))
-        return f"lag in {counted(len(rows), 'queue')}: {before} before, {after} after"
+        again = f"; {self._again_text('')}" if self.again_count else ""
+        return f"lag in {counted(len(rows), 'queue')}: {before} before, {after} after{again}"
 
     def question(self, words: str) -> str:
         """What is about to happen, as the question to the user. ``words`` describe the goal."""
-        return f"This moves the group {self.group} in {self.topic} {words}."
+        again = f" {self._again_text(' that it has consumed')}." if self.again_count else ""
+        return f"This moves the group {self.group} in {self.topic} {words}.{again}"
+
+    def _again_text(self, which: str) -> str:
+        return f"{counted(self.again_count, 'message')}{which} come{'s' if self.again_count == 1 else ''} again"
+
+    def remark(self) -> str | None:
+        """How many messages come again: what was delivered cannot be taken back."""
+        return self._again_text(f" that {self.group} has consumed") if self.again_count else None
 
     def problem(self) -> str | None:
         return some_failed([one.error for one in self.queues], "queue")

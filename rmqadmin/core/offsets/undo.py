@@ -30,10 +30,12 @@ class UndoQueue(msgspec.Struct, frozen=True):
     broker_name: str
     queue_id: int
     committed_offset: int | None
+    reset_offset: int | None = None
 
 
 class Undo(msgspec.Struct, frozen=True, kw_only=True):
-    """``committed_offset`` is None if the group had no offset in the queue; that state cannot be restored."""
+    """``committed_offset`` is None if the group had no offset in the queue; that state cannot be restored.
+    ``reset_offset`` is where the reset put the group; None if it left the queue alone, and in older files."""
 
     kind: str = KIND
     version: int = VERSION
@@ -51,6 +53,10 @@ class Undo(msgspec.Struct, frozen=True, kw_only=True):
         entry = self._entry(queue)
         return None if entry is None else entry.committed_offset
 
+    def reset_offset(self, queue: MessageQueue) -> int | None:
+        entry = self._entry(queue)
+        return None if entry is None else entry.reset_offset
+
     def _entry(self, queue: MessageQueue) -> UndoQueue | None:
         for entry in self.queues:
             if (entry.broker_name, entry.queue_id) == (queue.broker_name, queue.queue_id):
@@ -64,7 +70,7 @@ def undo_dir() -> Path:
 
 def write(group: str, topic: str, namesrv_addrs: list[str], planned: Sequence[QueueReset], now_ms: int) -> Path:
     """Writes a new file and returns its path. OSError if that fails; nothing must then be changed."""
-    queues = [UndoQueue(r.queue.broker_name, r.queue.queue_id, r.old_offset) for r in planned]
+    queues = [UndoQueue(r.queue.broker_name, r.queue.queue_id, r.old_offset, r.new_offset) for r in planned]
     undo = Undo(made_ms=now_ms, namesrv_addrs=namesrv_addrs, group=group, topic=topic, queues=queues)
     moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now_ms / 1000))
     path = undo_dir() / f"{moment}.{now_ms % 1000:03d}Z-{_part(group)}-{_part(topic)}.json"

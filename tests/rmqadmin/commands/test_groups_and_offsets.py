@@ -234,6 +234,54 @@ def test_a_reset_that_changes_nothing_leaves_no_undo_file(rmqadmin: Rmqadmin, to
     assert list(undo.undo_dir().iterdir()) == []
 
 
+def test_an_undo_that_would_deliver_again_says_how_many_and_needs_a_yes(
+    rmqadmin: Rmqadmin, server: Server, group: str, topic: str
+) -> None:
+    """It moved the group back over all that it had consumed since, without a word."""
+    with AdminClient(server.namesrv_addr) as admin:
+
+        def consume_to(*committed: int) -> None:
+            for queue_id, queue_offset in enumerate(committed):
+                admin.update_consumer_offset(server.broker_addr, group, topic, queue_id, queue_offset)
+
+        consume_to(1, 1)
+        moved = rmqadmin("-o", "json", "resetOffsetByTimeOld", "-g", group, "-t", topic, "-s", "-1")
+        assert moved.document["summary"]["again_count"] is None
+        assert rmqadmin("sendMessage", "-t", topic, "-p", "m", "-b", "broker-a", "-i", "0").status == 0
+        consume_to(4, 3)
+        words = ("resetOffset", "--undo", moved.document["summary"]["undo_file"])
+        shown = rmqadmin("-o", "json", *words, "--dry-run")
+        assert [row["again_count"] for row in shown.items] == [1, None]  # the skipped ones come for the first time
+        assert f"1 message that {group} has consumed comes again" in shown.err
+        refused = rmqadmin(*words)
+        assert refused.status == 2
+        assert "1 message that it has consumed comes again. Nobody can be asked" in refused.err
+        assert offsets(rmqadmin, group) == [4, 3]
+        assert rmqadmin(*words, "--yes").status == 0
+        assert offsets(rmqadmin, group) == [1, 1]
+
+
+def test_every_move_back_says_how_many_messages_come_again(
+    rmqadmin: Rmqadmin, server: Server, group: str, topic: str, fresh: Callable[[str], str]
+) -> None:
+    other = fresh("LagGroup")
+    assert rmqadmin("updateSubGroup", "-c", CLUSTER, "-g", other).status == 0
+    assert rmqadmin("resetOffset", "-g", other, "-t", topic, "--to", "1").status == 0
+    for words in (
+        ["resetOffset", "--to", "1", "-g"],
+        ["resetOffset", "--to", "-2", "-g"],
+        ["cloneGroupOffset", "-s", other, "-d"],
+    ):
+        assert rmqadmin("skipAccumulatedMessage", "-g", group, "-t", topic).status == 0
+        for more in (["--dry-run"], []):
+            ran = rmqadmin(*words, group, "-t", topic, *more)
+            assert ran.status == 0
+            assert f"4 messages that {group} has consumed come again" in ran.err
+    for words in (["resetOffsetByTime", "-s", "1000"], ["resetOffsetByTimeOld", "-s", "1000"]):
+        assert rmqadmin("skipAccumulatedMessage", "-g", group, "-t", topic).status == 0
+        assert f"6 messages that {group} has consumed come again" in rmqadmin(*words, "-g", group, "-t", topic).err
+
+
 def test_an_undo_file_names_what_was_and_no_secret(rmqadmin: Rmqadmin, group: str, topic: str) -> None:
     rmqadmin("resetOffset", "-g", group, "-t", topic, "--to", "begin", "-ak", "key", "-sk", "very-secret")
     (path,) = undo.undo_dir().iterdir()
@@ -241,7 +289,9 @@ def test_an_undo_file_names_what_was_and_no_secret(rmqadmin: Rmqadmin, group: st
     assert "secret" not in text
     record = json.loads(text)
     assert (record["group"], record["topic"]) == (group, topic)
-    assert record["queues"][0] == {"broker_name": "broker-a", "queue_id": 0, "committed_offset": None}
+    assert record["queues"][0] == {
+        "broker_name": "broker-a", "queue_id": 0, "committed_offset": None, "reset_offset": 0
+    }  # fmt: skip
 
 
 def test_an_undo_cannot_bring_back_that_there_was_no_offset(rmqadmin: Rmqadmin, group: str, topic: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
 import pytest
 
 from rmqadmin.core.offsets.reset import QueueReset
@@ -21,8 +22,8 @@ def test_a_lag_that_nobody_knows_is_not_0(old: tuple[int | None, ...], lag: int 
     ("old", "said"),
     [
         ((None, None), "lag in 2 queues: unknown before, 20 after"),
-        ((None, 7), "lag in 2 queues: ≥3 before, 20 after"),
-        ((10, 7), "lag in 2 queues: 3 before, 20 after"),
+        ((None, 7), "lag in 2 queues: ≥3 before, 20 after; 7 messages come again"),
+        ((10, 7), "lag in 2 queues: 3 before, 20 after; 17 messages come again"),
     ],
 )
 def test_a_preview_says_where_the_lag_of_before_is_not_known(old: tuple[int | None, ...], said: str) -> None:
@@ -36,6 +37,30 @@ def test_a_queue_that_is_not_moved_keeps_its_lag() -> None:
     assert (resets.summary().old_lag_count, resets.summary().new_lag_count) == (12, 7)
     assert resets.lag_text() == "lag in 3 queues: ≥12 before, ≥7 after"
     assert Resets("G", "T", moved((None,), (None,))).summary().new_lag_count is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "undone", "again"),
+    [
+        (7, 3, None, 4), (7, 9, None, 0), (7, 7, None, 0), (None, 0, None, 0), (7, None, None, 0),
+        (12, 0, None, 10),  # past the end: the queue has ten messages
+        (10, 2, 10, 0), (10, 2, 6, 4), (9, 2, 1, 7),  # undone: a skip, a skip after which 4 were consumed, a step back
+    ],
+)  # fmt: skip
+def test_what_the_group_has_consumed_comes_again(
+    old: int | None, new: int | None, undone: int | None, again: int
+) -> None:
+    (one,) = moved((old,), (new,))
+    resets = Resets("G", "T", [msgspec.structs.replace(one, undone_offset=undone)])
+    assert (resets.again_count, resets.rows()[0].again_count) == (again, again or None)
+    assert (f"{again} messages come again" in resets.lag_text()) == (again > 0)
+    assert (f"{again} messages that it has consumed come again" in resets.question("back")) == (again > 0)
+    assert (resets.remark() is None) == (again == 0)
+
+
+def test_what_is_deleted_already_does_not_come_again() -> None:
+    (one,) = moved((7,), (0,))
+    assert Resets("G", "T", [msgspec.structs.replace(one, min_offset=5)]).again_count == 2
 
 
 def moved(old: Sequence[int | None], new: Sequence[int | None]) -> list[QueueReset]:
