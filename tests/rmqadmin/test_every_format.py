@@ -241,7 +241,7 @@ def test_every_format_of_every_reading_command_parses(
 def check_every_format(call: Callable[[Format], Ran], name: str) -> None:
     def text(format: Format) -> str:
         ran = call(format)
-        assert ran.status == 0, ran.err
+        assert ran.status in (0, name == "doctor"), ran.err  # it finds a dead letter
         return ran.out
 
     document = json.loads(text(Format.JSON))

@@ -18,7 +18,7 @@ from rmqclient.addresses import parse_addresses
 def doctor(
     call: Call,
     cluster: ClusterOnly = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Check name servers and brokers only.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Check no topics, and 50 groups at most.")] = False,
     show_all: Annotated[bool, typer.Option("--all", help="Also show what is in order.")] = False,
     ignore: Annotated[
         list[Check] | None,

@@ -128,6 +128,8 @@ class StandingsReader(msgspec.Struct, frozen=True, kw_only=True):
     now_ms: int
     topic: str | None = None
     queues_dated_max: int = QUEUES_DATED_MAX
+    patience_ms: int = 0
+    """A group with members is read a second time if what it last consumed of a queue with lag is older than this."""
     pause: Callable[[float], None] = time.sleep
     reserved: ReservedTimes = msgspec.field(default_factory=ReservedTimes)
     """How long brokers keep messages, asked once for all groups."""
@@ -135,11 +137,26 @@ class StandingsReader(msgspec.Struct, frozen=True, kw_only=True):
     def read(self, groups: Mapping[str, Sequence[BrokerData]]) -> list[GroupStanding]:
         """Reads the groups, in their order; ``groups`` says on which brokers each may have offsets."""
         firsts = targets.ask_each(lambda group: self._first(group, groups[group]), list(groups))
-        lagging = [first.at_s for first in firsts if isinstance(first, _Reading) and first.is_behind]
-        if lagging and self.sample_s > 0:
-            self.pause(max(0.0, max(lagging) + self.sample_s - time.monotonic()))
-        pairs = list(zip(groups, firsts, strict=True))
-        return targets.ask_each(lambda pair: self._standing(pair[0], groups[pair[0]], pair[1]), pairs)
+        pairs = dict(zip(groups, firsts, strict=True))
+        again = [group for group, first in pairs.items() if self._is_worth_a_pause(group, groups[group], first)]
+        if again:
+            latest_s = max(first.at_s for first in (pairs[group] for group in again) if isinstance(first, _Reading))
+            self.pause(max(0.0, latest_s + self.sample_s - time.monotonic()))
+        return targets.ask_each(
+            lambda group: self._standing(group, groups[group], pairs[group], is_again=bool(again)), list(groups)
+        )
+
+    def _is_worth_a_pause(self, group: str, brokers: Sequence[BrokerData], first: _Reading | RocketMQError) -> bool:
+        """Whether a second reading may show more than the first."""
+        if isinstance(first, RocketMQError) or not first.is_behind or self.sample_s <= 0:
+            return False
+        if not self.patience_ms:
+            return True
+        last_ms = [entry.last_timestamp for entry in first.offsets.offsets.values() if lag_of(entry)]
+        if self.now_ms - min(last_ms) < self.patience_ms:
+            return False
+        told = [broker for broker in brokers if broker.broker_name not in first.lacking]
+        return bool(read_told_clients(self.admin, told, group)[0].connections)
 
     def _first(self, group: str, brokers: Sequence[BrokerData]) -> _Reading | RocketMQError:
         try:
@@ -148,11 +165,13 @@ class StandingsReader(msgspec.Struct, frozen=True, kw_only=True):
             return error
         return _Reading(offsets, lacking, time.monotonic())
 
-    def _standing(self, group: str, brokers: Sequence[BrokerData], first: _Reading | RocketMQError) -> GroupStanding:
+    def _standing(
+        self, group: str, brokers: Sequence[BrokerData], first: _Reading | RocketMQError, *, is_again: bool
+    ) -> GroupStanding:
         if isinstance(first, RocketMQError):
             return GroupStanding(group=group, clients=NOBODY, error=first)
         told = [broker for broker in brokers if broker.broker_name not in first.lacking]
-        second = self._first(group, told) if first.is_behind and self.sample_s > 0 else None
+        second = self._first(group, told) if first.is_behind and is_again else None
         last = second if isinstance(second, _Reading) else first
         trend = trend_of(first.offsets, last.offsets, last.at_s - first.at_s) if last is not first else None
         stuck = set(stuck_queues(first.offsets, last.offsets)) if trend is not None else set()

@@ -11,21 +11,29 @@ from rmqadmin.core.groups.group_standing import StandingsReader
 from rmqadmin.core.health.access_checks import controllers_access
 from rmqadmin.core.health.broker_checks import broker_findings
 from rmqadmin.core.health.cluster_checks import cluster_findings
-from rmqadmin.core.health.dead_letter_checks import dead_letter_findings
+from rmqadmin.core.health.dead_letter_checks import dead_letter_findings, dead_letter_topics
 from rmqadmin.core.health.facts import read_facts
 from rmqadmin.core.health.finding_lines import finding_lines
 from rmqadmin.core.health.group_checks import groups_findings
 from rmqadmin.core.health.ha_checks import ha_findings, registered_brokers
 from rmqadmin.core.health.health_finding import Check, Grade, HealthFinding, in_order
-from rmqadmin.core.health.namesrv_checks import namesrv_findings
+from rmqadmin.core.health.namesrv_checks import namesrv_findings, unasked_findings
+from rmqadmin.core.health.position_checks import position_findings
+from rmqadmin.core.health.seen_brokers import missing_findings, read_seen, remember_seen
 from rmqadmin.core.health.settled_servers import ServerFacts, read_settled
-from rmqadmin.core.health.topic_checks import topic_findings
+from rmqadmin.core.health.topic_checks import topic_findings, write_permission_findings
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.servers.ha_reading import read_ha
 from rmqproto.wording import counted
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
+
+QUICK_MAX = 50
+"""How many groups, and how many dead-letter queues, ``--quick`` looks at."""
+
+QUICK_PATIENCE_MS = 10_000
+"""``--quick`` reads a group twice only if what it last consumed is older than this: clients commit every 5 s."""
 
 QUEUES_DATED_MAX = 8
 """How many queues of one group `doctor` checks for the age of their first waiting message."""
@@ -44,6 +52,7 @@ class HealthCounts(Row, frozen=True):
     warnings: Annotated[int, doc("findings that somebody should look at")]
     notes: Annotated[int, doc("what is worth knowing, and often wanted")]
     passed: Annotated[int, doc("checks that found nothing; --all shows them")]
+    looked_at: Annotated[list[str], doc("what the checks looked at; with --quick, a part of many groups")]
     took_ms: Annotated[int, doc("how long all of it took")]
 
 
@@ -54,6 +63,7 @@ class Diagnosis(Result, frozen=True):
     findings: list[HealthFinding]
     shows_all: bool
     took_ms: int
+    looked_at: list[str]
 
     def rows(self) -> Sequence[HealthRow]:
         return [
@@ -70,6 +80,7 @@ class Diagnosis(Result, frozen=True):
             warnings=self._count(Grade.WARNING),
             notes=self._count(Grade.NOTE),
             passed=self._count(Grade.OK),
+            looked_at=self.looked_at,
             took_ms=self.took_ms,
         )
 
@@ -80,7 +91,7 @@ class Diagnosis(Result, frozen=True):
         yield from finding_lines(self._shown(), width)
         told = self.summary()
         counts = f"{counted(told.errors, 'error')}, {counted(told.warnings, 'warning')}, {counted(told.notes, 'note')}"
-        yield f"{counts}; {counted(told.passed, 'check')} passed\n"
+        yield f"{counts}; {counted(told.passed, 'check')} passed; looked at {', '.join(told.looked_at)}\n"
 
     def problem(self) -> str | None:
         errors, warnings = self._count(Grade.ERROR), self._count(Grade.WARNING)
@@ -93,8 +104,8 @@ class Diagnosis(Result, frozen=True):
 
 class Examiner(msgspec.Struct, frozen=True, kw_only=True):
     """``members`` and ``sample_s`` are as for ``StandingsReader``. ``controller_addrs``: controllers besides those that
-    brokers name. ``is_quick``: checks only servers, no topics or groups. ``ignored``: checks whose findings are not
-    wanted. ``say`` is told what is being checked."""
+    brokers name. ``is_quick``: checks no topics, and some groups if there are many. ``ignored``: checks whose findings
+    are not wanted. ``say`` is told what is being checked."""
 
     admin: AdminClient
     members: AdminClient
@@ -107,35 +118,56 @@ class Examiner(msgspec.Struct, frozen=True, kw_only=True):
     say: Callable[[str], None]
 
     def diagnosis(self, *, shows_all: bool) -> Diagnosis:
-        began_ms = self.now_ms()
-        found = [one for one in self._findings() if one.check not in self.ignored]
-        return Diagnosis(in_order(found), shows_all, self.now_ms() - began_ms)
+        began_ms, looked_at = self.now_ms(), list[str]()
+        found = [one for one in self._findings(looked_at, began_ms) if one.check not in self.ignored]
+        return Diagnosis(in_order(found), shows_all, self.now_ms() - began_ms, looked_at)
 
-    def _findings(self) -> Iterator[HealthFinding]:
+    def _findings(self, looked_at: list[str], began_ms: int) -> Iterator[HealthFinding]:
+        """What is wrong. Adds what was looked at to ``looked_at``."""
         self.say("asking name servers, brokers and controllers")
         facts, sets = read_settled(self._servers, self.say)
+        looked_at += [counted(len(facts.namesrvs), "name server"), counted(len(facts.brokers), "broker")]
         yield from namesrv_findings(facts, self.cluster)
+        yield from unasked_findings(self.admin, facts)
+        yield from missing_findings(facts, read_seen(self.admin.namesrv_addrs, self.cluster), began_ms)
+        remember_seen(self.admin.namesrv_addrs, facts, began_ms)
         yield from broker_findings(facts)
         yield from cluster_findings(facts)
+        yield from position_findings(self.admin, facts)
         yield from ha_findings(sets, self.now_ms())
         answering = [one.addr for group in sets.controllers for one in group.answering]
         yield from controllers_access(self.admin, answering)
         if self.is_quick:
-            return
-        self.say("asking for topics and routes")
-        yield from topic_findings(self.admin, facts)
-        yield from dead_letter_findings(self.admin, facts, self.now_ms())
+            yield from write_permission_findings(self.admin, facts)
+        else:
+            self.say("asking for topics and routes")
+            looked_at.append(counted(len({name for one in facts.masters for name in one.topics or {}}), "topic"))
+            yield from topic_findings(self.admin, facts)
+        topics = dead_letter_topics(facts, of_all=self.cluster is None)
+        wanted = self._portion(topics)
+        looked_at.append(_portion_text(len(wanted), len(topics), "dead-letter queue"))
+        yield from dead_letter_findings(self.admin, wanted, self.now_ms())
         groups = facts.brokers_of_groups()
-        self.say(f"looking at {counted(len(groups), 'group')}")
+        chosen = {group: groups[group] for group in self._portion(list(groups))}
+        looked_at.append(_portion_text(len(chosen), len(groups), "group"))
+        self.say(f"looking at {looked_at[-1]}")
         now_ms = self.now_ms()
         reader = StandingsReader(
             admin=self.admin, members=self.members, sample_s=self.sample_s, now_ms=now_ms,
-            queues_dated_max=QUEUES_DATED_MAX,
+            queues_dated_max=QUEUES_DATED_MAX, patience_ms=QUICK_PATIENCE_MS if self.is_quick else 0,
         )  # fmt: skip
-        yield from groups_findings(reader.read(groups), now_ms)
+        yield from groups_findings(reader.read(chosen), now_ms)
+
+    def _portion(self, names: Sequence[str]) -> Sequence[str]:
+        return names[:QUICK_MAX] if self.is_quick else names
 
     def _servers(self) -> ServerFacts:
-        facts = read_facts(self.admin, self.cluster, with_tables=not self.is_quick)
+        facts = read_facts(self.admin, self.cluster, with_tables=True, with_topics=not self.is_quick)
         has_all = self.cluster is None
         sets = read_ha(self.admin, registered_brokers(facts), self.controller_addrs, has_all=has_all)
         return ServerFacts(facts, sets)
+
+
+def _portion_text(seen_count: int, count: int, what: str) -> str:
+    """``12 groups``, ``50 of 310 groups``."""
+    return counted(count, what) if seen_count == count else f"{seen_count:,} of {counted(count, what)}"

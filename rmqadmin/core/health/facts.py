@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -14,10 +14,11 @@ from rmqadmin.core import targets
 from rmqadmin.core.access.enforcement import switches
 from rmqadmin.core.servers.broker_state import Replica, ask_replica, displaced_replicas, replicas_of
 from rmqadmin.core.system_names import is_made_by_brokers, topics_of_servers
+from rmqclient.addresses import parse_addresses
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import BrokerData, ClusterInfo, TopicConfig, TopicList, TopicRoute
 from rmqproto.codes import RequestCode, ResponseCode
-from rmqproto.errors import RefusedError, RocketMQError
+from rmqproto.errors import RefusedError, RocketMQError, UsageError
 from rmqproto.ha import MASTER_ID
 from rmqproto.headers.nameserver import RouteHeader
 from rmqproto.names import DLQ_PREFIX, is_system_group
@@ -66,10 +67,12 @@ class BrokerFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """All the facts. ``brokers`` has every process that some name server lists, once per address."""
+    """All the facts. ``brokers`` has every process that some name server lists, once per address. ``unasked``: name
+    servers that only brokers name in their settings, with those brokers."""
 
     namesrvs: list[NamesrvFacts]
     brokers: list[BrokerFacts]
+    unasked: Mapping[str, list[str]] = {}
 
     @property
     def masters(self) -> list[BrokerFacts]:
@@ -113,8 +116,9 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
         return dict(sorted(found.items()))
 
 
-def read_facts(admin: AdminClient, cluster: str | None, *, with_tables: bool) -> ClusterFacts:
-    """Reads the facts of one cluster or of all. ``with_tables``: also the topics and groups of masters."""
+def read_facts(admin: AdminClient, cluster: str | None, *, with_tables: bool, with_topics: bool = True) -> ClusterFacts:
+    """Reads the facts of one cluster or of all. ``with_tables``: also the topics and groups of masters, or the groups
+    alone if not ``with_topics``."""
     namesrvs = targets.ask_each(lambda addr: _namesrv(admin, addr), admin.namesrv_addrs)
     replicas = {
         (one.broker_name, one.broker_id, one.broker_addr): one
@@ -122,10 +126,22 @@ def read_facts(admin: AdminClient, cluster: str | None, *, with_tables: bool) ->
         if namesrv.cluster is not None
         for one in (*replicas_of(namesrv.cluster, cluster), *displaced_replicas(namesrv.cluster, cluster))
     }
-    return ClusterFacts(
-        namesrvs=namesrvs,
-        brokers=targets.ask_each(lambda key: _broker(admin, replicas[key], with_tables=with_tables), sorted(replicas)),
-    )
+
+    def ask(key: tuple[str, int, str]) -> BrokerFacts:
+        return _broker(admin, replicas[key], with_topics=with_tables and with_topics, with_groups=with_tables)
+
+    brokers = targets.ask_each(ask, sorted(replicas))
+    return ClusterFacts(namesrvs=namesrvs, brokers=brokers, unasked=_unasked(admin.namesrv_addrs, brokers))
+
+
+def _unasked(asked: Collection[str], brokers: Sequence[BrokerFacts]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for broker in brokers:
+        with contextlib.suppress(UsageError):  # as a broker has it; it may be anything
+            for addr in parse_addresses(broker.config.get("namesrvAddr", "")):
+                if addr not in asked:
+                    found.setdefault(addr, []).append(broker.name)
+    return found
 
 
 def _namesrv(admin: AdminClient, addr: str) -> NamesrvFacts:
@@ -140,7 +156,7 @@ def _namesrv(admin: AdminClient, addr: str) -> NamesrvFacts:
     return NamesrvFacts(addr=addr, cluster=cluster, topics=frozenset(topics.topic_list), config=config)
 
 
-def _broker(admin: AdminClient, replica: Replica, *, with_tables: bool) -> BrokerFacts:
+def _broker(admin: AdminClient, replica: Replica, *, with_topics: bool, with_groups: bool) -> BrokerFacts:
     asked_ms = _now_ms()
     asked = ask_replica(admin, replica)
     found = BrokerFacts(replica=asked, asked_ms=asked_ms, answered_ms=_now_ms())
@@ -152,10 +168,10 @@ def _broker(admin: AdminClient, replica: Replica, *, with_tables: bool) -> Broke
     try:
         config = admin.broker_config(addr)
         found = msgspec.structs.replace(found, config=config, user_count=_user_count(admin, addr, config))
-        if with_tables and found.is_master:
-            topics = admin.all_topics(addr).topic_config_table
-            groups = admin.all_groups(addr).subscription_group_table
-            found = msgspec.structs.replace(found, topics=topics, groups=groups)
+        if with_topics and found.is_master:
+            found = msgspec.structs.replace(found, topics=admin.all_topics(addr).topic_config_table)
+        if with_groups and found.is_master:
+            found = msgspec.structs.replace(found, groups=admin.all_groups(addr).subscription_group_table)
     except RocketMQError as error:
         return msgspec.structs.replace(found, refusal=str(error))
     return found

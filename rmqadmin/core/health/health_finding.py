@@ -49,6 +49,7 @@ class Check(StrEnum):
     STUCK = "stuck"
     LAG = "lag"
     OFFSETS = "offsets"
+    POSITIONS = "positions"
 
 
 class HealthFinding(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
+from rmqadmin.core import targets
 from rmqadmin.core.health.access_checks import namesrv_access
 from rmqadmin.core.health.facts import ClusterFacts, NamesrvFacts
 from rmqadmin.core.health.health_finding import Check, Grade, HealthFinding, names_told
 from rmqproto.bodies.routes import ClusterInfo
+from rmqproto.codes import RequestCode
+from rmqproto.errors import RefusedError, RocketMQError
 from rmqproto.wording import counted
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
 
 
 def namesrv_findings(facts: ClusterFacts, cluster: str | None = None) -> Iterator[HealthFinding]:
@@ -29,6 +36,31 @@ def namesrv_findings(facts: ClusterFacts, cluster: str | None = None) -> Iterato
         )
     if len(facts.answering) > 1:
         yield from _agreement(facts)
+
+
+def unasked_findings(admin: AdminClient, facts: ClusterFacts) -> Iterator[HealthFinding]:
+    """Asks the name servers that only brokers name: one that is down takes away half of a cluster's doors, and nobody
+    who names the other one would notice."""
+
+    def error_of(addr: str) -> RocketMQError | None:
+        try:
+            admin.read(addr, RequestCode.GET_BROKER_CLUSTER_INFO, None, ClusterInfo)
+        except RefusedError:
+            return None  # it answers
+        except RocketMQError as error:
+            return error
+        return None
+
+    addrs = sorted(facts.unasked)
+    for addr, error in zip(addrs, targets.ask_each(error_of, addrs), strict=True):
+        if error is not None:
+            yield HealthFinding(
+                grade=Grade.WARNING,
+                check=Check.NAME_SERVER,
+                subject=addr,
+                what=f"{names_told(facts.unasked[addr])} registers there too, but from here: {error}",
+                fix="Start it; or take it out of namesrvAddr in the brokers' settings.",
+            )
 
 
 def _agreement(facts: ClusterFacts) -> Iterator[HealthFinding]:

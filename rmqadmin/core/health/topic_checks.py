@@ -38,6 +38,20 @@ def topic_findings(admin: AdminClient, facts: ClusterFacts) -> Iterator[HealthFi
     yield from _routes(admin, facts)
 
 
+def write_permission_findings(admin: AdminClient, facts: ClusterFacts) -> Iterator[HealthFinding]:
+    """Finds brokers whose write permission was wiped, by the routes of the topics that bear their names."""
+    names = {master.replica.broker_name for master in facts.masters}
+    for namesrv in facts.answering:
+        known = sorted(names & namesrv.topics)
+        try:
+            found = targets.ask_each(partial(read_route, admin, namesrv.addr), known)
+        except RocketMQError as error:
+            yield _unread_routes(namesrv.addr, error)
+            continue
+        routes = {topic: route for topic, route in zip(known, found, strict=True) if route is not None}
+        yield from _wiped(namesrv.addr, routes, facts)
+
+
 def _permissions_left(master: BrokerFacts, facts: ClusterFacts) -> Iterator[HealthFinding]:
     by_perm: dict[int, list[str]] = defaultdict(list)
     for topic, config in sorted(facts.own_topics(master).items()):
@@ -125,12 +139,7 @@ def _routes(admin: AdminClient, facts: ClusterFacts) -> Iterator[HealthFinding]:
         try:
             found = targets.ask_each(partial(read_route, admin, namesrv.addr), known)
         except RocketMQError as error:
-            yield HealthFinding(
-                grade=Grade.WARNING,
-                check=Check.ROUTES,
-                subject=namesrv.addr,
-                what=f"not all routes could be read: {error}",
-            )
+            yield _unread_routes(namesrv.addr, error)
             continue
         routes = {topic: route for topic, route in zip(known, found, strict=True) if route is not None}
         problems = [*_wiped(namesrv.addr, routes, facts), *_without_master(namesrv.addr, routes)]
@@ -138,6 +147,11 @@ def _routes(admin: AdminClient, facts: ClusterFacts) -> Iterator[HealthFinding]:
         if routes and not problems:
             what = f"the routes of {counted(len(routes), 'topic')} lead to writable masters"
             yield HealthFinding(grade=Grade.OK, check=Check.ROUTES, subject=namesrv.addr, what=what)
+
+
+def _unread_routes(namesrv_addr: str, error: RocketMQError) -> HealthFinding:
+    what = f"not all routes could be read: {error}"
+    return HealthFinding(grade=Grade.WARNING, check=Check.ROUTES, subject=namesrv_addr, what=what)
 
 
 def _asked_topics(facts: ClusterFacts) -> list[str]:
@@ -155,7 +169,7 @@ def _wiped(namesrv_addr: str, routes: Mapping[str, TopicRoute], facts: ClusterFa
     """Finds brokers whose write permission was wiped. ``wipeWritePerm`` removes W from routes, while the broker's own
     configuration keeps it. A broker whose own permission lacks W registers its topics without it, and is skipped."""
     for master in facts.masters:
-        topics, name = master.topics or {}, master.replica.broker_name
+        name = master.replica.broker_name
         permission = master.config.get("brokerPermission", "")
         if permission.isdecimal() and not int(permission) & PERM_WRITE:
             continue
@@ -163,7 +177,7 @@ def _wiped(namesrv_addr: str, routes: Mapping[str, TopicRoute], facts: ClusterFa
             topic
             for topic, route in routes.items()
             for queues in route.queue_datas
-            if queues.broker_name == name and topic in topics and topics[topic].perm & PERM_WRITE & ~queues.perm
+            if queues.broker_name == name and _perm_of(master, topic) & PERM_WRITE & ~queues.perm
         }
         if wiped:
             own = sorted(wiped & facts.own_topics(master).keys())
@@ -175,6 +189,13 @@ def _wiped(namesrv_addr: str, routes: Mapping[str, TopicRoute], facts: ClusterFa
                 what=f"keeps producers from {name}: its write permission was wiped{named}",
                 fix=f"rmqadmin addWritePerm -b {name}",
             )
+
+
+def _perm_of(master: BrokerFacts, topic: str) -> int:
+    """A topic's permission at its broker; as it is made there, if the broker's topics were not asked for."""
+    if master.topics is None:
+        return PERM_READ_WRITE
+    return master.topics[topic].perm if topic in master.topics else 0
 
 
 def _without_master(namesrv_addr: str, routes: Mapping[str, TopicRoute]) -> Iterator[HealthFinding]:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from rmqadmin.core.health.examination import QUICK_MAX
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
@@ -26,8 +27,9 @@ from tests.support import servers
 from tests.support.servers import Server, until
 
 
-def test_the_shared_server_is_well_as_far_as_servers_go(rmqadmin: Rmqadmin) -> None:
-    ran = rmqadmin("-o", "json", "doctor", "--quick", "--all")
+def test_a_new_server_is_well(run: Rmqadmin, start_standalone: Callable[..., Server]) -> None:
+    there = ("-n", start_standalone().namesrv_addr)
+    ran = run("-o", "json", "doctor", "--quick", "--all", *there)
     assert ran.status == 0, ran.out
     checks = {item["check"]: item["severity"] for item in ran.items}
     assert checks == {
@@ -35,8 +37,9 @@ def test_the_shared_server_is_well_as_far_as_servers_go(rmqadmin: Rmqadmin) -> N
         "versions": "ok",
     }  # fmt: skip
     assert ran.document["summary"]["errors"] == 0
-    ignored = rmqadmin("doctor", "--quick", "--ignore", "flush")
-    assert (ignored.status, ignored.out) == (0, "0 errors, 0 warnings, 0 notes; 8 checks passed\n")
+    ignored = run("doctor", "--quick", "--ignore", "flush", *there)
+    passed = "8 checks passed; looked at 1 name server, 1 broker, 0 dead-letter queues, 0 groups\n"
+    assert (ignored.status, ignored.out) == (0, f"0 errors, 0 warnings, 0 notes; {passed}")
 
 
 def test_a_name_server_that_is_down_is_a_finding_and_no_failure(rmqadmin: Rmqadmin, server: Server) -> None:
@@ -213,7 +216,9 @@ def test_a_frozen_broker_costs_one_timeout_and_the_others_are_looked_at(run: Rmq
 
 
 @pytest.mark.slow
-def test_a_group_whose_members_differ(run: Rmqadmin, sick: Sick, fresh: Callable[[str], str]) -> None:
+@pytest.mark.parametrize("quick", [[], ["--quick"]], ids=["all", "quick"])
+def test_a_group_whose_members_differ(run: Rmqadmin, sick: Sick, fresh: Callable[[str], str], quick: list[str]) -> None:
+    """`--quick` looked at no group, and said that 17 checks had passed."""
     topic, group = fresh("DoctorTopic"), fresh("DoctorGroup")
     with AdminClient(sick.second.namesrv_addr) as admin:
         admin.create_topic(sick.a.broker_addr, TopicConfig(topic_name=topic, read_queue_nums=1, write_queue_nums=1))
@@ -227,7 +232,7 @@ def test_a_group_whose_members_differ(run: Rmqadmin, sick: Sick, fresh: Callable
         ScriptedMember(sick.a, group, topic, client_id="two", owns=[], expression="TagA"),
         ScriptedMember(sick.a, group, topic, client_id="three", owns=None),
     ):
-        ran = run("-o", "json", "doctor", "-n", sick.second.namesrv_addr, "--sample", "0.2")
+        ran = run("-o", "json", "doctor", *quick, "-n", sick.second.namesrv_addr, "--sample", "0.2")
     said = {check: what for (check, subject), what in found(ran.items).items() if subject == group}
     assert said["subscriptions"].startswith("error: its members have different subscriptions")
     assert said["members"].startswith("warning: 1 member did not say what they consume")
@@ -305,3 +310,48 @@ def test_a_broker_that_was_killed_is_missed_by_whoever_names_it(run: Rmqadmin, t
         assert run("check", "broker", "-b", "a", *there).status == 0
         assert run("check", "disk", "-b", "b", *there).status == 3
         assert run("doctor", "--quick", *there).status == 0, "nobody says that there should be another"
+
+
+@pytest.mark.slow
+def test_a_broker_and_a_name_server_that_died_are_missed_by_the_next_doctor(run: Rmqadmin, tmp_path: Path) -> None:
+    """Name servers forget a broker that died, and `-n` named only the name server that lived: all seemed well."""
+    with servers.namesrv(tmp_path / "n") as lives, servers.namesrv(tmp_path / "m") as dies:
+        both = f"{lives.namesrv_addr};{dies.namesrv_addr}"
+        with servers.broker(tmp_path / "a", both, "a"), servers.broker(tmp_path / "b", both, "b") as killed:
+            there = ("-n", lives.namesrv_addr)
+            assert run("doctor", "--quick", *there).status == 0
+            killed.stop(signal.SIGKILL)
+            dies.stop(signal.SIGKILL)
+            until(lambda: "broker=b" not in (out := run("-o", "name", "clusterList", *there).out) and "b" not in out)
+            ran = run("-o", "json", "doctor", "--quick", *there)
+            said = found(ran.items)
+            assert ran.status == 1
+            assert said["reachable", "b/0"].startswith("error: no name server lists it any more; `doctor` last saw it ")
+            assert said["name-server", dies.namesrv_addr].startswith(
+                "warning: a/0 registers there too, but from here: "
+            )
+            assert ("reachable", "b/0") in found(run("-o", "json", "doctor", "--quick", *there).items), "it stays"
+
+
+def test_quick_finds_what_readme_promises(run: Rmqadmin, start_standalone: Callable[..., Server]) -> None:
+    server = start_standalone()
+    there = ("-n", server.namesrv_addr)
+    with AdminClient(server.namesrv_addr) as admin:
+        for at in range(QUICK_MAX + 3):
+            admin.create_group(server.broker_addr, SubscriptionGroupConfig(group_name=f"group-{at:03}"))
+        letters = MessageQueue(dlq_topic("group-001"), "broker-a", 0)
+        admin.create_topic(server.broker_addr, TopicConfig(topic_name=letters.topic))
+        until(lambda: letters.topic in admin.topic_list())
+        admin.send_message(server.broker_addr, letters, Message(letters.topic, b"x"))
+        admin.wipe_write_perm(server.namesrv_addr, "broker-a")
+    ran = run("-o", "json", "doctor", "--quick", *there)
+    said = found(ran.items)
+    assert said["dead-letters", "group-001"].startswith("warning: has 1 dead letter, the newest ")
+    assert said["permission", server.namesrv_addr].startswith("warning: keeps producers from broker-a: ")
+    assert ran.document["summary"]["looked_at"] == [
+        "1 name server", "1 broker", "1 dead-letter queue", f"{QUICK_MAX} of {QUICK_MAX + 3} groups",
+    ]  # fmt: skip
+    assert (
+        f"looked at 1 name server, 1 broker, 1 dead-letter queue, {QUICK_MAX} of"
+        in run("doctor", "--quick", *there).out
+    )
