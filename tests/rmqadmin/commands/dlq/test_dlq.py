@@ -13,6 +13,7 @@ import pexpect
 import pytest
 
 from rmqadmin.commands.dlq import dlq_redrive
+from rmqadmin.core.audit import audit_log
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
@@ -156,6 +157,21 @@ def test_to_a_topic_and_to_the_group_alone(rmqadmin: Rmqadmin, dead: Dead) -> No
         ran = rmqadmin("dlq", "redrive", dead.group, "--to", to, "--no-skip-redriven", "--execute")
         assert (ran.status, dead.redriven(topic)) == (0, list(range(COUNT))), ran.err
     assert dead.redriven() == []
+
+
+def test_the_log_of_changes_does_not_tell_which_letters_were_wanted(rmqadmin: Rmqadmin, dead: Dead) -> None:
+    """Conditions quote what stands in messages, such as a customer's number."""
+    conditions = (
+        "--tag", "T3", "--key", "k3", "--jsonpath", "$.kind=odd", "--grep", "(?i)KIND.*OD", "--sql92", "KEYS <> 'k2'",
+        "--property", "REPLAY_ROUND=0",
+    )  # fmt: skip
+    assert rmqadmin("dlq", "redrive", dead.group, *conditions, "--to", "same", "--execute", "--yes").status == 0
+    assert dead.redriven() == [3]
+    (begin, *_) = [json.loads(line) for line in audit_log.log_path().read_text().splitlines()]
+    given = set(conditions[::2])
+    assert {name: begin["arguments"][name] for name in given} == dict.fromkeys(given, "(not written down)")
+    told = audit_log.log_path().read_text()
+    assert [text for text in conditions[3::2] if text in told] == []
 
 
 def test_rejected_letters_are_named_and_end_with_a_failure(rmqadmin: Rmqadmin, dead: Dead) -> None:
