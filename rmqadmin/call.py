@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, TypeVar
 
+from rmqadmin import registry
 from rmqadmin.core.contexts.defaults import NAMESRV_DEFAULT
 from rmqadmin.core.contexts.permission import ChangePermission, guards
 from rmqadmin.core.results import Result
@@ -397,21 +398,32 @@ class Call:
 
         remember(self.admin.namesrv_addrs, kind, names)
 
-    def confirm(self, what: str, name: str, *, preview: Result | None = None, namesrv_addr: str | None = None) -> None:
+    def confirm(
+        self,
+        what: str,
+        name: str,
+        *,
+        preview: Result | None = None,
+        namesrv_addr: str | None = None,
+        is_said: bool = False,
+    ) -> None:
         """Asks a person at a terminal to type ``name`` before ``what`` is done, after showing them ``preview``;
         NotConfirmedError for any other answer. Then the context must permit it (ChangeRefusedError). ``namesrv_addr``:
         where the change is made, if not at the call's name servers.
 
-        Does not ask if nobody can be asked, so that scripts keep working, as with mqadmin; nor with ``--yes`` or
-        ``--output mqadmin``.
+        Where nobody can be asked, a command of our noun groups needs ``--yes`` (UsageError); mqadmin's commands act, so
+        that its scripts keep working. ``is_said``: another option of the command line has said yes there.
         """
         self.permission.check_unlocked(namesrv_addr)
-        self.confirm_local(what, name, preview=preview)
+        self.confirm_local(what, name, preview=preview, is_said=is_said)
         self.permission.check(namesrv_addr)
 
-    def confirm_local(self, what: str, name: str, *, preview: Result | None = None) -> None:
+    def confirm_local(self, what: str, name: str, *, preview: Result | None = None, is_said: bool = False) -> None:
         """``confirm`` for actions that change nothing on a server."""
+        entry = registry.find(self.command)
         if not self.can_ask:
+            if entry is not None and entry.needs_yes and not is_said:
+                self._refuse_without_yes(what)
             return
         view = table_view(Format.TABLE, False, sys.stderr)
         table = "" if preview is None else render(preview, self.command, Format.TABLE, view=view)
@@ -420,11 +432,19 @@ class Call:
             raise NotConfirmedError("nothing was changed", hint="Type the name, or pass --yes.")
 
     def confirm_bulk(self, what: str, name: str, *, preview: Result | None = None) -> None:
-        """``confirm`` for actions that mqadmin has no command for, so no script relies on them: where nobody can be
-        asked, they need ``--yes``. UsageError without it."""
-        if not self._options.yes and not sys.stdin.isatty():
-            raise UsageError(f"{what} Nobody can be asked to confirm it.", hint="--yes does it; --dry-run shows it.")
+        """``confirm`` for actions of a command without a noun that need ``--yes`` all the same where nobody can be
+        asked."""
+        if not self.can_ask:
+            self._refuse_without_yes(what)
         self.confirm(what, name, preview=preview)
+
+    def _refuse_without_yes(self, what: str) -> None:
+        """UsageError without ``--yes``."""
+        if self._options.yes:
+            return
+        entry = registry.find(self.command)
+        shows = "; --dry-run shows it" if entry is not None and entry.has_dry_run else ""
+        raise UsageError(f"{what} Nobody can be asked to confirm it.", hint=f"--yes does it{shows}.")
 
     def ask_and_act(self, preview: R, what: str, name: str, act: Callable[[], R]) -> R:
         """Returns the preview under ``--dry-run``; otherwise confirms and returns what ``act`` returns."""

@@ -29,6 +29,10 @@ class Effect(Enum):
     DESTROY = "deletes, wipes or resets: asks for the name on a terminal"
 
 
+CHANGING = frozenset({Effect.READ_OR_CHANGE, Effect.CHANGE, Effect.PROBE, Effect.DESTROY})
+"""Effects on servers. Such commands have --dry-run."""
+
+
 class Entry(msgspec.Struct, frozen=True):
     """``summary`` is the first line of the help. ``is_mqadmin``: mqadmin 5.5.0 has a command of this name, or its
     release has the class of a command that mqadmin does not list. ``has_interval``: has mqadmin's own ``-i
@@ -40,6 +44,16 @@ class Entry(msgspec.Struct, frozen=True):
     summary: str
     is_mqadmin: bool = True
     has_interval: bool = False
+
+    @property
+    def has_dry_run(self) -> bool:
+        return self.effect in CHANGING
+
+    @property
+    def needs_yes(self) -> bool:
+        """Whether what must be confirmed needs ``--yes`` where nobody can be asked. No script of mqadmin's has the
+        command, for it is one of our noun groups."""
+        return not self.is_mqadmin and " " in self.name
 
     @property
     def module(self) -> str:

@@ -138,6 +138,9 @@ def _is_one_line(rows: Sequence[ChangeRow], texts: Sequence[str], width: int) ->
 KEEP, UNREACHED, REFUSED = "keep", "unreached", "refused"
 """The actions of a step that changes nothing, and of those that could not be planned."""
 
+REPLACE = "replace"
+"""The action of a step after which nothing is left of what was there."""
+
 NOT_PLANNED = frozenset({UNREACHED, REFUSED})
 
 

@@ -21,4 +21,4 @@ ContextName = Annotated[
 Confirm = Annotated[
     str | None, typer.Option("--confirm", metavar="CONTEXT", help="Name of the protected context, for a script.")
 ]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask; act also where nobody can be asked.")]

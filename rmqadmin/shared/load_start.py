@@ -42,7 +42,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
 def load_topic(call: Call, name: str, made: TopicOptions, *, sends: bool) -> LoadTopic:
     """The topic. UsageError for the system's own topics. Before sending to a topic that is in use, the user must type
-    its name, as for ``confirm_bulk``."""
+    its name, as for ``Call.confirm``."""
     made.check()
     topic = LoadTopic(call.admin, name.strip(), made.cluster, made.queue_nums, makes=made.create)
     if not sends:
@@ -52,7 +52,7 @@ def load_topic(call: Call, name: str, made: TopicOptions, *, sends: bool) -> Loa
     if call.dry_run:
         return topic
     if use is not None and name != BENCH_TOPIC and (use.message_count or use.groups):
-        call.confirm_bulk(f"This floods the topic {name}, which has {use}.", name)
+        call.confirm(f"This floods the topic {name}, which has {use}.", name)
     call.permission.check()
     return topic
 

@@ -27,7 +27,7 @@ def open_letters(call: Call, group: str) -> None:
     if call.dry_run:
         call.notice(f"--dry-run: {topic} is not made readable on {', '.join(addrs)}")
         return
-    call.confirm(f"This makes {topic} readable (perm 6) on {', '.join(addrs)}.", group)
+    call.confirm(f"This makes {topic} readable (perm 6) on {', '.join(addrs)}.", group, is_said=True)
     for addr in addrs:
         plan_perm(call.admin, addr, topic, PERM_READ_WRITE)[0].act()
     call.notice(f"{topic} is readable now (perm 6) on {', '.join(addrs)}")

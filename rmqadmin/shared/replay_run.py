@@ -130,9 +130,9 @@ def _hooks(
         count = plan.shown.get("selected", 0)
         question = f"This sends {counted(count, 'message')} to {what} (job {plan.job})."
         if plan.target.kind == "file":
-            call.confirm_local(question, plan.job)
+            call.confirm_local(question, plan.job, is_said=True)  # by --execute
         else:
-            call.confirm(question, plan.job, namesrv_addr=plan.target_name_server)
+            call.confirm(question, plan.job, namesrv_addr=plan.target_name_server, is_said=True)
 
     def go_on(reached: ReplayProgress) -> None:
         stage.stop()

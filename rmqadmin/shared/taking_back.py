@@ -32,5 +32,5 @@ def take_back(call: Call, addrs: Sequence[str], action: str, to: str, act: Calla
     if call.dry_run:
         return preview
     names = ", ".join(admin.broker_config(addr)["brokerName"] for addr in addrs)
-    call.confirm_bulk(f"What {names} has now is lost.", names, preview=preview)
+    call.confirm(f"What {names} has now is lost.", names, preview=preview)
     return Changes(carry_out(steps, dry_run=False))

@@ -101,3 +101,15 @@ def test_only_the_name_typed_at_a_terminal_is_a_yes(
     else:
         with pytest.raises(NotConfirmedError):
             call.confirm("This deletes.", "T")
+
+
+def test_a_command_of_our_nouns_needs_a_yes_where_nobody_can_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``commands/test_confirmation.py`` tries all of them on a broker."""
+    monkeypatch.setattr("sys.stdin.isatty", lambda: False)
+    with pytest.raises(UsageError, match=r"This deletes\. Nobody can be asked to confirm it\.") as told:
+        Call("user rm", CommonOptions(), Format.TABLE).confirm("This deletes.", "alice")
+    assert told.value.hint == "--yes does it; --dry-run shows it."
+    Call("user rm", CommonOptions(), Format.TABLE).confirm("This deletes.", "alice", is_said=True)
+    Call("user rm", CommonOptions(yes=True), Format.TABLE).confirm("This deletes.", "alice")
+    Call("deleteTopic", CommonOptions(), Format.TABLE).confirm("This deletes.", "T")
+    Call("resetOffset", CommonOptions(), Format.TABLE).confirm("This resets.", "g")

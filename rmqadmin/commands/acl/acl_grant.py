@@ -10,7 +10,7 @@ from rmqadmin.call import Call
 from rmqadmin.core import targets
 from rmqadmin.core.access.grants import parse_actions, parse_resource, plan_grant
 from rmqadmin.core.access.users import username_of
-from rmqadmin.core.changes import Changes, plan_each
+from rmqadmin.core.changes import REPLACE, Changes, plan_each
 from rmqadmin.options.auth_options import MeantReplicas, UserName, WhatActions, WhatResource
 from rmqadmin.options.command_options import BrokerAddr
 from rmqadmin.shared.changing_access import undoable_access
@@ -30,7 +30,7 @@ def acl_grant(
     is_denied: Annotated[bool, typer.Option("--deny", help="Deny it instead.")] = False,
 ) -> Changes:
     """Actions that the entry of this resource already allows stay allowed. If that entry denies, or is for other
-    addresses, it is replaced: --dry-run shows both.
+    addresses, it is replaced, after the user's name was typed, or with --yes; --dry-run shows both.
 
     Examples:
       rmqadmin acl grant alice Pub,Sub Topic:OrderTopic --dry-run
@@ -42,4 +42,7 @@ def acl_grant(
     steps = plan_each(
         addrs, lambda addr: plan_grant(call.admin, addr, name, actions, what, decision, source_ips or None)
     )
+    replaced = [step.target for step in steps if step.action == REPLACE]
+    if replaced and not call.dry_run:
+        call.confirm(f"This replaces the entry of {what} for {name} on {', '.join(replaced)}.", name)
     return undoable_access(call, steps)

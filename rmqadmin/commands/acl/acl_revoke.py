@@ -37,6 +37,6 @@ def acl_revoke(
         raise NotFoundError(
             f"{name} has no entry of {what} with such an action", hint=f"`rmqadmin acl ls {name}` lists them."
         )
-    if not call.dry_run:
+    if not call.dry_run and not all_keep(steps):
         call.confirm(f"This takes {action} of {what} from {name} on {counted(len(addrs), 'broker')}.", name)
     return undoable_access(call, steps)

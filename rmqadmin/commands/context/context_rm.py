@@ -45,7 +45,7 @@ def context_rm(call: Call, name: OneContext, confirm: Confirm = None, yes: Yes =
     if context is not None and context.settings.protected:
         ChangePermission(lambda _: [context], is_unlocked=True, confirmed=confirm, ask_name=call.ask_name).check()
     elif not yes and name in store.names():
-        call.confirm_local(f"This removes {store.path(name)}.", name)
+        call.confirm_local(f"This removes {store.path(name)}.", name, is_said=confirm == name)
     was_in_use = name == store.name_in_use()
     store.remove(name)
     if was_in_use:

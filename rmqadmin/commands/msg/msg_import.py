@@ -138,7 +138,7 @@ def _import(call: Call, asked: _Asked) -> ImportedMessages:
     )
     topics = ", ".join(sorted(checked.topics)) or "no topic"
     left_count = checked.count - checked.refused_count - progress.done_count
-    call.confirm_bulk(f"This sends {counted(max(0, left_count), 'message')} to {topics}.", topics)
+    call.confirm(f"This sends {counted(max(0, left_count), 'message')} to {topics}.", topics)
     began_s = time.monotonic()
     weakly_stored_count = _send(call, asked, queues, progress, path)
     if weakly_stored_count:

@@ -31,6 +31,6 @@ def user_rm(
     steps = plan_each(addrs, lambda addr: delete_user_in_broker(call.admin, addr, name))
     if all_keep(steps) and not if_exists:
         raise NotFoundError(f"no broker has a user {name}", hint="With --if-exists this is not an error.")
-    if not call.dry_run:
+    if not call.dry_run and not all_keep(steps):
         call.confirm(f"This deletes the user {name} from {counted(len(addrs), 'broker')}.", name)
     return undoable_access(call, steps)

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from rmqadmin.core.access.acls import EACH, entry_back, entry_text, not_an_action
-from rmqadmin.core.changes import FieldChange, Step, action
+from rmqadmin.core.changes import KEEP, REPLACE, FieldChange, Step, action
 from rmqproto.access.resources import Action, PolicyDecision, PolicyType, ResourcePattern, by_name
 from rmqproto.access.users import SUBJECT_PREFIX
 from rmqproto.bodies.acl import AclEntry, AclInfo, AclPolicy
@@ -64,7 +66,9 @@ def plan_grant(
         actions=[each.value for each in wanted], decision=decision, resource=resource, source_ips=source_ips
     )
     act = admin.create_acl if acl is None else admin.update_acl
-    return _step(admin, addr, username, before, after, partial(act, addr, _info(username, after)))
+    step = _step(admin, addr, username, before, after, partial(act, addr, _info(username, after)))
+    is_replaced = before is not None and not kept and step.action != KEEP
+    return msgspec.structs.replace(step, action=REPLACE) if is_replaced else step
 
 
 def plan_revocation(admin: AdminClient, addr: str, username: str, actions: Sequence[Action], resource: str) -> Step:

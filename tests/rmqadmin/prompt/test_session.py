@@ -194,7 +194,7 @@ def test_context_use_counts_at_once_whatever_the_shell_was_started_with(
         assert run("context use none").status == 0
         assert head(session, 0, has_color=False) == f"{server.namesrv_addr}> "
         run("context use here")
-        assert run("context rm here").status == 0
+        assert run("context rm here --yes").status == 0
         assert head(session, 0, has_color=False) == f"{server.namesrv_addr}> "
     assert dict(os.environ) == before
 

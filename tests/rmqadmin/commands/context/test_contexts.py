@@ -134,7 +134,7 @@ def test_what_cannot_be_done_is_said(both: Rmqadmin, args: tuple[str, ...], stat
 
 
 def test_a_context_that_is_removed_is_not_in_use(both: Rmqadmin) -> None:
-    ran = both("context", "rm", "here")
+    ran = both("context", "rm", "here", "--yes")
     assert (ran.status, ran.err) == (0, "rmqadmin: no context is in use now\n")
     assert ContextStore().names() == ["there"]
     ran = both("context", "show")
