@@ -1,22 +1,35 @@
 """The console script ``rmqadmin``. It loads as little as possible: ``--version`` is fast, and a plain line that opens
-the dashboard does not wait for Typer."""
+the dashboard does not wait for Typer. Everything is imported inside ``main``: Ctrl-C during an import ends it silently,
+too."""
 
-from __future__ import annotations
-
-import atexit
-import gc
 import os
 import sys
-from importlib import import_module
-from io import TextIOWrapper
 
-from rmqadmin.version import PIPE_CLOSED
+INTERRUPTED = 130
+"""``ExitCode.INTERRUPTED``, which is not loaded yet."""
 
 
 def main() -> None:
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by the program that started this one: output goes nowhere
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - open for all its life
+    sys.unraisablehook = end_if_interrupted
+    try:
+        run()
+    except KeyboardInterrupt:  # while it starts or ends: nothing has begun, or all is done
+        os._exit(INTERRUPTED)
+
+
+def end_if_interrupted(unraisable: "sys.UnraisableHookArgs") -> None:
+    """Ends the process if Ctrl-C came where Python cannot raise an exception, as in a callback of its imports or while
+    it waits for threads at its end. By default it prints a traceback and goes on."""
+    if unraisable.exc_type is KeyboardInterrupt:
+        os._exit(INTERRUPTED)
+    sys.__unraisablehook__(unraisable)
+
+
+def run() -> None:
+    import atexit
+    import gc
+
+    open_closed_streams()
     write_any_name(sys.stdout)
     # Objects that modules make while they load are never garbage. Not collecting them, then or at exit, saves 10 of 100
     # ms. Objects that a command makes are collected as usual.
@@ -28,25 +41,33 @@ def main() -> None:
 
         ending.status = print_version()
         return
+    from rmqadmin.cli import interrupts
+
+    interrupts.end_at_once()
     if sys.argv[1:2] == ["tui"]:
         load_packages("msgspec")
         from rmqadmin.cli import plain_tui
 
         line = plain_tui.read_plain_line(sys.argv[2:])
         if line is not None:
-            sys.exit(plain_tui.run(line))
+            ending.status = plain_tui.run(line)
+            interrupts.end_at_once()
+            sys.exit(ending.status)
     load_packages("msgspec", "typer")
     from rmqadmin.cli import program
 
     gc.freeze()
     gc.enable()
     ending.status = program.run(sys.argv[1:])
+    interrupts.end_at_once()
     sys.exit(ending.status)
 
 
 def load_packages(*names: str) -> None:
     """Imports Typer or msgspec without what they import at their top and only some of their functions need: 6 % of the
     instructions of `topicList`."""
+    from importlib import import_module
+
     from rmqadmin.cli.late_modules import late_modules
 
     with late_modules("ipaddress", "linecache", "subprocess", "tokenize", "msgspec.inspect"):
@@ -54,9 +75,22 @@ def load_packages(*names: str) -> None:
             import_module(name)
 
 
+def open_closed_streams() -> None:
+    """Gives the process the standard streams that the program that started it has closed: nothing to read, errors that
+    nobody sees, and a standard output that fails when it is written, as a full disk does."""
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115 - open for all its life
+    if sys.stdout is None:
+        sys.stdout = open(os.open(os.devnull, os.O_RDONLY), "w", encoding="utf-8")  # noqa: SIM115
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+
+
 def write_any_name(out: object) -> None:
     """Makes ``out`` accept names and bodies in any script. In a locale that is not UTF-8, a terminal shows a question
     mark for characters it lacks. Output elsewhere is UTF-8 in every locale, as JSON is."""
+    from io import TextIOWrapper
+
     if isinstance(out, TextIOWrapper) and out.encoding.lower() != "utf-8":
         if out.isatty():
             out.reconfigure(errors="replace")
@@ -78,6 +112,8 @@ class QuickEnding:
             sys.stdout.flush()
             sys.stderr.flush()
         except BrokenPipeError:  # whoever read the help has seen enough
+            from rmqadmin.version import PIPE_CLOSED
+
             os._exit(self.status or PIPE_CLOSED)
         except OSError:  # for example, a full disk
             os._exit(self.status or 1)

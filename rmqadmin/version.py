@@ -11,6 +11,13 @@ PIPE_CLOSED = 141
 """128 + SIGPIPE: the status that a shell gives a program that wrote to a closed pipe."""
 
 
+def write_problem(error: OSError) -> str:
+    """Why output could not be written, for example because of a full disk."""
+    from errno import EBADF
+
+    return "standard output is closed" if error.errno == EBADF else str(error.strerror or error)
+
+
 def print_version() -> int:
     """Prints the version; the exit status. Errors are reported, or not, as for every command."""
     try:
@@ -18,7 +25,7 @@ def print_version() -> int:
         sys.stdout.flush()
     except BrokenPipeError:
         return PIPE_CLOSED
-    except OSError as error:  # for example, a full disk
-        sys.stderr.write(f"rmqadmin: error: {error.strerror}\n")
+    except OSError as error:
+        sys.stderr.write(f"rmqadmin: error: {write_problem(error)}\n")
         return 1
     return 0

@@ -8,6 +8,7 @@ from contextlib import closing, nullcontext
 from typing import TYPE_CHECKING
 
 from rmqadmin.call import Call
+from rmqadmin.cli import interrupts
 from rmqadmin.cli.command_functions import result_types
 from rmqadmin.core.exit_codes import ExitCode
 from rmqadmin.core.results import Result
@@ -41,6 +42,7 @@ def run_command(
 ) -> int:
     """Runs the command and shows its result; the exit status, or an error. ``names``: the topics, groups and servers
     that the command line names."""
+    interrupts.raise_again()
     common = invocation.filled(common)
     format, color = common.format(invocation.format_option), color_of(invocation.color)
     picked = _fields_to_show(entry, common)

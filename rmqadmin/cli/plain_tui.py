@@ -69,7 +69,7 @@ def run(line: PlainLine) -> int:
             COMMAND, common, common.format(None), color_of(invocation.color), invocation, lambda: _arguments(line)
         )
         try:
-            open_dashboard(call, **line.own)
+            return open_dashboard(call, **line.own)
         finally:
             call.close()
     except KeyboardInterrupt:
@@ -78,7 +78,6 @@ def run(line: PlainLine) -> int:
         from rmqadmin.cli.failures import told
 
         return told(error, invocation)
-    return ExitCode.OK
 
 
 def _arguments(line: PlainLine) -> Arguments:

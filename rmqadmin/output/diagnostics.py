@@ -165,12 +165,12 @@ def _write(line: str) -> None:
 
 
 def _say(text: str) -> None:
-    """Writes to standard error. If its reader went away, as in ``2>&1 | head``, nobody is told, and the exit status
-    stays what it is."""
+    """Writes to standard error. If its reader went away, as in ``2>&1 | head``, or its disk is full, nobody is told,
+    and the exit status stays what it is."""
     try:
         sys.stderr.write(text)
         sys.stderr.flush()
-    except BrokenPipeError:
+    except OSError:
         send_nowhere(sys.stderr)
 
 

@@ -22,6 +22,7 @@ from rmqadmin.core.terminal_text import shortened_in_middle
 from rmqadmin.options.common_options import CommonOptions, color_of
 from rmqadmin.output import diagnostics
 from rmqadmin.output.output_format import wants_color
+from rmqadmin.output.terminal_guard import guard_terminal
 from rmqadmin.prompt.candidates import offer
 from rmqadmin.prompt.command_history import CommandHistory, holds_secret
 from rmqadmin.prompt.command_lines import CommandLines, ShellEnd
@@ -36,6 +37,7 @@ _RED, _PLAIN = "\x1b[31m", "\x1b[0m"
 
 def converse(commands: CommandLines, session: Session) -> None:
     """Runs lines until Ctrl-D or ``exit``."""
+    guard_terminal()
     has_color = wants_color(color_of(commands.before.color), sys.stdout)
     completer = LiveCompleter(session)
     prompt: PromptSession[str] = PromptSession(

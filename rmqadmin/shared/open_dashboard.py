@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rmqadmin.call import Call
+from rmqadmin.core.exit_codes import ExitCode
+from rmqadmin.output.terminal_guard import TerminalGuard
 from rmqproto.errors import RocketMQError, UsageError
 
 if TYPE_CHECKING:
@@ -33,11 +35,10 @@ def open_dashboard(
     alerts: Path | None = None,
     record: Path | None = None,
     replay: Path | None = None,
-) -> None:
-    """Runs the dashboard until the user leaves it. ``interval_s`` None: as last time. RocketMQError before anything is
-    shown, if options or files are invalid."""
-    if not _has_terminal():
-        raise UsageError("the dashboard needs a terminal", hint="Commands with --watch work without one.")
+) -> int:
+    """Runs the dashboard until the user leaves it, or a signal or the end of the terminal ends it; the exit status.
+    ``interval_s`` None: as last time. RocketMQError before anything is shown, if options or files are invalid."""
+    _check_terminal()
     gc.disable()  # as in __main__: loaded objects are never garbage, and cost 50 ms in every full collection
     from rmqadmin.core.alerts.alerts_file import rules_in_force
     from rmqadmin.tui.app import DashboardApp  # 200 ms that no other command should pay
@@ -58,7 +59,8 @@ def open_dashboard(
     if interval_s is None:
         interval_s = read_remembered().interval_s or INTERVAL_DEFAULT_S
     app = DashboardApp(msgspec.structs.replace(settings, interval_s=interval_s, keys=keys, alerts=rules), replayed)
-    with call.asking_limited():
+    guard = TerminalGuard(app.leave)
+    with call.asking_limited(), guard:
         app.run()
     if settings.recording is not None:
         settings.recording.close()
@@ -68,11 +70,21 @@ def open_dashboard(
         call.notice(text)
     if app.return_code:
         raise DashboardFailedError("the dashboard ended because of a defect", hint="The lines above show where.")
+    return guard.status or ExitCode.OK
 
 
-def _has_terminal() -> bool:
-    """Whether there is a terminal. A web page counts: Textual is told of it by this variable."""
-    return "TEXTUAL_DRIVER" in os.environ or (sys.stdin.isatty() and sys.stdout.isatty())
+def _check_terminal() -> None:
+    """UsageError without a terminal that can be drawn on. A web page can: Textual is told of it by this variable."""
+    if "TEXTUAL_DRIVER" in os.environ:
+        return
+    if not (sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()):
+        raise UsageError("the dashboard needs a terminal", hint="Commands with --watch work without one.")
+    kind = os.environ.get("TERM")
+    if not kind or kind == "dumb":
+        raise UsageError(
+            f"the dashboard cannot draw on this terminal: TERM is {kind or 'not set'}",
+            hint="Commands with --watch work there. Where the terminal can draw: export TERM=xterm-256color",
+        )
 
 
 def _replayed(path: Path, rules: tuple[AlertRule, ...]) -> Replay:

@@ -7,6 +7,7 @@ import sys
 from getpass import getpass
 
 from rmqadmin.call import Call
+from rmqadmin.output.terminal_guard import guard_terminal
 from rmqproto.errors import UsageError
 
 _HINT = "--password-stdin reads it from standard input; on a terminal, without either, it is asked for."
@@ -21,6 +22,7 @@ def given_password(call: Call, password: str | None, from_stdin: bool, username:
         return password.strip()
     if not call.can_ask:
         raise UsageError("Missing required option: -p/--password", hint=_HINT)
+    guard_terminal()
     asked = getpass(f"Password of {username}: ").strip()
     if asked != getpass("Once more: ").strip():
         raise UsageError("the two passwords differ", hint="Nothing was changed.")

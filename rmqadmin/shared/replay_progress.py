@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from rmqadmin.core.rate_dial import RateDial, SpeedGauge
 from rmqadmin.output import diagnostics
+from rmqadmin.output.terminal_guard import guard_terminal
 
 if TYPE_CHECKING:
     from spark_tools.replay.hooks import ReplayProgress
@@ -223,4 +224,7 @@ class ProgressBar:
 def progress_for_here(rate: float | None) -> ProgressBar | ProgressLines:
     """A bar if somebody can see it and press keys, else lines."""
     is_seen = sys.stdin.isatty() and sys.stderr.isatty() and is_foreground(sys.stdin.fileno())
-    return ProgressBar(rate) if is_seen else ProgressLines()
+    if not is_seen:
+        return ProgressLines()
+    guard_terminal()  # it hides the cursor, and reads single keys
+    return ProgressBar(rate)

@@ -195,10 +195,14 @@ class DashboardApp(ThriftyApp):
         self.sampler: Sampler | None = None
         self._touched_ms = self._away_since_ms = self.now_ms()
         self.typed_ahead = TypedAhead(self)
+        self._is_ready = self._is_to_leave = False
 
     _first_noun = staticmethod(_opener(*_NOUNS[_FIRST_NOUN][2:]))
 
     def on_ready(self) -> None:
+        self._is_ready = True
+        if self._is_to_leave:
+            self.exit()
         self._garbage.begin()
         ScrollBar.renderer = DirectBar
         self.set_interval(
@@ -541,7 +545,11 @@ class DashboardApp(ThriftyApp):
         self.refresh_bindings()
 
     def leave(self) -> None:
-        self.exit()
+        """Ends the dashboard, from any thread. While it starts: as soon as it has started, as Textual fails if it is
+        ended before its first frame."""
+        self._is_to_leave = True
+        if self._is_ready:
+            self.exit()
 
     def action_save_picture(self) -> None:
         """Saves a picture in the current directory; in a browser, among its downloads."""

@@ -178,11 +178,25 @@ def test_a_full_disk_behind_the_output_is_no_defect(words: list[str]) -> None:
     assert done.returncode == ExitCode.REFUSED
 
 
-def test_who_closed_the_output_is_told_by_the_status_alone() -> None:
+def test_a_closed_standard_output_is_an_error_where_something_is_written() -> None:
+    """As in ``ls >&-``: what was asked for is lost."""
+    command = f"exec {shlex.quote(sys.executable)} -m rmqadmin"
+    for words in ("explain 17", "--version", "--help", "-o json explain 17"):
+        done = subprocess.run(["sh", "-c", f"{command} {words} >&-"], stderr=subprocess.PIPE, text=True, check=False)
+        assert done.returncode == ExitCode.REFUSED, words
+        assert "standard output is closed" in done.stderr, words
+        assert done.stderr.count("\n") == 1, words
+    assert subprocess.run(["sh", "-c", f"{command} explain nothing >&- 2>&-"], check=False).returncode == 5
+
+
+def test_closed_or_full_streams_that_are_not_needed_change_nothing() -> None:
     command = f"exec {shlex.quote(sys.executable)} -m rmqadmin explain"
-    done = subprocess.run(["sh", "-c", f"{command} 17 >&-"], stderr=subprocess.PIPE, check=False)
-    assert (done.returncode, done.stderr) == (ExitCode.OK, b"")
-    assert subprocess.run(["sh", "-c", f"{command} nothing >&- 2>&-"], check=False).returncode == ExitCode.NOT_FOUND
+    for streams in ("<&-", "2>&-", "2>/dev/full", "<&- 2>&-"):
+        done = subprocess.run(["sh", "-c", f"{command} 17 {streams}"], stdout=subprocess.PIPE, text=True, check=False)
+        assert done.returncode == ExitCode.OK, streams
+        assert "TOPIC_NOT_EXIST" in done.stdout
+        done = subprocess.run(["sh", "-c", f"{command} nothing {streams}"], stdout=subprocess.PIPE, check=False)
+        assert done.returncode == ExitCode.NOT_FOUND, streams
 
 
 def test_the_version_is_the_distributions() -> None:

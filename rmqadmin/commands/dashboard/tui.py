@@ -46,7 +46,7 @@ def tui(
         int | None, typer.Option("--port", min=0, max=65535, help="With --serve: on this port. [default: a free one]")
     ] = None,
     write: Annotated[bool, typer.Option("--write", help="With --serve: also offer changes there.")] = False,
-) -> None:
+) -> int:
     """Keys are shown at the bottom; `?` shows all of them. Before a change, it shows a preview and asks you to type the
     name. In a read-only or protected context it changes nothing until unlocked with --unlock or `:unlock`.
 
@@ -64,8 +64,8 @@ def tui(
         options = [] if interval_s is None else ["--interval", f"{interval_s:g}"]
         options += [f"--{name}={path}" for name, path in (("alerts", alerts), ("replay", replay)) if path is not None]
         _serve(call, options, host or _LOOPBACK, port or 0, write=write)
-        return
-    open_dashboard(call, read_only=read_only, interval_s=interval_s, alerts=alerts, record=record, replay=replay)
+        return 0
+    return open_dashboard(call, read_only=read_only, interval_s=interval_s, alerts=alerts, record=record, replay=replay)
 
 
 def _serve(call: Call, options: Sequence[str], host: str, port: int, *, write: bool) -> None:

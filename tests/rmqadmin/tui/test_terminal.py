@@ -42,6 +42,7 @@ def in_terminal(
     *args: str,
     program: Sequence[str] = ("-m", "rmqadmin"),
     size: tuple[int, int] = (160, 40),
+    ignore_sighup: bool = False,
     **variables: str,
 ) -> pexpect.spawn[str]:
     environment = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor", "HOME": str(folder)}
@@ -58,6 +59,7 @@ def in_terminal(
         encoding="utf-8",
         timeout=TIMEOUT_S,
         use_poll=True,
+        ignore_sighup=ignore_sighup,
     )
 
 
