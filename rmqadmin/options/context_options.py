@@ -8,6 +8,7 @@ import typer
 
 from rmqadmin.core.contexts.context import ContextColor
 from rmqadmin.core.contexts.defaults import ASKED_AT_ONCE_MAX
+from rmqadmin.core.own_files import expanded
 from rmqadmin.options.common_options import OptionGroup
 from rmqadmin.options.context_words import SECRET
 
@@ -78,11 +79,11 @@ class ContextOptions(OptionGroup, frozen=True):
         given = {key: value for key, value in msgspec.structs.asdict(self).items() if value is not None}
         for key in ("tls_ca", "tls_cert", "tls_key"):
             if key in given:
-                given[key] = os.path.abspath(os.path.expanduser(given[key]))
+                given[key] = os.path.abspath(expanded(given[key]))
         for key in ("access_key", "secret_key"):
             kind, colon, rest = given.get(key, "").partition(":")
             if kind == "file" and rest:
-                given[key] = kind + colon + os.path.abspath(os.path.expanduser(rest))
+                given[key] = kind + colon + os.path.abspath(expanded(rest))
         if "color" in given:
             given["color"] = str(given["color"])
         return given

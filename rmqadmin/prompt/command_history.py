@@ -14,7 +14,7 @@ from prompt_toolkit.history import History
 from rmqadmin.cli.mqadmin_argv import normalise
 from rmqadmin.cli.registry_command import RegistryCommand, option_specs
 from rmqadmin.core.audit.trail import SECRET_NAME
-from rmqadmin.core.own_files import state_dir, write_private
+from rmqadmin.core.own_files import make_private_dir, state_dir, write_private
 from rmqadmin.prompt.candidates import read_words
 from rmqadmin.prompt.command_lines import PROGRAM_MARK, command_words
 from rmqadmin.prompt.line import parse_line
@@ -48,7 +48,7 @@ class CommandHistory(History):
         if not lines or string[:1].isspace() or any(map(self._is_secret, lines)):
             return
         with contextlib.suppress(OSError):
-            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private_dir(self.path.parent)
             file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
             try:
                 os.fchmod(file, 0o600)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from rmqadmin.core.own_files import cache_dir
+from rmqadmin.core.own_files import cache_dir, make_private_dir
 
 NAMES_MAX = 10_000
 """A shell takes a tenth of a second to offer this many."""
@@ -63,7 +63,7 @@ def remember(namesrv_addrs: Iterable[str], kind: str, names: Iterable[str]) -> N
         if path.exists() and path.read_text() == text:
             return
         if not folder.exists():
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private_dir(folder)
             _forget_oldest(folder.parent)
         temporary = folder / f".{kind}.{os.getpid()}"
         temporary.touch(0o600)

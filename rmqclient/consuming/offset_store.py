@@ -75,7 +75,14 @@ def offset_store(client: ClientInstance, group: str, model: MessageModel, direct
     below ``directory`` (None: Apache's directory). StorageError for a file that cannot be read."""
     if model is MessageModel.CLUSTERING:
         return BrokerOffsetStore(client, group)
-    return LocalOffsetStore((directory or Path.home() / DIRECTORY) / client.client_id / group / "offsets.json")
+    return LocalOffsetStore((directory or _home() / DIRECTORY) / client.client_id / group / "offsets.json")
+
+
+def _home() -> Path:
+    try:
+        return Path.home()
+    except RuntimeError:  # neither HOME nor an entry in passwd
+        raise StorageError("no home directory is known for offsets", hint="Set HOME, or name a directory.") from None
 
 
 class LocalOffsetStore:

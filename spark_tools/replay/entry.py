@@ -25,7 +25,7 @@ from spark_tools.replay.job import PlanConflict, ReplayResult, RunOptions, run_r
 from spark_tools.replay.jobs import planned_job
 from spark_tools.replay.plans.plan import Plan
 from spark_tools.replay.plans.planning import check_source, check_target, plan_replay
-from spark_tools.replay.plans.request import ReplayRequest, default_ledger_root, freeze
+from spark_tools.replay.plans.request import ReplayRequest, check_ledger_root, default_ledger_root, freeze
 from spark_tools.replay.sending.ledger import read_ledger
 from spark_tools.replay.sending.redriven import other_jobs_delivered
 from spark_tools.session import SessionOptions, check_installed, find_java, spark_session
@@ -123,7 +123,7 @@ def _carry_out(
 ) -> ReplayOutcome:
     """``check`` raises if the engine, which is not open yet, cannot read the plan's messages."""
     hooks = runner.hooks
-    root = os.path.abspath(runner.ledger_root or default_ledger_root())
+    root = os.path.abspath(runner.ledger_root or check_ledger_root(default_ledger_root()))
     planned = planned_job(root, request, job, resume=resume)
     if planned is None:
         with _all_must_answer():

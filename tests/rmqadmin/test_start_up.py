@@ -195,7 +195,9 @@ def test_closed_or_full_streams_that_are_not_needed_change_nothing() -> None:
         done = subprocess.run(["sh", "-c", f"{command} 17 {streams}"], stdout=subprocess.PIPE, text=True, check=False)
         assert done.returncode == ExitCode.OK, streams
         assert "TOPIC_NOT_EXIST" in done.stdout
-        done = subprocess.run(["sh", "-c", f"{command} nothing {streams}"], stdout=subprocess.PIPE, check=False)
+        done = subprocess.run(
+            ["sh", "-c", f"{command} nothing {streams}"], stdout=subprocess.PIPE, text=True, check=False
+        )
         assert done.returncode == ExitCode.NOT_FOUND, streams
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from rmqadmin.core.changes import FieldChange
-from rmqadmin.core.own_files import state_dir
+from rmqadmin.core.own_files import make_private_dir, state_dir
 from rmqproto.errors import UsageError
 
 FILE_SIZE_MAX_BYTES = 16 * 1024 * 1024
@@ -74,7 +74,7 @@ def older_path() -> Path:
 def append(line: AuditLine) -> None:
     """Appends a line. OSError if it cannot be written."""
     path = log_path()
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_private_dir(path.parent)
     lock = os.open(path.with_suffix(".lock"), os.O_WRONLY | os.O_CREAT, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)  # two commands must not rename it at once

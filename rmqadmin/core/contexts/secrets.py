@@ -11,6 +11,7 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
+from rmqadmin.core.own_files import expanded
 from rmqproto.errors import UsageError
 
 FORMS = "env:NAME, file:PATH or command:WORDS"
@@ -48,7 +49,7 @@ def _from_environment(name: str, where: str, _told_by: Path) -> str:
 
 
 def _from_file(path: str, where: str, told_by: Path) -> str:
-    full = told_by.parent / Path(path).expanduser()
+    full = told_by.parent / expanded(path)
     try:
         with full.open("rb") as file:
             content = file.read(SECRET_SIZE_MAX_BYTES + 1)

@@ -12,6 +12,7 @@ import msgspec
 from rmqadmin.core.contexts.defaults import ASKED_AT_ONCE_MAX, SECONDS_MAX, AskedAtOnce, Seconds
 from rmqadmin.core.contexts.secrets import check_reference
 from rmqadmin.core.near_names import did_you_mean
+from rmqadmin.core.own_files import expanded
 from rmqadmin.core.toml_text import parse_toml
 from rmqadmin.core.user_files import decoded
 from rmqproto.errors import UsageError
@@ -66,7 +67,7 @@ def parse_settings(text: str, path: Path, kind: type[S]) -> SettingsText[S]:
     values = {name: _value(f"{path}:{lines[name]}", name, value, types[name]) for name, value in found.items()}
     for name in _PATHS:
         if name in values:
-            values[name] = str(path.parent / Path(values[name]).expanduser())
+            values[name] = str(path.parent / expanded(values[name]))
     return SettingsText(kind(**values), lines)
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rmqadmin.core.own_files import expanded
 from rmqadmin.tui.command_line.understood import PlaceAsked
 from rmqadmin.tui.sources.found import read_askable
 from rmqproto.errors import RocketMQError, UsageError
@@ -64,7 +64,7 @@ def _save(dashboard: Dashboard, name: str) -> None:
     table = screen.filtered_table() if isinstance(screen, DashboardScreen) else None
     if table is None:
         raise UsageError("there is no table on this screen")
-    row_count = write_table(Path(name).expanduser(), table.rows)
+    row_count = write_table(expanded(name), table.rows)
     dashboard.say(f"saved {counted(row_count, 'row')} in {name}")
 
 

@@ -90,9 +90,21 @@ class ReplayRequest:
         )
 
 
+_NO_HOME = "/nonexistent/home"
+
+
+def check_ledger_root(root: str) -> str:
+    """The directory, for a job that writes there. UsageError if it is the default one of a user without a home."""
+    if root.startswith(_NO_HOME):
+        hint = "Set HOME or XDG_STATE_HOME to a directory, or give --ledger DIR."
+        raise UsageError("no home directory is known for ledgers", hint=hint)
+    return root
+
+
 def default_ledger_root() -> str:
-    """The default directory, under the XDG state directory."""
-    state = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
+    """The default directory, under the XDG state directory. For a user without a home, one that is not there."""
+    home = os.path.expanduser("~")  # "~": neither HOME nor an entry in passwd
+    state = os.environ.get("XDG_STATE_HOME") or os.path.join(_NO_HOME if home == "~" else home, ".local", "state")
     return os.path.join(state, "rmqadmin", "replay")
 
 

@@ -41,7 +41,7 @@ def opened(tmp_path: Path) -> Iterator[Opened]:
 
     yield open_program
     for program in programs:
-        if not program.ptyproc.closed:
+        if not program.ptyproc.closed:  # type: ignore[attr-defined]
             program.close(force=True)
 
 
@@ -110,8 +110,8 @@ def test_without_its_terminal_a_program_ends_even_if_sighup_is_ignored(opened: O
     """A dashboard used to go on for ever, at up to half of a processor."""
     program = opened(*args, ignore_sighup=True)
     program.expect("cannot connect" if args == ["tui"] else r"\d>")
-    program.ptyproc.fileobj.close()
-    program.ptyproc.closed = True
+    program.ptyproc.fileobj.close()  # type: ignore[attr-defined]
+    program.ptyproc.closed = True  # type: ignore[attr-defined]
     ended, deadline_s = 0, time.monotonic() + ENDED_WITHIN_S
     while not ended and time.monotonic() < deadline_s:
         ended, _ = os.waitpid(program.pid, os.WNOHANG)
