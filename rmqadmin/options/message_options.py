@@ -130,6 +130,11 @@ class WindowOptions(OptionGroup, frozen=True):
         Texts, typer.Option("--queue", metavar="[BROKER:]QUEUE", help="This queue only. Repeatable: any of them.")
     ] = None
 
+    @property
+    def is_given(self) -> bool:
+        """Whether a part was chosen."""
+        return bool(self.start or self.end or self.queues)
+
     def between(self, now_ms: int, tell: Tell) -> TimeRange:
         """The range, as of ``time_range``."""
         return time_range(self.start, self.end, now_ms, tell=tell)

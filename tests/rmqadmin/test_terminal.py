@@ -235,7 +235,7 @@ def test_msg_cat_ends_at_ctrl_c_with_its_summary_and_nothing_drives_the_terminal
     lines = lines_of(terminal("msg", "cat", topic, "-f", r"%s|%S\n"))
     assert lines == [
         "was\\x1b[2J there " + "x" * 200 + "|214",
-        "rmqadmin: scanned 1, matched 1, stopped because all of it was read",
+        "rmqadmin: scanned 1, matched 1, stopped because the end was reached",
     ]
 
 

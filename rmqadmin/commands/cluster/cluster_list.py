@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Mapping, Sequence
 from typing import Annotated, ClassVar
 
 import typer
@@ -13,6 +14,7 @@ from rmqadmin.core.mqadmin_text import java_bool
 from rmqadmin.core.results import Result, Row, doc, first_if_all, some_failed
 from rmqadmin.core.servers.broker_state import BrokerRow, Replica, ask_replica, broker_row, replicas_of
 from rmqproto.errors import RocketMQError
+from rmqproto.perm import PERM_READ_WRITE
 
 _MS_PER_HOUR = 3_600_000
 
@@ -38,9 +40,11 @@ class Brokers(_Brokers, frozen=True):
 
     row_type: ClassVar[type[Row]] = BrokerRow
     now_ms: int = 0
+    perms: Mapping[str, int] = {}
+    """What the name server lets clients do with the topics of brokers, by name, if that is less than read and write."""
 
     def rows(self) -> Sequence[BrokerRow]:
-        return [broker_row(replica) for replica in self.replicas]
+        return [broker_row(replica, self.perms.get(replica.broker_name)) for replica in self.replicas]
 
     def mqadmin_text(self) -> str:
         heads = ["#Cluster Name", "#Broker Name", "#BID", "#Addr", "#Version", "#InTPS(LOAD)", "#OutTPS(LOAD)"]
@@ -147,4 +151,18 @@ def cluster_list(
     replicas = targets.ask_each(lambda replica: ask_replica(call.admin, replica), replicas_of(info, wanted))
     if not replicas:
         call.notice_if_no_broker()
-    return DayCounts(replicas) if more_stats else Brokers(replicas, call.now_ms())
+    if more_stats:
+        return DayCounts(replicas)
+    return Brokers(replicas, call.now_ms(), {} if call.as_mqadmin else _lesser_perms(call, replicas))
+
+
+def _lesser_perms(call: Call, replicas: Sequence[Replica]) -> dict[str, int]:
+    """``Brokers.perms``, by the topics that brokers make for their clusters. Nothing is told of a cluster whose topic
+    cannot be looked up."""
+    found: dict[str, int] = {}
+    for cluster in {replica.cluster for replica in replicas}:
+        with contextlib.suppress(RocketMQError):
+            for queues in call.admin.topic_route(cluster).queue_datas:
+                if queues.perm & PERM_READ_WRITE != PERM_READ_WRITE:
+                    found[queues.broker_name] = queues.perm & PERM_READ_WRITE
+    return found

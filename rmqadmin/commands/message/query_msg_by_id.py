@@ -106,8 +106,7 @@ def _one(call: Call, route: TopicRoute, topic: str, message_id: str) -> FoundMes
     found = lookup.by_id(call.admin, route, topic, message_id)
     if not found:
         raise NotFoundError(
-            f"no message of the topic {topic} has the id {message_id}",
-            hint="Its commit log file may be deleted. The index was searched without a time limit.",
+            f"no message of the topic {topic} with the id {message_id} was found", hint=lookup.INDEX_HINT
         )
     return found[0]
 

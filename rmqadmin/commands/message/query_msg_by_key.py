@@ -18,7 +18,8 @@ from rmqadmin.options.message_options import Begin, EndAtOrBefore, IndexCluster,
 from rmqproto.errors import NotFoundError
 from rmqproto.java.java_numbers import LONG_MAX
 from rmqproto.message import properties as props
-from rmqproto.times import time_range
+from rmqproto.times import TimeRange, time_range
+from rmqproto.wording import counted
 
 KEY_COUNT_DEFAULT = 64
 
@@ -101,21 +102,28 @@ def query_msg_by_key(
     accepts = sql92_filter(sql92)
     topic, key = topic.strip(), msg_key.strip()
     between = time_range(begin_timestamp, end_timestamp, call.now_ms(), "-b", "-e", tell=call.notice)
-    found = lookup.by_key(
-        call.admin,
-        topic_brokers(call.admin, topic, cluster),
-        topic,
-        key,
-        key_type=key_type,
-        max_count=max_num,
-        begin_ms=between.begin_ms or 0,
-        end_ms=LONG_MAX if between.end_ms is None else between.end_ms,
-        last_key=last_key,
-        answers=call.answers,
-    )
+    brokers = topic_brokers(call.admin, topic, cluster)
+
+    def look_up(within: TimeRange) -> list[FoundMessage]:
+        return lookup.by_key(
+            call.admin,
+            brokers,
+            topic,
+            key,
+            key_type=key_type,
+            max_count=max_num,
+            begin_ms=within.begin_ms or 0,
+            end_ms=LONG_MAX if within.end_ms is None else within.end_ms,
+            last_key=last_key,
+            answers=call.answers,
+        )
+
+    found, what = look_up(between), f"the {'tag' if key_type is KeyType.TAGS else 'key'} {key}"
     if not found:
-        raise NotFoundError(f"no message of the topic {topic} has the key {key}")
+        raise lookup.nothing_found(topic, what, between, lambda: look_up(TimeRange(None, None)))
+    if len(found) >= max_num:
+        call.notice(f"a broker answers with {counted(max_num, 'message')} at most; -m asks for more")
     wanted = found if accepts is None else [message for message in found if accepts(message.properties)]
     if not wanted:
-        raise NotFoundError(f"{len(found)} messages of the topic {topic} have the key {key}, and --sql92 takes none")
+        raise NotFoundError(f"--sql92 takes none of the {counted(len(found), 'message')} found with {what}")
     return KeyMatches(key, key_type, wanted)

@@ -9,13 +9,13 @@ import typer
 from rmqadmin.call import Call
 from rmqadmin.core.messages import lookup
 from rmqadmin.core.messages.direct_push import Pushed, push
+from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.messages.message_results import Messages, mqadmin_block, show
 from rmqadmin.core.topics.routes import topic_brokers
 from rmqadmin.options.command_options import Topic
 from rmqadmin.options.message_options import IndexCluster, PushClient, PushGroup
-from rmqproto.errors import NotFoundError
 from rmqproto.java.java_numbers import LONG_MAX
-from rmqproto.times import time_range
+from rmqproto.times import TimeRange, time_range
 
 
 class UniqueMessages(Messages, frozen=True):
@@ -59,17 +59,23 @@ def query_msg_by_unique_key(
     """
     topic, unique_key = topic.strip(), msg_id.strip()
     between = time_range(start_time, end_time, call.now_ms(), "-s", "-e", tell=call.notice)
-    found = lookup.by_unique_key(
-        call.admin,
-        topic_brokers(call.admin, topic, cluster),
-        topic,
-        unique_key,
-        begin_ms=between.begin_ms or 0,
-        end_ms=LONG_MAX if between.end_ms is None else between.end_ms,
-        answers=call.answers,
-    )
+    brokers = topic_brokers(call.admin, topic, cluster)
+
+    def look_up(within: TimeRange) -> list[FoundMessage]:
+        return lookup.by_unique_key(
+            call.admin,
+            brokers,
+            topic,
+            unique_key,
+            begin_ms=within.begin_ms or 0,
+            end_ms=LONG_MAX if within.end_ms is None else within.end_ms,
+            answers=call.answers,
+        )
+
+    found = look_up(between)
     if not found:
-        raise NotFoundError(f"no message of the topic {topic} has the unique key {unique_key}")
+        what = f"the unique key {unique_key}"
+        raise lookup.nothing_found(topic, what, between, lambda: look_up(TimeRange(None, None)))
     wanted = found if show_all else found[:1]
     if consumer_group is not None and client_id is not None:
         return push(call.admin, wanted, consumer_group.strip(), client_id.strip(), dry_run=call.dry_run)

@@ -114,8 +114,10 @@ def query_msg_trace_by_id(
         end_ms=LONG_MAX if between.end_ms is None else between.end_ms,
     )
     if not found:
+        within = "" if between.begin_ms is between.end_ms is None else " in this window"
         raise NotFoundError(
-            f"nobody traced the message {message_id}",
-            hint="Clients trace only if configured to, and the id must be the unique key, not the offset id.",
+            f"no trace of the message {message_id} was found in {topic}{within}",
+            hint="Clients trace only if configured to, perhaps to another topic (-t). The id must be the unique "
+            "key, not the offset id.",
         )
     return MessageTrace(found)

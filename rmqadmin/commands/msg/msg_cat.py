@@ -14,7 +14,7 @@ from rmqadmin.core.messages.message_rows import StoredMessageRow, message_values
 from rmqadmin.core.messages.message_source import QueueReader
 from rmqadmin.core.messages.queue_reading import places
 from rmqadmin.core.messages.sieve import Sieve
-from rmqadmin.core.messages.sifted import SiftExtent, sifted
+from rmqadmin.core.messages.sifted import SiftExtent, covered_text, sifted
 from rmqadmin.core.results import Result, Row
 from rmqadmin.options.message_options import TAIL_DEFAULT, ConditionOptions, Follow, StopAfter, Tail, WindowOptions
 from rmqproto.errors import UsageError
@@ -96,5 +96,6 @@ def msg_cat(
     if follow and tail is None and window.start is None:
         tail = TAIL_DEFAULT
     found = places(call.admin, topic.strip(), between, window.queues or [], call.answers)
+    sieve.covered = covered_text(is_part=window.is_given, lacks_brokers=call.answers_problem() is not None)
     source = sifted(reader, found, SiftExtent(limit, tail, follow))
     return SiftedMessages(source, sieve, form, endless=follow, as_document=call.as_document)

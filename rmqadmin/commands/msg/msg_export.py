@@ -15,7 +15,7 @@ from rmqadmin.core.messages.files.whole_file import checked_format, write_whole
 from rmqadmin.core.messages.message_source import QueueReader
 from rmqadmin.core.messages.queue_reading import places
 from rmqadmin.core.messages.sieve import Sieve
-from rmqadmin.core.messages.sifted import SiftExtent, sifted
+from rmqadmin.core.messages.sifted import SiftExtent, covered_text, sifted
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.options.message_options import ConditionOptions, StopAfter, WindowOptions
 from rmqadmin.output import diagnostics
@@ -90,6 +90,7 @@ def msg_export(
     )
     reader = QueueReader(call.admin, conditions.tag, sieve, call.notice)
     found = places(call.admin, topic.strip(), between, window.queues or [])
+    sieve.covered = covered_text(is_part=window.is_given, lacks_brokers=False)
     batches = sifted(reader, found, SiftExtent(limit))
     parts = encoded(batches, wanted, call.command)
     if path is None:

@@ -22,6 +22,10 @@ STUCK_AFTER_MS, STUCK_STEADY_AFTER_MS = 60_000, 240_000
 """How long a group has consumed nothing: while its lag grows, and while it does not but members are online."""
 
 
+FORETOLD_FROM_MS = 10_000
+"""An earlier end than this is not foretold: a lag that comes and goes within two readings says nothing about it."""
+
+
 class Stuck(StrEnum):
     """How a group stands still: possibly without members, or with a message that fails again and again."""
 

@@ -53,7 +53,9 @@ class RebalanceDone(msgspec.Struct, frozen=True):
         took = f"in {elapsed(took_ms)}" if took_ms else "between two looks"
         words = [f"{name} gained {count}" for name, count in self.gained.items()]
         words += [f"{name} lost {count}" for name, count in self.lost.items()]
-        return f"queues went to other members {took}: {', '.join(words) or 'nobody has other queues than before'}"
+        if not words:
+            return f"queues were shared out anew {took}: each member has those that it had before"
+        return f"queues went to other members {took}: {', '.join(words)}"
 
 
 class Rebalances:

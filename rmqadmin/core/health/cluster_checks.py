@@ -103,11 +103,13 @@ def _differences(cluster: str, brokers: Sequence[BrokerFacts]) -> Iterator[Healt
             fix="Finish the upgrade.",
         )
     elif versions:
+        told = sum(map(len, versions.values()))
+        who = "all its brokers" if told == len(brokers) else f"{told} of its {len(brokers)} brokers"
         yield HealthFinding(
             grade=Grade.OK,
             check=Check.VERSIONS,
             subject=cluster,
-            what=f"all its brokers are of version {next(iter(versions))}",
+            what=f"{who} are of version {next(iter(versions))}",
         )
     if len(flushes) > 1:
         yield HealthFinding(

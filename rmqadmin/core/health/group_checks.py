@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from rmqadmin.core import units
 from rmqadmin.core.groups.group_standing import GroupStanding, QueueStanding
-from rmqadmin.core.groups.lag_trend import LagMotion
+from rmqadmin.core.groups.lag_trend import FORETOLD_FROM_MS, LagMotion
 from rmqadmin.core.groups.queue_owners import QueueOwners, QueueState
 from rmqadmin.core.health.health_finding import NAMES_TOLD_MAX, Check, Grade, HealthFinding, names_told
 from rmqproto.wording import counted
@@ -23,7 +23,7 @@ def groups_findings(standings: Sequence[GroupStanding], now_ms: int) -> Iterator
     offline, unknown = [], []
     for standing in standings:
         found = group_findings(standing, now_ms)
-        if standing.error is not None:
+        if standing.error is not None or (standing.lacking and len(found) == 1):
             unknown.append((standing, found))
         elif [one.grade for one in found] == [Grade.NOTE] and not standing.clients.count:
             offline.append((standing, found))
@@ -34,7 +34,9 @@ def groups_findings(standings: Sequence[GroupStanding], now_ms: int) -> Iterator
             yield from (one for _, found in alike for one in found)
             continue
         names = names_told([standing.group for standing, _ in alike])
-        first, reason = alike[0][1][0], f" ({alike[0][0].error})" if alike is unknown else ""
+        first, standing = alike[0][1][0], alike[0][0]
+        error = standing.error or next(iter(standing.lacking.values()), None)
+        reason = f" ({error})" if alike is unknown else ""
         yield HealthFinding(
             grade=first.grade,
             check=first.check,
@@ -50,8 +52,13 @@ def group_findings(standing: GroupStanding, now_ms: int) -> list[HealthFinding]:
         return [_finding(standing, Grade.WARNING, Check.OFFSETS, f"where it stands is not known: {standing.error}")]
     members = [] if standing.owners is None else members_findings(standing.group, standing.owners)
     found = [
-        *_retention(standing, now_ms), *members, *_uncommitted(standing), *_stuck(standing), *_lag(standing, now_ms),
+        *_retention(standing, now_ms), *members, *_uncommitted(standing),
+        *_stuck(standing, now_ms), *_lag(standing, now_ms),
     ]  # fmt: skip
+    if standing.lacking:
+        name, error = next(iter(standing.lacking.items()))
+        what = f"where it stands at {names_told(sorted(standing.lacking))} is not known: {name}: {error}"
+        found.append(_finding(standing, Grade.WARNING, Check.OFFSETS, what))
     return found or [_finding(standing, Grade.OK, Check.LAG, _ok_text(standing))]
 
 
@@ -124,10 +131,12 @@ def uncommitted_words(standing: GroupStanding) -> str:
     return names_told([f"{topic} ({counted(count, 'message')})" for topic, count in standing.uncommitted.items()])
 
 
-def _stuck(standing: GroupStanding) -> Iterator[HealthFinding]:
+def _stuck(standing: GroupStanding, now_ms: int) -> Iterator[HealthFinding]:
     stuck = [queue for queue in standing.queues if queue.is_stuck]
     if stuck and standing.clients.count and standing.trend is not None:
         moved = f"did not move in {units.duration(standing.trend.elapsed_s * 1000)} although messages wait"
+        oldest_ms = min((one.oldest_waiting_ms for one in stuck if one.oldest_waiting_ms is not None), default=None)
+        moved += "" if oldest_ms is None else f", the oldest for {units.duration(now_ms - oldest_ms)}"
         what = f"{counted(len(stuck), 'queue')} {moved}: {_places(stuck)}"
         owners = {owner for queue in stuck for owner in queue.owners}
         one = f" -i {min(owners)}" if len(owners) == 1 else ""
@@ -142,8 +151,9 @@ def _lag(standing: GroupStanding, now_ms: int) -> Iterator[HealthFinding]:
     waits = "" if oldest_ms is None else f", the oldest for {units.duration(now_ms - oldest_ms)}"
     wait = f"{counted(standing.lag_count, 'message')} {'waits' if standing.lag_count == 1 else 'wait'}{waits}"
     if not standing.clients.count:
+        nobody = "nobody is known to be online" if standing.lacking else "nobody is online"
         fix = f"Start its consumers; or, if nobody needs it: rmqadmin deleteSubGroup -g {standing.group} -c CLUSTER"
-        yield _finding(standing, Grade.NOTE, Check.LAG, f"nobody is online, and {wait}", fix)
+        yield _finding(standing, Grade.NOTE, Check.LAG, f"{nobody}, and {wait}", fix)
     elif oldest_ms is not None and now_ms - oldest_ms >= LAG_AGE_MS:
         grows = trend is not None and trend.motion is not LagMotion.SHRINKING
         grade = Grade.WARNING if grows or trend is None else Grade.NOTE
@@ -161,7 +171,9 @@ def _course(standing: GroupStanding) -> str:
         return ""
     if trend.drain_ms is None:
         return f"; {trend.motion}: {trend.arrived_tps:.1f} come and {trend.consumed_tps:.1f} are consumed a second"
-    return f"; nothing is left in about {units.duration(trend.drain_ms)}"
+    if trend.drain_ms < FORETOLD_FROM_MS:
+        return "; it has nearly caught up"
+    return f"; nothing is left in about {units.duration(trend.drain_ms)} if it goes on like this"
 
 
 def _places(queues: Sequence[QueueStanding]) -> str:

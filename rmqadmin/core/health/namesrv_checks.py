@@ -93,7 +93,7 @@ def _agreement(facts: ClusterFacts) -> Iterator[HealthFinding]:
                 grade=Grade.OK,
                 check=Check.AGREEMENT,
                 subject=namesrv.addr,
-                what="agrees with the other name servers",
+                what="agrees with the other name servers that answer",
             )
 
 

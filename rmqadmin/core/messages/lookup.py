@@ -19,12 +19,13 @@ from rmqadmin.core.servers.broker_answers import Answers, answers_of
 from rmqproto.bodies.groups import CONSUME_ACTIVELY
 from rmqproto.bodies.routes import BrokerData, TopicRoute
 from rmqproto.codes import ResponseCode
-from rmqproto.errors import ProtocolError, RefusedError
+from rmqproto.errors import NotFoundError, ProtocolError, RefusedError
 from rmqproto.ha import MASTER_ID
 from rmqproto.java.java_numbers import LONG_MAX
 from rmqproto.message import properties as props
 from rmqproto.message.message_id import parse_offset_id_untrusted
 from rmqproto.message.record import StoredMessage
+from rmqproto.times import TimeRange, iso_local
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
@@ -131,6 +132,30 @@ def _of_brokers(
     by_addr = targets.by_selected_addr(brokers)
     parts = answers_of(lambda addr: ask(by_addr[addr], addr), by_addr, answers)
     return [message for part in parts.values() for message in part]
+
+
+INDEX_HINT = (
+    "The index of its brokers was asked. It lacks messages whose commit log files are deleted, and those stored with "
+    "messageIndexEnable=false."
+)
+
+
+def nothing_found(
+    topic: str, what: str, between: TimeRange, without_window: Callable[[], Sequence[FoundMessage]]
+) -> NotFoundError:
+    """The error for a look-up in the index that found nothing. ``what`` names what was looked for. If only a window of
+    time was asked for, ``without_window`` looks in all of it, so that the window is not taken for the topic."""
+    if between.begin_ms is None and between.end_ms is None:
+        return NotFoundError(f"no message of the topic {topic} with {what} was found", hint=INDEX_HINT)
+    times = sorted(message.stored.store_timestamp_ms for message in without_window())
+    if not times:
+        said = f"no message of the topic {topic} with {what} was found, neither in this window nor outside of it"
+        return NotFoundError(said, hint=INDEX_HINT)
+    stored = " to ".join(iso_local(ms) for ms in dict.fromkeys((times[0], times[-1])))
+    return NotFoundError(
+        f"no message of the topic {topic} with {what} was found in this window",
+        hint=f"Outside of it there {'is 1' if len(times) == 1 else f'are {len(times)}'}, stored {stored}.",
+    )
 
 
 class KeyType(StrEnum):

@@ -20,12 +20,14 @@ class SieveRow(Row, frozen=True):
 
 
 class Sieve:
-    """``takes`` is None if every message is wanted. ``limit``: the most messages; it may be set on the way."""
+    """``takes`` is None if every message is wanted. ``limit``: the most messages; it may be set on the way.
+    ``covered`` says what was read if nothing else ended it."""
 
     def __init__(self, takes: TakesMessage | None = None, limit: int | None = None):
         self.scanned_count = self.matched_count = self.unreadable_count = 0
         self.stopped: str | None = None
         self.limit = limit
+        self.covered = "the end was reached"
         self._takes = takes
         self._lock = Lock()
 
@@ -55,8 +57,8 @@ class Sieve:
         return True
 
     def end(self) -> None:
-        """Records that everything was read, or that there are enough."""
-        self.stopped = f"--limit {self.limit} was reached" if self.is_full else "all of it was read"
+        """Records that what was asked for was read, or that there are enough."""
+        self.stopped = f"--limit {self.limit} was reached" if self.is_full else self.covered
 
     def end_by(self, error: BaseException) -> None:
         """Records that an error or interruption ended it."""

@@ -13,6 +13,12 @@ from rmqadmin.core.messages.queue_reading import QueuePlace
 from rmqadmin.core.messages.time_order import in_time_order
 
 
+def covered_text(*, is_part: bool, lacks_brokers: bool) -> str:
+    """What a reading without a limit has read in the end: all queues, or the ``is_part`` that was asked for."""
+    end = "the end of that range was reached" if is_part else "the end was reached"
+    return f"{end}, on the brokers that answered" if lacks_brokers else end
+
+
 class SiftExtent(msgspec.Struct, frozen=True):
     """How much to read: ``tail`` the newest messages, ``follow`` those that arrive afterwards, ``limit`` the most in
     all."""
@@ -33,6 +39,8 @@ def sifted(reader: QueueReader, places: Sequence[QueuePlace], extent: SiftExtent
         found = newest(reader, places, extent.tail)[: extent.limit]
         sieve.matched_count = len(found)
         sieve.limit = extent.limit
+        if len(found) == extent.tail:
+            sieve.covered = f"--tail {extent.tail} was reached"
         yield found
     if extent.follow:
         yield from following(reader, places)  # empty batches, too: the writer then notices a reader that has gone

@@ -121,11 +121,16 @@ class BrokerRow(Row, frozen=True):
     page_cache_wait_ms: Annotated[int | None, doc("how long the running append has held the commit log", minor=True)]
     earliest_message_ms: Annotated[int | None, TIME, doc("when the oldest message was stored", minor=True)]
     disk_ratio: Annotated[float | None, doc("how full the disk of the commit log is, 0 to 1", vital=True)]
-    active: Annotated[bool | None, doc("whether the broker serves; unknown of Apache's slaves", vital=True)]
+    active: Annotated[bool | None, doc("whether the broker serves, by itself; unknown of Apache's slaves", vital=True)]
+    perm: Annotated[
+        int | None,
+        doc("what the name server lets clients do, if it is less than read and write: wipeWritePerm", sparse=True),
+    ]
     error: Annotated[str | None, doc("why the broker did not answer", sparse=True)]
 
 
-def broker_row(replica: Replica) -> BrokerRow:
+def broker_row(replica: Replica, perm: int | None = None) -> BrokerRow:
+    """``perm``: what the name server lets clients do with its topics, if that is less than read and write."""
     earliest_ms = replica.count("earliestMessageTimeStamp")
 
     def rate(name: str) -> float | None:
@@ -153,6 +158,7 @@ def broker_row(replica: Replica) -> BrokerRow:
         earliest_message_ms=earliest_ms if earliest_ms is not None and earliest_ms >= 0 else None,
         disk_ratio=replica.number("commitLogDiskRatio"),
         active=replica.is_serving,
+        perm=perm,
         error=replica.error,
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import msgspec
 
+from rmqadmin.core.groups.lag_trend import FORETOLD_FROM_MS
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.units import duration, rate
 from rmqadmin.tui.memory.history import NumberChange
@@ -56,15 +57,17 @@ class LettersLine(msgspec.Struct, frozen=True):
 
 
 def trend_text(change: NumberChange | None, lag_count: int) -> str:
-    """``+12.0/s``, ``-30.0/s, done in 5m12s``, or ``steady`` if the change is too small to show. Empty if it is not
-    known."""
+    """``+12.0/s``, ``-30.0/s, done in 5m12s`` (if it is not nearly done), or ``steady`` if the change is too small to
+    show. Empty if it is not known."""
     if change is None:
         return ""
     if rate(abs(change.per_s)) == rate(0):
         return "steady"
     if change.by > 0:
         return f"+{rate(change.per_s)}/s"
-    return f"{rate(change.per_s)}/s, done in {duration(lag_count / -change.per_s * 1000)}"
+    left_ms = lag_count / -change.per_s * 1000
+    falls = f"{rate(change.per_s)}/s"
+    return falls if left_ms < FORETOLD_FROM_MS else f"{falls}, done in {duration(left_ms)}"
 
 
 def growth_text(change: NumberChange | None) -> str:

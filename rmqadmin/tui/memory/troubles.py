@@ -107,7 +107,7 @@ def of_group(
     how = stuck(lag_grown_count=lag_change.by, idle_ms=eaten.over_ms, has_members=has_members)
     if how is not None:
         grows = how is Stuck.GROWING
-        text = f"stuck: lag {_lag_text(lag)}{' and growing' if grows else ''}, nothing consumed for "
+        text = f"stuck: lag {_lag_text(lag)}{' and growing' if grows else ''}, nothing consumed for at least "
         yield Trouble(subject, Rule.STUCK, text + elapsed(eaten.over_ms), Mark.BAD if grows else Mark.WARN)
 
 

@@ -41,7 +41,7 @@ from rmqadmin.tui.until_closed import until_closed
 from rmqadmin.tui.widgets.tabbed_view import TabbedView, TabLine
 from rmqadmin.tui.widgets.tables.columns import MINOR, VITAL, Column
 from rmqadmin.tui.widgets.tables.row_table import RowTable
-from rmqadmin.tui.widgets.texts.json_lines import BranchLine, parse_json_untrusted
+from rmqadmin.tui.widgets.texts.json_lines import BranchLine, parse_json_untrusted, why_no_tree
 from rmqadmin.tui.widgets.texts.json_tree import JsonTree
 from rmqadmin.tui.widgets.texts.lines import Text, TextLines, WrappedLines, hex_lines
 from rmqproto.bodies.routes import BrokerData
@@ -64,7 +64,7 @@ _BODY_ACTIONS = ("wrap", "copy", "save_body", "pager")
 
 
 class Contents(msgspec.Struct, frozen=True):
-    """A body, unpacked and parsed. ``problem`` says why it is shown as stored; ``parsed`` is None if it is not JSON."""
+    """A body, unpacked and parsed. ``problem`` says why it is shown as stored, ``why_no_tree`` why it is not parsed."""
 
     body: bytes
     problem: str | None
@@ -419,7 +419,7 @@ def _body_lines(contents: Contents, tab: str) -> Widget:
         case "hex":
             return hex_lines(contents.body)
     if contents.parsed is None:
-        return TextLines(Text.of(["The body is not a JSON object or array."]))
+        return TextLines(Text.of([why_no_tree(contents.body)]))
     return JsonTree(contents.parsed)
 
 

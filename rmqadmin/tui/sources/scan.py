@@ -145,7 +145,7 @@ class Scan:
         self._time_left_s -= time.monotonic() - began_s
         if not queues:
             self.is_finished = True
-            self.stopped = "the rest could not be read" if self.problems else "all of it was read"
+            self.stopped = "the rest could not be read" if self.problems else "the window was read"
         elif self._time_left_s <= 0:
             self.stop(f"{SCAN_MAX_S:.0f} s are over")
 

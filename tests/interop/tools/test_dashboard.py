@@ -259,7 +259,9 @@ def test_a_scan_of_bodies(scene: Scene) -> None:
         await driver.press("enter")
         await driver.type("body:RM 404", into="wanted")
         await driver.press("enter")
-        await driver.until_shown(f"scanned {MESSAGE_COUNT}, matched 1, stopped because all of it was read", "order-bad")
+        await driver.until_shown(
+            f"scanned {MESSAGE_COUNT}, matched 1, stopped because the window was read", "order-bad"
+        )
 
     scene.drive(test)
 

@@ -317,7 +317,7 @@ def test_a_message_that_nobody_traced_is_an_error(rmqadmin: Rmqadmin) -> None:
     with Replayed(answers=(nothing,)) as apache:
         ran = rmqadmin(*recorded_args("queryMsgTraceById", "unknown-id"), "-n", apache.address)
     assert (ran.status, ran.out) == (5, "")
-    assert "nobody traced the message NO-SUCH-ID" in ran.err
+    assert "no trace of the message NO-SUCH-ID was found in " in ran.err
 
 
 ERRORS = [

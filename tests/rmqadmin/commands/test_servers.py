@@ -196,9 +196,13 @@ def test_a_broker_is_wiped_and_opened_again_at_every_name_server_that_answers(
     (row,) = run("-o", "json", "wipeWritePerm", "-b", "broker-a", *n).items
     assert (row["done"], row["topic_count"] > 0, perm() & 2) == (True, True, 0)
     assert planned["topic_count"] == row["topic_count"], "a dry run left it open"
+    (listed,) = run("-o", "json", "clusterList", *n).items
+    assert (listed["active"], listed["perm"]) == (True, 4), "it said ACTIVE yes, and nothing more"
+    assert "R (4)" in run("clusterList", "--output", "table", *n).out
     half = run("-o", "json", "addWritePerm", "-b", "broker-a", "-n", f"{own.namesrv_addr};127.0.0.1:1")
     assert (half.status, [row["done"] for row in half.items], perm() & 2) == (1, [True, False], 2)
     assert f"to undo what was done: rmqadmin wipeWritePerm -n {own.namesrv_addr} -b broker-a" in half.err
+    assert run("-o", "json", "clusterList", *n).items[0]["perm"] is None
     unknown = run("wipeWritePerm", "-b", "no-broker", "--output", "mqadmin", *n)
     assert unknown.out == f"wipe write perm of broker[no-broker] in name server[{own.namesrv_addr}] OK, 0\n"
 

@@ -110,7 +110,7 @@ def test_scans_say_how_much_they_scanned_and_why_they_stopped(world: World, want
             await driver.until_shown("matched 0, stopped because the index has no more")
             return
         await driver.until(
-            lambda: f"scanned 6, matched {len(keys)}, stopped because all of it was read" in status(driver)
+            lambda: f"scanned 6, matched {len(keys)}, stopped because the window was read" in status(driver)
         )
         everything = {"key-0", "key-1", "key-2", "key-3", "odd", "other"}
         shown = {word for line in driver.text.splitlines()[3:-2] for word in line.split()} & everything
@@ -122,7 +122,7 @@ def test_scans_say_how_much_they_scanned_and_why_they_stopped(world: World, want
 def test_a_window_of_time_limits_what_is_scanned_and_what_the_index_gives(world: World) -> None:
     async def test(driver: Driver) -> None:
         await asked(driver, world.topic, "tag:A", "-3h..1h")
-        await driver.until(lambda: "scanned 0, matched 0, stopped because all of it was read" in status(driver))
+        await driver.until(lambda: "scanned 0, matched 0, stopped because the window was read" in status(driver))
         assert re.search(r"stored [-\d: ]+\.\.[-\d: ]+", status(driver)), "1h is an hour ago, and said as such"
         await driver.press("escape")
         driver.app.screen.query_one("#wanted", Input).value = "key-1"
@@ -143,7 +143,7 @@ def test_a_scan_that_stops_early_goes_on_where_it_was(world: World, monkeypatch:
         await driver.until(lambda: "scanned 2, matched 2, stopped because 2 matched" in status(driver))
         await driver.until_shown("n Look on")
         await driver.press("n")
-        await driver.until(lambda: "scanned 4, matched 4, stopped because all of it was read" in status(driver))
+        await driver.until(lambda: "scanned 4, matched 4, stopped because the window was read" in status(driver))
         assert "Look on" not in driver.text
 
     drive(world.make_client, test, size=WIDE)

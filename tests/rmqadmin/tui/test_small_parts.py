@@ -25,7 +25,14 @@ from rmqadmin.tui.settings import read_keys
 from rmqadmin.tui.widgets.head_line import fitted
 from rmqadmin.tui.widgets.key_line import GO_GROUP, KEPT_GROUP, ShownKey, fitted_keys
 from rmqadmin.tui.widgets.tables.cut_line import in_lines
-from rmqadmin.tui.widgets.texts.json_lines import DEPTH_MAX, GUIDE_WIDTH, NODES_MAX, parse_json_untrusted
+from rmqadmin.tui.widgets.texts.json_lines import (
+    DEPTH_MAX,
+    GUIDE_WIDTH,
+    NODES_MAX,
+    SIZE_MAX_BYTES,
+    parse_json_untrusted,
+    why_no_tree,
+)
 from rmqadmin.tui.widgets.texts.lines import Text, TextLines, hex_lines
 from rmqadmin.tui.widgets.texts.packed_lines import PackedLines
 from rmqproto.errors import UsageError
@@ -169,6 +176,13 @@ def test_json_keeps_digits_order_and_doubles() -> None:
 @pytest.mark.parametrize("body", [b"", b"text", b"12", b"{", b'{"a": \xff}', b"[" * 100_000], ids=repr)
 def test_what_is_no_json_has_no_tree(body: bytes) -> None:
     assert parse_json_untrusted(body) is None
+    assert why_no_tree(body) == "The body is not a JSON object or array."
+
+
+def test_a_body_that_is_too_large_for_a_tree_is_not_called_no_json() -> None:
+    body = b"[" + b" " * SIZE_MAX_BYTES + b"]"
+    assert parse_json_untrusted(body) is None
+    assert why_no_tree(body) == "The body is too large for a tree: 1.0 MiB, and at most 1.0 MiB are parsed."
 
 
 def test_a_huge_body_makes_a_tree_that_says_what_is_left_out() -> None:

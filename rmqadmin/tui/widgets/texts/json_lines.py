@@ -13,6 +13,7 @@ import msgspec
 from rich.cells import cell_len
 
 from rmqadmin.core.terminal_text import printable
+from rmqadmin.core.units import size
 from rmqadmin.core.user_files import without_mark
 
 NODES_MAX = 1000
@@ -69,6 +70,13 @@ class BranchLine(msgspec.Struct, frozen=True, gc=False):
     @property
     def text(self) -> str:
         return "".join(text for text, _ in self.label)
+
+
+def why_no_tree(body: bytes) -> str:
+    """Why ``parse_json_untrusted`` makes no tree of a body, in a sentence."""
+    if len(body) > SIZE_MAX_BYTES:
+        return f"The body is too large for a tree: {size(len(body))}, and at most {size(SIZE_MAX_BYTES)} are parsed."
+    return "The body is not a JSON object or array."
 
 
 def parse_json_untrusted(body: bytes) -> Sequence[BranchLine] | None:

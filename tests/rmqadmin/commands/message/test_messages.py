@@ -63,6 +63,23 @@ def test_each_of_a_messages_keys_finds_it_and_its_tag_does(
         assert rmqadmin("queryMsgByKey", "-t", topic, *args).status == 5
 
 
+def test_a_window_that_excludes_a_message_is_not_taken_for_the_topic(
+    rmqadmin: Rmqadmin, topic: str, sent: dict[str, object]
+) -> None:
+    """It said that no message of the topic had the key."""
+    until(lambda: rmqadmin("queryMsgByKey", "-t", topic, "-k", "KEY-1").status == 0)
+    for command, what in (
+        (("queryMsgByKey", "-t", topic, "-k", "KEY-1"), "the key KEY-1"),
+        (("queryMsgByUniqueKey", "-t", topic, "-i", str(sent["message_id"])), f"the unique key {sent['message_id']}"),
+    ):
+        ran = rmqadmin(*command, "--until", "1h")
+        assert ran.status == 5
+        assert f"no message of the topic {topic} with {what} was found in this window" in ran.err
+        assert "Outside of it there is 1, stored 20" in ran.err
+    ran = rmqadmin("queryMsgByKey", "-t", topic, "-k", "NO-KEY", "--until", "1h")
+    assert "with the key NO-KEY was found, neither in this window nor outside of it" in ran.err
+
+
 def test_a_query_is_kept_to_a_cluster(rmqadmin: Rmqadmin, topic: str, sent: dict[str, object]) -> None:
     assert rmqadmin("queryMsgByKey", "-t", topic, "-k", "KEY-1", "-c", CLUSTER).status == 0
     unknown = rmqadmin("queryMsgByKey", "-t", topic, "-k", "KEY-1", "-c", "NoCluster")
@@ -165,9 +182,9 @@ def test_a_trace_goes_along_where_asked_for(rmqadmin: Rmqadmin, topic: str) -> N
         (["sendMessage", "-t", "TBW102", "-p", "x", "-b", "nowhere"], 5, "The broker[nowhere] not exist"),
         (["sendMessage", "-t", "TBW102", "-p", ""], 2, "empty"),
         (["sendMessage", "-t", "SCHEDULE_TOPIC_XXXX", "-p", "x"], 2, "forbidden"),
-        (["queryMsgById", "-t", "TBW102", "-i", "nonsense"], 5, "has the id nonsense"),
-        (["queryMsgById", "-t", "TBW102", "-i", "7F00000100002A9F00000000FFFFFFFF"], 5, "has the id"),
-        (["queryMsgById", "-t", "TBW102", "-i", "A" * 32], 5, "has the id"),
+        (["queryMsgById", "-t", "TBW102", "-i", "nonsense"], 5, "with the id nonsense was found"),
+        (["queryMsgById", "-t", "TBW102", "-i", "7F00000100002A9F00000000FFFFFFFF"], 5, "with the id"),
+        (["queryMsgById", "-t", "TBW102", "-i", "A" * 32], 5, "with the id"),
         (["queryMsgById", "-t", "NoSuchTopic", "-i", "x"], 5, "17 TOPIC_NOT_EXIST"),
         (["queryMsgByKey", "-t", "TBW102", "-k", "x", "-b", "-1h..now", "-e", "now"], 2, "-b is a range already"),
         (["queryMsgByKey", "-t", "TBW102", "-k", "x", "-p", "Q"], 2, "'Q' is not one of"),

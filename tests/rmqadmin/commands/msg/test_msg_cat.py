@@ -60,8 +60,8 @@ def numbers(rmqadmin: Rmqadmin, *args: str) -> list[int]:
 @pytest.mark.parametrize(
     ("conditions", "expected", "said"),
     [
-        ([], range(COUNT), "scanned 80, matched 80, stopped because all of it was read"),
-        (["--tag", "rare || none"], [7], "scanned 80, matched 1, stopped because all of it was read"),
+        ([], range(COUNT), "scanned 80, matched 80, stopped because the end was reached"),
+        (["--tag", "rare || none"], [7], "scanned 80, matched 1, stopped because the end was reached"),
         (["--key", "k3"], [3], "scanned 80, matched 1,"),
         (["--property", "region=us", "--limit", "2"], [0, 2], "scanned 3, matched 2, stopped because --limit 2"),
         (["--sql92", "price BETWEEN 5 AND 8 AND region = 'eu'"], [5, 7], "scanned 80, matched 2,"),
@@ -70,10 +70,10 @@ def numbers(rmqadmin: Rmqadmin, *args: str) -> list[int]:
         (["--json", "$.number=20"], [20], "matched 1,"),
         (["--queue", "1", "--limit", "3"], [1, 3, 5], "scanned 3, matched 3,"),
         (["--queue", "broker-a:0", "--limit", "2"], [0, 2], "scanned 2, matched 2,"),
-        (["--tail", "3"], [77, 78, 79], "scanned 6, matched 3, stopped because all of it was read"),
-        (["--tail", "2", "--tag", "rare"], [7], "matched 1, stopped because all of it was read"),
+        (["--tail", "3"], [77, 78, 79], "scanned 6, matched 3, stopped because --tail 3 was reached"),
+        (["--tail", "2", "--tag", "rare"], [7], "matched 1, stopped because the end was reached"),
         (["--from", "-1h..now", "--limit", "1"], [0], "matched 1,"),
-        (["--to", "-1h"], [], "scanned 0, matched 0, stopped because all of it was read"),
+        (["--to", "-1h"], [], "scanned 0, matched 0, stopped because the end of that range was reached"),
         (["--from", "-1h", "--to", "now", "--grep", "nothing"], [], "matched 0,"),
     ],
 )  # fmt: skip
@@ -113,7 +113,7 @@ def test_a_closed_pipe_is_no_error_and_ends_the_reading(rmqadmin: Rmqadmin, stor
 def test_rows_are_those_of_print_msg_and_a_document_has_the_summary(rmqadmin: Rmqadmin, stored: Stored) -> None:
     ran = rmqadmin("-o", "json", "msg", "cat", stored.topic, "--key", "k9")
     assert ran.document["summary"] == {
-        "scanned": 80, "matched": 1, "unreadable": 0, "stopped_because": "all of it was read",
+        "scanned": 80, "matched": 1, "unreadable": 0, "stopped_because": "the end was reached",
     }  # fmt: skip
     printed = rmqadmin("-o", "json", "printMsg", "-t", stored.topic, "--sql92", "price = 9").items
     assert ran.items == printed

@@ -89,7 +89,7 @@ def test_messages_of_a_key_are_chosen_by_their_properties(rmqadmin: Rmqadmin, to
     (found,) = rmqadmin("-o", "json", *query, "--sql92", "TAGS = 'paid'").items
     assert found["tags"] == "paid"
     none = rmqadmin(*query, "--sql92", "TAGS = 'lost'")
-    assert (none.status, "2 messages of the topic" in none.err) == (5, True)
+    assert (none.status, "--sql92 takes none of the 2 messages found with the key ORDER" in none.err) == (5, True)
 
 
 @pytest.mark.parametrize(
@@ -236,7 +236,7 @@ def test_a_compressed_body_is_shown_as_it_was_sent(rmqadmin: Rmqadmin, server: S
         (["printMsgByQueue", "-t", "TBW102", "-a", "no-broker", "-i", "0"], 5, "The broker[no-broker] not exist"),
         (["queryMsgByOffset", "-t", "TBW102", "-b", "no-broker", "-i", "0", "-o", "0"], 5, "The broker[no-broker]"),
         (["queryMsgByOffset", "-t", "TBW102", "-b", "broker-a", "-i", "0", "-o", "0"], 5, "has no message at 0"),
-        (["queryMsgByUniqueKey", "-t", "TBW102", "-i", "A" * 32], 5, "has the unique key"),
+        (["queryMsgByUniqueKey", "-t", "TBW102", "-i", "A" * 32], 5, "with the unique key"),
         (["queryMsgByUniqueKey", "-t", "T", "-i", "A", "-s", "-1h..", "-e", "now"], 2, "-s is a range already"),
     ],
 )

@@ -88,7 +88,7 @@ def test_a_limit_ends_it_and_no_more_is_counted_than_was_looked_at(times: list[l
         assert sieve.scanned_count == everything.index(found[-1]) + 1
         assert sieve.stopped == f"--limit {limit} was reached"
     else:
-        assert (sieve.scanned_count, sieve.stopped) == (len(everything), "all of it was read")
+        assert (sieve.scanned_count, sieve.stopped) == (len(everything), "the end was reached")
 
 
 def test_a_batch_is_given_before_the_next_answer_is_waited_for() -> None:
@@ -111,4 +111,4 @@ def test_the_newest_are_looked_for_until_there_are_enough_and_counted() -> None:
     sieve = Sieve(lambda stored, _: stored.store_timestamp_ms % 5 == 0)
     (found,) = sifted(reader(queues, sieve), queues.places(), SiftExtent(tail=3))
     assert [one.stored.store_timestamp_ms for one in found] == [25, 30, 35]
-    assert (sieve.matched_count, sieve.stopped) == (3, "all of it was read")
+    assert (sieve.matched_count, sieve.stopped) == (3, "--tail 3 was reached")

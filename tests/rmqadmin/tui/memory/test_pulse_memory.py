@@ -140,7 +140,7 @@ def test_a_group_that_consumes_nothing_while_its_lag_grows_is_stuck(pulse: Pulse
     for lag_count in (100, 150, 200, 250):
         pulse.take_lags(GroupLags({"billing": lag(lag_count, consumed=40), "idle": lag(0)}, {}))
         clock.now_ms += 30_000
-    assert wrong(pulse) == ["billing: stuck: lag 250 and growing, nothing consumed for 1m30s"]
+    assert wrong(pulse) == ["billing: stuck: lag 250 and growing, nothing consumed for at least 1m30s"]
     pulse.take_lags(GroupLags({"billing": lag(260, consumed=41), "idle": lag(0)}, {}))
     assert wrong(pulse) == []
     assert changes(pulse)[-1] == "billing: consumes again, or its lag no longer grows"
@@ -154,11 +154,13 @@ def test_a_group_with_members_that_consumes_nothing_for_minutes_is_stuck_too(pul
         assert wrong(pulse) == []
         clock.now_ms += 30_000
         pulse.take_lags(GroupLags({"billing": lag(3, consumed=40), "left over": lag(9)}, {}))
-    assert wrong(pulse) == ["billing: stuck: lag 3, nothing consumed for 4m00s"]
+    assert wrong(pulse) == ["billing: stuck: lag 3, nothing consumed for at least 4m00s"]
     pulse.take_lags(
         GroupLags({"billing": lag(1, consumed=20, lacking=("broker-b",))}, {"broker-b": "gone 1 s ago"}, ("broker-b",))
     )
-    assert changes(pulse) == ["billing: stuck: lag 3, nothing consumed for 4m00s"], "what is unknown is not over"
+    assert changes(pulse) == ["billing: stuck: lag 3, nothing consumed for at least 4m00s"], (
+        "what is unknown is not over"
+    )
 
 
 def test_of_a_group_whose_only_broker_is_lost_nothing_is_over(pulse: PulseMemory) -> None:
@@ -189,7 +191,10 @@ def test_what_depends_on_members_stays_while_nobody_can_be_asked_for_them(pulse:
         clock.now_ms += 30_000
     for group in members:
         pulse.take_members(group, MembersReading("unknown", None))
-    told = ["billing: nobody was online when last asked, lag 108", "mailer: stuck: lag 3, nothing consumed for 4m00s"]
+    told = [
+        "billing: nobody was online when last asked, lag 108",
+        "mailer: stuck: lag 3, nothing consumed for at least 4m00s",
+    ]
     assert wrong(pulse) == told
     pulse.take_members("billing", MembersReading("balanced", frozenset({"y"})))
     assert "billing: is online, or has nothing to consume" in changes(pulse)
@@ -383,6 +388,7 @@ def test_trends_in_words() -> None:
     assert trend_text(NumberChange(-4.0, 290_000), 7) == "steady", "and not -0.0/s, done in 8m27s"
     assert trend_text(NumberChange(120.0, 10_000), 500) == "+12.0/s"
     assert trend_text(NumberChange(-100.0, 10_000), 500) == "-10.0/s, done in 50 s"
+    assert trend_text(NumberChange(-2175.0, 10_000), 3) == "-217.5/s", "and not: done in 14 ms"
     assert growth_text(NumberChange(3.0, 300_000)) == "+3 in 5m00s"
     assert growth_text(NumberChange(0.0, 300_000)) == "none in 5m00s"
 
