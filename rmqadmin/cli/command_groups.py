@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 
 from rmqadmin import registry
 from rmqadmin.cli.command_building import HELP_SETTINGS, TYPER_SETTINGS, build_command
-from rmqadmin.cli.mqadmin_argv import MissingValueError
+from rmqadmin.cli.mqadmin_argv import MissingValueError, check_misread
 from rmqadmin.cli.option_values import add_value_hint
 from rmqadmin.invocation import invocation_of
 from rmqadmin.output import diagnostics
@@ -105,6 +105,7 @@ class LazyGroup(TyperGroup):
     def _unknown(self, ctx: Any, name: str) -> UsageError:
         from rmqadmin.core.near_names import near_name  # only for mistyped names
 
+        check_misread([name])
         near = near_name(name, self.list_commands(ctx))
         entry = registry.find(f"{self.noun} {near}".strip()) if near else None
         called = f"{diagnostics.PROGRAM} {self.noun}".strip()

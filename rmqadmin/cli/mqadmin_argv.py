@@ -1,8 +1,8 @@
 """Turns mqadmin's ways of writing options into the one spelling that Typer is given: ``--name=value``.
 
 mqadmin parses with commons-cli (``DefaultParser`` of 1.5), so scripts write ``-t X``, ``-tX``, ``-topic X``, ``--topic
-X``, ``--topic=X`` and any unambiguous prefix, ``--top X``. Negative numbers are values, and words that belong to no
-option are ignored. Our own options never make a prefix of mqadmin's ambiguous.
+X``, ``--topic=X`` and any unambiguous prefix, ``--top X``. Negative numbers are values. Our own options never make a
+prefix of mqadmin's ambiguous.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from rmqproto.errors import UsageError
 
 _NUMBER = r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
 _LONG_PREFIX_LENGTH_MIN = 2
+MINUS_SIGN = "\u2212"
+"""That of mathematics, which is no dash in Unicode."""
 
 
 class UnknownOptionError(UsageError):
@@ -52,12 +54,41 @@ class OptionSpec(msgspec.Struct, frozen=True):
 
 
 class Normalised(msgspec.Struct):
-    """``options`` are canonical; ``words`` belong to no option."""
+    """``options`` are canonical; ``words`` belong to no option. ``misread``: those of them that a person reads as an
+    option, because they begin with another dash than the minus."""
 
     options: list[str] = []
     words: list[str] = []
+    misread: list[str] = []
     seen: set[str] = set()
     """Canonical spellings of the options that were given."""
+
+
+def misread_character(word: str) -> str | None:
+    """The character at the start of a word that a person takes for the minus of an option, and the program does not:
+    another dash, as web pages have them, or something invisible before a dash. A text with blanks is no option."""
+    if word.isascii() or any(character.isspace() for character in word.partition("=")[0][1:]):
+        return None
+    import unicodedata  # only for words beyond ASCII
+
+    seen = word.lstrip("".join(character for character in word if unicodedata.category(character) in ("Cf", "Zs")))
+    if not seen or not (seen[0] in ("-", MINUS_SIGN) or unicodedata.category(seen[0]) == "Pd"):
+        return None
+    return word[0]
+
+
+def check_misread(words: Sequence[str]) -> None:
+    """UsageError if a word begins with a character that a person takes for a minus."""
+    for word in words:
+        character = misread_character(word)
+        if character is not None:
+            import unicodedata
+
+            name = unicodedata.name(character, "a character").lower()
+            raise UsageError(
+                f"{word} begins with {name} (U+{ord(character):04X}), not with a minus: nothing was done",
+                hint="Type the option again with -. A word that is meant so stands behind --.",
+            )
 
 
 def normalise(args: Sequence[str], specs: Sequence[OptionSpec], *, keeps_quotes: bool = False) -> Normalised:
@@ -83,6 +114,8 @@ class _Parser:
                 break
             if not token.startswith("-") or token == "-":
                 self.found.words.append(token)
+                if misread_character(token) is not None:
+                    self.found.misread.append(token)
             elif token.startswith("--"):
                 self.long_option(token, waiting)
             else:

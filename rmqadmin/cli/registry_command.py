@@ -13,7 +13,14 @@ import typer
 from typer.core import TyperCommand
 
 from rmqadmin.cli.command_functions import result_types
-from rmqadmin.cli.mqadmin_argv import MissingValueError, Normalised, OptionSpec, UnknownOptionError, normalise
+from rmqadmin.cli.mqadmin_argv import (
+    MissingValueError,
+    Normalised,
+    OptionSpec,
+    UnknownOptionError,
+    check_misread,
+    normalise,
+)
 from rmqadmin.cli.option_values import add_value_hint
 from rmqadmin.invocation import Invocation, invocation_of
 from rmqadmin.options.command_options import (
@@ -27,7 +34,7 @@ from rmqadmin.options.command_options import (
 from rmqadmin.options.common_options import CommonOptions
 from rmqadmin.output import diagnostics
 from rmqadmin.output.output_format import JSON_FORMATS, Format
-from rmqadmin.registry import Effect, Entry
+from rmqadmin.registry import CHANGING, Effect, Entry
 from rmqproto.errors import UsageError
 from rmqproto.java.java_numbers import INT_MAX, LONG_MAX
 from rmqproto.java.whole_numbers import check_range
@@ -75,6 +82,8 @@ class RegistryCommand(TyperCommand):
             raise self._with_place(ctx, error) from None
         except MissingValueError as error:
             raise add_value_hint(error, ctx) from None
+        if "--help" not in found.seen:
+            self._check_misread(found)
         found.options = self._trimmed(found.options)
         self._check_numbers(found.options)
         self._check_meant_format(found.options)
@@ -84,11 +93,26 @@ class RegistryCommand(TyperCommand):
             self._take_cluster(found, invocation)
             self._check_required(found.seen, found.words)
         words = found.words
-        if words and self.entry.is_mqadmin:  # mqadmin ignores them silently, and scripts may rely on that
-            if sys.stderr.isatty():
-                diagnostics.notice(f"ignored, because it belongs to no option: {' '.join(words)}")
+        if words and self.entry.is_mqadmin and "--help" not in found.seen:
+            self._leave_out(words)
             words = []
         return super().parse_args(ctx, [*found.options, *(["--", *words] if words else [])])
+
+    def _check_misread(self, found: Normalised) -> None:
+        """UsageError for a word that was meant as an option. A command of mqadmin's that only reads goes on without it,
+        as without any other word."""
+        if not self.entry.is_mqadmin or self.entry.effect in CHANGING:
+            check_misread(found.misread)
+
+    def _leave_out(self, words: Sequence[str]) -> None:
+        """What becomes of words that belong to no option, which mqadmin ignores silently. UsageError if the command
+        changes something: without them it may change something else than was meant."""
+        if self.entry.effect in CHANGING:
+            raise UsageError(
+                f"{' '.join(words)}: belongs to no option, so nothing was done",
+                hint=f"`rmqadmin {self.entry.name} --help` shows the options.",
+            )
+        diagnostics.notice(f"ignored, because it belongs to no option: {' '.join(words)}")
 
     def _with_place(self, ctx: Any, error: UnknownOptionError) -> UnknownOptionError:
         """Adds where the option belongs, if it must stand before the command. Other programs also take such options

@@ -1,0 +1,112 @@
+"""Words that a person means as options and that are none, as pasted from a web page: whoever changes something must
+not act without them."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rmqadmin import registry
+from rmqadmin.cli.mqadmin_argv import misread_character
+from rmqadmin.registry import CHANGING
+from rmqclient.admin import AdminClient
+from tests.rmqadmin.conftest import Rmqadmin
+from tests.support import servers
+from tests.support.servers import Server
+
+DASHES = [chr(each) for each in range(0x80, 0x20000) if unicodedata.category(chr(each)) == "Pd"] + ["\u2212"]
+
+
+@pytest.mark.parametrize("dash", DASHES, ids=lambda dash: f"U+{ord(dash):04X}")
+def test_every_dash_of_unicode_is_taken_for_a_minus_by_people(dash: str) -> None:
+    for word in (f"{dash}n", f"{dash}{dash}yes", f"{dash}n127.0.0.1:9876", f"{dash}key=a b", f"{dash}-dry-run"):
+        assert misread_character(word) == dash
+    assert misread_character(f"\u200b{dash}n") == "\u200b"
+
+
+@pytest.mark.parametrize("word", ["-n", "--yes", "–5 degrees", "a–b", "订单", "=–n", "", "\u00a0", "Köln", "\u200bx"])
+def test_other_words_are_words(word: str) -> None:
+    assert misread_character(word) is None
+
+
+def test_what_is_invisible_before_a_minus_is_named() -> None:
+    for invisible in ("\u200b", "\ufeff", "\u00a0", "\u00ad"):
+        assert misread_character(f"{invisible}--yes") == invisible
+
+
+@given(st.text())
+def test_no_word_in_ascii_is_misread(word: str) -> None:
+    assert misread_character(word.encode("ascii", "ignore").decode()) is None
+
+
+MQADMINS = [entry.name for entry in registry.ENTRIES if entry.is_mqadmin and entry.effect in CHANGING]
+OURS = [entry.name for entry in registry.ENTRIES if not entry.is_mqadmin]
+
+
+@pytest.mark.parametrize("name", [*MQADMINS, *OURS])
+def test_no_command_acts_on_a_line_with_another_dash(run: Rmqadmin, name: str) -> None:
+    """The line names no server that is there: whatever is asked would end with another status."""
+    ran = run(*name.split(), "–n", "127.0.0.1:1")
+    unknown = 3 if name.startswith("check ") else 2  # the status of a monitoring plug-in
+    assert ran.status == unknown
+    assert "–n begins with en dash (U+2013), not with a minus: nothing was done" in ran.err
+    assert "hint: Type the option again with -" in ran.err
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with servers.standalone(tmp_path_factory.mktemp("misread")) as running:
+        yield running
+
+
+@pytest.fixture
+def on_broker(run: Rmqadmin, broker: Server, monkeypatch: pytest.MonkeyPatch) -> Rmqadmin:
+    monkeypatch.setenv("NAMESRV_ADDR", broker.namesrv_addr)
+    return run
+
+
+def test_a_reset_with_a_pasted_dash_does_not_act_on_the_default_cluster(on_broker: Rmqadmin) -> None:
+    assert on_broker("updateTopic", "-t", "T", "-c", "DefaultCluster").status == 0
+    ran = on_broker("resetOffsetByTime", "-g", "g", "-t", "T", "-s", "now", "–n", "10.0.0.9:9876")
+    assert (ran.status, "en dash (U+2013)" in ran.err) == (2, True)
+
+
+def test_a_topic_is_not_made_with_other_queues_than_were_typed(on_broker: Rmqadmin, broker: Server) -> None:
+    line = ["updateTopic", "-t", "Typed", "-c", "DefaultCluster", "-w", "2"]
+    for words in (["–r", "2"], ["—r=2"], ["−r2"], ["2"], ["readQueueNums", "2"]):
+        assert on_broker(*line, *words).status == 2
+    with AdminClient(broker.namesrv_addr) as admin:
+        assert "Typed" not in admin.topic_list()
+
+
+def test_a_stray_word_of_a_changing_command_is_refused_and_of_a_reading_one_told(on_broker: Rmqadmin) -> None:
+    ran = on_broker("deleteTopic", "-t", "T", "-c", "DefaultCluster", "now")
+    assert (ran.status, "now: belongs to no option, so nothing was done" in ran.err) == (2, True)
+    ran = on_broker("topicList", "OrderTopic")  # in a script, too
+    assert (ran.status, "ignored, because it belongs to no option: OrderTopic" in ran.err) == (0, True)
+    ran = on_broker("topicList", "–c")
+    assert (ran.status, "ignored, because it belongs to no option: –c" in ran.err) == (0, True)
+
+
+def test_values_and_bodies_may_begin_with_any_dash(on_broker: Rmqadmin, broker: Server) -> None:
+    assert on_broker("updateTopic", "-t", "Bodies", "-c", "DefaultCluster").status == 0
+    assert on_broker("sendMessage", "-t", "Bodies", "-p", "–n", "-k", "—key").status == 0
+    assert on_broker("msg", "send", "Bodies", "–5 degrees").status == 0
+    assert on_broker("msg", "send", "Bodies", "--", "–n").status == 0
+    ran = on_broker("msg", "cat", "Bodies", "-f", "%s|%k\n")
+    assert sorted(ran.out.splitlines()) == sorted(["–n|—key", "–5 degrees|", "–n|"])
+    assert on_broker("msg", "send", "Bodies", "x", "–key", "k").status == 2
+
+
+def test_a_dash_before_the_command_and_in_the_shell_is_named(on_broker: Rmqadmin, tmp_path: Path) -> None:
+    ran = on_broker("–o", "json", "topicList")
+    assert (ran.status, "en dash (U+2013)" in ran.err) == (2, True)
+    script = tmp_path / "lines"
+    script.write_text("deleteTopic -t T -c DefaultCluster —yes\n")
+    ran = on_broker("shell", "-c", script.read_text())
+    assert (ran.status, "em dash (U+2014)" in ran.err) == (2, True)
