@@ -289,9 +289,9 @@ class Call:
     @property
     def namesrv_addrs(self) -> list[str]:
         """The addresses in ``namesrv_addr``, one by one."""
-        from rmqclient.addresses import parse_addresses
+        from rmqclient.addresses import parse_namesrvs
 
-        return parse_addresses(self.namesrv_addr)
+        return parse_namesrvs(self.namesrv_addr)
 
     @property
     def _namesrv_text(self) -> str:

@@ -11,6 +11,7 @@ import typer
 import typer.main
 
 from rmqadmin.cli.command_functions import declared_parameters, help_text, load_function
+from rmqadmin.cli.meant_targets import with_meant_targets
 from rmqadmin.cli.registry_command import RegistryCommand
 from rmqadmin.invocation import invocation_of
 from rmqadmin.options.command_options import (
@@ -27,6 +28,7 @@ from rmqadmin.options.context_words import SECRET
 from rmqadmin.registry import Entry
 
 if TYPE_CHECKING:
+    from rmqadmin.call import Call
     from rmqadmin.cli.meant_names import Given
     from rmqadmin.core.audit.trail import Arguments
 
@@ -57,9 +59,13 @@ def build_command(entry: Entry) -> RegistryCommand:
         arguments = values.copy()
         for name, group in groups.items():
             values[name] = group(**{option: values.pop(option) for option in group.__struct_fields__})
+
+        def ask(call: Call) -> Any:
+            return function(call, **with_meant_targets(call, declared, values))
+
         return run_command(
             entry,
-            lambda call: function(call, **values),
+            ask,
             common,
             invocation_of(ctx),
             lambda: _arguments(own, arguments),

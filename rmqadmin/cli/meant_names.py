@@ -12,7 +12,8 @@ from rmqadmin.core.exit_codes import ExitCode
 from rmqadmin.core.near_names import did_you_mean
 from rmqadmin.output import diagnostics
 from rmqadmin.shells.names_cache import KIND_BY_METAVAR, remembered
-from rmqproto.errors import RocketMQError
+from rmqproto.codes import ResponseCode
+from rmqproto.errors import RefusedError, RocketMQError
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
 
 if TYPE_CHECKING:
@@ -37,8 +38,14 @@ def given_names(parameters: Iterable[inspect.Parameter], values: Mapping[str, An
 def advise(error: RocketMQError, call: Call, given: Sequence[Given]) -> None:
     """Puts a similar name before the hint of an error that says that one of the ``given`` names does not exist. Topics
     are asked from the servers, and groups derived from the topics that brokers make for them; other names are those
-    that earlier commands saw."""
-    if diagnostics.exit_code(error) != ExitCode.NOT_FOUND or not given or "admin" not in call.__dict__:
+    that earlier commands saw. Says so if a server is of another kind than the one that was needed."""
+    if "admin" not in call.__dict__:
+        return
+    if isinstance(error, RefusedError) and error.hint is None and error.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+        from rmqadmin.core.servers.meant_brokers import kind_of_server
+
+        error.hint = kind_of_server(call.admin, error)
+    if diagnostics.exit_code(error) != ExitCode.NOT_FOUND or not given:
         return
     topics: list[str] = []
     with suppress(RocketMQError):

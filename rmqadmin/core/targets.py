@@ -53,24 +53,14 @@ def everywhere(
     return replicas_of_all(all_brokers(admin.cluster_info()))
 
 
-def meant_masters(admin: AdminClient, broker_addr: str | None, cluster_name: str | None) -> list[str]:
-    """Like ``masters``; if neither is given, the masters of the only cluster that the name server knows."""
-    return masters(admin, broker_addr, _meant_cluster(admin, broker_addr, cluster_name))
-
-
-def meant_replicas(admin: AdminClient, broker_addr: str | None, cluster_name: str | None) -> list[str]:
-    """Like ``replicas``; if neither is given, the replicas of the only cluster that the name server knows."""
-    return replicas(admin, broker_addr, _meant_cluster(admin, broker_addr, cluster_name))
-
-
-def _meant_cluster(admin: AdminClient, broker_addr: str | None, cluster_name: str | None) -> str | None:
-    if broker_addr is not None or cluster_name is not None:
-        return cluster_name
-    known = sorted(admin.cluster_info().cluster_addr_table)
-    if len(known) != 1:
-        hint = f"The name server knows: {', '.join(known) or 'none'}."
-        raise UsageError("name the brokers: -b or -c", hint=hint)
-    return known[0]
+def only_cluster(info: ClusterInfo, missing: str = "-b or -c") -> str:
+    """The only cluster that the name server knows. UsageError, with the ``missing`` options in mqadmin's words and the
+    clusters, if there is another number of them."""
+    known = sorted(info.cluster_addr_table)
+    if len(known) == 1:
+        return known[0]
+    hint = f"The name server knows the clusters {', '.join(known)}." if known else NO_BROKER_HINT
+    raise UsageError(f"Missing required option: {missing}", hint=hint)
 
 
 def replicas_of_all(brokers: Iterable[BrokerData]) -> list[str]:
@@ -105,6 +95,11 @@ def cluster(admin: AdminClient, cluster_name: str) -> list[BrokerData]:
     if names is None:
         raise no_cluster(cluster_name.strip(), info.cluster_addr_table)
     return [info.broker_addr_table[name] for name in sorted(names) if name in info.broker_addr_table]
+
+
+def named_cluster(admin: AdminClient, cluster_name: str | None) -> list[BrokerData]:
+    """``cluster``; without a name, the brokers of the only one. UsageError if there are several."""
+    return cluster(admin, only_cluster(admin.cluster_info(), "-c") if cluster_name is None else cluster_name)
 
 
 def no_cluster(name: str, known: Iterable[str]) -> NotFoundError:

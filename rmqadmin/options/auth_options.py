@@ -6,14 +6,17 @@ from typing import Annotated
 
 import typer
 
-from rmqadmin.options.command_options import OF_CONTEXT
+from rmqadmin.options.command_options import A_BROKER, OF_CONTEXT, OR_THE_ONLY
 from rmqproto.access.resources import PolicyDecision
 from rmqproto.access.users import UserType
 
 EveryReplica = Annotated[
     str | None,
     OF_CONTEXT,
-    typer.Option("-c", "--clusterName", metavar="CLUSTER", help="Every master and slave of this cluster."),
+    OR_THE_ONLY,
+    typer.Option(
+        "-c", "--clusterName", metavar="CLUSTER", help="Every master and slave of this cluster; default: the only one."
+    ),
 ]
 Username = Annotated[str, typer.Option("-u", "--username", metavar="USER", help="Name of the user.")]
 UserKind = Annotated[
@@ -40,28 +43,18 @@ Verdict = Annotated[
 SourceIps = Annotated[
     str | None, typer.Option("-i", "--sourceIp", metavar="IP,...", help="From these addresses or networks only.")
 ]
-FromBroker = Annotated[str, typer.Option("-f", "--fromBroker", metavar="HOST:PORT", help="The broker that has them.")]
-ToBroker = Annotated[str, typer.Option("-t", "--toBroker", metavar="HOST:PORT", help="The broker that gets them.")]
+FromBroker = Annotated[
+    str, A_BROKER, typer.Option("-f", "--fromBroker", metavar="HOST:PORT", help="The broker that has them.")
+]
+ToBroker = Annotated[
+    str, A_BROKER, typer.Option("-t", "--toBroker", metavar="HOST:PORT", help="The broker that gets them.")
+]
 UserName = Annotated[str, typer.Argument(metavar="USER", help="Name of the user.")]
 WhatActions = Annotated[
     str, typer.Argument(metavar="ACTION", help="Pub, Sub, Create, Update, Delete, Get, List or All; several: Pub,Sub.")
 ]
 WhatResource = Annotated[
     str, typer.Argument(metavar="RESOURCE", help="Topic:, Group: or Cluster: and a name; name* is a prefix.")
-]
-MeantReplicas = Annotated[
-    str | None,
-    OF_CONTEXT,
-    typer.Option(
-        "-c", "--clusterName", metavar="CLUSTER", help="Every master and slave of this cluster; default: the only one."
-    ),
-]
-MeantMasters = Annotated[
-    str | None,
-    OF_CONTEXT,
-    typer.Option(
-        "-c", "--clusterName", metavar="CLUSTER", help="Every master of this cluster; default: the only cluster."
-    ),
 ]
 IsSuper = Annotated[bool, typer.Option("--super", help="Make it a super user, which may do everything.")]
 IfExists = Annotated[bool, typer.Option("--if-exists", help="Do not fail if there is nothing to remove.")]

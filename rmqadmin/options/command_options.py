@@ -37,6 +37,13 @@ MQADMIN_OPTIONS = frozenset({"--namesrvAddr", "--interval"})
 OF_CONTEXT = "without a word from the user, as the context says"
 """Marks an option for the cluster that a command needs if no broker is named."""
 
+OR_THE_ONLY = "or the only one"
+"""Marks an option for the cluster that a command needs if no broker is named, where the only one may be meant."""
+
+A_BROKER = "a broker's address or name"
+A_BROKER_NAME = "a broker's name or address"
+"""Mark options for one broker, of whose two designations the command needs the first."""
+
 LONG = "a whole number of 64 bits"
 """Marks an option for a number that is a Java long in RocketMQ, or of which we have no end. Others are a Java int."""
 
@@ -55,19 +62,40 @@ def as_bool(value: TrueFalse | None) -> bool | None:
     return None if value is None else value is TrueFalse.TRUE
 
 
-BrokerAddr = Annotated[str | None, typer.Option("-b", "--brokerAddr", metavar="HOST:PORT", help="This broker only.")]
-ClusterName = Annotated[
+BrokerAddr = Annotated[
+    str | None, A_BROKER, typer.Option("-b", "--brokerAddr", metavar="HOST:PORT", help="This broker only; or its name.")
+]
+NamedCluster = Annotated[
     str | None, OF_CONTEXT, typer.Option("-c", "--clusterName", metavar="CLUSTER", help="Every master of this cluster.")
+]
+ClusterName = Annotated[
+    str | None,
+    OF_CONTEXT,
+    OR_THE_ONLY,
+    typer.Option("-c", "--clusterName", metavar="CLUSTER", help="Every master of this cluster; default: the only one."),
+]
+EveryMaster = Annotated[
+    str | None,
+    OF_CONTEXT,
+    OR_THE_ONLY,
+    typer.Option("-c", "--cluster", metavar="CLUSTER", help="Every master of this cluster; default: the only one."),
 ]
 EveryReplicaToo = Annotated[
     str | None,
     OF_CONTEXT,
-    typer.Option("-c", "--clusterName", metavar="CLUSTER", help="Every broker of this cluster, slaves too."),
+    OR_THE_ONLY,
+    typer.Option(
+        "-c",
+        "--clusterName",
+        metavar="CLUSTER",
+        help="Every broker of this cluster, slaves too. Default: the only one.",
+    ),
 ]
 AnyCluster = Annotated[
     str | None,
     OF_CONTEXT,
-    typer.Option("-c", "--cluster", metavar="CLUSTER", help="Every broker of this cluster, slaves too."),
+    OR_THE_ONLY,
+    typer.Option("-c", "--cluster", metavar="CLUSTER", help="Every broker of this cluster; default: the only one."),
 ]
 ClusterOnly = Annotated[
     str | None,
@@ -76,9 +104,9 @@ ClusterOnly = Annotated[
 ]
 AllClusters = Annotated[bool, typer.Option("--all-clusters", help="Every broker that the name server knows.")]
 AskedBroker = Annotated[
-    str | None, typer.Option("-b", "--brokerAddr", metavar="HOST:PORT", help="Ask this broker only.")
+    str | None, A_BROKER, typer.Option("-b", "--brokerAddr", metavar="HOST:PORT", help="Ask this broker only.")
 ]
-BrokerName = Annotated[str, typer.Option("-b", "--brokerName", metavar="BROKER", help="Broker name.")]
+BrokerName = Annotated[str, A_BROKER_NAME, typer.Option("-b", "--brokerName", metavar="BROKER", help="Broker name.")]
 Topic = Annotated[str, typer.Option("-t", "--topic", metavar="TOPIC", help="Topic name.")]
 TopicOnly = Annotated[str | None, typer.Option("-t", "--topic", metavar="TOPIC", help="This topic only.")]
 LmqParent = Annotated[

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from rmqadmin.options.command_options import OF_CONTEXT
+from rmqadmin.options.command_options import A_BROKER_NAME, OF_CONTEXT, OR_THE_ONLY
 
 ControllerAddr = Annotated[
     str,
@@ -20,12 +20,19 @@ ControllerAddr = Annotated[
 ControllerAddrs = Annotated[
     str, typer.Option("-a", "--controllerAddress", metavar="HOST:PORT[;...]", help="The controllers.")
 ]
-ReplicatedBroker = Annotated[str, typer.Option("-bn", "--brokerName", metavar="BROKER", help="Broker name.")]
+ReplicatedBroker = Annotated[
+    str, A_BROKER_NAME, typer.Option("-bn", "--brokerName", metavar="BROKER", help="Broker name.")
+]
 OneBrokerName = Annotated[
-    str | None, typer.Option("-b", "--brokerName", metavar="BROKER", help="The replicas of this broker name only.")
+    str | None,
+    A_BROKER_NAME,
+    typer.Option("-b", "--brokerName", metavar="BROKER", help="The replicas of this broker name only."),
 ]
 EveryBrokerName = Annotated[
     str | None,
     OF_CONTEXT,
-    typer.Option("-c", "--clusterName", metavar="CLUSTER", help="Every broker name of this cluster."),
+    OR_THE_ONLY,
+    typer.Option(
+        "-c", "--clusterName", metavar="CLUSTER", help="Every broker name of this cluster; default: the only one."
+    ),
 ]

@@ -16,7 +16,7 @@ from rmqadmin.prompt.candidates import LineSoFar
 from rmqadmin.session import Session
 from rmqadmin.shells.names_cache import KINDS, remember, remembered
 from rmqadmin.shells.words import CONTEXT_NAMES, KV_KEYS, PROPERTY_NAMES
-from rmqclient.addresses import parse_addresses
+from rmqclient.addresses import parse_addresses, parse_namesrvs
 from rmqclient.admin import AdminClient
 from rmqproto.errors import RocketMQError
 from rmqproto.names import RETRY_PREFIX
@@ -65,7 +65,7 @@ class LiveNames:
         key = (kind, *place) if kind not in KINDS else (kind, *place[:2])
         try:
             settings = self._settings(line)
-            addrs = parse_addresses(settings.setting("namesrv_addr").value)
+            addrs = parse_namesrvs(settings.setting("namesrv_addr").value)
         except RocketMQError:
             return []
         names = self._asked.of(key, lambda: self._read(kind, line, settings))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Generic, Self, TypeVar
 import msgspec
 
 from rmqclient.address_map import NO_MAP, AddressMap
-from rmqclient.addresses import parse_addresses
+from rmqclient.addresses import parse_namesrvs
 from rmqclient.blocking import OUTCOME_UNKNOWN, TIMEOUT_S, BlockingClient
 from rmqclient.remoting.requests import Fields, request_label
 from rmqproto.codes import SUCCESS_ALONE, OwnRequestCode, RequestCode
@@ -66,7 +66,7 @@ class AdminCaller:
         client: BlockingClient | None = None,
         give_back: Callable[[BlockingClient], None] = lambda client: None,
     ):
-        """``namesrv_addrs``: ``host:port[;host:port…]`` (UsageError). ``timeout_s`` is for each request. With
+        """``namesrv_addrs``: ``host[:port][;host[:port]…]`` (UsageError). ``timeout_s`` is for each request. With
         ``read_only`` every call that could change something raises UsageError before anything is sent. Otherwise
         ``before_change`` is called first, in the caller's thread; its errors are raised as they are. ``before_namesrv``
         is called before each request to a name server. ``tls`` and ``address_map`` are used for
@@ -74,7 +74,7 @@ class AdminCaller:
 
         ``client`` is a client to use in place of a new one, with its own credentials, TLS and map. ``close`` leaves it
         open and passes it to ``give_back`` once; another owner may use it from then on."""
-        self.namesrv_addrs = parse_addresses(namesrv_addrs)
+        self.namesrv_addrs = parse_namesrvs(namesrv_addrs)
         self.read_only = read_only
         self._before_change = before_change
         self._before_namesrv = before_namesrv

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 
 import trio
 
-from rmqclient.addresses import parse_addresses, split_address
+from rmqclient.addresses import parse_namesrvs, split_address
 from rmqclient.remoting.channels import BrokerRequestHandler, Channels
 from rmqclient.remoting.routes import Routes
 from rmqproto.bodies.groups import Heartbeat
@@ -49,7 +49,7 @@ class ClientInstance:
         """``heartbeat`` makes the body of a heartbeat, given the client id; without it no heartbeats are sent.
         ``instance_name`` follows the address in the client id; None makes a unique one. UsageError for bad
         addresses."""
-        self._namesrv_addrs = parse_addresses(namesrv_addrs)
+        self._namesrv_addrs = parse_namesrvs(namesrv_addrs)
         self._heartbeat = heartbeat
         self._instance_name = instance_name
         self.client_id = ""

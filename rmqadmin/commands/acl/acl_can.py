@@ -9,8 +9,8 @@ import typer
 from rmqadmin.call import Call
 from rmqadmin.core import targets
 from rmqadmin.core.access.foretold import AskedAction, ForetoldAccess, access_question, foretell
-from rmqadmin.options.auth_options import MeantMasters, UserName
-from rmqadmin.options.command_options import BrokerAddr
+from rmqadmin.options.auth_options import UserName
+from rmqadmin.options.command_options import BrokerAddr, ClusterName
 
 
 def acl_can(
@@ -19,7 +19,7 @@ def acl_can(
     action: Annotated[AskedAction, typer.Argument(metavar="ACTION", case_sensitive=False, help="One action.")],
     resource: Annotated[str, typer.Argument(metavar="RESOURCE", help="Topic:, Group: or Cluster: and a name.")],
     broker_addr: BrokerAddr = None,
-    cluster_name: MeantMasters = None,
+    cluster_name: ClusterName = None,
     source: Annotated[
         str | None, typer.Option("--from", metavar="ADDRESS", help="The user's address, as the broker sees it.")
     ] = None,
@@ -32,5 +32,5 @@ def acl_can(
       rmqadmin acl can alice Sub Group:OrderGroup -c DefaultCluster --from 10.0.0.5
     """
     question = access_question(user, action, resource, source)
-    addrs = targets.meant_masters(call.admin, broker_addr, cluster_name)
+    addrs = targets.masters(call.admin, broker_addr, cluster_name)
     return ForetoldAccess(targets.ask_each(lambda addr: foretell(call.admin, addr, question), addrs))

@@ -11,7 +11,7 @@ from rmqadmin.core import targets
 from rmqadmin.core.access.grants import parse_actions, parse_resource, plan_grant
 from rmqadmin.core.access.users import username_of
 from rmqadmin.core.changes import REPLACE, Changes, plan_each
-from rmqadmin.options.auth_options import MeantReplicas, UserName, WhatActions, WhatResource
+from rmqadmin.options.auth_options import EveryReplica, UserName, WhatActions, WhatResource
 from rmqadmin.options.command_options import BrokerAddr
 from rmqadmin.shared.changing_access import undoable_access
 from rmqproto.access.resources import PolicyDecision
@@ -23,7 +23,7 @@ def acl_grant(
     action: WhatActions,
     resource: WhatResource,
     broker_addr: BrokerAddr = None,
-    cluster_name: MeantReplicas = None,
+    cluster_name: EveryReplica = None,
     source_ips: Annotated[
         list[str] | None, typer.Option("--from", metavar="ADDRESS", help="From this address or network; repeatable.")
     ] = None,
@@ -38,7 +38,7 @@ def acl_grant(
     """
     name, actions, what = username_of(user), parse_actions(action), parse_resource(resource)
     decision = PolicyDecision.DENY if is_denied else PolicyDecision.ALLOW
-    addrs = targets.meant_replicas(call.admin, broker_addr, cluster_name)
+    addrs = targets.replicas(call.admin, broker_addr, cluster_name)
     steps = plan_each(
         addrs, lambda addr: plan_grant(call.admin, addr, name, actions, what, decision, source_ips or None)
     )

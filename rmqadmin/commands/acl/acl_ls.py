@@ -9,15 +9,14 @@ import typer
 from rmqadmin.call import Call
 from rmqadmin.core import targets
 from rmqadmin.core.access.acls import Acls, BrokerAcls
-from rmqadmin.options.auth_options import MeantMasters
-from rmqadmin.options.command_options import BrokerAddr
+from rmqadmin.options.command_options import BrokerAddr, ClusterName
 
 
 def acl_ls(
     call: Call,
     user: Annotated[str | None, typer.Argument(metavar="[TEXT]", help="Only users with this in their names.")] = None,
     broker_addr: BrokerAddr = None,
-    cluster_name: MeantMasters = None,
+    cluster_name: ClusterName = None,
     resource: Annotated[
         str | None, typer.Option("--resource", metavar="TEXT", help="Only resources with this in their names.")
     ] = None,
@@ -30,6 +29,6 @@ def acl_ls(
     """
     who = None if user is None else user.strip()
     what = None if resource is None else resource.strip()
-    addrs = targets.meant_masters(call.admin, broker_addr, cluster_name)
+    addrs = targets.masters(call.admin, broker_addr, cluster_name)
     answers = call.answers.of(lambda addr: call.admin.acls(addr, who, what), addrs)
     return Acls([BrokerAcls(addr, acls) for addr, acls in answers.items()])

@@ -7,7 +7,7 @@ from rmqadmin.core import targets
 from rmqadmin.core.access.grants import parse_actions, parse_resource, plan_revocation
 from rmqadmin.core.access.users import username_of
 from rmqadmin.core.changes import Changes, all_keep, plan_each
-from rmqadmin.options.auth_options import IfExists, MeantReplicas, UserName, WhatActions, WhatResource
+from rmqadmin.options.auth_options import EveryReplica, IfExists, UserName, WhatActions, WhatResource
 from rmqadmin.options.command_options import BrokerAddr
 from rmqadmin.shared.changing_access import undoable_access
 from rmqproto.errors import NotFoundError
@@ -20,7 +20,7 @@ def acl_revoke(
     action: WhatActions,
     resource: WhatResource,
     broker_addr: BrokerAddr = None,
-    cluster_name: MeantReplicas = None,
+    cluster_name: EveryReplica = None,
     if_exists: IfExists = False,
 ) -> Changes:
     """Removes actions from the entry of exactly this resource; All removes the entry itself. Broader entries still
@@ -31,7 +31,7 @@ def acl_revoke(
       rmqadmin acl revoke alice All Topic:OrderTopic -c DefaultCluster --if-exists --yes
     """
     name, actions, what = username_of(user), parse_actions(action), parse_resource(resource)
-    addrs = targets.meant_replicas(call.admin, broker_addr, cluster_name)
+    addrs = targets.replicas(call.admin, broker_addr, cluster_name)
     steps = plan_each(addrs, lambda addr: plan_revocation(call.admin, addr, name, actions, what))
     if all_keep(steps) and not if_exists:
         raise NotFoundError(

@@ -10,6 +10,7 @@ import typer
 from rmqadmin.call import Call
 from rmqadmin.core.mqadmin_text import hash_order, java_text
 from rmqadmin.core.results import TIME, Result, Row, doc
+from rmqadmin.options.command_options import A_BROKER
 from rmqproto.bodies.groups import ProducerInfo
 from rmqproto.codes import version_name
 from rmqproto.java.java_hash import java_hash
@@ -61,7 +62,7 @@ class Producers(Result, frozen=True):
 
 def producer(
     call: Call,
-    broker: Annotated[str, typer.Option("-b", "--broker", metavar="HOST:PORT", help="The broker's address.")],
+    broker: Annotated[str, A_BROKER, typer.Option("-b", "--broker", metavar="HOST:PORT", help="The broker's address.")],
 ) -> Producers:
     """One row a client. Every client, consumers included, has an inner producer of the group CLIENT_INNER_PRODUCER.
 

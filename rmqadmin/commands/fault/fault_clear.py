@@ -5,10 +5,10 @@ from __future__ import annotations
 from rmqadmin.call import Call
 from rmqadmin.core.changes import Changes
 from rmqadmin.core.servers.own_requests import meant_brokers, set_faults
-from rmqadmin.options.command_options import BrokerAddr, ClusterName
+from rmqadmin.options.command_options import BrokerAddr, NamedCluster
 
 
-def fault_clear(call: Call, broker_addr: BrokerAddr = None, cluster_name: ClusterName = None) -> Changes:
+def fault_clear(call: Call, broker_addr: BrokerAddr = None, cluster_name: NamedCluster = None) -> Changes:
     """Removes all rules. With -b no name server is asked, so it works while everything fails.
 
     Examples:

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar
 from rmqadmin.call import Call
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.servers.own_requests import meant_brokers, own_answer
-from rmqadmin.options.command_options import BrokerAddr, ClusterName
+from rmqadmin.options.command_options import BrokerAddr, NamedCluster
 from rmqproto.bodies.faults import FaultState
 
 
@@ -29,7 +29,7 @@ class Faults(Result, frozen=True):
         return [FaultRow(rule=state.rule, hits=state.hits, broker_addr=addr) for addr, state in self.found]
 
 
-def fault_ls(call: Call, broker_addr: BrokerAddr = None, cluster_name: ClusterName = None) -> Faults:
+def fault_ls(call: Call, broker_addr: BrokerAddr = None, cluster_name: NamedCluster = None) -> Faults:
     """Rules are set by `fault set`, or come with the server (`rmqserver --fault`). Without -b and -c, shows those of
     the only broker.
 

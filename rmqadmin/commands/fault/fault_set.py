@@ -9,7 +9,7 @@ import typer
 from rmqadmin.call import Call
 from rmqadmin.core.changes import Changes
 from rmqadmin.core.servers.own_requests import meant_brokers, set_faults
-from rmqadmin.options.command_options import BrokerAddr, ClusterName
+from rmqadmin.options.command_options import BrokerAddr, NamedCluster
 from rmqproto.fault_rules import parse_rule
 
 
@@ -17,7 +17,7 @@ def fault_set(
     call: Call,
     rules: Annotated[list[str], typer.Argument(metavar="RULE...", help="REQUEST:WHAT[:WHICH], docs/testing.md.")],
     broker_addr: BrokerAddr = None,
-    cluster_name: ClusterName = None,
+    cluster_name: NamedCluster = None,
 ) -> Changes:
     """These rules replace the earlier ones at once. REQUEST is a name, a code, or * for all. WHAT is delay=TIME,
     error=CODE, drop, lose-answer or disconnect; WHICH narrows it down: share=0.1, count=2, topic=T, group=G. The first

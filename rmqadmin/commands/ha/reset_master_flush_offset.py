@@ -9,13 +9,15 @@ import typer
 
 from rmqadmin.call import Call
 from rmqadmin.core.changes import Changes, FieldChange, Step, carry_out
-from rmqadmin.options.command_options import LONG
+from rmqadmin.options.command_options import A_BROKER, LONG
 from rmqclient.addresses import split_address
 
 
 def reset_master_flush_offset(
     call: Call,
-    broker_addr: Annotated[str, typer.Option("-b", "--brokerAddr", metavar="HOST:PORT", help="The slave's address.")],
+    broker_addr: Annotated[
+        str, A_BROKER, typer.Option("-b", "--brokerAddr", metavar="HOST:PORT", help="The slave's address.")
+    ],
     offset: Annotated[int, LONG, typer.Option("-o", "--offset", min=0, help="Commit log offset.")],
 ) -> Changes:
     """Helps a slave that waits for an offset which its master has lost. A master answers with success but ignores it.

@@ -13,7 +13,7 @@ from rmqadmin.core import targets
 from rmqadmin.core.mqadmin_text import hash_map
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.servers.broker_answers import BrokerAnswer, ask_addrs, mqadmin_error, problem_of
-from rmqadmin.options.command_options import OF_CONTEXT, BrokerAddr
+from rmqadmin.options.command_options import BrokerAddr, EveryMaster
 from rmqproto.bodies.lite import BrokerLiteInfo
 
 _LINE = "{:<30} {:<17} {:<10} {:<14} {:<20} {:<17} {:<15} {:<18} {:<15}\n"
@@ -93,9 +93,7 @@ def _row(answer: BrokerAnswer[BrokerLiteInfo]) -> BrokerLiteRow:
 def get_broker_lite_info(
     call: Call,
     broker_addr: BrokerAddr = None,
-    cluster_name: Annotated[
-        str | None, OF_CONTEXT, typer.Option("-c", "--cluster", metavar="CLUSTER", help="Every master of this cluster.")
-    ] = None,
+    cluster_name: EveryMaster = None,
     show_detail: Annotated[
         bool, typer.Option("-d", "--showDetail", help="For --output mqadmin: parent topics and groups too.")
     ] = False,

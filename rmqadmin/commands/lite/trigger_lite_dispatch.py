@@ -9,7 +9,7 @@ import typer
 from rmqadmin.call import Call
 from rmqadmin.core.changes import Changes, Step, carry_out
 from rmqadmin.core.topics.routes import broker_addr_of
-from rmqadmin.options.command_options import Group
+from rmqadmin.options.command_options import A_BROKER_NAME, Group
 from rmqadmin.options.lite_options import ParentTopic
 
 _LINE = "{:<30} {:<12}\n"
@@ -23,7 +23,7 @@ def trigger_lite_dispatch(
         str | None, typer.Option("-c", "--clientId", metavar="CLIENT", help="Offer them to this client only.")
     ] = None,
     broker_name: Annotated[
-        str | None, typer.Option("-b", "--brokerName", metavar="BROKER", help="Ask this broker only.")
+        str | None, A_BROKER_NAME, typer.Option("-b", "--brokerName", metavar="BROKER", help="Ask this broker only.")
     ] = None,
 ) -> Changes:
     """Helps a group that waits although it is behind. Consumes nothing and moves no offset.

@@ -9,7 +9,7 @@ from rmqadmin.core.manifests.kinds import ACL_KIND, USER_KIND
 from rmqadmin.core.manifests.plan import ObjectStep
 from rmqadmin.core.manifests.planned_rows import Applied, AppliedRow, applied_rows, what_changes
 from rmqadmin.core.manifests.way_back import carry_out_undoable
-from rmqadmin.options.command_options import BrokerAddr, ClusterName
+from rmqadmin.options.command_options import BrokerAddr, NamedCluster
 from rmqadmin.options.manifest_options import Files, Prune, planned
 
 
@@ -17,7 +17,7 @@ def apply(
     call: Call,
     file: Files,
     broker_addr: BrokerAddr = None,
-    cluster_name: ClusterName = None,
+    cluster_name: NamedCluster = None,
     prune: Prune = None,
 ) -> Applied:
     """The file has sections topics, groups, users and acls, by name, as `rmqadmin export` writes them

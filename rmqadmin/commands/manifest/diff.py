@@ -7,7 +7,7 @@ from rmqadmin.call import Call
 from rmqadmin.core.changes import carry_out
 from rmqadmin.core.exit_codes import ExitCode
 from rmqadmin.core.manifests.planned_rows import Differences, NotComparedError, applied_rows, what_changes
-from rmqadmin.options.command_options import BrokerAddr, ClusterName
+from rmqadmin.options.command_options import BrokerAddr, NamedCluster
 from rmqadmin.options.manifest_options import Files, Prune, planned
 from rmqadmin.output import diagnostics
 from rmqproto.errors import RocketMQError
@@ -17,7 +17,7 @@ def diff(
     call: Call,
     file: Files,
     broker_addr: BrokerAddr = None,
-    cluster_name: ClusterName = None,
+    cluster_name: NamedCluster = None,
     prune: Prune = None,
 ) -> Differences:
     """Exit status 0: brokers have what the file says. 1: they do not. 2 or more: unknown.

@@ -22,7 +22,7 @@ from rmqadmin.core.messages.queue_reading import (
 from rmqadmin.core.messages.read_messages import BodyView, ReadMessages, decompressed
 from rmqadmin.core.mqadmin_text import hash_order, queue_hash, queue_text
 from rmqadmin.core.topics.routes import broker_addr_of
-from rmqadmin.options.command_options import LONG, Topic
+from rmqadmin.options.command_options import A_BROKER_NAME, LONG, Topic
 from rmqadmin.options.message_options import EndBefore, Sql92
 from rmqclient.pull import PullStatus
 from rmqproto.bodies.base import MessageQueue
@@ -66,7 +66,9 @@ def consume_message(
     call: Call,
     topic: Topic,
     broker_name: Annotated[
-        str | None, typer.Option("-b", "--brokerName", metavar="BROKER", help="This broker's queues only.")
+        str | None,
+        A_BROKER_NAME,
+        typer.Option("-b", "--brokerName", metavar="BROKER", help="This broker's queues only."),
     ] = None,
     queue_id: Annotated[int | None, typer.Option("-i", "--queueId", min=0, help="With -b: this queue only.")] = None,
     offset: Annotated[

@@ -18,7 +18,7 @@ from rmqadmin.core.messages.sieve import Sieve
 from rmqadmin.core.mqadmin_text import hash_order
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.topics.routes import broker_addr_of
-from rmqadmin.options.command_options import Topic, TrueFalse
+from rmqadmin.options.command_options import A_BROKER_NAME, Topic, TrueFalse
 from rmqadmin.options.message_options import (
     Begin,
     Charset,
@@ -77,7 +77,9 @@ class QueueMessages(ReadMessages, frozen=True):
 def print_msg_by_queue(
     call: Call,
     topic: Topic,
-    broker_name: Annotated[str, typer.Option("-a", "--brokerName", metavar="BROKER", help="Broker name.")],
+    broker_name: Annotated[
+        str, A_BROKER_NAME, typer.Option("-a", "--brokerName", metavar="BROKER", help="Broker name.")
+    ],
     queue_id: QueueId,
     extent: ReadExtent,
     charset_name: Charset = "UTF-8",

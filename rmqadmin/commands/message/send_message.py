@@ -12,7 +12,7 @@ from rmqadmin.call import Call
 from rmqadmin.core.messages.bodies_in import FILE_MARK, STANDARD_INPUT, whole
 from rmqadmin.core.messages.sending import Sent, choose_queue, send_one
 from rmqadmin.core.messages.sent_rows import say_if_new
-from rmqadmin.options.command_options import Topic, TrueFalse
+from rmqadmin.options.command_options import A_BROKER_NAME, Topic, TrueFalse
 from rmqadmin.options.message_options import MessageKeys, MessageTag
 from rmqclient.message import Message, SendResult
 from rmqproto.errors import UsageError
@@ -30,7 +30,9 @@ def send_message(
     body: Annotated[str, typer.Option("-p", "--body", metavar="TEXT", help="Body, as UTF-8. - is standard input.")],
     key: MessageKeys = None,
     tags: MessageTag = None,
-    broker: Annotated[str | None, typer.Option("-b", "--broker", metavar="BROKER", help="Broker name.")] = None,
+    broker: Annotated[
+        str | None, A_BROKER_NAME, typer.Option("-b", "--broker", metavar="BROKER", help="Broker name.")
+    ] = None,
     queue_id: Annotated[int | None, typer.Option("-i", "--qid", min=0, help="With -b: queue id.")] = None,
     msg_trace_enable: Annotated[
         TrueFalse | None, typer.Option("-m", "--msgTraceEnable", case_sensitive=False, help="Also send its trace.")

@@ -11,7 +11,7 @@ import typer
 from rmqadmin.call import Call
 from rmqadmin.core import targets
 from rmqadmin.core.results import Result, Row, doc, some_failed
-from rmqadmin.options.command_options import OF_CONTEXT
+from rmqadmin.options.command_options import EveryMaster
 from rmqproto.bodies.master import RocksDbProgress
 from rmqproto.times import time_range
 
@@ -69,9 +69,7 @@ class QueueChecks(Result, frozen=True):
 
 def check_rocksdb_cq_write_progress(
     call: Call,
-    cluster: Annotated[
-        str, OF_CONTEXT, typer.Option("-c", "--cluster", metavar="CLUSTER", help="Every master of this cluster.")
-    ],
+    cluster: EveryMaster = None,
     topic: Annotated[str, typer.Option("-t", "--topic", metavar="TOPIC", help="This topic only.")] = "",
     check_from: Annotated[
         str, typer.Option("-cf", "--checkFrom", metavar="TIME", help="Messages stored at or after this time.")
@@ -84,7 +82,7 @@ def check_rocksdb_cq_write_progress(
       rmqadmin checkRocksdbCqWriteProgress -c DefaultCluster -t OrderTopic -cf -1d
     """
     from_ms = time_range(check_from, None, call.now_ms(), "-cf", tell=call.notice).begin_ms or 0
-    brokers = targets.cluster(call.admin, cluster)
+    brokers = targets.named_cluster(call.admin, cluster)
     names = {broker.master_addr: broker.broker_name for broker in brokers if broker.master_addr}
     answers = call.answers.of(lambda addr: call.admin.check_rocksdb_queues(addr, topic.strip(), from_ms), names)
     return QueueChecks([CheckedBroker(names[addr], addr, said) for addr, said in answers.items()])

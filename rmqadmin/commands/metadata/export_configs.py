@@ -10,7 +10,8 @@ from rmqadmin.core import targets
 from rmqadmin.core.metadata.exports import export
 from rmqadmin.core.mqadmin_text import hash_map, properties_order
 from rmqadmin.core.results import Result, Row, doc
-from rmqadmin.options.export_options import ExportedCluster, ExportFolder
+from rmqadmin.options.command_options import ClusterName
+from rmqadmin.options.export_options import ExportFolder
 
 KEYS = (
     "brokerClusterName", "brokerId", "brokerName", "brokerRole", "fileReservedTime", "filterServerNums",
@@ -53,7 +54,7 @@ class ExportedConfigs(Result, frozen=True):
         return None if self.path is None else f"export {self.path} success"
 
 
-def export_configs(call: Call, cluster_name: ExportedCluster, file_path: ExportFolder = None) -> ExportedConfigs:
+def export_configs(call: Call, cluster_name: ClusterName = None, file_path: ExportFolder = None) -> ExportedConfigs:
     """With -f, also writes DIR/configs.json in mqadmin's form. --output mqadmin always writes that file, as mqadmin
     does.
 
@@ -62,7 +63,7 @@ def export_configs(call: Call, cluster_name: ExportedCluster, file_path: ExportF
       rmqadmin exportConfigs -c DefaultCluster -f export
     """
     admin = call.admin
-    brokers = targets.cluster(admin, cluster_name)
+    brokers = targets.named_cluster(admin, cluster_name)
     masters = {broker.broker_name: broker.master_addr for broker in brokers if broker.master_addr}
     answers = targets.ask_each(admin.broker_config, list(masters.values()))
     configs = {

@@ -16,7 +16,8 @@ from rmqadmin.core.mqadmin_text import hash_map, hash_order
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.servers.broker_counts import TOPIC_PUT, day_count, read_stats
 from rmqadmin.core.servers.broker_state import Replica
-from rmqadmin.options.export_options import ExportedCluster, ExportFolder
+from rmqadmin.options.command_options import ClusterName
+from rmqadmin.options.export_options import ExportFolder
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.codes import VERSION, version_name
 from rmqproto.errors import RocketMQError
@@ -88,7 +89,7 @@ class Metrics(Result, frozen=True):
         return None if self.path is None else f"export {self.path} success"
 
 
-def export_metrics(call: Call, cluster_name: ExportedCluster, file_path: ExportFolder = None) -> Metrics:
+def export_metrics(call: Call, cluster_name: ClusterName = None, file_path: ExportFolder = None) -> Metrics:
     """With -f, also writes DIR/metrics.json in mqadmin's form. --output mqadmin always writes that file, as mqadmin
     does.
 
@@ -96,7 +97,7 @@ def export_metrics(call: Call, cluster_name: ExportedCluster, file_path: ExportF
       rmqadmin exportMetrics -c DefaultCluster --output wide
       rmqadmin exportMetrics -c DefaultCluster -f export
     """
-    masters = [(one, one.master_addr) for one in targets.cluster(call.admin, cluster_name) if one.master_addr]
+    masters = [(one, one.master_addr) for one in targets.named_cluster(call.admin, cluster_name) if one.master_addr]
     found = targets.ask_each(lambda master: _measured(call.admin, *master), masters)
     path = export(file_path, call.as_mqadmin, "metrics.json", lambda: _file(found), call.notice)
     return Metrics(found, path)

@@ -61,6 +61,8 @@ def rocks_dbconfig_to_json(
             _write(Path(export_file.strip()), table.json_text())
             call.notice(f"written to {export_file.strip()}")
         return table
+    if broker_addr is None and cluster is None:
+        cluster = targets.only_cluster(call.admin.cluster_info())
     addrs = targets.masters(call.admin, broker_addr, cluster)
     steps = [Step(addr, "export", [], partial(call.admin.export_rocksdb_tables, addr, kinds)) for addr in addrs]
     rows = carry_out(steps, dry_run=call.dry_run)

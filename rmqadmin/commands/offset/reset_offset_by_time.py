@@ -9,7 +9,7 @@ import typer
 from rmqadmin.call import Call
 from rmqadmin.core.offsets.reset import Goal
 from rmqadmin.core.offsets.reset_plan import Resets, act, only_queue, plan_queues, say_if_unknown
-from rmqadmin.options.command_options import LONG, Group, IgnoredForce, LmqParent, Topic, TrueFalse
+from rmqadmin.options.command_options import A_BROKER, LONG, Group, IgnoredForce, LmqParent, Topic, TrueFalse
 
 
 def reset_offset_by_time(
@@ -21,7 +21,9 @@ def reset_offset_by_time(
     ],
     force: IgnoredForce = None,
     broker: Annotated[
-        str | None, typer.Option("-b", "--broker", metavar="HOST:PORT", help="With -q: one queue of this broker.")
+        str | None,
+        A_BROKER,
+        typer.Option("-b", "--broker", metavar="HOST:PORT", help="With -q: one queue of this broker."),
     ] = None,
     queue: Annotated[int | None, typer.Option("-q", "--queue", help="With -b: queue id.")] = None,
     offset: Annotated[

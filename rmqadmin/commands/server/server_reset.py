@@ -7,11 +7,11 @@ from functools import partial
 from rmqadmin.call import Call
 from rmqadmin.core.changes import Changes
 from rmqadmin.core.servers.own_requests import meant_brokers, own_answer
-from rmqadmin.options.command_options import BrokerAddr, ClusterName
+from rmqadmin.options.command_options import BrokerAddr, NamedCluster
 from rmqadmin.shared.taking_back import take_back
 
 
-def server_reset(call: Call, broker_addr: BrokerAddr = None, cluster_name: ClusterName = None) -> Changes:
+def server_reset(call: Call, broker_addr: BrokerAddr = None, cluster_name: NamedCluster = None) -> Changes:
     """Deletes topics, groups, offsets and messages, then loads again what `rmqserver --seed` says. Snapshots, rules of
     `fault set` and settings stay. Asks for the broker's name; in a script, --yes is needed.
 

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar
 from rmqadmin.call import Call
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.servers.own_requests import meant_brokers, own_answer
-from rmqadmin.options.command_options import BrokerAddr, ClusterName
+from rmqadmin.options.command_options import BrokerAddr, NamedCluster
 
 
 class SnapshotRow(Row, frozen=True):
@@ -27,7 +27,7 @@ class Snapshots(Result, frozen=True):
         return self.found
 
 
-def snapshot_ls(call: Call, broker_addr: BrokerAddr = None, cluster_name: ClusterName = None) -> Snapshots:
+def snapshot_ls(call: Call, broker_addr: BrokerAddr = None, cluster_name: NamedCluster = None) -> Snapshots:
     """A snapshot lasts as long as the store. Without -b and -c, shows those of the only broker.
 
     Examples:

@@ -7,13 +7,13 @@ from functools import partial
 from rmqadmin.call import Call
 from rmqadmin.core.changes import Changes
 from rmqadmin.core.servers.own_requests import meant_brokers, own_answer
-from rmqadmin.options.command_options import BrokerAddr, ClusterName
+from rmqadmin.options.command_options import BrokerAddr, NamedCluster
 from rmqadmin.shared.taking_back import SnapshotName, take_back
 from rmqproto.errors import NotFoundError
 
 
 def snapshot_restore(
-    call: Call, name: SnapshotName, broker_addr: BrokerAddr = None, cluster_name: ClusterName = None
+    call: Call, name: SnapshotName, broker_addr: BrokerAddr = None, cluster_name: NamedCluster = None
 ) -> Changes:
     """Everything made or sent since the snapshot is lost. The snapshot stays. The broker is away for some tens of
     milliseconds, and clients come back as after a restart. Asks for the broker's name; in a script, --yes is needed.

@@ -7,12 +7,12 @@ from functools import partial
 from rmqadmin.call import Call
 from rmqadmin.core.changes import REPLACE, Changes, Step, carry_out
 from rmqadmin.core.servers.own_requests import meant_brokers, own_answer
-from rmqadmin.options.command_options import BrokerAddr, ClusterName
+from rmqadmin.options.command_options import BrokerAddr, NamedCluster
 from rmqadmin.shared.taking_back import SnapshotName
 
 
 def snapshot_save(
-    call: Call, name: SnapshotName, broker_addr: BrokerAddr = None, cluster_name: ClusterName = None
+    call: Call, name: SnapshotName, broker_addr: BrokerAddr = None, cluster_name: NamedCluster = None
 ) -> Changes:
     """Keeps topics, groups, offsets and messages, delayed and timed ones included, and replaces an older snapshot of
     that name, after the snapshot's name was typed, or with --yes. The broker is away for some tens of milliseconds, and

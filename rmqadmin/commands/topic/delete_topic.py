@@ -7,9 +7,10 @@ from typing import Annotated
 import typer
 
 from rmqadmin.call import Call
+from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes
 from rmqadmin.core.topics.deletion import delete_everywhere, loss
-from rmqadmin.options.command_options import OF_CONTEXT, Topic
+from rmqadmin.options.command_options import OF_CONTEXT, OR_THE_ONLY, Topic
 from rmqadmin.shared.changing import change
 from rmqproto.errors import NotFoundError, UsageError
 from rmqproto.wording import counted
@@ -19,8 +20,11 @@ def delete_topic(
     call: Call,
     topic: Topic,
     cluster_name: Annotated[
-        str, OF_CONTEXT, typer.Option("-c", "--clusterName", metavar="CLUSTER", help="Delete it from this cluster.")
-    ],
+        str | None,
+        OF_CONTEXT,
+        OR_THE_ONLY,
+        typer.Option("-c", "--clusterName", metavar="CLUSTER", help="From this cluster; default: the only one."),
+    ] = None,
     if_exists: Annotated[bool, typer.Option("--if-exists", help="Do not fail if the topic does not exist.")] = False,
 ) -> Changes:
     """Also deletes its messages and the groups' offsets in it. If producers still send to it, brokers that create
@@ -31,9 +35,10 @@ def delete_topic(
       rmqadmin deleteTopic -c DefaultCluster -t OldTopic --dry-run
       rmqadmin deleteTopic -c DefaultCluster -t OldTopic --if-exists --yes
     """
-    topic, cluster_name = topic.strip(), cluster_name.strip()
+    topic = topic.strip()
     if not topic:
         raise UsageError("The specified topic is blank.")
+    cluster_name = cluster_name.strip() if cluster_name else targets.only_cluster(call.admin.cluster_info(), "-c")
     steps = delete_everywhere(call.admin, topic, cluster_name)
     if not steps:
         if not if_exists and not call.as_mqadmin:

@@ -12,7 +12,7 @@ from rmqadmin.call import Call
 from rmqadmin.core import targets
 from rmqadmin.core.mqadmin_text import fastjson_pretty, java_bool, java_text
 from rmqadmin.core.results import Result, Row, doc
-from rmqadmin.options.command_options import LONG, Topic
+from rmqadmin.options.command_options import A_BROKER, LONG, Topic
 from rmqclient.addresses import split_address
 from rmqproto.bodies.statistics import ConsumeQueueAnswer, ConsumeQueueItem
 from rmqproto.errors import NotFoundError
@@ -100,7 +100,9 @@ def query_cq(
     index: Annotated[int, LONG, typer.Option("-i", "--index", metavar="OFFSET", help="Queue offset to begin at.")],
     count: Annotated[int, typer.Option("-c", "--count", min=1, help="How many units.")] = COUNT_DEFAULT,
     broker: Annotated[
-        str | None, typer.Option("-b", "--broker", metavar="HOST:PORT", help="Default: the topic's first broker.")
+        str | None,
+        A_BROKER,
+        typer.Option("-b", "--broker", metavar="HOST:PORT", help="Default: the topic's first broker."),
     ] = None,
     consumer: Annotated[
         str | None,

@@ -6,7 +6,7 @@ from rmqadmin.call import Call
 from rmqadmin.core import targets
 from rmqadmin.core.access.user_changes import plan_new_user
 from rmqadmin.core.changes import Changes, plan_each
-from rmqadmin.options.auth_options import IfNoUser, IsSuper, MeantReplicas, PasswordStdin, UserName
+from rmqadmin.options.auth_options import EveryReplica, IfNoUser, IsSuper, PasswordStdin, UserName
 from rmqadmin.options.command_options import BrokerAddr
 from rmqadmin.shared.changing_access import undoable_access
 from rmqadmin.shared.passwords import given_password
@@ -18,7 +18,7 @@ def user_add(
     call: Call,
     name: UserName,
     broker_addr: BrokerAddr = None,
-    cluster_name: MeantReplicas = None,
+    cluster_name: EveryReplica = None,
     is_super: IsSuper = False,
     password_stdin: PasswordStdin = False,
     if_not_exists: IfNoUser = False,
@@ -38,7 +38,7 @@ def user_add(
         password=given_password(call, None, password_stdin, name),
         user_type=UserType.SUPER if is_super else UserType.NORMAL,
     )
-    addrs = targets.meant_replicas(call.admin, broker_addr, cluster_name)
+    addrs = targets.replicas(call.admin, broker_addr, cluster_name)
     return undoable_access(
         call, plan_each(addrs, lambda addr: plan_new_user(call.admin, addr, account, may_exist=if_not_exists))
     )

@@ -11,7 +11,7 @@ from rmqadmin.call import Call
 from rmqadmin.core import targets
 from rmqadmin.core.access.user_changes import plan_user
 from rmqadmin.core.changes import Changes, Step, plan_each
-from rmqadmin.options.auth_options import MeantReplicas, PasswordStdin, UserName
+from rmqadmin.options.auth_options import EveryReplica, PasswordStdin, UserName
 from rmqadmin.options.command_options import BrokerAddr
 from rmqadmin.shared.changing_access import undoable_access
 from rmqadmin.shared.passwords import given_password
@@ -24,7 +24,7 @@ def user_edit(
     call: Call,
     name: UserName,
     broker_addr: BrokerAddr = None,
-    cluster_name: MeantReplicas = None,
+    cluster_name: EveryReplica = None,
     user_type: Annotated[
         UserType | None, typer.Option("--type", case_sensitive=False, help="Super users may do everything.")
     ] = None,
@@ -48,7 +48,7 @@ def user_edit(
         wanted.append(UserAccount(username=name, password=given_password(call, None, password_stdin, name)))
     if not wanted:
         raise UsageError("nothing to change", hint="Give --type, --status, --password or --password-stdin.")
-    addrs = targets.meant_replicas(call.admin, broker_addr, cluster_name)
+    addrs = targets.replicas(call.admin, broker_addr, cluster_name)
     steps: list[Step] = []
     for account in wanted:  # one step for each, so that each has its own undo
         steps += plan_each(addrs, partial(plan_user, call.admin, account=account))

@@ -9,15 +9,14 @@ import typer
 from rmqadmin.call import Call
 from rmqadmin.core import targets
 from rmqadmin.core.access.users import BrokerUsers, Users
-from rmqadmin.options.auth_options import MeantMasters
-from rmqadmin.options.command_options import BrokerAddr
+from rmqadmin.options.command_options import BrokerAddr, ClusterName
 
 
 def user_ls(
     call: Call,
     name: Annotated[str | None, typer.Argument(metavar="[TEXT]", help="Only users with this in their names.")] = None,
     broker_addr: BrokerAddr = None,
-    cluster_name: MeantMasters = None,
+    cluster_name: ClusterName = None,
 ) -> Users:
     """Each broker keeps its own users. No password is shown.
 
@@ -26,6 +25,6 @@ def user_ls(
       rmqadmin user ls ali -c DefaultCluster --output wide
     """
     wanted = None if name is None else name.strip()
-    addrs = targets.meant_masters(call.admin, broker_addr, cluster_name)
+    addrs = targets.masters(call.admin, broker_addr, cluster_name)
     answers = call.answers.of(lambda addr: call.admin.accounts(addr, wanted), addrs)
     return Users([BrokerUsers(addr, users) for addr, users in answers.items()])

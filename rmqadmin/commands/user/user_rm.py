@@ -6,7 +6,7 @@ from rmqadmin.call import Call
 from rmqadmin.core import targets
 from rmqadmin.core.access.user_changes import delete_user_in_broker
 from rmqadmin.core.changes import Changes, all_keep, plan_each
-from rmqadmin.options.auth_options import IfExists, MeantReplicas, UserName
+from rmqadmin.options.auth_options import EveryReplica, IfExists, UserName
 from rmqadmin.options.command_options import BrokerAddr
 from rmqadmin.shared.changing_access import undoable_access
 from rmqproto.errors import NotFoundError
@@ -17,7 +17,7 @@ def user_rm(
     call: Call,
     name: UserName,
     broker_addr: BrokerAddr = None,
-    cluster_name: MeantReplicas = None,
+    cluster_name: EveryReplica = None,
     if_exists: IfExists = False,
 ) -> Changes:
     """This cannot be undone: the password is saved nowhere. `user edit --status disable` also locks the user out.
@@ -27,7 +27,7 @@ def user_rm(
       rmqadmin user rm alice -c DefaultCluster --if-exists --yes
     """
     name = name.strip()
-    addrs = targets.meant_replicas(call.admin, broker_addr, cluster_name)
+    addrs = targets.replicas(call.admin, broker_addr, cluster_name)
     steps = plan_each(addrs, lambda addr: delete_user_in_broker(call.admin, addr, name))
     if all_keep(steps) and not if_exists:
         raise NotFoundError(f"no broker has a user {name}", hint="With --if-exists this is not an error.")

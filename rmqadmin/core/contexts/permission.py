@@ -35,8 +35,11 @@ class ProtectedContextError(ChangeRefusedError):
 
 
 def addresses_of(namesrv_addr: str) -> list[str]:
-    """The addresses in ``host:port[;host:port…]``, in a form that can be compared."""
-    return [part.strip().lower() for part in namesrv_addr.split(";") if part.strip()]
+    """The addresses in ``host[:port][;host[:port]…]``, in a form that can be compared."""
+    from rmqclient.addresses import NAMESRV_PORT, with_port  # only for changes, and commands about contexts
+
+    parts = (part.strip().lower().removeprefix("http://") for part in namesrv_addr.split(";"))
+    return [with_port(part, NAMESRV_PORT) for part in parts if part]
 
 
 def guards(

@@ -95,9 +95,9 @@ def _value(where: str, name: str, value: Any, kind: Any) -> Any:
         if name in KEYS:
             check_reference(found, name)
         if name == "namesrv_addr":
-            from rmqclient.addresses import parse_addresses  # 10 ms, if nobody has done so yet
+            from rmqclient.addresses import parse_namesrvs  # 10 ms, if nobody has done so yet
 
-            parse_addresses(found)
+            parse_namesrvs(found)
         if name == "address_map":
             from rmqclient.address_map import parse_address_map
 

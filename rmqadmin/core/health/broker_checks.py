@@ -150,7 +150,7 @@ def _access(broker: BrokerFacts) -> Iterator[HealthFinding]:
         yield _finding(broker, Grade.WARNING if is_open else Grade.NOTE, Check.ACCESS, what, fix)
     elif not checks_users and broker.user_count is not None:
         what = f"keeps {counted(broker.user_count, 'user')} and checks none: {found.lack}"
-        yield _finding(broker, Grade.WARNING, Check.ACCESS, what, f"{SWITCH_ON}.")
+        yield _finding(broker, Grade.WARNING if is_open else Grade.NOTE, Check.ACCESS, what, f"{SWITCH_ON}.")
     elif not checks_users and is_open:
         what = f"listens on {bound or addr} and serves anybody: it checks no users"
         fix = "authenticationEnabled=true and authorizationEnabled=true in its settings and a restart, or listen on "

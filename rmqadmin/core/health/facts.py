@@ -13,6 +13,7 @@ import msgspec
 from rmqadmin.core import targets
 from rmqadmin.core.access.enforcement import switches
 from rmqadmin.core.servers.broker_state import Replica, ask_replica, displaced_replicas, replicas_of
+from rmqadmin.core.servers.meant_brokers import kind_of_server
 from rmqadmin.core.system_names import is_made_by_brokers, topics_of_servers
 from rmqclient.addresses import parse_addresses
 from rmqproto.bodies.groups import SubscriptionGroupConfig
@@ -149,7 +150,8 @@ def _namesrv(admin: AdminClient, addr: str) -> NamesrvFacts:
         cluster = admin.read(addr, RequestCode.GET_BROKER_CLUSTER_INFO, None, ClusterInfo)
         topics = admin.read(addr, RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, None, TopicList)
     except RocketMQError as error:
-        return NamesrvFacts(addr=addr, error=str(error))
+        kind = kind_of_server(admin, error) if isinstance(error, RefusedError) else None
+        return NamesrvFacts(addr=addr, error=kind or str(error))
     config: dict[str, str] = {}
     with contextlib.suppress(RocketMQError):  # a client without permission for it may still read the rest
         config = admin.namesrv_config(addr, with_own_defaults=True)

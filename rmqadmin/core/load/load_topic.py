@@ -96,10 +96,7 @@ class LoadTopic:
         """The named cluster, or the only one. UsageError if there are several."""
         if self._cluster is not None:
             return self._cluster.strip()
-        names = sorted(self._admin.cluster_info().cluster_addr_table)
-        if len(names) != 1:
-            raise UsageError("in which cluster should it be created?", hint=f"-c NAME; there are {', '.join(names)}.")
-        return names[0]
+        return targets.only_cluster(self._admin.cluster_info(), "-c")
 
     def queues(self) -> list[tuple[MessageQueue, str]]:
         """The queues that take messages, with their masters' addresses."""

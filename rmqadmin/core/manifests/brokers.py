@@ -38,10 +38,12 @@ class ManifestBroker(msgspec.Struct, frozen=True):
 def brokers_of(
     admin: AdminClient, manifest: Manifest, broker_addr: str | None, cluster_name: str | None
 ) -> list[ManifestBroker]:
-    """The brokers of ``-b`` or ``-c``. With neither, those that the entries name by address; UsageError unless all
-    entries do. NotFoundError for a broker that an entry names and that is not among them."""
+    """The brokers of ``-b`` or ``-c``. With neither, those that the entries name by address or, unless all do,
+    those of the only cluster. NotFoundError for a broker that an entry names and that is not among them."""
     entries = [entry for section in manifest.values() for entry in section.values()]
     if broker_addr is not None or cluster_name is not None or not _all_are_addresses(entries):
+        if broker_addr is None and cluster_name is None:
+            cluster_name = targets.only_cluster(admin.cluster_info())
         addrs = targets.masters(admin, broker_addr, cluster_name)  # raises the same errors as in all commands
     else:
         addrs = list(dict.fromkeys(key for entry in entries for key in entry.brokers or {}))

@@ -11,7 +11,7 @@ from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, FieldChange, Step, carry_out
 from rmqadmin.core.system_names import is_made_by_brokers, topics_of_servers
 from rmqproto.codes import ResponseCode
-from rmqproto.errors import RefusedError
+from rmqproto.errors import RefusedError, UsageError
 from rmqproto.names import is_system_group
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ def meant_brokers(admin: AdminClient, broker_addr: str | None, cluster_name: str
         known = targets.selected_addrs(targets.all_brokers(admin.cluster_info()))
         if len(known) == 1:
             return known
+        names = ", ".join(known) or "none"
+        raise UsageError("Missing required option: -b or -c", hint=f"The name server knows the brokers {names}.")
     return targets.masters(admin, broker_addr, cluster_name)
 
 

@@ -44,8 +44,11 @@ move have room."""
 
 
 def meant_names(info: ClusterInfo, brokers: str | None, clusters: str | None) -> list[str]:
-    """The broker names of ``-b`` or ``-c``, separated by commas. UsageError unless exactly one of the two is given.
+    """The broker names of ``-b`` or ``-c``, separated by commas. With neither, those of the only
+    cluster; UsageError for both.
     NotFoundError for an unknown name."""
+    if brokers is None and clusters is None:
+        clusters = targets.only_cluster(info)
     targets.check_one_of(brokers, clusters)
     table, wanted = (
         (info.broker_addr_table, brokers) if brokers is not None else (info.cluster_addr_table, clusters or "")

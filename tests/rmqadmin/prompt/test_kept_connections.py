@@ -167,7 +167,7 @@ def test_an_address_that_is_none_costs_no_connection(
     commands, _, far = shell
     run = runner(commands, capfd)
     assert run("topicList").status == 0
-    assert run("topicList -n nonsense").status == 2
+    assert run("topicList -n non:sense").status == 2
     assert run("topicList").status == 0
     assert far.connection_count == 1
 

@@ -89,6 +89,10 @@ def test_a_slave_of_apaches_is_not_expected_to_do_the_duties_of_a_master() -> No
     assert bad(broker_findings(facts(broker(), slave))) == []
 
 
+def with_users(**config: str) -> BrokerFacts:
+    return msgspec.structs.replace(broker(**config), user_count=2)
+
+
 @pytest.mark.parametrize(
     ("one", "grade", "check", "said"),
     [
@@ -107,6 +111,8 @@ def test_a_slave_of_apaches_is_not_expected_to_do_the_duties_of_a_master() -> No
         (broker(flushDiskType="ASYNC_FLUSH"), "note", "flush", "a power cut loses"),
         (broker(authenticationEnabled="false"), "warning", "access", "listens on 10.0.0.1:10911 and serves anybody"),
         (broker(authenticationEnabled="", bindAddress="0.0.0.0"), "warning", "access", "listens on 0.0.0.0"),
+        (with_users(authenticationEnabled=""), "warning", "access", "keeps 2 users and checks none: authentication is"),
+        (with_users(authenticationEnabled="", bindAddress="::1"), "note", "access", "keeps 2 users and checks none"),
         (broker(authorizationEnabled="false"), "warning", "access", "lets each do everything"),
         (broker(authenticationEnabled="", aclEnable="true"), "warning", "access", "plain_acl.yml"),
         (

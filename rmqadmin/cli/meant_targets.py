@@ -1,0 +1,54 @@
+"""Fills in what a command line leaves to the program: the address behind a broker's name, the port behind a host, the
+only cluster."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rmqadmin.options.command_options import (
+    A_BROKER,
+    A_BROKER_NAME,
+    INSTEAD_OF_CLUSTER,
+    OR_THE_ONLY,
+    spellings_of,
+)
+
+if TYPE_CHECKING:
+    from rmqadmin.call import Call
+
+
+def with_meant_targets(call: Call, own: Sequence[inspect.Parameter], values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a command's own options, as the command needs them. Errors as of ``core.servers.meant_brokers`` and
+    of ``targets.only_cluster``. No server is asked if nothing is left open."""
+    found = dict(values)
+    for parameter in own:
+        marks = typing.get_args(parameter.annotation)
+        value = values.get(parameter.name)
+        if isinstance(value, str) and (A_BROKER in marks or A_BROKER_NAME in marks):
+            from rmqadmin.core.servers import meant_brokers  # only if a broker is named
+
+            meant = meant_brokers.broker_addr_of if A_BROKER in marks else meant_brokers.broker_name_of
+            found[parameter.name] = meant(call.admin, value)
+        if value is None and OR_THE_ONLY in marks and not _is_other_said(own, values):
+            from rmqadmin.core.targets import only_cluster
+
+            found[parameter.name] = only_cluster(call.admin.cluster_info(), _missing(own, parameter))
+    return found
+
+
+def _is_other_said(own: Sequence[inspect.Parameter], values: Mapping[str, Any]) -> bool:
+    """Whether the command line names brokers in another way than by their cluster."""
+    return any(values.get(each.name) for each in _instead(own))
+
+
+def _missing(own: Sequence[inspect.Parameter], cluster: inspect.Parameter) -> str:
+    """mqadmin's words for the options of which one is needed."""
+    others = [spellings_of(each)[0] for each in _instead(own) if spellings_of(each)[0] != "--all-clusters"]
+    return " or ".join([*others, spellings_of(cluster)[0]])
+
+
+def _instead(own: Sequence[inspect.Parameter]) -> list[inspect.Parameter]:
+    return [each for each in own if set(spellings_of(each)) & INSTEAD_OF_CLUSTER]

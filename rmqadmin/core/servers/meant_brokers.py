@@ -1,0 +1,92 @@
+"""Which broker a user means by an address without its port, or by a name where an address is needed, or the other way
+round."""
+
+from __future__ import annotations
+
+import ipaddress
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from rmqadmin.core.near_names import did_you_mean
+from rmqclient.addresses import BROKER_PORT, with_port
+from rmqproto.bodies.routes import BrokerData, ClusterInfo
+from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.errors import ConnectError, NotFoundError, RefusedError, RocketMQError
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
+
+
+def broker_addr_of(admin: AdminClient, text: str) -> str:
+    """The address of ``HOST:PORT``, ``HOST``, ``[IPV6]``, ``NAME`` (its master) or ``NAME/ID``. A host without a dot
+    is taken for a name. NotFoundError for an unknown name, and for a broker that has no master now. No server is asked
+    for what cannot be a name."""
+    text = text.strip()
+    addr = with_port(text, BROKER_PORT)
+    if (addr == text and "/" not in text) or _is_ip(text):
+        return addr
+    try:
+        table = admin.cluster_info().broker_addr_table
+    except ConnectError:
+        if _is_host(text):
+            return addr
+        raise
+    found = _addr_in(table, text)
+    if found is not None:
+        return found
+    if _is_host(text):
+        return addr
+    hint = did_you_mean(text, table) or f"The name server knows: {', '.join(sorted(table)) or 'none'}."
+    port = "" if addr == text else f" A host is written with its port: {addr}."
+    raise NotFoundError(f"there is no broker {text}", hint=hint + port)
+
+
+def broker_name_of(admin: AdminClient, text: str) -> str:
+    """The name of the broker at an address; any other text as it is."""
+    text = text.strip()
+    addr = with_port(text, BROKER_PORT) if _is_ip(text) else text
+    if ":" not in addr:
+        return text
+    brokers = admin.cluster_info().broker_addr_table.values()
+    return next((one.broker_name for one in brokers if addr in one.broker_addrs.values()), text)
+
+
+def kind_of_server(admin: AdminClient, error: RefusedError) -> str | None:
+    """For a server that does not know a request: that it is a broker where a name server is needed, or the other way
+    round, and what to write instead. None if it is neither, or does not answer."""
+    addr = error.address
+    if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED or not addr:
+        return None
+    if addr in admin.namesrv_addrs:
+        with suppress(RocketMQError):
+            config = admin.broker_config(addr)
+            namesrvs = config.get("namesrvAddr", "")
+            there = f"its name servers are {namesrvs}: -n '{namesrvs}'" if namesrvs else "name its name server: -n"
+            return f"{addr} is the broker {config['brokerName']}, and no name server; {there}."
+    with suppress(RocketMQError):
+        info = admin.read(addr, RequestCode.GET_BROKER_CLUSTER_INFO, None, ClusterInfo)
+        known = sorted(info.broker_addr_table)
+        brokers = f"its brokers are {', '.join(known)}: -b {known[0]} -n {addr}" if known else "it knows no broker"
+        return f"{addr} is a name server, and no broker; {brokers}."
+    return None
+
+
+def _addr_in(table: dict[str, BrokerData], text: str) -> str | None:
+    if text in table:
+        broker = table[text]
+        if broker.master_addr is None:
+            others = ", ".join(f"{text}/{number}" for number in sorted(broker.broker_addrs))
+            raise NotFoundError(f"the broker {text} has no master now", hint=f"Name one of its replicas: {others}.")
+        return broker.master_addr
+    name, _, number = text.rpartition("/")
+    return table[name].broker_addrs.get(int(number)) if name in table and number.isdecimal() else None
+
+
+def _is_host(text: str) -> bool:
+    return "." in text or text.lower() == "localhost"
+
+
+def _is_ip(text: str) -> bool:
+    with suppress(ValueError):
+        return bool(ipaddress.ip_address(text.strip("[]")))
+    return False
