@@ -58,7 +58,7 @@ def test_a_contexts_cluster_is_that_of_commands_that_need_one(both: Rmqadmin, ot
     assert ran.status == 0
     assert both("context", "use", "here").status == 0
     assert both("brokerStatus").status == 0, "the only cluster there"
-    assert f"there is no topic OfContext in DefaultCluster" in both("deleteTopic", "-t", "OfContext").err
+    assert "there is no topic OfContext in DefaultCluster" in both("deleteTopic", "-t", "OfContext").err
 
 
 def test_contexts_are_listed_with_the_one_in_use(both: Rmqadmin, server: Server) -> None:
