@@ -80,7 +80,7 @@ def test_the_others_are_changed_and_can_be_changed_back(filled: Pair, run: Rmqad
 
 @pytest.mark.parametrize("command", ["deleteUser -u alice", "user rm alice"])
 def test_a_user_is_deleted_from_the_others(filled: Pair, run: Rmqadmin, ghost: str, command: str) -> None:
-    ran = run(*command.split(), "-c", CLUSTER)
+    ran = run(*command.split(), "-c", CLUSTER, "--yes")
     assert ran.status == 1
     assert "unreached" in ran.out
     assert [filled.admin.account(addr, "alice") for addr in (filled.a, filled.b)] == [None, None]
