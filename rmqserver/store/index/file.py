@@ -271,6 +271,9 @@ class LiveIndexFile(IndexFile):
         pages = [i for i, is_dirty in enumerate(self._dirty) if is_dirty]
         if not pages and not self._behind:
             return None
+        if self.header.next_unit < self.unit_count:  # behind the last entry there may be some of before a crash
+            blank_at = self._units_at + INDEX_UNIT.size * self.header.next_unit
+            self.file.pwrite(bytes(INDEX_UNIT.size), blank_at)
         self._write_units()
         slots = [self._page_run(first, count) for first, count in _runs(pages)]
         self._dirty = bytearray(len(self._dirty))

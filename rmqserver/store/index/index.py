@@ -53,8 +53,16 @@ class Index:
                 hint = "set maxHashSlotNum and maxIndexNum as they were when this store was made"
                 raise StorageError(f"{path} is {size} bytes long; an index file should have {expected}", hint=hint)
             found = IndexFile(self._open(path, read_only), self._slot_count, self._unit_count)
-            follows_empty = bool(self.files) and self.files[-1].is_empty and found.is_empty
-            if not follows_empty and (trusted_until_ms is None or found.header.end_timestamp_ms <= trusted_until_ms):
+            # Behind a file with room, an empty one is left from a crash before the full one's header was written.
+            is_surplus = found.is_empty and bool(self.files) and (
+                self.files[-1].is_empty
+                or (trusted_until_ms is not None and self.files[-1].header.next_unit < self._unit_count)
+            )
+            if not is_surplus and (trusted_until_ms is None or found.header.end_timestamp_ms <= trusted_until_ms):
+                if found.is_empty and trusted_until_ms is not None and not read_only:  # it may hold units nevertheless
+                    self._disk.unlink(path)
+                    file = self._disk.open(path, create_size_bytes=expected)
+                    found = IndexFile(file, self._slot_count, self._unit_count)
                 if self.files and found.is_empty:
                     found.header.follow(self.files[-1].header)
                 self.files.append(found)
