@@ -126,7 +126,7 @@ class MessageStore:
         self.log = CommitLog(paths.commit_log, options.commit_log_file_size_bytes, self.disk, self._cache)
         self.queues = ConsumeQueues(
             paths.consume_queues, options.consume_queue_file_size_bytes, self.disk, self._cache,
-            KnownEnds(paths.queue_ends, self.disk),
+            KnownEnds(paths.queue_ends, paths.queue_files, self.disk),
         )  # fmt: skip
         self.index = self._make_index()
         self._maker = FileMaker(self.log, self.disk)
@@ -250,7 +250,8 @@ class MessageStore:
         else:  # unsynced writes of a killed process are synced with the whole file system
             known_offset = dispatched_offset if self.disk.can_sync_file_system else 0
         ends_offset = known_offset if clean else checkpoint.vouched_offset
-        self.queues.ends.load(ends_offset, is_closed=clean, read_only=self.read_only)
+        has_notes = not clean and self.directory.is_marked_by_ours()
+        self.queues.ends.load(ends_offset, is_closed=clean, has_notes=has_notes, read_only=self.read_only)
         is_known = self._queue_feed.load(known_offset, clean=clean)
         if not is_known:
             lacks_some = max(self._queue_feed.newest_record_offset, 0) < checkpoint.queues_log_offset

@@ -14,7 +14,7 @@ from tests.support.clock import Clock
 
 from .invariants import Violation, check, promise
 from .recording_disk import Loss, RecordingDisk
-from .workload import ROOT, Workload, options_for
+from .workload import QUEUES, ROOT, Workload, options_for
 
 STEPS_PER_RUN = 8
 CRASHED_AGAIN = 0.1
@@ -22,6 +22,9 @@ CRASHED_AGAIN = 0.1
 
 QUEUES_REMOVED = 0.03
 """Share of the steps after which ``consumequeue/`` is removed."""
+
+FILES_REMOVED = 0.2
+"""Share of the images of a kill in which a queue has lost its last file."""
 
 LOSSES = (Loss.NOTHING, Loss.EVERYTHING, Loss.TORN, Loss.NAMES, Loss.DATA, Loss.SOME)
 WEIGHTS = (1, 1, 3, 1, 1, 5)
@@ -75,12 +78,23 @@ class Run:
         image = self.disk.image(loss, Random(seed))
         more = Random(seed + 1)
         try:
+            if loss is Loss.NOTHING and more.random() < FILES_REMOVED:
+                remove_last_file(image, more)
             if more.random() < CRASHED_AGAIN:
                 image = crashed_again(image, self.mode, more)
             check(image, promised, self.mode, more)
         except Violation as error:
             about = f"[{self.mode.name}, seed {self.seed}, image {self.image_count}, {loss.name}]"
             self.violation = Violation(f"{error} {about}").with_traceback(error.__traceback__)
+
+
+def remove_last_file(image: RecordingDisk, rng: Random) -> None:
+    """Removes the last file of one queue."""
+    queues = [(topic, queue_id) for topic, queue_id in QUEUES if image.listdir(f"{ROOT}/consumequeue/{topic}/{queue_id}")]
+    if queues:
+        topic, queue_id = rng.choice(queues)
+        directory = f"{ROOT}/consumequeue/{topic}/{queue_id}"
+        image.unlink(f"{directory}/{image.listdir(directory)[-1]}")
 
 
 def crashed_again(image: RecordingDisk, mode: FlushMode, rng: Random) -> RecordingDisk:

@@ -222,8 +222,9 @@ class OverlayDisk:
         return self._below.modified_ms(path)
 
     def kept_id(self, path: str) -> str:
-        """The id of the file below; none for a file that was made here."""
-        return "" if path in self._gone or not self._below.is_file(path) else self._below.kept_id(path)
+        """The id of the file or directory below; none for one that was made here."""
+        is_below = self._below.is_file(path) or self._below.is_directory(path)
+        return self._below.kept_id(path) if is_below and path not in self._gone else ""
 
     def mkdir(self, path: str) -> None:
         missing = []

@@ -160,7 +160,7 @@ class ConsumeQueues:
             return
         self.ends.note_short(queue.topic, queue.queue_id)
         raise StorageError(
-            f"{queue.segments.directory}: the queue ended at queue offset {end} when the store was closed, "
+            f"{queue.segments.directory}: the queue had messages up to queue offset {end - 1}, "
             f"and its files end at {queue.next_offset}",
             hint="stop the broker and start it again: it makes the queue again from the log",
         )
@@ -170,10 +170,9 @@ class ConsumeQueues:
         when the store was last open: recovery makes them whole. Returns those without their first file, for which that
         takes a new queue. A short queue that is not found here is refused when it is used."""
         ends, there = self.ends, set(self.names())
-        for topic in ends.topics():
+        for topic, queue_id, _, _ in ends.all():
             if topic not in there:
-                for queue_id in ends.queue_ids(topic):
-                    self.add(self.topic(topic), queue_id)
+                self.add(self.topic(topic), queue_id)
         for topic, queue_id in ends.short:
             self.add(self.topic(topic), queue_id)
         others = (each for each in ends.all() if each[0] in there and each[:2] not in ends.short)
@@ -235,10 +234,13 @@ class ConsumeQueues:
         return unit[0] if unit is not None else -1
 
     def write_queue(self, queue: ConsumeQueue) -> None:
-        first = queue.written_offset
+        first, file_count = queue.written_offset, len(queue.segments.bases)
         queue.write_behind()
         self.behind.pop(queue, None)
         self.changed_paths.update(dict.fromkeys(queue.paths_since(first)))
+        if len(queue.segments.bases) > file_count:
+            last_file = queue.segments.bases[-1] // UNIT_SIZE_BYTES
+            self.ends.note(queue, max(first, last_file), self.log_min_offset)
 
     def take_changed_paths(self) -> list[str]:
         paths = list(self.changed_paths)
