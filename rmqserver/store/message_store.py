@@ -267,6 +267,7 @@ class MessageStore:
         if not self.read_only:
             checkpoint.without_queues().write(self.disk, self.directory.checkpoint)
             self.directory.mark_running(0)
+            self.queues.ends.keep_as_notes()
 
     def _make_durable(self, start: int, end: int, failed_flush_offset: int | None) -> None:
         try:

@@ -28,6 +28,7 @@ class FileCache:
         self._max = open_files_max
         self._read_only = read_only
         self._files: OrderedDict[str, File] = OrderedDict()
+        self._drop_count = 0
         self._lock = Lock()
 
     def open(self, path: str, create_size_bytes: int | None = None) -> File:
@@ -36,18 +37,26 @@ class FileCache:
             if file is not None:
                 self._files.move_to_end(path)
                 return file
-            file = self._disk.open(path, create_size_bytes=create_size_bytes, read_only=self._read_only)
-            self._files[path] = file
-            if len(self._files) > self._max:
-                self._files.popitem(last=False)
-            return file
+            drop_count = self._drop_count
+        # Not under the lock: a slow device must not stop the other threads.
+        file = self._disk.open(path, create_size_bytes=create_size_bytes, read_only=self._read_only)
+        with self._lock:
+            if path in self._files:  # another thread opened it meanwhile
+                return self._files[path]
+            if drop_count == self._drop_count:  # else it may be a removed file, whose name a new one gets
+                self._files[path] = file
+                if len(self._files) > self._max:
+                    self._files.popitem(last=False)
+        return file
 
     def drop(self, path: str) -> None:
         with self._lock:
+            self._drop_count += 1
             self._files.pop(path, None)
 
     def clear(self) -> None:
         with self._lock:
+            self._drop_count += 1
             self._files.clear()
 
 

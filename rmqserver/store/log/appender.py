@@ -329,7 +329,7 @@ class Appender:
 
     def _start_round(self) -> int:
         # One clock reading a round: a round of the loop takes a millisecond at most.
-        self._now_ms = self.last_store_timestamp_ms = self._clock_ms()
+        self._now_ms = self._clock_ms()
         return self._now_ms
 
     def _check(self, entry: Topic, sys_flag: int, size: int, body_size: int, properties: bytes) -> None:
@@ -468,9 +468,10 @@ class Appender:
         the store refuses writes until it is opened again.
         """
         if not self._parts and not self._touched and not self._index_items:
+            self._now_ms = 0  # what began the round was refused
             return
         self._write()
-        self._now_ms = 0
+        self.last_store_timestamp_ms, self._now_ms = self._now_ms, 0
         touched, self._touched = self._touched, []
         items, self._index_items = self._index_items, []
         if self._round_failed is not None:

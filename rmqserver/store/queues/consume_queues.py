@@ -238,9 +238,16 @@ class ConsumeQueues:
         queue.write_behind()
         self.behind.pop(queue, None)
         self.changed_paths.update(dict.fromkeys(queue.paths_since(first)))
-        if len(queue.segments.bases) > file_count:
-            last_file = queue.segments.bases[-1] // UNIT_SIZE_BYTES
-            self.ends.note(queue, max(first, last_file), self.log_min_offset)
+        bases = queue.segments.bases
+        if len(bases) > file_count or (bases and first * UNIT_SIZE_BYTES <= bases[-1]):
+            self.note_last_file(queue)
+
+    def note_last_file(self, queue: ConsumeQueue) -> None:
+        """Has a start after kill -9 know that the queue has it. Does nothing if the file holds no message."""
+        if queue.segments.bases:
+            first_in_it = max(queue.segments.bases[-1] // UNIT_SIZE_BYTES, queue.min_offset)
+            if first_in_it < queue.written_offset:
+                self.ends.note(queue, first_in_it, self.log_min_offset)
 
     def take_changed_paths(self) -> list[str]:
         paths = list(self.changed_paths)

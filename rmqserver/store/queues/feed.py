@@ -260,8 +260,8 @@ class QueueFeed:
             self._queues.behind[queue] = None
         self._syncs_everything = bool(self._known_offset) and not was_clean
         for queue in self._queues.opened():
-            if not self._known_offset and not self._read_only and queue.written_offset > queue.min_offset:
-                self._queues.ends.note(queue, queue.written_offset - 1, self._log.min_offset)
+            if not self._known_offset and not self._read_only:
+                self._queues.note_last_file(queue)
             if queue.tail:
                 queue.forget_before(self._log.min_offset)
             if not was_clean and not self._known_offset and queue.indexed_log_offset > synced_offset:

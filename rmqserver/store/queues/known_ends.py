@@ -111,7 +111,11 @@ class KnownEnds:
             queues.pop(each, None)
             self._short.pop((topic, each), None)
         self._notes.forget(topic, queue_id)
-        if self._is_there and not self._read_only:  # the others are kept where a power cut voids them
+        self.keep_as_notes()
+
+    def keep_as_notes(self) -> None:
+        """From here on, a power cut voids what is known. OSError."""
+        if self._is_there and not self._read_only:
             known = [(name, number, NotedFile(first, end, 0)) for name, number, first, end in self.all()]
             self._notes.add_all(known, self.log_min_offset)
             self._remove_file()

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from rmqproto.message.record import BatchItem, encode_batch, host_bytes
 from rmqserver.store.message_store import MessageStore
+from rmqserver.store.recovery.checkpoint import Checkpoint
 from rmqserver.store.results import MessageRefused
-from tests.rmqserver.store.conftest import HOST, TINY
+from tests.rmqserver.store.conftest import HOST, TINY, MakeStore, put
 from tests.support.clock import Clock
 
 OPTIONS = dataclasses.replace(TINY, commit_log_file_size_bytes=1 << 16, index_unit_count=1000)
@@ -78,3 +79,42 @@ def test_a_batch_must_fit_a_file(tmp_path: Path) -> None:
         store.append_batch("T", 0, 0, 5, HOST, HOST, 0, encode_batch([BatchItem(0, b"", b"")] * 2000))
     assert store.append_batch("T", 0, 0, 5, HOST, HOST, 0, encode_batch([BatchItem(0, b"", b"")]))[1] == [0]
     store.close()
+
+
+def _batch_for_a_lost_queue(store: MessageStore) -> None:
+    store.append_batch("T", 1, 0, 5, HOST, HOST, 0, encode_batch([BatchItem(0, b"x", b"")]))
+
+
+def _number_too_large(store: MessageStore) -> None:
+    store.append("T", 0, 1 << 40, 0, 5, HOST, HOST, 0, b"x", b"")
+
+
+def _flag_too_large(store: MessageStore) -> None:
+    store.append_batch("T", 0, 1 << 40, 5, HOST, HOST, 0, encode_batch([BatchItem(0, b"x", b"")]))
+
+
+@pytest.mark.parametrize("refuse", [_batch_for_a_lost_queue, _number_too_large, _flag_too_large])
+def test_a_refused_message_leaves_nothing_to_the_next(
+    refuse: Callable[[MessageStore], None], make_store: MakeStore, clock: Clock, tmp_path: Path
+) -> None:
+    """The next one got its time, even hours later, and a delay level was over early."""
+    store = make_store()
+    put(store, queue_id=1)
+    last = put(store, queue_id=0)
+    store.commit()
+    first_ms = store.store_time(last.log_offset)
+    assert store.close()
+    (tmp_path / f"store/consumequeue/T/1/{0:020d}").write_bytes(b"too short")
+    again = make_store()
+    clock.now_ms += 1000
+    with pytest.raises(MessageRefused):
+        refuse(again)
+    again.commit()
+    assert first_ms is not None
+    again.flush()
+    checkpoint = Checkpoint.read(again.disk, again.directory.checkpoint)
+    assert checkpoint.log_timestamp_ms == first_ms  # else the next start would not take the queues for whole
+    clock.now_ms += 3_600_000
+    appended = put(again, queue_id=0)
+    again.commit()
+    assert again.store_time(appended.log_offset) == clock.now_ms
