@@ -234,7 +234,7 @@ class Broker(Service):
         self.replies = Replies(parts, self.put)
         self.slow_reads = SlowReads(self.store)
         self.pulls = Pulls(parts, self.slow_reads)
-        self.pop = Pop(parts, self.put, self.loop.wake, ask_route)
+        self.pop = Pop(parts, self.put, self.loop.wake, self.loop.post, ask_route)
         self._lite_clients = self.pop.lite.subscriptions.by_client
         for table in (self.topics, self.mappings):
             table.on_change.append(lambda put_names: self.sends.settings_changed())
@@ -355,6 +355,7 @@ class Broker(Service):
         self.pending.give_up("the broker has another role now: it may be done or not")
         self.slow_reads.end()
         self.holds.give_up()
+        self.pop.waiting.give_up()
         if self.table_watch is not None:
             self.table_watch.end()
         for client in list(self._lite_clients.values()):

@@ -90,7 +90,9 @@ class Run:
 
 def remove_last_file(image: RecordingDisk, rng: Random) -> None:
     """Removes the last file of one queue."""
-    queues = [(topic, queue_id) for topic, queue_id in QUEUES if image.listdir(f"{ROOT}/consumequeue/{topic}/{queue_id}")]
+    queues = [
+        (topic, queue_id) for topic, queue_id in QUEUES if image.listdir(f"{ROOT}/consumequeue/{topic}/{queue_id}")
+    ]
     if queues:
         topic, queue_id = rng.choice(queues)
         directory = f"{ROOT}/consumequeue/{topic}/{queue_id}"

@@ -54,9 +54,13 @@ class Index:
                 raise StorageError(f"{path} is {size} bytes long; an index file should have {expected}", hint=hint)
             found = IndexFile(self._open(path, read_only), self._slot_count, self._unit_count)
             # Behind a file with room, an empty one is left from a crash before the full one's header was written.
-            is_surplus = found.is_empty and bool(self.files) and (
-                self.files[-1].is_empty
-                or (trusted_until_ms is not None and self.files[-1].header.next_unit < self._unit_count)
+            is_surplus = (
+                found.is_empty
+                and bool(self.files)
+                and (
+                    self.files[-1].is_empty
+                    or (trusted_until_ms is not None and self.files[-1].header.next_unit < self._unit_count)
+                )
             )
             if not is_surplus and (trusted_until_ms is None or found.header.end_timestamp_ms <= trusted_until_ms):
                 if found.is_empty and trusted_until_ms is not None and not read_only:  # it may hold units nevertheless

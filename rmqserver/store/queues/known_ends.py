@@ -1,7 +1,7 @@
-"""Where the queues ended when the store was closed, as a file (``queueEnds``, ours alone), and which files they have got
-since (``FileNotes``). A queue is opened when it is first used, and nothing else tells a queue that has lost its files
-from one that never had any: its next message would get a queue offset that an older one has. The files save no work,
-and a store without them is a sound one."""
+"""Where the queues ended when the store was closed, as a file (``queueEnds``, ours alone), and which files they have
+got since (``FileNotes``). A queue is opened when it is first used, and nothing else tells a queue that has lost its
+files from one that never had any: its next message would get a queue offset that an older one has. The files save no
+work, and a store without them is a sound one."""
 
 from __future__ import annotations
 

@@ -81,6 +81,10 @@ class LitePops:
         code = ResponseCode.SUCCESS
         if not records:
             deadline_ms = header.born_time + header.poll_time
+            if now_ms < deadline_ms and client is not None and self._has_unblocked(header, client):
+                go_on = partial(answering, request, connection, partial(self._try, request, connection))
+                self._waiting.look_on(connection, go_on, client.wake_key)
+                return
             until_ms = min(deadline_ms, free_at_ms or deadline_ms)
             if now_ms < deadline_ms and self._hold(request, connection, client, until_ms):
                 return
@@ -116,15 +120,31 @@ class LitePops:
                     client.ready[queue] = None  # behind the others: there may be more
         return free_at_ms
 
+    def _has_unblocked(self, header: PopLiteHeader, client: LiteClient) -> bool:
+        """Whether a lite topic that is ready, and that no message blocks, was not looked at."""
+        return any(
+            self._orders.blocked_until_ms(
+                header.consumer_group, queue, LIGHT_QUEUE_ID, header.attempt_id, header.invisible_time
+            )
+            is None
+            for queue in client.ready
+        )
+
     def _pop_queue(
         self, header: PopLiteHeader, queue: str, now_ms: int, records: list[bytes], counts: list[int]
     ) -> bool:
-        """Pops from one lite topic; returns whether there was something."""
+        """Pops from one lite topic; returns whether there may be more."""
         group, count = header.consumer_group, header.max_msg_num - len(records)
-        result = self._store.get(queue, LIGHT_QUEUE_ID, self._start(group, queue), count)
+        start = self._start(group, queue)
+        result = self._store.get(queue, LIGHT_QUEUE_ID, start, count)
         if result.status in MOVED:
-            result = self._store.get(queue, LIGHT_QUEUE_ID, result.next_offset, count)
+            start = result.next_offset
+            self._offsets.commit(group, queue, LIGHT_QUEUE_ID, start)
+            result = self._store.get(queue, LIGHT_QUEUE_ID, start, count)
         if result.status is not GetStatus.FOUND:
+            if start < result.next_offset < result.max_offset:  # damaged or expired; messages behind it can be read
+                self._offsets.commit(group, queue, LIGHT_QUEUE_ID, result.next_offset)
+                return True
             return False
         found = result.records()
         offsets = list(range(result.next_offset - len(found), result.next_offset))

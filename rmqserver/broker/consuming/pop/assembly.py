@@ -17,7 +17,7 @@ from rmqserver.broker.consuming.pop.pop import Pops
 from rmqserver.broker.consuming.pop.popping import Popping
 from rmqserver.broker.consuming.pop.revive import Reviver
 from rmqserver.broker.consuming.pop.revive_log import ReviveLog
-from rmqserver.broker.consuming.pop.waiting import Waiting
+from rmqserver.broker.consuming.pop.waiting import Post, Waiting
 from rmqserver.broker.sending.put import Put
 
 if TYPE_CHECKING:
@@ -26,12 +26,13 @@ if TYPE_CHECKING:
 
 
 class Pop:
-    def __init__(self, parts: BrokerParts, put: Put, wake: Callable[[], None], ask_route: AskRoute):
-        """``wake`` makes a round of the loop end soon, with ``end_round``; ``ask_route`` asks a nameserver."""
+    def __init__(self, parts: BrokerParts, put: Put, wake: Callable[[], None], post: Post, ask_route: AskRoute):
+        """``wake`` makes a round of the loop end soon, with ``end_round``; ``post`` has something called in the next
+        one; ``ask_route`` asks a nameserver."""
         self._parts = parts
         revive_log, in_flight = ReviveLog(parts), InFlight(parts.clock_ms())
         self.orders = Orders(parts)
-        self.waiting = Waiting(parts, wake)
+        self.waiting = Waiting(parts, wake, post)
         self.popping = Popping(parts, revive_log, self.orders, in_flight)
         self.reviver = Reviver(parts, put, revive_log, in_flight)
         self.lite = Lite(parts, self.waiting)

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from rmqserver.remoting.service import Handler
 
 
+Seen = dict[tuple[str, int], tuple[int, int]]
+"""By topic and queue id: the group's offset when a notification looked, and the queue offset up to which it looked."""
+
+
 class Looks:
     def __init__(self, parts: BrokerParts, popping: Popping, orders: Orders, waiting: Waiting):
         self._config = parts.config
@@ -83,33 +87,51 @@ class Looks:
         wanted = EVERYTHING
         if self._config.use_message_filter_for_notification:
             wanted = wanted_by(self._filters, header, none)
-        self._look(request, connection, wanted, header.born_time + header.poll_time - EARLY_MS)
+        self._look(request, connection, wanted, header.born_time + header.poll_time - EARLY_MS, {})
 
     def _look(
-        self, request: Request[NotificationHeader], connection: Connection, wanted: MessageFilter, deadline_ms: int
+        self,
+        request: Request[NotificationHeader],
+        connection: Connection,
+        wanted: MessageFilter,
+        deadline_ms: int,
+        seen: Seen,
     ) -> None:
-        """Answers, or holds the request until the deadline."""
-        header = request.header
-        has_message, is_full = self._has_message(header, wanted), False
+        """Answers, or holds the request until the deadline. What it cannot look at until then counts as wanted."""
+        header, is_full = request.header, False
+        has_message = self._has_message(header, wanted, seen)
         if not has_message and header.poll_time > 0 and self._clock_ms() < deadline_ms:
-            go_on = partial(self._look, request, connection, wanted, deadline_ms)
+            go_on = partial(self._look, request, connection, wanted, deadline_ms, seen)
+            if has_message is None:
+                self._waiting.go_on_next_turn(NOTIFICATION, header, connection, go_on)
+                return
             if self._waiting.hold(NOTIFICATION, header, connection, deadline_ms, go_on, wanted):
                 return
             is_full = True
+        has_message = has_message is not False
         answer = NotificationAnswer(has_msg=has_message, polling_full=is_full)
         send_answer(request, connection, success(request, answer, remark=UNSET_REMARK))
 
-    def _has_message(self, header: NotificationHeader, wanted: MessageFilter) -> bool:
+    def _has_message(self, header: NotificationHeader, wanted: MessageFilter, seen: Seen) -> bool | None:
+        """Looks at a portion of each queue. None: it found nothing, and there is more to look at."""
         group = header.consumer_group
+        has_unseen = False
         for topic, queue_id in self._popping.sources(group, header.topic, header.queue_id):
             if header.order and self._orders.blocked_until_ms(group, topic, queue_id, header.attempt_id, 0):
                 continue
-            start = self._popping.peeked_offset(group, topic, queue_id)
+            offset = self._popping.peeked_offset(group, topic, queue_id)
+            before, behind = seen.get((topic, queue_id), (0, 0))
+            start = max(offset, behind) if offset >= before else offset  # an operator may have reset the group
             if self._store.max_offset(topic, queue_id) <= start:
                 continue
-            if wanted is EVERYTHING or self._store.get(topic, queue_id, start, 1, wanted=wanted).chunks:
+            if wanted is EVERYTHING:
                 return True
-        return False
+            result = self._store.get(topic, queue_id, start, 1, wanted=wanted)
+            if result.chunks:
+                return True
+            seen[topic, queue_id] = offset, result.next_offset
+            has_unseen |= start < result.next_offset < result.max_offset
+        return None if has_unseen else False
 
     # --- the rest ----------------------------------------------------------------------------------------------------
 

@@ -68,12 +68,15 @@ class Pops:
                 self._wake_next(header)
             self._when_written(request, connection, popped)
             return
+        code, may_wait = ResponseCode.POLLING_TIMEOUT, header.poll_time > 0 and parts.clock_ms() < deadline_ms
+        again = partial(self._try, request, connection, wanted, deadline_ms)
+        go_on = partial(answering, request, connection, again)
+        if may_wait and popped.has_unseen:
+            self._waiting.go_on_next_turn(POP, header, connection, go_on)
+            return
         parts.stats.get_miss += 1
-        code = ResponseCode.POLLING_TIMEOUT
-        if header.poll_time > 0 and parts.clock_ms() < deadline_ms:
+        if may_wait:
             until_ms = min(deadline_ms, popped.free_at_ms or deadline_ms)
-            again = partial(self._try, request, connection, wanted, deadline_ms)
-            go_on = partial(answering, request, connection, again)
             if self._waiting.hold(POP, header, connection, until_ms, go_on, wanted):
                 return
             code = ResponseCode.POLLING_FULL

@@ -60,7 +60,8 @@ class TakenQueue(NamedTuple):
 class Popped(msgspec.Struct):
     """The result of a pop: ``message_count`` records, joined in ``chunks``. ``rest_count``: messages left in the queues
     that it looked at. ``taken_back``: what to commit if the check points are lost. ``free_at_ms``: when the first
-    blocked queue is free, if the pop is in order."""
+    blocked queue is free, if the pop is in order. ``has_unseen``: it has passed over messages that it does not want,
+    and there are more behind them."""
 
     pop_time_ms: int
     revive_queue_id: int
@@ -72,6 +73,7 @@ class Popped(msgspec.Struct):
     rest_count: int = 0
     taken_back: list[TakenQueue] = []
     free_at_ms: int | None = None
+    has_unseen: bool = False
 
 
 class Popping:
@@ -168,10 +170,13 @@ class Popping:
             start = result.next_offset
             self._offsets.commit(group, topic, queue_id, start)
             result = self._store.get(topic, queue_id, start, count, wanted=wanted)
+        before_count = popped.message_count
         if result.chunks:
             self._take(popped, header, topic, queue_id, start, result, store_host)
         elif result.status in _NOTHING_WANTED and result.next_offset > start:
             self._offsets.commit(group, topic, queue_id, result.next_offset)
+        if popped.message_count == before_count and start < result.next_offset < result.max_offset:
+            popped.has_unseen = True
         popped.rest_count += result.max_offset - result.next_offset
 
     def _has_enough(self, group: str, topic: str, queue_id: int) -> bool:

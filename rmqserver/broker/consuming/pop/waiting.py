@@ -21,6 +21,12 @@ log = logging.getLogger(__name__)
 
 ALL_QUEUES = -1
 
+GO_ON_IN_A_TURN = 4
+"""Requests that look at a further portion in one turn of the loop: others are to be served in between."""
+
+Post = Callable[[Callable[[], None]], None]
+_Woken = tuple["Connection", Callable[[], None], WakeKey]
+
 POP, NOTIFICATION, LITE_POP = "pop", "notification", "lite pop"
 """Kinds of requests that wait; each has a limit of its own."""
 
@@ -31,14 +37,18 @@ def _key(kind: str, topic: str, group: str, queue_id: int) -> WakeKey:
 
 
 class Waiting:
-    def __init__(self, parts: BrokerParts, wake: Callable[[], None]):
-        """``wake`` makes a round end soon."""
+    def __init__(self, parts: BrokerParts, wake: Callable[[], None], post: Post):
+        """``wake`` makes a round end soon; ``post`` has something called in the next turn."""
         self._config = parts.config
         self._topics = parts.topics
         self._holds = parts.holds
         self._wake = wake
-        self.woken: deque[tuple[Connection, Callable[[], None], WakeKey]] = deque()
+        self._post = post
+        self.woken: deque[_Woken] = deque()
         """The woken requests, which ``go_on`` lets go on."""
+        self._looking: deque[_Woken] = deque()
+        """Requests that have more to look at than one portion; they go on turn by turn."""
+        self._is_posted = False
 
     def hold(
         self,
@@ -96,6 +106,31 @@ class Waiting:
         self.woken.append((connection, go_on, key))
         self._wake()
 
+    def go_on_next_turn(self, kind: str, header: Any, connection: Connection, go_on: Callable[[], None]) -> None:
+        """For a request that may not wait yet, because there is more to look at."""
+        self.look_on(connection, go_on, _key(kind, header.topic, header.consumer_group, header.queue_id))
+
+    def look_on(self, connection: Connection, go_on: Callable[[], None], key: WakeKey) -> None:
+        """As ``go_on_next_turn``, for a request that would wait for ``key``."""
+        self._looking.append((connection, go_on, key))
+        self._post_turn()
+
+    def _post_turn(self) -> None:
+        if self._looking and not self._is_posted:
+            self._is_posted = True
+            self._post(self._take_turn)
+
+    def _take_turn(self) -> None:
+        self._is_posted = False
+        for _ in range(min(GO_ON_IN_A_TURN, len(self._looking))):
+            self.woken.append(self._looking.popleft())
+
+    def give_up(self) -> None:
+        """Ends the looking because the store closes, while clients stay: going on may write."""
+        while self._looking:
+            connection, _, _ = self._looking.popleft()
+            connection.close("what it looks for is not served any more")
+
     def wake(self, topic: str, group: str, queue_id: int) -> None:
         """Wakes requests, because the queue may have messages for the group."""
         for each in (queue_id, ALL_QUEUES):
@@ -122,4 +157,5 @@ class Waiting:
                     go_on()
             except Exception:  # one failing request must not harm the others
                 log.exception("event=held-request-failed peer=%s", connection.peer)
+        self._post_turn()
         return True

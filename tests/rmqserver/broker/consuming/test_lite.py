@@ -321,7 +321,7 @@ def test_lite_topics_that_nobody_writes_to_go(tmp_path: Path) -> None:
     parts = parts_on(store, files, "enableLmq=true\nenableMultiDispatch=true\nminLiteTTl=0")
     attributes = {"message.type": "LITE", "lite.topic.expiration": "2"}
     parts.topics.put(TopicConfig(topic_name=TOPIC, attributes=attributes))
-    lite = Lite(parts, Waiting(parts, lambda: None))
+    lite = Lite(parts, Waiting(parts, lambda: None, lambda call: None))
     for name in ("idle", "behind", "young"):
         clock.now_ms += 60_000 * (name == "young")
         properties = {"INNER_MULTI_DISPATCH": f"%LMQ%${TOPIC}${name}"}

@@ -230,7 +230,9 @@ def test_a_queue_that_no_start_looks_for_is_refused_and_made_again_by_the_next(
     ended(disk)
     remove_files(disk, "T", 1, (3,))
     store = opened(disk)
-    with pytest.raises(StorageError, match=r"T/1: the queue had messages up to queue offset 3\d, and its files end at 30"):
+    with pytest.raises(
+        StorageError, match=r"T/1: the queue had messages up to queue offset 3\d, and its files end at 30"
+    ):
         store.max_offset("T", 1)
     with pytest.raises(MessageRefused):
         put(store, "T", 1)
@@ -248,7 +250,9 @@ def test_a_whole_queue_without_a_directory_is_refused_too(
     ended(disk)
     remove_files(disk, "T", 1, (0, 1, 2, 3))
     store = opened(disk)
-    with pytest.raises(StorageError, match=r"T/1: the queue had messages up to queue offset 3\d, and its files end at 0"):
+    with pytest.raises(
+        StorageError, match=r"T/1: the queue had messages up to queue offset 3\d, and its files end at 0"
+    ):
         store.max_offset("T", 1)
 
 

@@ -68,7 +68,9 @@ class Bench:
         self.parts.topics.load()
         self.parts.groups.load()
         self.parts.offsets.load()
-        self.pop = Pop(self.parts, Put(self.parts), lambda: None, lambda topic, on_route: on_route(None))
+        self.pop = Pop(
+            self.parts, Put(self.parts), lambda: None, lambda call: None, lambda topic, on_route: on_route(None)
+        )
 
     def close(self) -> None:
         self.files.close()
